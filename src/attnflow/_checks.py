@@ -1,0 +1,170 @@
+"""Checks of what users pass in. Each raises ValueError: argument, expected, found, what to do."""
+
+import difflib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def require_count(value: Any, argument: str, least: int = 1) -> None:
+    """A whole number, at least `least`."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < least:
+        raise ValueError(f"`{argument}` must be a whole number, at least {least}, but it is {value!r}.")
+
+
+def require_odd_count(value: Any, argument: str) -> None:
+    """A whole, positive, odd number."""
+    require_count(value, argument)
+    if value % 2 == 0:
+        raise ValueError(
+            f"`{argument}` must be odd, so that rows are divided by their sums last, "
+            f"but it is {value}. Use {value + 1}."
+        )
+
+
+def require_finite_number(value: Any, argument: str) -> None:
+    """One finite number."""
+    if not _is_concrete(value):
+        return
+    if np.shape(value) != () or not np.isfinite(value):
+        raise ValueError(f"`{argument}` must be one finite number, but it is {value!r}.")
+
+
+def require_positive_number(value: Any, argument: str, what_to_do: str = "") -> None:
+    """One finite number above zero."""
+    require_finite_number(value, argument)
+    if _is_concrete(value) and not value > 0:
+        raise ValueError(f"`{argument}` must be above zero, but it is {value}. {what_to_do}".strip())
+
+
+def require_matrix(value: Any, argument: str) -> None:
+    """A finite matrix."""
+    if not _is_concrete(value):
+        return
+    if np.ndim(value) != 2:
+        raise ValueError(
+            f"`{argument}` must be a matrix, but it has shape {np.shape(value)}. "
+            "Use numpy.eye(d) for the identity."
+        )
+    require_all_finite(value, argument, ("row", "column"))
+
+
+def require_square(value: Any, argument: str) -> None:
+    """A finite square matrix."""
+    require_matrix(value, argument)
+    rows, columns = np.shape(value)
+    if rows != columns:
+        raise ValueError(
+            f"`{argument}` must be a square matrix, since it maps tokens to tokens, "
+            f"but it is {rows} x {columns}."
+        )
+
+
+def require_all_finite(values: Any, argument: str, axes: tuple[str, ...]) -> None:
+    """No NaN and no infinity; the sentence says how many and where the first one is."""
+    bad = np.argwhere(~np.isfinite(np.asarray(values)))
+    if len(bad) == 0:
+        return
+    where = ", ".join(f"{axis} {index}" for axis, index in zip(axes, bad[0], strict=True))
+    found = np.asarray(values)[tuple(bad[0])]
+    raise ValueError(
+        f"`{argument}` must be finite, but {len(bad)} of {np.size(values)} numbers are not: "
+        f"the first is {found} at {where}. Remove or replace it."
+    )
+
+
+def require_on_sphere(tokens: np.ndarray, argument: str, atol: float = 1e-6) -> None:
+    """Every token has length one."""
+    lengths = np.linalg.norm(tokens, axis=-1)
+    errors = np.abs(lengths - 1.0)
+    off = int(np.sum(errors > atol))
+    if off == 0:
+        return
+    worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    raise ValueError(
+        f"`{argument}` must lie on the unit sphere, but {off} of {lengths.size} tokens do not: "
+        f"{_which_token(worst)} has length {lengths[worst]:.6g}, expected 1 within {atol:g}. "
+        "If only directions matter, divide each row by its length first. "
+        "If lengths matter, use `EuclideanAttention` instead of `SphereAttention`."
+    )
+
+
+def require_positive_lengths(tokens: np.ndarray, argument: str) -> None:
+    """No token is the zero vector: it would have no direction."""
+    lengths = np.linalg.norm(tokens, axis=-1)
+    if np.all(lengths > 0):
+        return
+    worst = np.unravel_index(int(np.argmin(lengths)), lengths.shape)
+    raise ValueError(
+        f"`{argument}` must have a direction, but {_which_token(worst)} is the zero vector. "
+        "Replace it by any other point."
+    )
+
+
+def require_times(times: Any) -> np.ndarray:
+    """Two or more strictly increasing finite times, as float64."""
+    try:
+        times = np.asarray(times, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`times` must be a list of numbers, but it is {times!r}. Use numpy.linspace(0, 5, 51)."
+        ) from None
+    if times.ndim != 1 or len(times) < 2:
+        raise ValueError(
+            "`times` must be a list of at least two times, the first one being the start, "
+            f"but it has shape {times.shape}. Use numpy.linspace(0, 5, 51)."
+        )
+    require_all_finite(times, "times", ("position",))
+    steps = np.diff(times)
+    if np.all(steps > 0):
+        return times
+    first = int(np.argmax(steps <= 0))
+    raise ValueError(
+        f"`times` must increase, but time {times[first + 1]:g} at position {first + 1} comes after "
+        f"{times[first]:g}. Sort them and drop repeated ones."
+    )
+
+
+def require_tokens(tokens: Any) -> np.ndarray:
+    """Finite tokens of shape (n, d) or (runs, n, d), as a float array."""
+    array = np.asarray(tokens)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"`tokens` must be real numbers, but their type is {array.dtype}. "
+            "Convert them with numpy.asarray(tokens, dtype=float)."
+        )
+    if array.ndim not in (2, 3) or 0 in array.shape:
+        raise ValueError(
+            "`tokens` must have shape (n, d), or (runs, n, d) for an ensemble, all at least 1, "
+            f"but the shape is {array.shape}. One token in R^d is tokens[None, :]."
+        )
+    axes = ("run", "token", "coordinate")[-array.ndim :]
+    require_all_finite(array, "tokens", axes)
+    return np.array(array, dtype=np.float64)
+
+
+def require_known(name: str, known: Iterable[str], argument: str) -> None:
+    """One of the known names; otherwise the nearest ones are suggested."""
+    known = list(known)
+    if name in known:
+        return
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
+    hint = f"Did you mean {_either(near)}?" if near else f"Known: {', '.join(known)}."
+    raise ValueError(f"`{argument}` {name!r} is not known. {hint}")
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(repr(name) for name in names)
+
+
+def _which_token(index: tuple) -> str:
+    return f"token {index[-1]}" + (f" of run {index[0]}" if len(index) == 2 else "")
+
+
+def _is_concrete(value: Any) -> bool:
+    """False for JAX's tracers, whose values are not known yet."""
+    jax = sys.modules.get("jax")
+    return jax is None or not isinstance(value, jax.core.Tracer)

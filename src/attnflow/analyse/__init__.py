@@ -1,0 +1,1 @@
+"""What the tokens did: numbers from arrays and datasets."""

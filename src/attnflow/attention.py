@@ -1,0 +1,185 @@
+"""Attention rules: from a block of scores <Q x_i, K x_j> to the weights of the tokens j.
+
+Every rule works row by row, so that a block of rows is enough. `Sinkhorn` needs to
+know all rows once: it then becomes a softmax with one potential a column.
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from attnflow._arrays import AnyArray, Scores
+from attnflow._checks import require_finite_number, require_odd_count, require_positive_number
+from attnflow._precision import parameter
+
+# e^700 is near the largest float64: larger score scales are cut there, which changes no
+# weight, since a score difference of one rounding error is then already decisive.
+LARGEST_LOG_SCALE = 700.0
+
+
+class Setting(NamedTuple):
+    """What a rule may need to know besides the scores; None means nothing special."""
+
+    visible: AnyArray | None = None
+    """False where a column is hidden from a row: its weight is then exactly zero."""
+    log_weight: AnyArray | None = None
+    """Logarithm of a factor on each weight: masses, ALiBi, potentials."""
+    log_scale: AnyArray | None = None
+    """Scores count times e^log_scale; kept apart because that may overflow."""
+    total_mass: AnyArray | float = 1.0
+    """Sum of all masses, hidden ones included."""
+
+
+class AbstractAttention(eqx.Module):
+    """Turns scores into weights: shares, divided by a number a row."""
+
+    @abc.abstractmethod
+    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
+        """Share of every column j in some rows i, from the scores <Q x_i, K x_j>."""
+
+    @abc.abstractmethod
+    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray | float:
+        """What the shares of a row are divided by; `row_sums` are their sums."""
+
+
+class Softmax(AbstractAttention):
+    """e^{beta * score}, each row divided by its sum.
+
+    At ``beta = 0`` every visible token counts the same; as ``beta`` grows a row
+    concentrates on its best matches; a negative ``beta`` prefers the worst.
+    """
+
+    beta: AnyArray = eqx.field(default=1.0, converter=parameter)
+
+    def __check_init__(self):
+        require_finite_number(self.beta, "beta")
+
+    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
+        """Exponentials, at most one; a row that sees nobody is zero."""
+        return jnp.exp(_shifted(self.beta * scores, setting))
+
+    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray:
+        """The row's sum."""
+        del setting
+        return _at_least_tiny(row_sums)
+
+
+class Sinkhorn(AbstractAttention):
+    """Rows and columns of e^{beta * score} divided by their sums in turn, rows first and last.
+
+    One iteration is `Softmax`; as `iterations` grows the weights become doubly
+    stochastic (in masses: a token receives as much attention as it has mass).
+    """
+
+    beta: AnyArray = eqx.field(default=1.0, converter=parameter)
+    iterations: int = eqx.field(default=5, static=True)
+
+    def __check_init__(self):
+        require_finite_number(self.beta, "beta")
+        require_odd_count(self.iterations, "iterations")
+
+    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
+        """Before the last division of rows; `log_weight` carries the columns' potentials."""
+        return jnp.exp(_shifted(self.beta * scores, setting))
+
+    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray:
+        """The row's sum."""
+        del setting
+        return _at_least_tiny(row_sums)
+
+    def log_weights(self, scores: Scores, setting: Setting) -> AnyArray:
+        """Logarithms of `weights`, right also where those underflow to zero."""
+        shifted = _shifted(self.beta * scores, setting)
+        return shifted - logsumexp(shifted, axis=-1, keepdims=True)
+
+    def sweeps(self) -> int:
+        """Column normalisations, each of which needs all rows."""
+        return (self.iterations - 1) // 2
+
+
+class Unnormalised(AbstractAttention):
+    """e^{beta * (score - offset)} divided by the number (total mass) of all tokens, seen or not.
+
+    ``offset=1`` keeps weights on the sphere in (0, 1], as arXiv:2410.06833 does; it
+    only rescales time.
+    """
+
+    beta: AnyArray = eqx.field(default=1.0, converter=parameter)
+    offset: AnyArray = eqx.field(default=0.0, converter=parameter)
+
+    def __check_init__(self):
+        require_finite_number(self.beta, "beta")
+        require_finite_number(self.offset, "offset")
+
+    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
+        """Exponentials, which may overflow where scores are large."""
+        if setting.log_scale is not None:
+            scores = jnp.exp(setting.log_scale) * scores
+        logits = self.beta * (scores - self.offset)
+        if setting.log_weight is not None:
+            logits = logits + setting.log_weight
+        return jnp.exp(_hide(logits, setting.visible))
+
+    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray | float:
+        """The total mass."""
+        del row_sums
+        return setting.total_mass
+
+
+class Hardmax(AbstractAttention):
+    """Only the best matches count, and they share.
+
+    Matches within `tolerance` of the best, relative to the row's largest score in size,
+    count as ties. On the sphere with Q = K = I a token is its own best match: use
+    ``masks.others`` there.
+    """
+
+    tolerance: AnyArray = eqx.field(default=1e-9, converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.tolerance, "tolerance")
+
+    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
+        """The masses of the best visible matches, zero elsewhere."""
+        # setting.log_scale is not needed: a common factor does not change who is best
+        seen = _hide(scores, setting.visible)
+        best = jnp.max(seen, axis=-1, keepdims=True)
+        size = jnp.max(jnp.where(jnp.isfinite(seen), jnp.abs(seen), 0), axis=-1, keepdims=True)
+        ties = (seen >= best - self.tolerance * size) & jnp.isfinite(best)
+        factors = 1.0 if setting.log_weight is None else jnp.exp(setting.log_weight)
+        return jnp.where(ties, factors, jnp.zeros_like(scores))
+
+    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray:
+        """The row's sum."""
+        del setting
+        return _at_least_tiny(row_sums)
+
+
+def _shifted(logits, setting):
+    """Logarithms of the weights up to a constant a row, the largest being zero."""
+    logits = _hide(logits, setting.visible)
+    if setting.log_scale is not None:
+        scale = jnp.exp(jnp.minimum(setting.log_scale, LARGEST_LOG_SCALE))
+        logits = scale * (logits - _row_maximum(logits))
+    if setting.log_weight is not None:
+        logits = logits + setting.log_weight
+    return logits - _row_maximum(logits)
+
+
+def _hide(scores, visible):
+    return scores if visible is None else jnp.where(visible, scores, -jnp.inf)
+
+
+def _row_maximum(logits):
+    """Largest entry of each row, or zero where nothing is visible."""
+    maximum = jnp.max(logits, axis=-1, keepdims=True)
+    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(maximum), maximum, 0))
+
+
+def _at_least_tiny(total):
+    """Keeps a row without any weight at zero instead of NaN."""
+    return jnp.maximum(total, jnp.finfo(total.dtype).tiny)

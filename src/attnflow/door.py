@@ -1,0 +1,106 @@
+"""The door: everything a user passes to `simulate` is checked here, once, before anything runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._checks import (
+    require_known,
+    require_on_sphere,
+    require_positive_lengths,
+    require_positive_number,
+    require_times,
+    require_tokens,
+)
+from attnflow._precision import DTYPES
+from attnflow.dynamics import AbstractDynamics
+from attnflow.solvers import AbstractSolver
+from attnflow.spaces import Sphere
+from attnflow.stopping import AbstractStop
+
+TAKEN_NAMES = {
+    "tokens", "radius", "time", "token", "coordinate", "run", "initial_tokens", "final_tokens",
+    "final_radius", "final_time", "steps", "rejected_steps", "drift", "status",
+}  # fmt: skip
+
+
+def require_run(
+    flow: Any, tokens: Any, times: Any, solver: Any, observables: Mapping, stops: tuple
+) -> tuple[np.ndarray, np.ndarray]:
+    """Check a whole request; returns tokens and times as float64 arrays."""
+    require_flow(flow)
+    if not isinstance(solver, AbstractSolver):
+        raise ValueError(f"`solver` must be one of attnflow's, such as `Adaptive()`, but it is {solver!r}.")
+    tokens = require_tokens_of(flow, tokens)
+    times = require_times(times)
+    for stop in stops:
+        if not isinstance(stop, AbstractStop):
+            raise ValueError(f"`stop` must be `Clustered`, `Settled` or `Diverged`, but it is {stop!r}.")
+    _require_observables(observables)
+    solver.require_serves(flow, times)
+    return tokens, times
+
+
+def require_flow(flow: Any) -> None:
+    """One of attnflow's models."""
+    if not isinstance(flow, AbstractDynamics):
+        raise ValueError(
+            "`flow` must be an `EuclideanAttention`, `RescaledAttention` or `SphereAttention`, "
+            f"but it is {flow!r}."
+        )
+
+
+def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
+    """Finite tokens that fit the flow: dimension, space, masses, frozen ones, mask."""
+    tokens = require_tokens(tokens)
+    n, d = tokens.shape[-2:]
+    if d != flow.dimension:
+        raise ValueError(
+            f"`tokens` must have {flow.dimension} coordinates, as the heads do, but they have {d} "
+            f"(shape {tokens.shape})."
+        )
+    if flow.has_radii:
+        require_positive_lengths(tokens, "tokens")
+    elif isinstance(flow.space, Sphere):
+        require_on_sphere(tokens, "tokens")
+    sizes = {"masses": flow.masses, "frozen": flow.frozen}
+    for name, values in sizes.items():
+        if values is not None and len(values) != n:
+            raise ValueError(f"`{name}` must have one entry a token, {n}, but it has {len(values)}.")
+    _require_mask(flow, n)
+    return tokens
+
+
+def require_options(dtype: Any, memory: Any, budget: Any) -> None:
+    """The remaining options of `simulate`."""
+    require_known(dtype, DTYPES, "dtype")
+    require_positive_number(memory, "memory", "It is a number of bytes; 1e9 is a gigabyte.")
+    if budget is not None:
+        require_positive_number(budget, "budget", "It is a number of seconds; None is no limit.")
+
+
+def _require_mask(flow: AbstractDynamics, n: int) -> None:
+    size = flow.mask.size()
+    if size is not None and size != n:
+        raise ValueError(f"`mask` is made for {size} tokens, but there are {n}.")
+    everyone = np.arange(n)
+    sees_itself = flow.mask.visible(everyone, everyone)
+    if sees_itself is None or bool(np.all(sees_itself)):
+        return
+    moves = np.ones(n, bool) if flow.frozen is None else ~np.asarray(flow.frozen)
+    for row in np.flatnonzero(moves & ~np.asarray(sees_itself)):
+        if not np.any(np.asarray(flow.mask.visible(jnp.asarray(row), everyone))):
+            raise ValueError(
+                f"`mask` hides everything from token {row}, so that it has no attention to give. "
+                "Let it see at least itself, or freeze it with `frozen`."
+            )
+
+
+def _require_observables(observables: Mapping) -> None:
+    for name, function in observables.items():
+        if not isinstance(name, str) or name in TAKEN_NAMES:
+            raise ValueError(f"`observables` cannot use the name {name!r}: the result has one of its own.")
+        if not callable(function):
+            raise ValueError(f"Observable {name!r} must be a function of (time, tokens), but it is {function!r}.")

@@ -1,0 +1,204 @@
+"""`simulate`: from a model and its first tokens to a labelled dataset."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attnflow import door, ensemble, outcome, trajectory
+from attnflow._precision import cast
+from attnflow._random import Rng, run_seeds, seed_sequence
+from attnflow.dynamics import AbstractDynamics, State
+from attnflow.progress import Bar, Progress, Watch, shown
+from attnflow.resolution import resolution_note
+from attnflow.solvers import AbstractSolver, Adaptive, Layers, StochasticHeun, Target
+from attnflow.stepping import Task
+from attnflow.stopping import AbstractStop
+from attnflow.summation import BLOCK_ENTRIES
+
+DEFAULT_MEMORY = 1e9
+MOST_FIXED_STEPS = 10**12
+LARGEST_CHUNK = 64
+
+
+def simulate(
+    flow: AbstractDynamics,
+    tokens: Any,
+    times: Any,
+    *,
+    solver: AbstractSolver | None = None,
+    observables: Mapping[str, Callable] | None = None,
+    keep_tokens: bool = True,
+    stop: AbstractStop | Sequence[AbstractStop] = (),
+    budget: float | None = None,
+    rng: Rng = None,
+    dtype: str = "float64",
+    memory: float = DEFAULT_MEMORY,
+    progress: Progress = None,
+) -> xr.Dataset:
+    """Follow tokens along a flow and keep them at the times asked for.
+
+    The solver chooses its own steps: more times cost memory, not accuracy. On the
+    sphere every step ends on it; `drift` in the result is how far the worst step had
+    left it before. A run that fails or stops early leaves the part that exists, and
+    in an ensemble the others go on.
+
+    Parameters
+    ----------
+    flow
+        The model.
+    tokens
+        Tokens at ``times[0]``: shape (n, d), or (runs, n, d) for an ensemble. Models
+        whose tokens have lengths (`Pre`, `Mix`, `Peri`) take tokens of any length.
+    times
+        Increasing times to save at; the first is the start.
+    solver
+        `Adaptive()` unless the flow has noise, then `StochasticHeun()`.
+    observables
+        Functions of (time, tokens), by name, whose values are kept at every time.
+    keep_tokens
+        False keeps only observables and the first and last tokens.
+    stop
+        One or more of `Clustered`, `Settled`, `Diverged`.
+    budget
+        Seconds of wall-clock time after which to return what exists.
+    rng
+        Seed of the noise: None, an integer, a Generator or a SeedSequence. Run i has
+        the i-th seed spawned from it, whatever the number of runs.
+    dtype
+        "float64" or "float32".
+    memory
+        Bytes that the computation may use besides the result; ensembles go in chunks.
+    progress
+        None: a bar if standard error is a terminal. True or False: a bar or none.
+        A function: called with the fraction done and a sentence.
+
+    Returns
+    -------
+    A dataset with `tokens` over ([run,] time, token, coordinate), the observables,
+    `radius` where tokens have lengths, first and last tokens, and how each run went.
+    ``attrs["outcome"]`` says it in a sentence.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not what it should be; nothing is computed then.
+
+    Examples
+    --------
+    Two orthogonal tokens on the circle meet halfway.
+
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=1.0))
+    >>> run = af.simulate(flow, np.eye(2), [0.0, 20.0])
+    >>> bool(np.allclose(run.tokens[-1], 0.5**0.5, atol=1e-6))
+    True
+    """
+    solver = solver if solver is not None else _default_solver(flow)
+    stops = (stop,) if isinstance(stop, AbstractStop) else tuple(stop)
+    observables = dict(observables or {})
+    tokens, times = door.require_run(flow, tokens, times, solver, observables, stops)
+    door.require_options(dtype, memory, budget)
+    is_ensemble = tokens.ndim == 3
+    runs = tokens if is_ensemble else tokens[None]
+    seed = seed_sequence(rng)
+    task = Task(flow, solver, stops, observables, keep_tokens)
+    plan = _plan(task, runs, times, seed, dtype, memory)
+    show = shown(progress)
+    watch = Watch(show, budget)
+    try:
+        results = ensemble.integrate(plan, watch)
+    finally:
+        if isinstance(show, Bar):
+            show.close()
+    lines = outcome.sentences(results, stops)
+    made = trajectory.Making(flow, solver, stops, observables, keep_tokens, seed, dtype, memory, budget)
+    run = trajectory.assemble(results, lines, times, tokens, made)
+    note = resolution_note(flow, run)
+    run.attrs["outcome"] = f"{outcome.summary(lines, results.status)} {note}".strip()
+    return run
+
+
+def rerun(source: Any, **changes: Any) -> xr.Dataset:
+    """Repeat the run recorded in a dataset or file: the same numbers, bit for bit, on the same machine.
+
+    Parameters
+    ----------
+    source
+        A dataset made by `simulate`, or the path of a saved one.
+    changes
+        Arguments of `simulate` to use instead of the recorded ones, for instance
+        ``flow`` when the file could not hold it, or ``progress``.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
+    >>> bool((af.rerun(run).tokens == run.tokens).all())
+    True
+    """
+    run = source if isinstance(source, xr.Dataset) else trajectory.load(source)
+    return simulate(**trajectory.request(run, changes))
+
+
+def _default_solver(flow: Any) -> AbstractSolver:
+    is_noisy = getattr(flow, "noise", None) is not None
+    return StochasticHeun() if is_noisy else Adaptive()
+
+
+def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seed: Any, dtype: str, memory: float) -> ensemble.Plan:
+    targets, saves = _targets(task, times, dtype)
+    plan = ensemble.Plan(
+        task=task,
+        start=float(times[0]),
+        targets=targets,
+        saves=saves,
+        states=_states(task.flow, tokens, dtype),
+        rng_keys=None,
+        dtype=dtype,
+        most_steps=getattr(task.solver, "max_steps", MOST_FIXED_STEPS),
+        chunk=1,
+    )
+    with plan.precision():
+        keys = [jax.random.wrap_key_data(child.generate_state(2)) for child in run_seeds(seed, plan.runs)]
+        plan = replace(plan, task=cast(task, dtype), rng_keys=jnp.stack(keys))
+    return replace(plan, chunk=_chunk(plan, memory))
+
+
+def _targets(task: Task, times: np.ndarray, dtype: str) -> tuple[Target, np.ndarray]:
+    """Times to reach after the first, with jumps of the field between them, and where to save each.
+
+    Steps land on jumps and on the last time; a target that is only a jump is saved nowhere (-1).
+    """
+    is_discrete = isinstance(task.solver, Layers)
+    jumps = np.empty(0) if is_discrete else task.flow.jumps(times[0], times[-1])
+    every = np.union1d(times, jumps)[1:]
+    saves = np.where(np.isin(every, times), np.searchsorted(times, every), -1)
+    is_jump = np.isin(every, jumps)
+    lands = is_jump | (every == times[-1])
+    return Target(every.astype(dtype), lands, is_jump), saves
+
+
+def _states(flow: AbstractDynamics, tokens: np.ndarray, dtype: str) -> State:
+    if not flow.has_radii:
+        return State(tokens.astype(dtype))
+    radii = np.linalg.norm(tokens, axis=-1)
+    return State((tokens / radii[..., None]).astype(dtype), radii.astype(dtype))
+
+
+def _chunk(plan: ensemble.Plan, memory: float) -> int:
+    """Runs in one compiled call: few enough for the memory limit and to look up now and then."""
+    n, d = plan.states.tokens.shape[1:]
+    size = np.dtype(plan.dtype).itemsize
+    working = 4 * size * min(n * n, max(BLOCK_ENTRIES, n))
+    # a solver holds about twenty copies of the tokens, a window one more a target
+    a_run = size * n * d * (20 + (plan.window if plan.task.keeps_tokens else 0))
+    workers = os.cpu_count() or 1
+    room = int((memory / workers - working) // a_run)
+    fair = -(-plan.runs // (8 * workers))
+    return int(np.clip(min(room, fair), 1, LARGEST_CHUNK))

@@ -1,0 +1,119 @@
+"""Sums over tokens, sum_j w(x_i, x_j) v_j, in blocks of rows: never n x n for large n."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from attnflow._arrays import AnyArray, Masses, Tokens
+from attnflow.attention import AbstractAttention, Setting, Sinkhorn
+from attnflow.masks import AbstractMask
+
+BLOCK_ENTRIES = 2**20  # weights formed at once: 8 MB in float64
+SMALL_DIMENSION = 4  # up to here a fused sum over coordinates beats a matrix product
+
+
+class Pairs(eqx.Module):
+    """All pairs of tokens under one head: queries, keys, and who counts how much."""
+
+    attention: AbstractAttention
+    mask: AbstractMask
+    queries: Tokens
+    keys: Tokens
+    masses: Masses | None = None
+    log_scale: AnyArray | None = None
+
+    def weighted_sums(self, values: Tokens) -> Tokens:
+        """sum_j w_ij values_j for every row i."""
+        potentials = self._column_potentials()
+        # A column of ones gives the rows' sums in the same product.
+        columns = jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
+
+        def sums(block):
+            shares, setting = self._shares(block, potentials)
+            totals = shares @ columns
+            return totals[:, :-1] / self.attention.divisor(totals[:, -1:], setting)
+
+        return self._map_rows(sums)
+
+    def weights(self) -> AnyArray:
+        """The whole n x n matrix of weights."""
+        everyone = (jnp.arange(len(self.queries)), self.queries)
+        shares, setting = self._shares(everyone, self._column_potentials())
+        return shares / self.attention.divisor(jnp.sum(shares, axis=-1, keepdims=True), setting)
+
+    def _shares(self, block, potentials):
+        rows, queries = block
+        setting = self._setting(rows, potentials)
+        return self.attention.shares(self._scores(queries), setting), setting
+
+    def _scores(self, queries):
+        if queries.shape[1] > SMALL_DIMENSION:
+            return queries @ self.keys.T
+        columns = range(queries.shape[1])
+        return sum(queries[:, c, None] * self.keys[None, :, c] for c in columns)
+
+    def _setting(self, rows, potentials) -> Setting:
+        i, j = rows[:, None], jnp.arange(len(self.keys))[None, :]
+        log_masses = None if self.masses is None else jnp.log(self.masses)
+        terms = [self.mask.log_weight(i, j), log_masses, potentials]
+        given = [term for term in terms if term is not None]
+        return Setting(
+            visible=self.mask.visible(i, j),
+            log_weight=sum(given[1:], start=given[0]) if given else None,
+            log_scale=self.log_scale,
+            total_mass=len(self.keys) if self.masses is None else jnp.sum(self.masses),
+        )
+
+    def _column_potentials(self):
+        """Sinkhorn's column factors as logarithms; None for the other rules."""
+        if not isinstance(self.attention, Sinkhorn):
+            return None
+        start = jnp.zeros(len(self.keys), self.keys.dtype)
+        return jax.lax.fori_loop(0, self.attention.sweeps(), self._next_potentials, start)
+
+    def _next_potentials(self, _, potentials):
+        """A column lacks the logarithm of its mass over the mass-weighted attention it gets."""
+        log_masses = jnp.zeros_like(potentials) if self.masses is None else jnp.log(self.masses)
+
+        def log_received(block):
+            rows, queries = block
+            weights = self.attention.log_weights(self._scores(queries), self._setting(rows, potentials))
+            return logsumexp(weights + log_masses[rows, None], axis=0)
+
+        start = jnp.full_like(potentials, -jnp.inf)
+        lacking = log_masses - self._fold_rows(log_received, jnp.logaddexp, start)
+        return potentials + jnp.where(jnp.isfinite(lacking), lacking, 0)
+
+    def _map_rows(self, function: Callable) -> AnyArray:
+        """`function(block)` for all blocks of rows, joined."""
+        whole, rest = self._row_blocks()
+        parts = []
+        if whole is not None:
+            stacked = jax.lax.map(function, whole)
+            parts.append(stacked.reshape(-1, *stacked.shape[2:]))
+        if rest is not None:
+            parts.append(function(rest))
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+    def _fold_rows(self, function: Callable, combine: Callable, start: AnyArray) -> AnyArray:
+        """`function(block)` of every block of rows, combined from `start` on."""
+        whole, rest = self._row_blocks()
+        if whole is not None:
+            fold = lambda carry, block: (combine(carry, function(block)), None)
+            start, _ = jax.lax.scan(fold, start, whole)
+        return start if rest is None else combine(start, function(rest))
+
+    def _row_blocks(self):
+        """Row numbers and queries as equal blocks stacked, and a rest; either may be None."""
+        n = len(self.queries)
+        everyone = (jnp.arange(n), self.queries)
+        block = max(1, BLOCK_ENTRIES // n)
+        if n <= block:
+            return None, everyone
+        split = n - n % block
+        whole = jax.tree.map(lambda array: array[:split].reshape(-1, block, *array.shape[1:]), everyone)
+        rest = jax.tree.map(lambda array: array[split:], everyone)
+        return whole, rest if split < n else None

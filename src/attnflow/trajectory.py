@@ -1,0 +1,192 @@
+"""The result of a simulation: a labelled dataset that says how it was made, and its files."""
+
+import json
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow import records
+from attnflow.ensemble import Results
+from attnflow.outcome import failed
+
+KIND = "attnflow trajectory"
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a dataset was made: what `rerun` needs besides tokens and times."""
+
+    flow: Any
+    solver: Any
+    stop: tuple
+    observables: dict
+    keep_tokens: bool
+    seed: np.random.SeedSequence
+    dtype: str
+    memory: float
+    budget: float | None
+
+
+def assemble(results: Results, lines: list[str], times: np.ndarray, tokens: np.ndarray, made: Making) -> xr.Dataset:
+    """The dataset of some results; `tokens` is what the user passed, (n, d) or (runs, n, d)."""
+    run = ("run",) if tokens.ndim == 3 else ()
+    pick = (lambda values: values) if run else (lambda values: values[0])
+    count = int(np.searchsorted(times, np.max(results.time), side="right"))
+    per_token = (*run, "token", "coordinate")
+    variables: dict[str, Any] = {
+        name: (_dimensions(name, values, run), pick(values[:, :count])) for name, values in results.saved.items()
+    }
+    variables |= {
+        "initial_tokens": (per_token, tokens),
+        "final_tokens": (per_token, pick(results.tokens)),
+        "final_time": (run, pick(results.time)),
+        "steps": (run, pick(results.accepted)),
+        "rejected_steps": (run, pick(results.rejected)),
+        "drift": (run, pick(results.drift)),
+        "failed": (run, pick(failed(results.status))),
+    }
+    if results.radii is not None:
+        variables["final_radius"] = ((*run, "token"), pick(results.radii))
+    coordinates = {"time": times[:count]}
+    return xr.Dataset(variables, coordinates, _attributes(lines, times, made))
+
+
+def _dimensions(name: str, values: np.ndarray, run: tuple) -> tuple[str, ...]:
+    known = {"tokens": ("token", "coordinate"), "radius": ("token",)}
+    own = known.get(name, tuple(f"{name}_{axis}" for axis in range(values.ndim - 2)))
+    return (*run, "time", *own)
+
+
+def _attributes(lines: list[str], times: np.ndarray, made: Making) -> dict[str, Any]:
+    return {
+        "kind": KIND,
+        "attnflow_version": version("attnflow"),
+        "outcome": "",
+        "outcomes": json.dumps(lines),
+        "flow": json.dumps(records.record(made.flow)),
+        "solver": json.dumps(records.record(made.solver)),
+        "stop": json.dumps(records.record(made.stop)),
+        "observables": json.dumps(records.record(made.observables)),
+        "keep_tokens": int(made.keep_tokens),
+        "seed": json.dumps({"entropy": _entropy(made.seed), "spawn_key": list(made.seed.spawn_key)}),
+        "dtype": made.dtype,
+        "memory": float(made.memory),
+        "requested_times": json.dumps(times.tolist()),
+    }
+
+
+def _entropy(seed: np.random.SeedSequence) -> Any:
+    entropy = seed.entropy
+    return [int(word) for word in entropy] if isinstance(entropy, list | tuple | np.ndarray) else int(entropy)
+
+
+def request(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `simulate` that made a dataset, with some changed."""
+    require_ours(run, "the dataset")
+    attributes = run.attrs
+    asked = {"keep_tokens": bool(attributes["keep_tokens"]), "dtype": attributes["dtype"]}
+    asked |= {"memory": attributes["memory"], "times": np.array(json.loads(attributes["requested_times"]))}
+    asked |= {"tokens": run.initial_tokens.values, "rng": _seed(attributes["seed"])}
+    for name in ("flow", "solver", "stop", "observables"):
+        if name not in changes:
+            asked[name] = records.restore(json.loads(attributes[name]), name)
+    return asked | changes
+
+
+def _seed(text: str) -> np.random.SeedSequence:
+    entry = json.loads(text)
+    return np.random.SeedSequence(entry["entropy"], spawn_key=tuple(entry["spawn_key"]))
+
+
+def flow_of(run: xr.Dataset) -> Any:
+    """The model recorded in a dataset."""
+    require_ours(run, "the dataset")
+    return records.restore(json.loads(run.attrs["flow"]), "flow")
+
+
+def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
+    """Write a dataset: Zarr, or netCDF if the name ends in ``.nc``. Returns the path.
+
+    The file is written beside its final name and moved into place when it is whole.
+    """
+    path = require_free(path, overwrite=overwrite)
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        if path.suffix == ".nc":
+            run.to_netcdf(beside, engine="scipy")
+        else:
+            run.to_zarr(beside, mode="w", consolidated=False)
+        _move_into_place(beside, path)
+    finally:
+        _remove(beside)
+    return path
+
+
+def load(path: str | os.PathLike) -> xr.Dataset:
+    """Read a dataset written by `save`, whole, into memory."""
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"There is no result file at {path}.")
+    try:
+        is_netcdf = path.is_file()
+        opened = xr.open_dataset(path, engine="scipy") if is_netcdf else xr.open_zarr(path, consolidated=False)
+        with opened:
+            run = opened.load()
+    except Exception as error:
+        raise ValueError(
+            f"{path} cannot be read as a result file: it is damaged, or of another program ({type(error).__name__}). "
+            "Make it again with `attnflow run`."
+        ) from error
+    require_ours(run, str(path))
+    return run
+
+
+def require_free(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
+    """A path that a result can be written to; raises ValueError otherwise."""
+    path = Path(path)
+    if path.suffix not in ("", ".zarr", ".nc"):
+        raise ValueError(
+            f"A result is written as `.zarr` or `.nc`, but the path is {path}. Use {path.with_suffix('.zarr')}."
+        )
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path} exists already. Choose another name, or ask to overwrite it.")
+    parent = path.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ValueError(f"{path} cannot be written: {parent} is not a directory that can be written to.")
+    return path
+
+
+def require_ours(run: xr.Dataset, name: str) -> None:
+    """Raise ValueError unless a dataset was made by `simulate`."""
+    needed = {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"}
+    is_ours = run.attrs.get("kind") == KIND and needed <= set(run.attrs) and "initial_tokens" in run
+    if not is_ours:
+        raise ValueError(
+            f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "
+            "Pass a dataset made by `simulate` or written by `save`."
+        )
+
+
+def _move_into_place(beside: Path, path: Path) -> None:
+    """Replace what is at `path`; a directory cannot be replaced in one move, so it steps aside."""
+    aside = None
+    if path.is_dir():
+        aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+        os.replace(path, aside)
+    os.replace(beside, path)
+    if aside is not None:
+        _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():
+        path.unlink()
