@@ -201,11 +201,12 @@ class SphereAttention(AbstractDynamics):
         """The direction and length of residual * x + step * pull."""
         moved = residual * state.tokens + step * self._scaled_pull(time, state)
         moved = state.tokens + self._unless_frozen(moved - state.tokens)
+        directions = self.space.retract(moved)
         if state.radii is None:
-            return State(moved)
+            return State(directions)
         is_free = self.normalisation.radius_is_free(time)
         stretch = jnp.where(is_free, jnp.linalg.norm(moved, axis=-1), 1)
-        return State(moved, state.radii * stretch)
+        return State(directions, state.radii * stretch)
 
     def attention_matrices(self, time: Scalar, state: State) -> AnyArray:
         """Weights of every head."""

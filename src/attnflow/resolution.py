@@ -1,56 +1,54 @@
 """Where float64 ends: from which time on a rescaled run cannot tell scores apart."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from scipy.linalg import expm
 
-from attnflow._precision import double
 from attnflow.attention import Sinkhorn, Softmax
 from attnflow.dynamics import AbstractDynamics, RescaledAttention
-from attnflow.exponential import scaled_exponential
 
 
 def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:
     """A sentence if rounding of the scores exceeds one at some saved time, else nothing.
 
-    Scores are e^{2t} times products of tokens of size one; once their rounding error is
-    above one, softmax among near ties is decided by rounding, as hardmax would be.
+    Scores grow like e^{2t} for V = I; once their rounding error is above one, softmax
+    among near ties is decided by rounding, as hardmax would be.
     """
     if not isinstance(flow, RescaledAttention) or not isinstance(flow.attention, Softmax | Sinkhorn):
         return ""
-    times, tokens = _known_states(run)
-    errors = _score_errors(flow, times, tokens)
+    times, sizes = _known_sizes(run)
+    beta = abs(float(flow.attention.beta))
+    precision = np.finfo(run.final_tokens.dtype).eps
     # A run that ended early has NaN, which is not above one.
-    blurred = times[errors > 1]
-    if len(blurred) == 0:
+    is_blurred = _log_scores(flow, times, sizes) + np.log(beta * precision + 1e-300) > 0
+    if not np.any(is_blurred):
         return ""
     return (
-        f"From about t = {blurred.min():.3g} on float64 cannot separate scores that differ by less than one: "
-        "near ties of attention are decided by rounding, as by hardmax."
+        f"From about t = {times[is_blurred].min():.3g} on {run.final_tokens.dtype} cannot separate scores that "
+        "differ by less than one: near ties of attention are decided by rounding, as by hardmax."
     )
 
 
-def _known_states(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Times, and the longest token at each, over runs and tokens."""
+def _known_sizes(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Times, and at each the largest size of every coordinate, over runs and tokens."""
     if "tokens" in run:
         axes = [axis for axis in run.tokens.dims if axis not in ("time", "coordinate")]
-        return run.time.values, np.abs(run.tokens).max(axes).values
+        return run.time.values, np.abs(run.tokens).max(axes).values.astype(float)
     axes = [axis for axis in run.final_tokens.dims if axis != "coordinate"]
-    return np.atleast_1d(run.final_time.max().values), np.abs(run.final_tokens).max(axes).values[None]
+    sizes = np.abs(run.final_tokens).max(axes).values[None]
+    return np.atleast_1d(run.final_time.max().values), sizes.astype(float)
 
 
-def _score_errors(flow: RescaledAttention, times: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Rounding error of beta <Q x_i, K x_j>, from the size of every coordinate of z."""
+def _log_scores(flow: RescaledAttention, times: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Logarithm of a bound on |<Q x_i, K x_j>|, from the size of every coordinate of z."""
+    value = np.asarray(flow.rescaling_matrix)
+    growth = float(np.max(np.linalg.eigvals(value).real))
+    frames = expm(times[:, None, None] * (value - growth * np.eye(len(value))))
+    reach = np.einsum("tij,tj->ti", np.abs(frames), sizes)
     heads = [head.at(times[-1]) for head in flow.heads]
-
-    def log_error(time, size):
-        matrix, log_scale = scaled_exponential(jnp.asarray(flow.rescaling_matrix), time)
-        reach = jnp.abs(matrix) @ size
-        products = [(jnp.abs(head.query) @ reach) @ (jnp.abs(head.key) @ reach) for head in heads]
-        return 2 * log_scale + jnp.log(jnp.max(jnp.stack(products)))
-
-    with double():
-        logs = np.asarray(jax.vmap(log_error)(jnp.asarray(times), jnp.asarray(sizes)))
-    beta = abs(float(flow.attention.beta))
-    return np.exp(np.minimum(logs, 700)) * beta * np.finfo(float).eps
+    products = [
+        np.sum((reach @ np.abs(np.asarray(head.query)).T) * (reach @ np.abs(np.asarray(head.key)).T), axis=-1)
+        for head in heads
+    ]
+    with np.errstate(divide="ignore"):
+        return 2 * growth * times + np.log(np.max(products, axis=0))

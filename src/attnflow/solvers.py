@@ -117,6 +117,7 @@ class Adaptive(AbstractSolver):
         )
         succeeded = diffrax.is_okay(result) & _is_finite(moved)
         error = jax.tree.map(lambda leaf: jnp.where(succeeded, leaf, jnp.inf), error)
+        moved = _choose(succeeded, moved, cursor.state)
         keeps, start, proposal, _, control, _ = controller.adapt_step_size(
             cursor.time, end, cursor.state, moved, None, error, method.error_order(term), control
         )
@@ -131,7 +132,9 @@ class Adaptive(AbstractSolver):
             _choose(keeps, (cursor.time, end, info), dense),
         )
         arrived = _arrive(flow, cursor, start, _choose(keeps, moved, cursor.state), remembered, keeps)
-        status = jnp.where(proposal > start, arrived.status, STEP_TOO_SMALL)
+        # Near the resolution of time a shorter step may round to the one just rejected.
+        shrinks = keeps | (proposal < end)
+        status = jnp.where((proposal > start) & shrinks, arrived.status, STEP_TOO_SMALL)
         return eqx.tree_at(lambda c: c.status, arrived, status)
 
     def value_at(self, flow, cursor, time):

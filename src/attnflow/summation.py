@@ -72,9 +72,10 @@ class Pairs(eqx.Module):
         if not isinstance(self.attention, Sinkhorn):
             return None
         start = jnp.zeros(len(self.keys), self.keys.dtype)
-        return jax.lax.fori_loop(0, self.attention.sweeps(), self._next_potentials, start)
+        sweep = lambda _, potentials: self._next_potentials(potentials)
+        return jax.lax.fori_loop(0, self.attention.sweeps(), sweep, start)
 
-    def _next_potentials(self, _, potentials):
+    def _next_potentials(self, potentials):
         """A column lacks the logarithm of its mass over the mass-weighted attention it gets."""
         log_masses = jnp.zeros_like(potentials) if self.masses is None else jnp.log(self.masses)
 
