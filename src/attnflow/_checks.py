@@ -1,4 +1,4 @@
-"""Checks of what users pass in. Each raises ValueError: argument, expected, found, what to do."""
+"""Checks of what users pass in. Each raises InputError, a ValueError: argument, expected, found, what to do."""
 
 import difflib
 import sys
@@ -8,18 +8,22 @@ from typing import Any
 import numpy as np
 
 
+class InputError(ValueError):
+    """Something a user passed in is not what it should be; the message says what to do."""
+
+
 def require_count(value: Any, argument: str, least: int = 1) -> None:
     """A whole number, at least `least`."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or value < least:
-        raise ValueError(f"`{argument}` must be a whole number, at least {least}, but it is {value!r}.")
+        raise InputError(f"`{argument}` must be a whole number, at least {least}, but it is {value!r}.")
 
 
 def require_odd_count(value: Any, argument: str) -> None:
     """A whole, positive, odd number."""
     require_count(value, argument)
     if value % 2 == 0:
-        raise ValueError(
+        raise InputError(
             f"`{argument}` must be odd, so that rows are divided by their sums last, "
             f"but it is {value}. Use {value + 1}."
         )
@@ -30,14 +34,14 @@ def require_finite_number(value: Any, argument: str) -> None:
     if not _is_concrete(value):
         return
     if np.shape(value) != () or not np.isfinite(value):
-        raise ValueError(f"`{argument}` must be one finite number, but it is {value!r}.")
+        raise InputError(f"`{argument}` must be one finite number, but it is {value!r}.")
 
 
 def require_positive_number(value: Any, argument: str, what_to_do: str = "") -> None:
     """One finite number above zero."""
     require_finite_number(value, argument)
     if _is_concrete(value) and not value > 0:
-        raise ValueError(f"`{argument}` must be above zero, but it is {value}. {what_to_do}".strip())
+        raise InputError(f"`{argument}` must be above zero, but it is {value}. {what_to_do}".strip())
 
 
 def require_matrix(value: Any, argument: str) -> None:
@@ -45,7 +49,7 @@ def require_matrix(value: Any, argument: str) -> None:
     if not _is_concrete(value):
         return
     if np.ndim(value) != 2:
-        raise ValueError(
+        raise InputError(
             f"`{argument}` must be a matrix, but it has shape {np.shape(value)}. "
             "Use numpy.eye(d) for the identity."
         )
@@ -57,7 +61,7 @@ def require_square(value: Any, argument: str) -> None:
     require_matrix(value, argument)
     rows, columns = np.shape(value)
     if rows != columns:
-        raise ValueError(
+        raise InputError(
             f"`{argument}` must be a square matrix, since it maps tokens to tokens, "
             f"but it is {rows} x {columns}."
         )
@@ -70,7 +74,7 @@ def require_all_finite(values: Any, argument: str, axes: tuple[str, ...]) -> Non
         return
     where = ", ".join(f"{axis} {index}" for axis, index in zip(axes, bad[0], strict=True))
     found = np.asarray(values)[tuple(bad[0])]
-    raise ValueError(
+    raise InputError(
         f"`{argument}` must be finite, but {len(bad)} of {np.size(values)} numbers are not: "
         f"the first is {found} at {where}. Remove or replace it."
     )
@@ -84,7 +88,7 @@ def require_on_sphere(tokens: np.ndarray, argument: str, atol: float = 1e-6) -> 
     if off == 0:
         return
     worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
-    raise ValueError(
+    raise InputError(
         f"`{argument}` must lie on the unit sphere, but {off} of {lengths.size} tokens do not: "
         f"{_which_token(worst)} has length {lengths[worst]:.6g}, expected 1 within {atol:g}. "
         "If only directions matter, divide each row by its length first. "
@@ -98,7 +102,7 @@ def require_positive_lengths(tokens: np.ndarray, argument: str) -> None:
     if np.all(lengths > 0):
         return
     worst = np.unravel_index(int(np.argmin(lengths)), lengths.shape)
-    raise ValueError(
+    raise InputError(
         f"`{argument}` must have a direction, but {_which_token(worst)} is the zero vector. "
         "Replace it by any other point."
     )
@@ -109,11 +113,11 @@ def require_times(times: Any) -> np.ndarray:
     try:
         times = np.asarray(times, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise InputError(
             f"`times` must be a list of numbers, but it is {times!r}. Use numpy.linspace(0, 5, 51)."
         ) from None
     if times.ndim != 1 or len(times) < 2:
-        raise ValueError(
+        raise InputError(
             "`times` must be a list of at least two times, the first one being the start, "
             f"but it has shape {times.shape}. Use numpy.linspace(0, 5, 51)."
         )
@@ -122,7 +126,7 @@ def require_times(times: Any) -> np.ndarray:
     if np.all(steps > 0):
         return times
     first = int(np.argmax(steps <= 0))
-    raise ValueError(
+    raise InputError(
         f"`times` must increase, but time {times[first + 1]:g} at position {first + 1} comes after "
         f"{times[first]:g}. Sort them and drop repeated ones."
     )
@@ -132,12 +136,12 @@ def require_tokens(tokens: Any) -> np.ndarray:
     """Finite tokens of shape (n, d) or (runs, n, d), as a float array."""
     array = np.asarray(tokens)
     if array.dtype.kind not in "fiu":
-        raise ValueError(
+        raise InputError(
             f"`tokens` must be real numbers, but their type is {array.dtype}. "
             "Convert them with numpy.asarray(tokens, dtype=float)."
         )
     if array.ndim not in (2, 3) or 0 in array.shape:
-        raise ValueError(
+        raise InputError(
             "`tokens` must have shape (n, d), or (runs, n, d) for an ensemble, all at least 1, "
             f"but the shape is {array.shape}. One token in R^d is tokens[None, :]."
         )
@@ -153,7 +157,7 @@ def require_known(name: str, known: Iterable[str], argument: str) -> None:
         return
     near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
     hint = f"Did you mean {_either(near)}?" if near else f"Known: {', '.join(known)}."
-    raise ValueError(f"`{argument}` {name!r} is not known. {hint}")
+    raise InputError(f"`{argument}` {name!r} is not known. {hint}")
 
 
 def _either(names: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from attnflow._checks import InputError
+
 Rng = None | int | np.random.Generator | np.random.SeedSequence
 
 
@@ -16,7 +18,7 @@ def seed_sequence(rng: Rng) -> np.random.SeedSequence:
         return np.random.SeedSequence(int(rng.integers(2**63)))
     is_seed = isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0
     if rng is not None and not is_seed:
-        raise ValueError(
+        raise InputError(
             "`rng` must be None, a non-negative integer, a numpy Generator or a SeedSequence, "
             f"but it is {rng!r}. Pass an integer to make the draw repeatable."
         )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._checks import (
+    InputError,
     require_known,
     require_on_sphere,
     require_positive_lengths,
@@ -32,12 +33,12 @@ def require_run(
     """Check a whole request; returns tokens and times as float64 arrays."""
     require_flow(flow)
     if not isinstance(solver, AbstractSolver):
-        raise ValueError(f"`solver` must be one of attnflow's, such as `Adaptive()`, but it is {solver!r}.")
+        raise InputError(f"`solver` must be one of attnflow's, such as `Adaptive()`, but it is {solver!r}.")
     tokens = require_tokens_of(flow, tokens)
     times = require_times(times)
     for stop in stops:
         if not isinstance(stop, AbstractStop):
-            raise ValueError(f"`stop` must be `Clustered`, `Settled` or `Diverged`, but it is {stop!r}.")
+            raise InputError(f"`stop` must be `Clustered`, `Settled` or `Diverged`, but it is {stop!r}.")
     _require_observables(observables)
     solver.require_serves(flow, times)
     return tokens, times
@@ -46,7 +47,7 @@ def require_run(
 def require_flow(flow: Any) -> None:
     """One of attnflow's models."""
     if not isinstance(flow, AbstractDynamics):
-        raise ValueError(
+        raise InputError(
             "`flow` must be an `EuclideanAttention`, `RescaledAttention` or `SphereAttention`, "
             f"but it is {flow!r}."
         )
@@ -57,7 +58,7 @@ def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     tokens = require_tokens(tokens)
     n, d = tokens.shape[-2:]
     if d != flow.dimension:
-        raise ValueError(
+        raise InputError(
             f"`tokens` must have {flow.dimension} coordinates, as the heads do, but they have {d} "
             f"(shape {tokens.shape})."
         )
@@ -68,7 +69,7 @@ def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     sizes = {"masses": flow.masses, "frozen": flow.frozen}
     for name, values in sizes.items():
         if values is not None and len(values) != n:
-            raise ValueError(f"`{name}` must have one entry a token, {n}, but it has {len(values)}.")
+            raise InputError(f"`{name}` must have one entry a token, {n}, but it has {len(values)}.")
     _require_mask(flow, n)
     return tokens
 
@@ -84,7 +85,7 @@ def require_options(dtype: Any, memory: Any, budget: Any) -> None:
 def _require_mask(flow: AbstractDynamics, n: int) -> None:
     size = flow.mask.size()
     if size is not None and size != n:
-        raise ValueError(f"`mask` is made for {size} tokens, but there are {n}.")
+        raise InputError(f"`mask` is made for {size} tokens, but there are {n}.")
     everyone = np.arange(n)
     sees_itself = flow.mask.visible(everyone, everyone)
     if sees_itself is None or bool(np.all(sees_itself)):
@@ -92,7 +93,7 @@ def _require_mask(flow: AbstractDynamics, n: int) -> None:
     moves = np.ones(n, bool) if flow.frozen is None else ~np.asarray(flow.frozen)
     for row in np.flatnonzero(moves & ~np.asarray(sees_itself)):
         if not np.any(np.asarray(flow.mask.visible(jnp.asarray(row), everyone))):
-            raise ValueError(
+            raise InputError(
                 f"`mask` hides everything from token {row}, so that it has no attention to give. "
                 "Let it see at least itself, or freeze it with `frozen`."
             )
@@ -101,6 +102,6 @@ def _require_mask(flow: AbstractDynamics, n: int) -> None:
 def _require_observables(observables: Mapping) -> None:
     for name, function in observables.items():
         if not isinstance(name, str) or name in TAKEN_NAMES:
-            raise ValueError(f"`observables` cannot use the name {name!r}: the result has one of its own.")
+            raise InputError(f"`observables` cannot use the name {name!r}: the result has one of its own.")
         if not callable(function):
-            raise ValueError(f"Observable {name!r} must be a function of (time, tokens), but it is {function!r}.")
+            raise InputError(f"Observable {name!r} must be a function of (time, tokens), but it is {function!r}.")

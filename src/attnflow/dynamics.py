@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._arrays import AnyArray, Masses, Matrix, Radii, Scalar, Tokens
-from attnflow._checks import require_all_finite, require_square
+from attnflow._checks import InputError, require_all_finite, require_square
 from attnflow._precision import optional_parameter
 from attnflow.attention import AbstractAttention, Softmax
 from attnflow.exponential import scaled_exponential, scaled_power
@@ -44,14 +44,14 @@ def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
     heads = (heads,) if isinstance(heads, AnyHead) else tuple(heads)
     wrong = [type(head).__name__ for head in heads if not isinstance(head, AnyHead)]
     if wrong or not heads:
-        raise ValueError(
+        raise InputError(
             "`heads` must be one `Head` or a list of them, but "
             + (f"it holds a {wrong[0]}." if wrong else "the list is empty.")
             + " Start from `Head.identity(d)`."
         )
     dimensions = {head.dimension for head in heads}
     if len(dimensions) > 1:
-        raise ValueError(
+        raise InputError(
             "All heads must act on tokens of the same dimension, but theirs are "
             f"{sorted(dimensions)}."
         )
@@ -126,7 +126,7 @@ class AbstractDynamics(eqx.Module):
         """What Brownian increments, shape (n, d), do to the state."""
         del time
         if self.noise is None:
-            raise ValueError("This flow has no noise. Pass `noise=Noise(kappa)`.")
+            raise InputError("This flow has no noise. Pass `noise=Noise(kappa)`.")
         if self.noise.common:
             increments = jnp.broadcast_to(increments[:1], increments.shape)
         moves = self.space.tangent_part(state.tokens, self.noise.strength() * increments)
@@ -314,16 +314,16 @@ def _require_parts(flow: AbstractDynamics) -> None:
         if part is None and name in ("mlp", "noise") or isinstance(part, kind):
             continue
         found = f"the class {part.__name__}: write {part.__name__}(...)" if isinstance(part, type) else repr(part)
-        raise ValueError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {found}.")
+        raise InputError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {found}.")
     _require_masses(flow.masses)
     if flow.frozen is not None and (flow.frozen.dtype != np.bool_ or flow.frozen.ndim != 1):
-        raise ValueError(
+        raise InputError(
             "`frozen` must be a list of booleans, one a token, but it has shape "
             f"{flow.frozen.shape} and type {flow.frozen.dtype}."
         )
     d = flow.dimension
     if flow.mlp is not None and flow.mlp.weight.shape != (d, d):
-        raise ValueError(f"`weight` of the MLP must be {d} x {d} like the tokens, but it is {flow.mlp.weight.shape}.")
+        raise InputError(f"`weight` of the MLP must be {d} x {d} like the tokens, but it is {flow.mlp.weight.shape}.")
 
 
 _EXAMPLES = {
@@ -338,23 +338,23 @@ def _require_masses(masses: Any) -> None:
     if masses is None:
         return
     if masses.ndim != 1:
-        raise ValueError(f"`masses` must be a list, one number a token, but its shape is {masses.shape}.")
+        raise InputError(f"`masses` must be a list, one number a token, but its shape is {masses.shape}.")
     require_all_finite(masses, "masses", ("token",))
     if np.any(masses <= 0):
         worst = int(np.argmin(masses))
-        raise ValueError(f"`masses` must be above zero, but token {worst} has mass {masses[worst]:g}. Leave it out.")
+        raise InputError(f"`masses` must be above zero, but token {worst} has mass {masses[worst]:g}. Leave it out.")
 
 
 def _require_rescaling(flow: RescaledAttention) -> None:
     if flow.rescaling is not None:
         require_square(flow.rescaling, "rescaling")
         if len(flow.rescaling) != flow.dimension:
-            raise ValueError(
+            raise InputError(
                 f"`rescaling` must be {flow.dimension} x {flow.dimension} like the tokens, "
                 f"but it is {flow.rescaling.shape[0]} x {flow.rescaling.shape[0]}."
             )
     elif not all(isinstance(head, Head) for head in flow.heads):
-        raise ValueError(
+        raise InputError(
             "`RescaledAttention` cannot form e^{-tV} from a value matrix that changes in time. "
             "Pass the constant V to look through as `rescaling`, or use `EuclideanAttention`."
         )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow import door
+from attnflow._checks import InputError
 from attnflow._precision import cast, double
 from attnflow.dynamics import AbstractDynamics, State
 
@@ -50,7 +51,7 @@ def _state(flow: AbstractDynamics, tokens: Any) -> State:
     door.require_flow(flow)
     tokens = door.require_tokens_of(flow, tokens)
     if tokens.ndim != 2:
-        raise ValueError(f"`tokens` must have shape (n, d) here, but the shape is {tokens.shape}. Take one run.")
+        raise InputError(f"`tokens` must have shape (n, d) here, but the shape is {tokens.shape}. Take one run.")
     if not flow.has_radii:
         return State(jnp.asarray(tokens))
     radii = np.linalg.norm(tokens, axis=-1)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._arrays import AnyArray, Matrix, Scalar, Tokens
-from attnflow._checks import require_matrix
+from attnflow._checks import InputError, require_matrix
 from attnflow._precision import optional_parameter, parameter
 
 
@@ -90,7 +90,7 @@ class Head(eqx.Module):
             expected["output and value"] = (self.output.shape[1], self.value.shape[0])
         for name, (found, wanted) in expected.items():
             if found != wanted:
-                raise ValueError(
+                raise InputError(
                     f"The matrices of a head must match: query is {_shape(self.query)}, so `{name}` "
                     f"must have {wanted} where it has {found} (key {_shape(self.key)}, value "
                     f"{_shape(self.value)}). Query and key are k x d, value is d x d, or "

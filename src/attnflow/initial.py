@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnflow._checks import require_all_finite, require_count, require_finite_number, require_positive_number
+from attnflow._checks import InputError, require_all_finite, require_count, require_finite_number, require_positive_number
 from attnflow._random import Rng, run_seeds, seed_sequence
 
 
@@ -18,7 +18,7 @@ def box(n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None
     require_finite_number(low, "low")
     require_finite_number(high, "high")
     if not low < high:
-        raise ValueError(f"`low` must be below `high`, but they are {low} and {high}.")
+        raise InputError(f"`low` must be below `high`, but they are {low} and {high}.")
     return _draw(lambda generator: generator.uniform(low, high, (n, d)), n, d, rng, runs)
 
 
@@ -83,13 +83,13 @@ def equiangular(n: int, d: int, cosine: float = 0.0) -> np.ndarray:
     require_count(d, "d")
     least = -1.0 if n == 1 else -1 / (n - 1)
     if not least - 1e-12 <= cosine <= 1:
-        raise ValueError(f"`cosine` of {n} equiangular tokens must be in [{least:.6g}, 1], but it is {cosine}.")
+        raise InputError(f"`cosine` of {n} equiangular tokens must be in [{least:.6g}, 1], but it is {cosine}.")
     gram = cosine + (1 - cosine) * np.eye(n)
     sizes, vectors = np.linalg.eigh(gram)
     sizes = np.where(sizes < 1e-12, 0, sizes)
     rank = int(np.sum(sizes > 0))
     if d < rank:
-        raise ValueError(f"{n} tokens with common cosine {cosine:g} need d >= {rank}, but `d` is {d}.")
+        raise InputError(f"{n} tokens with common cosine {cosine:g} need d >= {rank}, but `d` is {d}.")
     tokens = np.zeros((n, d))
     tokens[:, :rank] = (vectors * np.sqrt(sizes))[:, sizes > 0]
     return tokens
@@ -111,7 +111,7 @@ def _followed_by(tokens: np.ndarray, count: int, factor: float) -> np.ndarray:
     require_count(count, "count", least=0)
     n = tokens.shape[-2]
     if count > n:
-        raise ValueError(f"`count` must be at most the number of tokens, {n}, but it is {count}.")
+        raise InputError(f"`count` must be at most the number of tokens, {n}, but it is {count}.")
     return np.concatenate([tokens, factor * tokens[..., :count, :]], axis=-2)
 
 

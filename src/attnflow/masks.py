@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._arrays import AnyArray
-from attnflow._checks import require_count, require_finite_number
+from attnflow._checks import InputError, require_count, require_finite_number
 from attnflow._precision import parameter
 
 
@@ -103,7 +103,7 @@ class Boolean(AbstractMask):
     def __check_init__(self):
         shape, kind = self.matrix.shape, self.matrix.dtype
         if len(shape) != 2 or shape[0] != shape[1] or kind != np.bool_:
-            raise ValueError(
+            raise InputError(
                 "`matrix` of a boolean mask must be a square matrix of booleans, but it has "
                 f"shape {shape} and type {kind}. Write `mask != 0` to turn numbers into booleans."
             )

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from attnflow._arrays import AnyArray, Matrix, Tokens
-from attnflow._checks import require_all_finite, require_known, require_matrix
+from attnflow._checks import InputError, require_all_finite, require_known, require_matrix
 from attnflow._precision import optional_parameter, parameter
 
 
@@ -32,7 +32,7 @@ class MLP(eqx.Module):
             return
         require_all_finite(self.bias, "bias", ("entry",) * self.bias.ndim)
         if self.bias.shape != (self.weight.shape[1],):
-            raise ValueError(
+            raise InputError(
                 f"`bias` must have one entry a column of `weight`, {self.weight.shape[1]}, "
                 f"but its shape is {self.bias.shape}."
             )

@@ -12,6 +12,7 @@ import numpy as np
 
 from attnflow import attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules
 from attnflow import solvers, stopping
+from attnflow._checks import InputError
 
 MODULES = (attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules, solvers, stopping)
 KNOWN = {
@@ -62,12 +63,12 @@ def restore(value: Any, argument: str) -> Any:
     if kind == "observable" and value.get("name") in FUNCTIONS:
         return FUNCTIONS[value["name"]]
     if kind == "function":
-        raise ValueError(
+        raise InputError(
             f"The file names the Python function {value['name']} but does not hold it. "
             f"Pass `{argument}` again when you rerun it."
         )
     if kind not in KNOWN:
-        raise ValueError(
+        raise InputError(
             f"The file was made with a {kind!r} that this version of attnflow does not know. "
             "Use the version named in its attributes."
         )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._arrays import AnyArray, Scalar
-from attnflow._checks import require_count, require_known, require_positive_number
+from attnflow._checks import InputError, require_count, require_known, require_positive_number
 from attnflow._precision import parameter
 from attnflow.heads import Head
 
@@ -30,13 +30,13 @@ class PiecewiseHead(eqx.Module):
         self.heads = tuple(heads)
         is_sorted = self.switches.ndim == 1 and np.all(np.diff(self.switches) > 0)
         if not is_sorted or len(self.heads) != len(self.switches) + 1:
-            raise ValueError(
+            raise InputError(
                 "`switches` must increase and `heads` must be one longer, but there are "
                 f"{np.size(self.switches)} switches and {len(self.heads)} heads."
             )
         shapes = {str(jax.tree.map(jnp.shape, head)) for head in self.heads}
         if len(shapes) > 1:
-            raise ValueError(
+            raise InputError(
                 "The heads of a `PiecewiseHead` must have matrices of the same shapes, "
                 f"but there are {len(shapes)} different sets."
             )

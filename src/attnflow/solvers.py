@@ -16,7 +16,7 @@ import numpy as np
 import optimistix
 
 from attnflow._arrays import AnyArray, Scalar
-from attnflow._checks import require_count, require_finite_number, require_positive_number
+from attnflow._checks import InputError, require_count, require_finite_number, require_positive_number
 from attnflow._precision import parameter
 from attnflow.dynamics import AbstractDynamics, RescaledAttention, State
 
@@ -24,19 +24,19 @@ RUNNING, NOT_FINITE, STEP_TOO_SMALL = 0, 1, 2
 
 
 class Target(eqx.Module):
-    """A time to reach: land on it exactly, or pass it; does the field jump there?"""
+    """A time to reach or pass, and the next time that no step may cross."""
 
     time: AnyArray
-    lands: AnyArray
-    jumps: AnyArray
+    barrier: AnyArray
+    barrier_is_jump: AnyArray
 
     def latest(self) -> AnyArray:
-        """The last time at which the field may be asked before the target is reached.
+        """The last time at which the field may be asked before the barrier is reached.
 
         Just before a jump the old weights count, even for the stage at the end of a step.
         """
-        before = jnp.nextafter(self.time, jnp.full_like(self.time, -jnp.inf))
-        return jnp.where(self.jumps, before, jnp.inf)
+        before = jnp.nextafter(self.barrier, jnp.full_like(self.barrier, -jnp.inf))
+        return jnp.where(self.barrier_is_jump, before, jnp.inf)
 
 
 class Cursor(eqx.Module):
@@ -90,7 +90,7 @@ class Adaptive(AbstractSolver):
         require_positive_number(self.atol, "atol", "Use 1e-10.")
         require_count(self.max_steps, "max_steps")
         if self.order not in (5, 8) or (self.stiff and self.order != 5):
-            raise ValueError(
+            raise InputError(
                 f"`order` must be 5 (Tsit5, or Kvaerno5 when stiff) or 8 (Dopri8, not stiff), but it is {self.order}."
             )
 
@@ -111,7 +111,7 @@ class Adaptive(AbstractSolver):
         del rng_key
         next_time, memory, control, has_jumped, dense = cursor.memory
         method, controller, term = self._parts(flow, target.latest())
-        end = jnp.where(target.lands, jnp.minimum(next_time, target.time), next_time)
+        end = jnp.minimum(next_time, target.barrier)
         moved, error, info, new_memory, result = method.step(
             term, cursor.time, end, cursor.state, None, memory, has_jumped
         )
@@ -121,9 +121,9 @@ class Adaptive(AbstractSolver):
         keeps, start, proposal, _, control, _ = controller.adapt_step_size(
             cursor.time, end, cursor.state, moved, None, error, method.error_order(term), control
         )
-        # A step cut short by its target says nothing against the length that was planned.
+        # A step cut short by a barrier says nothing against the length that was planned.
         proposal = jnp.where(keeps & (end < next_time), jnp.maximum(proposal, start + (next_time - cursor.time)), proposal)
-        has_landed = target.jumps & (end >= target.time)
+        has_landed = target.barrier_is_jump & (end >= target.barrier)
         remembered = (
             proposal,
             _choose(keeps, new_memory, memory),
@@ -148,7 +148,7 @@ class Adaptive(AbstractSolver):
         """No noise: paths are not smooth enough for an error estimate."""
         del times
         if flow.noise is not None:
-            raise ValueError(
+            raise InputError(
                 "`Adaptive` cannot solve a flow with noise, whose paths are rough. "
                 "Use `StochasticHeun(step=0.01)`."
             )
@@ -198,7 +198,7 @@ class AbstractFixedStep(AbstractSolver):
         """No noise."""
         del times
         if flow.noise is not None:
-            raise ValueError(
+            raise InputError(
                 f"`{type(self).__name__}` would leave the noise out. Use `StochasticHeun(step={float(self.step):g})`."
             )
 
@@ -280,7 +280,7 @@ class StochasticHeun(AbstractFixedStep):
         """Noise is what it is for."""
         del times
         if flow.noise is None:
-            raise ValueError(
+            raise InputError(
                 "`StochasticHeun` is for flows with noise, and this one has none. "
                 "Use `Adaptive()`, or `Heun(step)` for equal steps."
             )
@@ -314,7 +314,7 @@ class Layers(AbstractFixedStep):
         off = np.abs(layers - np.round(layers)) > 1e-6
         if np.any(off):
             worst = int(np.argmax(off))
-            raise ValueError(
+            raise InputError(
                 f"With `Layers` every time must be a whole number of steps of {step:g} after the first, "
                 f"but time {times[worst]:g} at position {worst} is layer {layers[worst]:.6g}. "
                 f"Use times[0] + {step:g} * numpy.arange(...)."
@@ -333,7 +333,7 @@ class Layers(AbstractFixedStep):
         elif not math.isclose(times[0], 0.0, abs_tol=1e-12):
             reason = "layers are counted from time 0"
         if reason:
-            raise ValueError(
+            raise InputError(
                 f"`Layers` cannot follow this `RescaledAttention`: {reason}. Use `EuclideanAttention` instead."
             )
 

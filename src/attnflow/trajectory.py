@@ -15,6 +15,7 @@ import xarray as xr
 from attnflow import records
 from attnflow.ensemble import Results
 from attnflow.outcome import failed
+from attnflow._checks import InputError
 
 KIND = "attnflow trajectory"
 
@@ -133,14 +134,14 @@ def load(path: str | os.PathLike) -> xr.Dataset:
     """Read a dataset written by `save`, whole, into memory."""
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"There is no result file at {path}.")
+        raise InputError(f"There is no result file at {path}.")
     try:
         is_netcdf = path.is_file()
         opened = xr.open_dataset(path, engine="scipy") if is_netcdf else xr.open_zarr(path, consolidated=False)
         with opened:
             run = opened.load()
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f"{path} cannot be read as a result file: it is damaged, or of another program ({type(error).__name__}). "
             "Make it again with `attnflow run`."
         ) from error
@@ -152,14 +153,14 @@ def require_free(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """A path that a result can be written to; raises ValueError otherwise."""
     path = Path(path)
     if path.suffix not in ("", ".zarr", ".nc"):
-        raise ValueError(
+        raise InputError(
             f"A result is written as `.zarr` or `.nc`, but the path is {path}. Use {path.with_suffix('.zarr')}."
         )
     if path.exists() and not overwrite:
-        raise ValueError(f"{path} exists already. Choose another name, or ask to overwrite it.")
+        raise InputError(f"{path} exists already. Choose another name, or ask to overwrite it.")
     parent = path.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ValueError(f"{path} cannot be written: {parent} is not a directory that can be written to.")
+        raise InputError(f"{path} cannot be written: {parent} is not a directory that can be written to.")
     return path
 
 
@@ -168,7 +169,7 @@ def require_ours(run: xr.Dataset, name: str) -> None:
     needed = {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"}
     is_ours = run.attrs.get("kind") == KIND and needed <= set(run.attrs) and "initial_tokens" in run
     if not is_ours:
-        raise ValueError(
+        raise InputError(
             f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "
             "Pass a dataset made by `simulate` or written by `save`."
         )

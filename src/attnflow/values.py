@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from attnflow._checks import require_count, require_finite_number, require_known
+from attnflow._checks import InputError, require_count, require_finite_number, require_known
 from attnflow._random import Rng, seed_sequence
 
 
@@ -88,12 +88,12 @@ def from_spectrum(
 def _real_blocks(eigenvalues: np.ndarray) -> np.ndarray:
     """Block diagonal: a number for a real eigenvalue, two by two for a conjugate pair."""
     if eigenvalues.ndim != 1 or eigenvalues.size == 0 or not np.all(np.isfinite(eigenvalues)):
-        raise ValueError(f"`eigenvalues` must be a list of finite numbers, but it is {eigenvalues}.")
+        raise InputError(f"`eigenvalues` must be a list of finite numbers, but it is {eigenvalues}.")
     reals = eigenvalues[eigenvalues.imag == 0].real
     upper = np.sort_complex(eigenvalues[eigenvalues.imag > 0])
     lower = np.sort_complex(eigenvalues[eigenvalues.imag < 0].conj())
     if len(upper) != len(lower) or not np.allclose(upper, lower):
-        raise ValueError(
+        raise InputError(
             "Complex `eigenvalues` of a real matrix must come as conjugate pairs, but "
             f"{[complex(value) for value in eigenvalues if value.imag != 0]} do not. Add the missing conjugates."
         )

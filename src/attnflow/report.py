@@ -1,0 +1,73 @@
+"""What a run came to: the numbers that people want to see first."""
+
+import json
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow.analyse import attention_rank, clusters
+from attnflow.dynamics import AbstractDynamics
+from attnflow.evaluate import attention_matrix
+
+LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
+CLOSE = 0.01  # clusters are tokens within this share of the initial size
+
+
+def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
+    """Clusters, attention rank, steps and outcome of a run, or of every run of an ensemble."""
+    runs = run if "run" in run.dims else run.expand_dims("run")
+    distance = CLOSE * float(np.linalg.norm(run.initial_tokens, axis=-1).max())
+    ends = [runs.isel(run=index) for index in range(runs.sizes["run"])]
+    is_ensemble = "run" in run.dims
+    pick = (lambda values: values) if is_ensemble else (lambda values: values[0])
+    return {
+        "model": model_name(flow),
+        "tokens": runs.sizes["token"],
+        "dimension": runs.sizes["coordinate"],
+        "runs": len(ends),
+        "time": pick([float(end.final_time) for end in ends]),
+        "steps": pick([int(end.steps) for end in ends]),
+        "rejected_steps": pick([int(end.rejected_steps) for end in ends]),
+        "clusters": pick([int(clusters.labels(end.final_tokens, distance).max()) + 1 for end in ends]),
+        "cluster_distance": distance,
+        "attention_rank": pick([_rank(flow, end) for end in ends]),
+        "rank_threshold": attention_rank.THRESHOLD,
+        "failed": int(np.sum(runs.failed)),
+        "outcome": run.attrs["outcome"],
+        "outcomes": json.loads(run.attrs["outcomes"]),
+    }
+
+
+def model_name(flow: AbstractDynamics) -> str:
+    """The model in a few words: space, attention, mask, heads."""
+    parts = [type(flow).__name__, type(flow.attention).__name__]
+    if hasattr(flow.attention, "beta"):
+        parts[-1] += f" beta = {float(flow.attention.beta):g}"
+    if type(flow.mask).__name__ != "Full":
+        parts.append(f"{type(flow.mask).__name__.lower()} mask")
+    parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
+    return ", ".join(parts)
+
+
+def final_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
+    """Attention at the end of one run; None when there are too many tokens to form it."""
+    return _matrix(flow, run.final_tokens.values, float(run.final_time))
+
+
+def first_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
+    """Attention at the start of one run; None when there are too many tokens to form it."""
+    return _matrix(flow, run.initial_tokens.values, float(run.time[0]))
+
+
+def _matrix(flow: AbstractDynamics, tokens: np.ndarray, time: float) -> np.ndarray | None:
+    is_formed = len(tokens) <= LARGEST_MATRIX and np.all(np.isfinite(tokens))
+    return attention_matrix(flow, tokens.astype(float), time) if is_formed else None
+
+
+def _rank(flow: AbstractDynamics, run: xr.Dataset) -> Any:
+    """Rank of the attention matrix at the end: a number, one a head, or None."""
+    matrix = final_matrix(flow, run)
+    if matrix is None or not np.all(np.isfinite(matrix)):
+        return None
+    return attention_rank.rank(matrix).tolist()

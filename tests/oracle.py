@@ -1,0 +1,313 @@
+"""The models once more, in plain NumPy and SciPy, written from the equations.
+
+Nothing here is shared with attnflow: no shifts by a row's maximum, no blocks, no scales
+kept apart. It is right only where those are not needed: moderate scores, short times.
+Every model moves tokens (n x d) together with their lengths (n), which most leave alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+
+# -- who sees whom: a matrix of booleans, and a matrix of factors on the weights
+
+
+class Mask(NamedTuple):
+    """Row i: what token i sees, and with what factor."""
+
+    visible: np.ndarray
+    factor: np.ndarray
+
+    def __and__(self, other: "Mask") -> "Mask":
+        return Mask(self.visible & other.visible, self.factor * other.factor)
+
+
+def mask(n, sees=lambda i, j: True, factor=lambda i, j: 1.0):
+    """Full unless `sees` says less: j <= i causal, j < i strictly, i != j others, |i - j| <= w window.
+
+    ALiBi is the factor e^{-slope |i - j|}.
+    """
+    visible = [[sees(i, j) for j in range(n)] for i in range(n)]
+    factors = [[factor(i, j) for j in range(n)] for i in range(n)]
+    return Mask(np.array(visible, dtype=bool), np.array(factors, dtype=float))
+
+
+# -- attention rules: (scores, mask, masses) -> weights
+
+
+def softmax(beta):
+    """A_ij proportional to m_j f_ij e^{beta s_ij}, rows sum to one."""
+    return lambda scores, mask, masses: _rows_divided(_kernel(beta * scores, mask, masses))
+
+
+def unnormalised(beta, offset=0.0):
+    """A_ij = m_j f_ij e^{beta (s_ij - offset)} / (sum of all masses)."""
+    return lambda scores, mask, masses: _kernel(beta * (scores - offset), mask, masses) / masses.sum()
+
+
+def hardmax(tolerance=1e-9):
+    """The best visible matches share, in proportion to m_j f_ij."""
+
+    def weights(scores, mask, masses):
+        return _rows_divided(best_matches(scores, mask, tolerance) * mask.factor * masses[None, :])
+
+    return weights
+
+
+def best_matches(scores, mask, tolerance=1e-9):
+    """True where j is a best match of i, up to `tolerance` times the row's largest score in size."""
+    best = np.zeros(scores.shape, dtype=bool)
+    for i in np.flatnonzero(mask.visible.any(axis=1)):
+        seen = scores[i, mask.visible[i]]
+        best[i] = mask.visible[i] & (scores[i] >= seen.max() - tolerance * np.abs(seen).max())
+    return best
+
+
+def sinkhorn(beta, iterations):
+    """Rows divided by their sums, columns brought to their masses, in turn, rows first and last."""
+
+    def weights(scores, mask, masses):
+        matrix = _kernel(beta * scores, mask, masses)
+        for iteration in range(iterations):
+            if iteration % 2 == 0:
+                matrix = _rows_divided(matrix)
+            else:
+                received = masses @ matrix
+                matrix = matrix * (masses / np.where(received > 0, received, np.inf))[None, :]
+        return matrix
+
+    return weights
+
+
+def _kernel(logits, mask, masses):
+    return np.where(mask.visible, np.exp(logits), 0.0) * mask.factor * masses[None, :]
+
+
+def _rows_divided(matrix):
+    """Rows divided by their sums; a row of zeros stays one."""
+    sums = matrix.sum(axis=1, keepdims=True)
+    return matrix / np.where(sums > 0, sums, np.inf)
+
+
+# -- normalisation: (time, radii, directions theta, pull A) -> (speed factors s, growth r')
+
+
+def post(time, radii, directions, pull):
+    """s = 1; lengths stay."""
+    return np.ones(len(pull)), np.zeros(len(pull))
+
+
+def pre(time, radii, directions, pull):
+    """s = r, r' = <theta, A>."""
+    return radii, (directions * pull).sum(axis=1)
+
+
+def peri(time, radii, directions, pull):
+    """s = r |A|, r' = <theta, A> / |A|."""
+    return radii * _lengths(pull), (directions * pull).sum(axis=1) / _lengths(pull)
+
+
+def ngpt(alpha):
+    """s = |A| / alpha; lengths stay."""
+    return lambda time, radii, directions, pull: (_lengths(pull) / alpha, np.zeros(len(pull)))
+
+
+def sqrt(time, radii, directions, pull):
+    """s = sqrt(t + 1); lengths stay."""
+    return np.full(len(pull), np.sqrt(time + 1)), np.zeros(len(pull))
+
+
+def _lengths(vectors):
+    return np.sqrt((vectors**2).sum(axis=1))
+
+
+# -- feed-forward layer
+
+ACTIVATIONS = {
+    "identity": lambda y: y,
+    "relu": lambda y: np.where(y > 0, y, 0.0),
+    "tanh": np.tanh,
+    # the usual approximation by tanh, within 5e-4 of y times the normal distribution function
+    "gelu": lambda y: 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3))),
+}
+
+
+def mlp(weight, activation, bias):
+    """y -> W sigma(y + b), a token a row."""
+    return lambda pull: np.array([weight @ ACTIVATIONS[activation](row + bias) for row in pull])
+
+
+# -- models
+
+
+class Weights(NamedTuple):
+    """Matrices of a head: query and key k x d, value d x d."""
+
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the three spaces have in common; `heads` are `Weights` or functions from time to them."""
+
+    heads: Sequence[Weights | Callable]
+    rule: Callable
+    mask: Mask
+    masses: np.ndarray | None = None
+    frozen: np.ndarray = np.array([False])
+    mlp: Callable = lambda pull: pull
+
+    def at(self, time):
+        """The heads' matrices at `time`."""
+        return [head(time) if callable(head) else head for head in self.heads]
+
+    def asking(self, time, tokens):
+        """The points whose scores count: the tokens themselves."""
+        return tokens
+
+    def scores(self, time, tokens):
+        """<Q x_i, K x_j>, a matrix a head."""
+        x = self.asking(time, tokens)
+        return [np.einsum("ic,kc,kd,jd->ij", x, h.query, h.key, x, optimize=True) for h in self.at(time)]
+
+    def attention(self, time, tokens):
+        """The weights, a matrix a head."""
+        masses = np.ones(len(tokens)) if self.masses is None else self.masses
+        return np.array([self.rule(scores, self.mask, masses) for scores in self.scores(time, tokens)])
+
+    def pull(self, time, tokens, value=lambda head: head.value):
+        """Sum over heads of sum_j A_ij V x_j."""
+        heads = zip(self.attention(time, tokens), self.at(time), strict=True)
+        return sum(weights @ tokens @ value(head).T for weights, head in heads)
+
+    def unless_frozen(self, moved, still):
+        """The first, but the second for frozen tokens."""
+        return np.where(self.frozen[:, None], still, moved)
+
+
+@dataclass(frozen=True)
+class Euclidean(Model):
+    """x_i' = sum_j A_ij V x_j."""
+
+    def velocity(self, time, tokens, radii):
+        """The pull, after the feed-forward layer."""
+        return self.unless_frozen(self.mlp(self.pull(time, tokens)), 0.0), np.zeros(len(tokens))
+
+    def layer(self, time, tokens, radii, step, residual):
+        """x <- residual x + step pull."""
+        moved = residual * tokens + step * self.mlp(self.pull(time, tokens))
+        return self.unless_frozen(moved, tokens), radii
+
+
+@dataclass(frozen=True)
+class Sphere(Model):
+    """theta_i' = P_i(A_i) / s_i, and r_i' as the normalisation has it."""
+
+    normalisation: Callable = post
+
+    def velocity(self, time, tokens, radii):
+        """Turning of the directions, growth of the lengths."""
+        pull = self.mlp(self.pull(time, tokens))
+        slowness, growth = self.normalisation(time, radii, tokens, pull)
+        tangent = np.array([a - (x @ a) * x for x, a in zip(tokens, pull, strict=True)])
+        turn = self.unless_frozen(tangent / slowness[:, None], 0.0)
+        return turn, np.where(self.frozen, 0.0, growth)
+
+    def layer(self, time, tokens, radii, step, residual):
+        """x = r theta <- residual x + step r A / s; schemes without lengths forget the new one."""
+        pull = self.mlp(self.pull(time, tokens))
+        slowness, _ = self.normalisation(time, radii, tokens, pull)
+        x = radii[:, None] * tokens
+        moved = residual * x + step * (radii / slowness)[:, None] * pull
+        moved = self.unless_frozen(moved, x)
+        keeps = self.normalisation not in (pre, peri)
+        return moved / _lengths(moved)[:, None], radii if keeps else _lengths(moved)
+
+
+@dataclass(frozen=True)
+class Rescaled(Model):
+    """z = e^{-tV} x: z_i' = sum_j A_ij e^{-tV} V_h e^{tV} z_j - V z_i, with the weights of x."""
+
+    frame: np.ndarray | None = None
+
+    def rescaling(self):
+        """V: the frame given, or the sum of the heads' value matrices."""
+        return sum(head.value for head in self.heads) if self.frame is None else self.frame
+
+    def asking(self, time, tokens):
+        """x = e^{tV} z."""
+        return tokens @ expm(time * self.rescaling()).T
+
+    def velocity(self, time, tokens, radii):
+        """Every head in the moving frame minus the frame's motion; a token frozen in x only has the latter."""
+        forth, back = expm(time * self.rescaling()), expm(-time * self.rescaling())
+        pull = self.pull(time, tokens, lambda head: back @ head.value @ forth)
+        moves = self.unless_frozen(pull, 0.0) - tokens @ self.rescaling().T
+        return self.mlp(moves), np.zeros(len(tokens))
+
+
+# -- solving
+
+
+def solve(model, tokens, times, radii=None):
+    """Tokens and lengths at every time, by SciPy's DOP853 from one time to the next."""
+    split = tokens.size
+
+    def rate(time, flat):
+        velocity, growth = model.velocity(time, flat[:split].reshape(tokens.shape), flat[split:])
+        return np.concatenate([velocity.ravel(), growth])
+
+    path = [np.concatenate([tokens.ravel(), _given(radii, tokens)])]
+    for span in zip(times[:-1], times[1:], strict=True):
+        run = solve_ivp(rate, span, path[-1], method="DOP853", rtol=1e-11, atol=1e-13)
+        assert run.success, run.message
+        path.append(run.y[:, -1])
+    path = np.array(path)
+    return path[:, :split].reshape(len(times), *tokens.shape), path[:, split:]
+
+
+def solve_in_pieces(models, switches, tokens, times, radii=None):
+    """`models[0]` until `switches[0]`, `models[1]` until `switches[1]`, and so on to the last time."""
+    start, state = times[0], (tokens, _given(radii, tokens))
+    kept = [state]
+    for model, end in zip(models, [*switches, times[-1]], strict=True):
+        marks = [start, *(t for t in times if start < t < end), end]
+        states = list(zip(*solve(model, state[0], marks, state[1]), strict=True))
+        kept += [s for t, s in zip(marks[1:], states[1:], strict=True) if t in times]
+        start, state = end, states[-1]
+    return tuple(np.array(part) for part in zip(*kept, strict=True))
+
+
+def layers(model, tokens, count, step, residual=1.0, radii=None):
+    """Tokens and lengths after 0, 1, ..., `count` discrete layers."""
+    path = [(tokens, _given(radii, tokens))]
+    for k in range(count):
+        path.append(model.layer(k * step, *path[-1], step, residual))
+    return tuple(np.array(part) for part in zip(*path, strict=True))
+
+
+def rescaled_layers(model, tokens, count, step, residual=1.0):
+    """(residual I + step V)^{-k} x after k layers of x in R^d."""
+    plain = Euclidean(model.heads, model.rule, model.mask, model.masses, model.frozen)
+    path, _ = layers(plain, tokens, count, step, residual)
+    back = np.linalg.inv(residual * np.eye(tokens.shape[1]) + step * model.rescaling())
+    return np.array([x @ np.linalg.matrix_power(back, k).T for k, x in enumerate(path)])
+
+
+def best_matches_stay(model, tokens, times):
+    """Whether no token changes its best matches along the way, looked at forty times."""
+    fine = np.linspace(times[0], times[-1], 40)
+    path, _ = solve(model, tokens, fine)
+    scores = np.array([model.scores(t, x) for t, x in zip(fine, path, strict=True)])
+    best = np.array([[best_matches(head, model.mask) for head in heads] for heads in scores])
+    return bool(np.all(best == best[0]))
+
+
+def _given(radii, tokens):
+    return np.ones(len(tokens)) if radii is None else radii
