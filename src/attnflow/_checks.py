@@ -50,8 +50,7 @@ def require_matrix(value: Any, argument: str) -> None:
         return
     if np.ndim(value) != 2:
         raise InputError(
-            f"`{argument}` must be a matrix, but it has shape {np.shape(value)}. "
-            "Use numpy.eye(d) for the identity."
+            f"`{argument}` must be a matrix, but it has shape {np.shape(value)}. Use numpy.eye(d) for the identity."
         )
     require_all_finite(value, argument, ("row", "column"))
 
@@ -62,8 +61,7 @@ def require_square(value: Any, argument: str) -> None:
     rows, columns = np.shape(value)
     if rows != columns:
         raise InputError(
-            f"`{argument}` must be a square matrix, since it maps tokens to tokens, "
-            f"but it is {rows} x {columns}."
+            f"`{argument}` must be a square matrix, since it maps tokens to tokens, but it is {rows} x {columns}."
         )
 
 

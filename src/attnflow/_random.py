@@ -30,6 +30,4 @@ def run_seeds(seed: np.random.SeedSequence, runs: int) -> list[np.random.SeedSeq
 
     Unlike `seed.spawn`, asking twice gives the same seeds.
     """
-    return [
-        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, run)) for run in range(runs)
-    ]
+    return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, run)) for run in range(runs)]

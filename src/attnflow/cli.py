@@ -203,7 +203,9 @@ def _free_picture(path: Path, overwrite: bool) -> Path:
     return require_free_picture(path, overwrite=overwrite)
 
 
-def _finish(flow: Any, result: Any, files: dict[str, Path], overwrite: bool, heading: dict, began: float, as_json: bool) -> None:
+def _finish(
+    flow: Any, result: Any, files: dict[str, Path], overwrite: bool, heading: dict, began: float, as_json: bool
+) -> None:
     """Write what was asked for, then say how it went."""
     from attnflow.report import summarise
     from attnflow.trajectory import save
@@ -239,7 +241,9 @@ def _readable(heading: dict, summary: dict) -> dict[str, str]:
     shown["steps"] = f"{_range(summary['steps'])} ({_range(summary['rejected_steps'])} rejected)"
     shown["time"] = f"t = {_range(summary['time'])}, in {summary['seconds']} s"
     shown["clusters"] = f"{_range(summary['clusters'])} (within {summary['cluster_distance']:.3g})"
-    shown["attention rank"] = f"{_range(summary['attention_rank'])} (above {summary['rank_threshold']:g} of the largest)"
+    shown["attention rank"] = (
+        f"{_range(summary['attention_rank'])} (above {summary['rank_threshold']:g} of the largest)"
+    )
     shown["outcome"] = summary["outcome"]
     return shown | {name: summary[name] for name in ("result", "picture") if name in summary}
 

@@ -48,8 +48,7 @@ def require_flow(flow: Any) -> None:
     """One of attnflow's models."""
     if not isinstance(flow, AbstractDynamics):
         raise InputError(
-            "`flow` must be an `EuclideanAttention`, `RescaledAttention` or `SphereAttention`, "
-            f"but it is {flow!r}."
+            f"`flow` must be an `EuclideanAttention`, `RescaledAttention` or `SphereAttention`, but it is {flow!r}."
         )
 
 

@@ -6,7 +6,7 @@ layer adds, and for the `space` tokens live in. Nothing here knows about solvers
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -51,10 +51,7 @@ def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
         )
     dimensions = {head.dimension for head in heads}
     if len(dimensions) > 1:
-        raise InputError(
-            "All heads must act on tokens of the same dimension, but theirs are "
-            f"{sorted(dimensions)}."
-        )
+        raise InputError(f"All heads must act on tokens of the same dimension, but theirs are {sorted(dimensions)}.")
     return heads
 
 
@@ -91,7 +88,7 @@ class AbstractDynamics(eqx.Module):
     mlp: MLP | None = eqx.field(default=None, kw_only=True)
     noise: Noise | None = eqx.field(default=None, kw_only=True)
 
-    space: eqx.AbstractClassVar[Euclidean | Sphere]
+    space: ClassVar[Euclidean | Sphere]
 
     def __check_init__(self):
         _require_parts(self)
@@ -155,7 +152,7 @@ class AbstractDynamics(eqx.Module):
 class EuclideanAttention(AbstractDynamics):
     """Attention in R^d: x_i' = sum_j A_ij V x_j, summed over heads (arXiv:2305.05465)."""
 
-    space = Euclidean()
+    space: ClassVar[Euclidean | Sphere] = Euclidean()
 
     def velocity(self, time: Scalar, state: State) -> State:
         """The pull itself."""
@@ -181,7 +178,7 @@ class SphereAttention(AbstractDynamics):
 
     normalisation: AbstractNormalisation = eqx.field(default_factory=Post, kw_only=True)
 
-    space = Sphere()
+    space: ClassVar[Euclidean | Sphere] = Sphere()
 
     @property
     def has_radii(self) -> bool:
@@ -233,7 +230,7 @@ class RescaledAttention(AbstractDynamics):
 
     rescaling: Matrix | None = eqx.field(default=None, converter=optional_parameter, kw_only=True)
 
-    space = Euclidean()
+    space: ClassVar[Euclidean | Sphere] = Euclidean()
 
     def __check_init__(self):
         _require_rescaling(self)
@@ -243,7 +240,8 @@ class RescaledAttention(AbstractDynamics):
         """V of z = e^{-tV} x."""
         if self.rescaling is not None:
             return self.rescaling
-        return sum(head.value_matrix for head in self.heads[1:]) + self.heads[0].value_matrix
+        matrices = [head.value_matrix for head in self.heads if isinstance(head, Head)]
+        return sum(matrices[1:], start=matrices[0])
 
     def velocity(self, time: Scalar, state: State) -> State:
         """Pull in the moving frame minus the frame's own motion."""
@@ -311,7 +309,7 @@ def _require_parts(flow: AbstractDynamics) -> None:
     kinds = {"attention": AbstractAttention, "mask": AbstractMask, "mlp": MLP, "noise": Noise}
     for name, kind in kinds.items():
         part = getattr(flow, name)
-        if part is None and name in ("mlp", "noise") or isinstance(part, kind):
+        if (part is None and name in ("mlp", "noise")) or isinstance(part, kind):
             continue
         found = f"the class {part.__name__}: write {part.__name__}(...)" if isinstance(part, type) else repr(part)
         raise InputError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {found}.")

@@ -115,15 +115,23 @@ def _integrate_chunk(plan: Plan, first: int, results: Results, watch: Watch) -> 
             status = _statuses(plan, cursors, position)
             _keep_cursors(results, runs, cursors, status)
             is_over = bool(np.all(status != RUNNING))
-            watch.report(first, _fraction(plan, runs, position, status), len(runs) / plan.runs, _sentence(cursors, runs))
+            watch.report(
+                first, _fraction(plan, runs, position, status), len(runs) / plan.runs, _sentence(cursors, runs)
+            )
             if is_over:
                 return
             if watch.should_stop():
                 status = np.where(status == RUNNING, _reason(watch), status)
                 results.status[runs] = status[: len(runs)]
                 return
-            pace = SECONDS_PER_CALL / max(time.monotonic() - began, 1e-3)
-            budget = int(np.clip(budget * np.clip(pace, 0.25, 4), 1, 10**6))
+            budget = _next_budget(plan, cursors, budget, time.monotonic() - began)
+
+
+def _next_budget(plan: Plan, cursors: Cursor, budget: int, seconds: float) -> int:
+    """Steps for the next call, so that it takes about `SECONDS_PER_CALL`."""
+    pace = np.clip(SECONDS_PER_CALL / max(seconds, 1e-3), 0.25, 4)
+    attempts = int(np.max(np.asarray(cursors.accepted) + np.asarray(cursors.rejected)))
+    return int(np.clip(budget * pace, 1, max(1, plan.most_steps - attempts)))
 
 
 def _windows(plan: Plan, position: np.ndarray) -> Window:

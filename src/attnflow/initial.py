@@ -9,11 +9,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnflow._checks import InputError, require_all_finite, require_count, require_finite_number, require_positive_number
+from attnflow._checks import (
+    InputError,
+    require_all_finite,
+    require_count,
+    require_finite_number,
+    require_positive_number,
+)
 from attnflow._random import Rng, run_seeds, seed_sequence
 
 
-def box(n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+def box(
+    n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None
+) -> np.ndarray:
     """Uniform in the box [low, high]^d."""
     require_finite_number(low, "low")
     require_finite_number(high, "high")

@@ -13,6 +13,7 @@ import xarray as xr
 from attnflow import door, ensemble, outcome, trajectory
 from attnflow._precision import cast
 from attnflow._random import Rng, run_seeds, seed_sequence
+from attnflow.attention import Hardmax
 from attnflow.dynamics import AbstractDynamics, State
 from attnflow.progress import Bar, Progress, Watch, shown
 from attnflow.resolution import resolution_note
@@ -24,6 +25,7 @@ from attnflow.summation import BLOCK_ENTRIES
 DEFAULT_MEMORY = 1e9
 MOST_FIXED_STEPS = 10**12
 LARGEST_CHUNK = 64
+SHORTEST_AT_JUMPS = 1e-5
 
 
 def simulate(
@@ -58,7 +60,8 @@ def simulate(
     times
         Increasing times to save at; the first is the start.
     solver
-        `Adaptive()` unless the flow has noise, then `StochasticHeun()`.
+        `Adaptive()` unless the flow has noise, then `StochasticHeun()`. For hardmax, whose
+        field jumps when a best match changes, steps are at least 1e-5 long.
     observables
         Functions of (time, tokens), by name, whose values are kept at every time.
     keep_tokens
@@ -99,7 +102,7 @@ def simulate(
     >>> bool(np.allclose(run.tokens[-1], 0.5**0.5, atol=1e-6))
     True
     """
-    solver = solver if solver is not None else _default_solver(flow)
+    solver = solver if solver is not None else default_solver(flow)
     stops = (stop,) if isinstance(stop, AbstractStop) else tuple(stop)
     observables = dict(observables or {})
     tokens, times = door.require_run(flow, tokens, times, solver, observables, stops)
@@ -146,9 +149,12 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     return simulate(**trajectory.request(run, changes))
 
 
-def _default_solver(flow: Any) -> AbstractSolver:
-    is_noisy = getattr(flow, "noise", None) is not None
-    return StochasticHeun() if is_noisy else Adaptive()
+def default_solver(flow: Any) -> AbstractSolver:
+    """What `simulate` uses when no solver is given."""
+    if getattr(flow, "noise", None) is not None:
+        return StochasticHeun()
+    is_discontinuous = isinstance(getattr(flow, "attention", None), Hardmax)
+    return Adaptive(min_step=SHORTEST_AT_JUMPS) if is_discontinuous else Adaptive()
 
 
 def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seed: Any, dtype: str, memory: float) -> ensemble.Plan:
@@ -165,7 +171,7 @@ def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seed: Any, dtype: s
         chunk=1,
     )
     with plan.precision():
-        keys = [jax.random.wrap_key_data(child.generate_state(2)) for child in run_seeds(seed, plan.runs)]
+        keys = [jax.random.wrap_key_data(jnp.asarray(child.generate_state(2))) for child in run_seeds(seed, plan.runs)]
         plan = replace(plan, task=cast(task, dtype), rng_keys=jnp.stack(keys))
     return replace(plan, chunk=_chunk(plan, memory))
 

@@ -6,20 +6,21 @@ Facts of arXiv:2510.22026.
 """
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from attnflow._arrays import AnyArray, Radii, Scalar, Tokens
-from attnflow._checks import require_positive_number
+from attnflow._checks import InputError, require_positive_number
 from attnflow._precision import parameter
 
 
 class AbstractNormalisation(eqx.Module):
     """A scheme: the factor A is divided by, and whether tokens have lengths."""
 
-    has_radii: eqx.AbstractClassVar[bool]
+    has_radii: ClassVar[bool]
 
     @abc.abstractmethod
     def slowness(self, time: Scalar, radii: Radii | None, pull: Tokens) -> AnyArray:
@@ -39,7 +40,7 @@ class AbstractNormalisation(eqx.Module):
 class Post(AbstractNormalisation):
     """Post-LN: tokens stay on the sphere and turn with A itself."""
 
-    has_radii = False
+    has_radii: ClassVar[bool] = False
 
     def slowness(self, time, radii, pull):
         """One."""
@@ -50,26 +51,26 @@ class Post(AbstractNormalisation):
 class Pre(AbstractNormalisation):
     """Pre-LN: s = r, and r' = <theta, A>."""
 
-    has_radii = True
+    has_radii: ClassVar[bool] = True
 
     def slowness(self, time, radii, pull):
         """The lengths."""
         del time, pull
-        return radii[:, None]
+        return _columns(radii)
 
 
 class Mix(AbstractNormalisation):
     """Mix-LN: `Post` until `switch`, then `Pre`."""
 
     switch: AnyArray = eqx.field(converter=parameter)
-    has_radii = True
+    has_radii: ClassVar[bool] = True
 
     def __check_init__(self):
         require_positive_number(self.switch, "switch")
 
     def slowness(self, time, radii, pull):
         """One before the switch, the lengths after it."""
-        return jnp.where(time < self.switch, jnp.ones((), pull.dtype), radii[:, None])
+        return jnp.where(time < self.switch, jnp.ones((), pull.dtype), _columns(radii))
 
     def radius_is_free(self, time):
         """Only after the switch."""
@@ -84,19 +85,19 @@ class Mix(AbstractNormalisation):
 class Peri(AbstractNormalisation):
     """Peri-LN: s = r |A|, and r' = <theta, A> / |A|."""
 
-    has_radii = True
+    has_radii: ClassVar[bool] = True
 
     def slowness(self, time, radii, pull):
         """Length of the token times length of what it receives."""
         del time
-        return radii[:, None] * _lengths(pull)
+        return _columns(radii) * _lengths(pull)
 
 
 class NGPT(AbstractNormalisation):
     """nGPT: s = |A| / alpha, tokens stay on the sphere."""
 
     alpha: AnyArray = eqx.field(default=0.2, converter=parameter)
-    has_radii = False
+    has_radii: ClassVar[bool] = False
 
     def __check_init__(self):
         require_positive_number(self.alpha, "alpha")
@@ -110,7 +111,7 @@ class NGPT(AbstractNormalisation):
 class Sqrt(AbstractNormalisation):
     """LayerNorm scaling: s = sqrt(t + 1), tokens stay on the sphere."""
 
-    has_radii = False
+    has_radii: ClassVar[bool] = False
 
     def slowness(self, time, radii, pull):
         """Grows with the root of time."""
@@ -120,3 +121,10 @@ class Sqrt(AbstractNormalisation):
 
 def _lengths(vectors: Tokens) -> AnyArray:
     return jnp.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def _columns(radii: Radii | None) -> AnyArray:
+    """Lengths as a column; the schemes that ask for them always have them."""
+    if radii is None:
+        raise InputError("This normalisation needs the lengths of the tokens.")
+    return radii[:, None]

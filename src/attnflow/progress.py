@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 Progress = bool | None | Callable[[float, str], None]
 
@@ -42,30 +43,30 @@ class Bar:
 
     def __init__(self):
         self._started = time.monotonic()
-        self._bar = None
-        self._task = None
+        self._update: Callable | None = None
 
     def __call__(self, fraction: float, sentence: str) -> None:
-        if self._bar is None:
+        """Move the bar."""
+        if self._update is None:
             if time.monotonic() - self._started < PATIENCE or fraction >= 1:
                 return
-            self._open()
-        self._bar.update(self._task, completed=fraction, description=sentence)
+            self._update = self._open()
+        self._update(completed=fraction, description=sentence)
 
-    def _open(self) -> None:
+    def _open(self) -> Callable:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
         clocks = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-        self._bar = Progress(*columns, *clocks, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task("", total=1.0)
-        self._bar.start()
+        bar = Progress(*columns, *clocks, console=Console(stderr=True), transient=True)
+        task = bar.add_task("", total=1.0)
+        bar.start()
+        self.close = bar.stop
+        return partial(bar.update, task)
 
     def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
+        """Take the bar away; nothing to do while there is none."""
 
 
 def shown(progress: Progress) -> Callable[[float, str], None] | None:

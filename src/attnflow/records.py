@@ -10,8 +10,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from attnflow import attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules
-from attnflow import solvers, stopping
+from attnflow import (
+    attention,
+    dynamics,
+    heads,
+    masks,
+    mlp,
+    noise,
+    normalisation,
+    observables,
+    schedules,
+    solvers,
+    stopping,
+)
 from attnflow._checks import InputError
 
 MODULES = (attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules, solvers, stopping)
@@ -24,7 +35,12 @@ KNOWN = {
 
 FUNCTIONS = {
     function.__name__: function
-    for function in (observables.mean_cosine, observables.order_parameter, observables.diameter, observables.largest_norm)
+    for function in (
+        observables.mean_cosine,
+        observables.order_parameter,
+        observables.diameter,
+        observables.largest_norm,
+    )
 }
 
 READABLE = 64  # arrays up to this many entries are written as numbers, larger ones as bytes

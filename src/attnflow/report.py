@@ -42,8 +42,9 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
 def model_name(flow: AbstractDynamics) -> str:
     """The model in a few words: space, attention, mask, heads."""
     parts = [type(flow).__name__, type(flow.attention).__name__]
-    if hasattr(flow.attention, "beta"):
-        parts[-1] += f" beta = {float(flow.attention.beta):g}"
+    beta = getattr(flow.attention, "beta", None)
+    if beta is not None:
+        parts[-1] += f" beta = {float(beta):g}"
     if type(flow.mask).__name__ != "Full":
         parts.append(f"{type(flow.mask).__name__.lower()} mask")
     parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")

@@ -1,6 +1,7 @@
 """Named experiments: each is a set of words that a user may change one by one."""
 
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,12 +95,16 @@ def build(settings: Settings) -> Setup:
         flow=_flow(settings, for_weights),
         tokens=words.start(settings.start, settings.n, settings.d, settings.runs, for_start),
         times=_times(settings),
-        solver=None if settings.solver is None and settings.kappa is not None else _solver(settings),
+        solver=_solver(settings),
         rng=for_noise,
     )
 
 
-def _solver(settings: Settings) -> AbstractSolver:
+def _solver(settings: Settings) -> AbstractSolver | None:
+    """None where `simulate` knows better: noise and hardmax have solvers of their own."""
+    is_special = settings.kappa is not None or settings.attention.startswith("hardmax")
+    if settings.solver is None and is_special:
+        return None
     return words.solver(settings.solver or "tsit5", settings.rtol, settings.atol)
 
 
@@ -152,26 +157,26 @@ def _require_numbers(settings: Settings) -> None:
         require_count(settings.runs, "runs")
 
 
-_IN_R = {"space": "rescaled", "start": "box:-5,5"}
-_LAYERNORM = {"n": 32, "d": 3, "beta": 1.0, "end": 30.0}
+_RESCALED = partial(Settings, space="rescaled", start="box:-5,5")
+_LAYERNORM = partial(Settings, n=32, d=3, end=30.0)
 
 CATALOGUE = {
     scenario.name: scenario
     for scenario in (
         Scenario("boolean", "On the line attention becomes a matrix of zeros and ones: everyone follows the first or the last token.",
-                 "2305.05465", Settings(**{**_IN_R, "start": "box:-1,1"}, n=40, d=1, end=12.0)),
+                 "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=12.0)),
         Scenario("polytope", "With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.",
-                 "2305.05465", Settings(**_IN_R, n=20, d=2)),
+                 "2305.05465", _RESCALED(n=20, d=2)),
         Scenario("polytope-3d", "The same in space: a polyhedron.",
-                 "2305.05465", Settings(**_IN_R, n=40, d=3)),
+                 "2305.05465", _RESCALED(n=40, d=3)),
         Scenario("hyperplanes", "A simple positive leading eigenvalue: tokens gather on parallel lines.",
-                 "2305.05465", Settings(**_IN_R, n=40, d=2, value="published-2d", end=15.0)),
+                 "2305.05465", _RESCALED(n=40, d=2, value="published-2d", end=15.0)),
         Scenario("hyperplanes-3d", "The same in space: parallel planes.",
-                 "2305.05465", Settings(**_IN_R, n=40, d=3, value="published-3d-growing", end=15.0)),
+                 "2305.05465", _RESCALED(n=40, d=3, value="published-3d-growing", end=15.0)),
         Scenario("codim2", "Two positive eigenvalues: parallel lines in space, as the codimension conjecture says.",
-                 "2305.05465", Settings(**_IN_R, n=40, d=3, value="published-codim2", end=15.0)),
+                 "2305.05465", _RESCALED(n=40, d=3, value="published-codim2", end=15.0)),
         Scenario("mixed", "V = diag(1, 1, -1/2): a polygon in the first two coordinates, free in the third.",
-                 "2305.05465", Settings(**_IN_R, n=40, d=3, value="diagonal:1,1,-0.5")),
+                 "2305.05465", _RESCALED(n=40, d=3, value="diagonal:1,1,-0.5")),
         Scenario("minus-identity", "V = -I: all tokens go to zero, but only like one over the root of time.",
                  "2305.05465", Settings(space="euclidean", n=40, d=2, value="minus-identity", start="box:-5,5",
                                         end=1000.0, spacing="log")),
@@ -188,24 +193,24 @@ CATALOGUE = {
         Scenario("renyi", "Causal attention at beta = 64 on the circle: the first tokens of each region hold clusters.",
                  "2411.04990", Settings(n=200, d=2, beta=64.0, mask="causal", start="circle", end=150.0, spacing="log")),
         Scenario("hardmax", "Only the best match counts: tokens run to leaders, at the rate e^-t.",
-                 "2407.01602", Settings(**_IN_R, n=20, d=2, attention="hardmax")),
+                 "2407.01602", _RESCALED(n=20, d=2, attention="hardmax")),
         Scenario("noisy", "Attention against noise on the circle: order wins above a critical kappa.",
                  "2312.10794", Settings(n=200, d=2, attention="unnormalised", start="circle", kappa=8.0, end=20.0)),
-        Scenario("layernorm-post", "Post-LN: tokens meet exponentially fast.", "2510.22026", Settings(**_LAYERNORM)),
+        Scenario("layernorm-post", "Post-LN: tokens meet exponentially fast.", "2510.22026", _LAYERNORM()),
         Scenario("layernorm-pre", "Pre-LN: lengths grow and tokens meet like one over the square of time.",
-                 "2510.22026", Settings(**_LAYERNORM, normalisation="pre", start="gaussian")),
+                 "2510.22026", _LAYERNORM(normalisation="pre", start="gaussian")),
         Scenario("layernorm-mix", "Mix-LN: Post-LN until t = 3, then Pre-LN.",
-                 "2510.22026", Settings(**_LAYERNORM, normalisation="mix:3", start="gaussian")),
+                 "2510.22026", _LAYERNORM(normalisation="mix:3", start="gaussian")),
         Scenario("layernorm-peri", "Peri-LN: what attention sends is normalised too.",
-                 "2510.22026", Settings(**_LAYERNORM, normalisation="peri", start="gaussian")),
+                 "2510.22026", _LAYERNORM(normalisation="peri", start="gaussian")),
         Scenario("layernorm-ngpt", "nGPT: steps of fixed size alpha on the sphere.",
-                 "2510.22026", Settings(**_LAYERNORM, normalisation="ngpt:0.2")),
+                 "2510.22026", _LAYERNORM(normalisation="ngpt:0.2")),
         Scenario("layernorm-sqrt", "LayerNorm scaling: later layers count less, by the root of depth.",
-                 "2510.22026", Settings(**_LAYERNORM, normalisation="sqrt")),
+                 "2510.22026", _LAYERNORM(normalisation="sqrt")),
         Scenario("sinkhorn", "Doubly stochastic attention on the sphere.",
                  "2110.11773", Settings(n=64, d=3, attention="sinkhorn:9", end=15.0)),
         Scenario("mlp", "A ReLU layer after attention.",
-                 "2305.05465", Settings(**_IN_R, n=40, d=2, mlp="relu")),
+                 "2305.05465", _RESCALED(n=40, d=2, mlp="relu")),
         Scenario("layers", "Discrete layers on the sphere: step 0.1, then normalisation.",
                  "2312.10794", Settings(n=64, d=3, solver="layers:0.1", end=15.0, saves=151)),
         Scenario("redrawn", "Random weights, drawn anew every unit of time.",

@@ -77,6 +77,8 @@ class Adaptive(AbstractSolver):
     Tsit5 by default; ``order=8`` is Dopri8, for tight tolerances; ``stiff=True`` is
     Kvaerno5, implicit, for rates that differ by many orders of magnitude. The error of
     the worst coordinate of the worst token counts. `max_steps` ends a run that gets nowhere.
+    Steps of `min_step` are kept whatever their error: where a field jumps, as hardmax does
+    when the best match changes, no step would be short enough to meet a tolerance.
     """
 
     rtol: AnyArray = eqx.field(default=1e-8, converter=parameter)
@@ -84,11 +86,13 @@ class Adaptive(AbstractSolver):
     order: int = eqx.field(default=5, static=True)
     stiff: bool = eqx.field(default=False, static=True)
     max_steps: int = eqx.field(default=10_000_000, static=True)
+    min_step: AnyArray = eqx.field(default=0.0, converter=parameter)
 
     def __check_init__(self):
         require_positive_number(self.rtol, "rtol", "Use 1e-8.")
         require_positive_number(self.atol, "atol", "Use 1e-10.")
         require_count(self.max_steps, "max_steps")
+        require_finite_number(self.min_step, "min_step")
         if self.order not in (5, 8) or (self.stiff and self.order != 5):
             raise InputError(
                 f"`order` must be 5 (Tsit5, or Kvaerno5 when stiff) or 8 (Dopri8, not stiff), but it is {self.order}."
@@ -98,9 +102,7 @@ class Adaptive(AbstractSolver):
         """A first step size, and an empty interpolant."""
         method, controller, term = self._parts(flow, jnp.inf)
         end = jnp.full_like(time, jnp.inf)
-        next_time, control = controller.init(
-            term, time, end, state, None, None, method.func, method.error_order(term)
-        )
+        next_time, control = controller.init(term, time, end, state, None, None, method.func, method.error_order(term))
         memory = method.init(term, time, next_time, state, None)
         dense = jax.eval_shape(lambda: method.step(term, time, next_time, state, None, memory, False)[2])
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), dense)
@@ -121,8 +123,15 @@ class Adaptive(AbstractSolver):
         keeps, start, proposal, _, control, _ = controller.adapt_step_size(
             cursor.time, end, cursor.state, moved, None, error, method.error_order(term), control
         )
+        length = jnp.maximum(proposal - start, self.min_step)
+        is_shortest = end - cursor.time <= self.min_step * (1 + 1e-9)
+        keeps = (keeps | is_shortest) & succeeded
+        start = jnp.where(keeps, end, cursor.time)
+        proposal = start + length
         # A step cut short by a barrier says nothing against the length that was planned.
-        proposal = jnp.where(keeps & (end < next_time), jnp.maximum(proposal, start + (next_time - cursor.time)), proposal)
+        proposal = jnp.where(
+            keeps & (end < next_time), jnp.maximum(proposal, start + (next_time - cursor.time)), proposal
+        )
         has_landed = target.barrier_is_jump & (end >= target.barrier)
         remembered = (
             proposal,
@@ -149,8 +158,7 @@ class Adaptive(AbstractSolver):
         del times
         if flow.noise is not None:
             raise InputError(
-                "`Adaptive` cannot solve a flow with noise, whose paths are rough. "
-                "Use `StochasticHeun(step=0.01)`."
+                "`Adaptive` cannot solve a flow with noise, whose paths are rough. Use `StochasticHeun(step=0.01)`."
             )
 
     def _method(self):
@@ -171,7 +179,9 @@ class AbstractFixedStep(AbstractSolver):
     step: eqx.AbstractVar[AnyArray]
 
     @abc.abstractmethod
-    def move(self, flow: AbstractDynamics, time: Scalar, state: State, length: Scalar, latest: Scalar, rng_key: AnyArray) -> State:
+    def move(
+        self, flow: AbstractDynamics, time: Scalar, state: State, length: Scalar, latest: Scalar, rng_key: AnyArray
+    ) -> State:
         """The state one step later."""
 
     def start(self, flow, time, state):

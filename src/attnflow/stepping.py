@@ -42,7 +42,6 @@ class Task(eqx.Module):
                 saved["radius"] = state.radii
         return saved
 
-
     def measure_at(self, cursor: Cursor, time: AnyArray) -> dict[str, Any]:
         """What is saved at a time that the cursor has just reached or passed."""
         return self.measure(time, self.solver.value_at(self.flow, cursor, time))
@@ -112,9 +111,7 @@ def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Curs
     status = after.status
     for index, stop in enumerate(task.stops):
         duration = after.time - cursor.time
-        is_met = (duration > 0) & stop.is_met(
-            task.flow.space, cursor.state.tokens, after.state.tokens, duration
-        )
+        is_met = (duration > 0) & stop.is_met(task.flow.space, cursor.state.tokens, after.state.tokens, duration)
         status = jnp.where((status == RUNNING) & is_met, FIRST_STOP + index, status)
     return eqx.tree_at(lambda c: c.status, after, status)
 

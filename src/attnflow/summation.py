@@ -52,8 +52,8 @@ class Pairs(eqx.Module):
     def _scores(self, queries):
         if queries.shape[1] > SMALL_DIMENSION:
             return queries @ self.keys.T
-        columns = range(queries.shape[1])
-        return sum(queries[:, c, None] * self.keys[None, :, c] for c in columns)
+        first, *others = [queries[:, c, None] * self.keys[None, :, c] for c in range(queries.shape[1])]
+        return sum(others, start=first)
 
     def _setting(self, rows, potentials) -> Setting:
         i, j = rows[:, None], jnp.arange(len(self.keys))[None, :]
@@ -69,19 +69,20 @@ class Pairs(eqx.Module):
 
     def _column_potentials(self):
         """Sinkhorn's column factors as logarithms; None for the other rules."""
-        if not isinstance(self.attention, Sinkhorn):
+        rule = self.attention
+        if not isinstance(rule, Sinkhorn):
             return None
         start = jnp.zeros(len(self.keys), self.keys.dtype)
-        sweep = lambda _, potentials: self._next_potentials(potentials)
-        return jax.lax.fori_loop(0, self.attention.sweeps(), sweep, start)
+        sweep = lambda _, potentials: self._next_potentials(rule, potentials)
+        return jax.lax.fori_loop(0, rule.sweeps(), sweep, start)
 
-    def _next_potentials(self, potentials):
+    def _next_potentials(self, rule: Sinkhorn, potentials):
         """A column lacks the logarithm of its mass over the mass-weighted attention it gets."""
         log_masses = jnp.zeros_like(potentials) if self.masses is None else jnp.log(self.masses)
 
         def log_received(block):
             rows, queries = block
-            weights = self.attention.log_weights(self._scores(queries), self._setting(rows, potentials))
+            weights = rule.log_weights(self._scores(queries), self._setting(rows, potentials))
             return logsumexp(weights + log_masses[rows, None], axis=0)
 
         start = jnp.full_like(potentials, -jnp.inf)

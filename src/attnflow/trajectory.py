@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 
 from attnflow import records
+from attnflow._checks import InputError
 from attnflow.ensemble import Results
 from attnflow.outcome import failed
-from attnflow._checks import InputError
 
 KIND = "attnflow trajectory"
 
@@ -84,8 +84,8 @@ def _attributes(lines: list[str], times: np.ndarray, made: Making) -> dict[str, 
 
 
 def _entropy(seed: np.random.SeedSequence) -> Any:
-    entropy = seed.entropy
-    return [int(word) for word in entropy] if isinstance(entropy, list | tuple | np.ndarray) else int(entropy)
+    words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
+    return words[0] if len(words) == 1 else words
 
 
 def request(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:

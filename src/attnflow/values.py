@@ -1,7 +1,6 @@
 """Value matrices by their spectrum."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def complex_pair(real: float, imaginary: float) -> np.ndarray:
 
 def from_spectrum(
     eigenvalues: Sequence[complex] | np.ndarray,
-    eigenvectors: Literal["random", "orthogonal", "standard"] = "orthogonal",
+    eigenvectors: str = "orthogonal",
     rng: Rng = None,
 ) -> np.ndarray:
     """A real matrix with the given eigenvalues; complex ones must come as conjugate pairs.
@@ -89,9 +88,10 @@ def _real_blocks(eigenvalues: np.ndarray) -> np.ndarray:
     """Block diagonal: a number for a real eigenvalue, two by two for a conjugate pair."""
     if eigenvalues.ndim != 1 or eigenvalues.size == 0 or not np.all(np.isfinite(eigenvalues)):
         raise InputError(f"`eigenvalues` must be a list of finite numbers, but it is {eigenvalues}.")
-    reals = eigenvalues[eigenvalues.imag == 0].real
-    upper = np.sort_complex(eigenvalues[eigenvalues.imag > 0])
-    lower = np.sort_complex(eigenvalues[eigenvalues.imag < 0].conj())
+    turning = np.imag(eigenvalues)
+    reals = np.real(eigenvalues[turning == 0])
+    upper = np.sort_complex(eigenvalues[turning > 0])
+    lower = np.sort_complex(np.conj(eigenvalues[turning < 0]))
     if len(upper) != len(lower) or not np.allclose(upper, lower):
         raise InputError(
             "Complex `eigenvalues` of a real matrix must come as conjugate pairs, but "

@@ -3,7 +3,6 @@
 A word is a name, then a colon and numbers where it takes any; masks combine with a plus.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +148,7 @@ def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
         return Adaptive(rtol, atol, order=8 if name == "dopri8" else 5, stiff=name == "kvaerno5")
     if name == "layers":
         return Layers(*_take(numbers, [0.1, 1.0], "solver", name))
-    fixed: dict[str, Callable[[float], AbstractSolver]] = {"euler": Euler, "heun": Heun, "rk4": RK4}
-    fixed["stochastic-heun"] = StochasticHeun
+    fixed: dict[str, Any] = {"euler": Euler, "heun": Heun, "rk4": RK4, "stochastic-heun": StochasticHeun}
     return fixed[name](*_take(numbers, [0.01], "solver", name))
 
 

@@ -37,5 +37,7 @@ def count(run: xr.Dataset | xr.DataArray, distance: float = 1e-2) -> xr.DataArra
     """Number of clusters over time (and runs); -1 where a run has no tokens any more."""
     tokens = run.tokens if isinstance(run, xr.Dataset) else run
     one = lambda configuration: labels(configuration, distance).max() + 1 or -1
-    counted = xr.apply_ufunc(one, tokens, input_core_dims=[["token", "coordinate"]], vectorize=True, output_dtypes=[int])
+    counted = xr.apply_ufunc(
+        one, tokens, input_core_dims=[["token", "coordinate"]], vectorize=True, output_dtypes=[int]
+    )
     return counted.rename("clusters").assign_attrs(distance=distance)

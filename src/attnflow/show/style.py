@@ -33,6 +33,8 @@ HOUSE = {
     "axes.spines.top": False,
     "axes.titlesize": 10,
     "axes.unicode_minus": True,
+    "grid.color": "#ececec",
+    "grid.linewidth": 0.6,
     "figure.facecolor": "white",
     "figure.titlesize": 11,
     "legend.fontsize": 9,
@@ -96,15 +98,15 @@ def weights_colormap() -> LinearSegmentedColormap:
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches, whose parts make room for each other."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.07, wspace=0.03, hspace=0.03)
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.07, wspace=0.05, hspace=0.03)
     return figure
 
 
-def write_heading(figure: Figure, title: str, caption: str) -> None:
-    """Title above and caption below, each wrapped to the width of the figure."""
+def write_heading(figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0) -> None:
+    """Title above and caption below, wrapped; legends need `beside` inches of the one, `below` of the other."""
     width = figure.get_figwidth()
-    figure.suptitle(_wrapped(title, 12.5 * width), x=0.012, ha="left", fontweight="bold")
-    figure.supxlabel(_wrapped(caption, 15 * width), x=0.012, ha="left", fontsize=9, color=GREY)
+    figure.suptitle(_wrapped(title, 11.5 * (width - beside)), x=0.012, ha="left", fontweight="bold")
+    figure.supxlabel(_wrapped(caption, 15 * (width - below)), x=0.012, ha="left", fontsize=9, color=GREY)
 
 
 def _wrapped(text: str, characters: float) -> str:

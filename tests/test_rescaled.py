@@ -1,0 +1,96 @@
+"""The rescaled flow: far times, and agreement with the plain flow."""
+
+import attnflow as af
+import numpy as np
+import pytest
+from attnflow import exponential
+from attnflow._precision import double
+from scipy.linalg import expm
+
+TIGHT = af.Adaptive(rtol=1e-10, atol=1e-12)
+
+
+def test_nothing_overflows_up_to_time_300():
+    tokens = af.initial.box(20, 2, rng=0)
+
+    run = af.simulate(af.RescaledAttention(af.Head.identity(2)), tokens, np.linspace(0, 300, 31))
+
+    assert run.outcome.startswith("Reached t = 300")
+    assert np.all(np.isfinite(run.tokens))
+    # The hull never grows, and by now everyone is at a vertex of the limit polygon or inside an edge's end.
+    assert np.abs(run.final_tokens).max() <= np.abs(tokens).max()
+    assert int(af.clusters.count(run, 1e-6)[-1]) < 10
+
+
+def test_the_outcome_says_from_when_on_scores_cannot_be_told_apart():
+    """Rounding of the scores is e^{2t} |z|^2 eps; it is one near t = 16 for |z| of about five."""
+    tokens = af.initial.box(20, 2, rng=0)
+    flow = af.RescaledAttention(af.Head.identity(2))
+
+    late = af.simulate(flow, tokens, np.linspace(0, 30, 31))
+    early = af.simulate(flow, tokens, np.linspace(0, 10, 31))
+
+    assert "From about t = 17 on float64 cannot separate scores" in late.outcome
+    assert "float64" not in early.outcome
+
+
+def test_a_model_that_never_blurs_gets_no_remark():
+    """Negative control: hardmax compares scores of any size, and V = -I makes them smaller."""
+    tokens = af.initial.box(8, 2, rng=0)
+
+    hardmax = af.simulate(af.RescaledAttention(af.Head.identity(2), af.Hardmax()), tokens, [0.0, 30.0])
+    shrinking = af.simulate(af.RescaledAttention(af.Head.bilinear(np.eye(2), -np.eye(2))), tokens, [0.0, 5.0])
+
+    assert "float64" not in hardmax.outcome
+    assert "float64" not in shrinking.outcome
+
+
+VALUES = [
+    af.values.identity(3),
+    af.values.minus_identity(3) / 2,
+    af.values.perron_frobenius(3, rng=0),
+    af.values.jordan_block(0.5, 3),
+    af.values.from_spectrum([0.5, 0.3 + 2j, 0.3 - 2j], rng=1),
+    af.values.gaussian(3, rng=2),
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_it_is_the_plain_flow_seen_through_the_exponential(value):
+    tokens = af.initial.gaussian(6, 3, rng=5)
+    head = af.Head.bilinear(af.values.gaussian(3, rng=6), value)
+    times = np.linspace(0, 2, 5)
+
+    plain = af.simulate(af.EuclideanAttention(head), tokens, times, solver=TIGHT).tokens.values
+    rescaled = af.simulate(af.RescaledAttention(head), tokens, times, solver=TIGHT).tokens.values
+
+    seen = np.stack([x @ expm(-t * value).T for t, x in zip(times, plain, strict=True)])
+    np.testing.assert_allclose(rescaled, seen, atol=1e-7, rtol=1e-7)  # errors grow by about e^2 over the run
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("time", [0.0, 0.3, -1.7, 20.0])
+def test_the_scaled_exponential_is_the_exponential(value, time):
+    with double():
+        matrix, log_scale = exponential.scaled_exponential(value, time)
+
+    expected = expm(time * value)
+    np.testing.assert_allclose(np.exp(log_scale) * matrix, expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
+
+
+def test_the_scaled_exponential_goes_where_the_exponential_overflows():
+    with double():
+        matrix, log_scale = exponential.scaled_exponential(np.diag([1.0, 2.0]), 1000.0)
+
+    np.testing.assert_allclose(log_scale + np.log(matrix[1, 1]), 2000.0, rtol=1e-12)
+    assert not np.isfinite(np.exp(2000.0))
+
+
+@pytest.mark.parametrize("power", [0, 1, 7, 40])
+def test_the_scaled_power_is_the_power(power):
+    value = af.values.gaussian(3, rng=4)
+    with double():
+        matrix, log_scale = exponential.scaled_power(value, np.asarray(float(power)))
+
+    expected = np.linalg.matrix_power(value, power)
+    np.testing.assert_allclose(np.exp(log_scale) * matrix, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())

@@ -1,0 +1,284 @@
+"""`simulate` as a whole: ensembles, observables, stops, failures, precision, compilation."""
+
+import threading
+
+import attnflow as af
+import jax
+import jax.monitoring
+import numpy as np
+import pytest
+
+IDENTITY = af.Head.identity
+CIRCLE = af.SphereAttention(IDENTITY(2), af.Softmax(2.0))
+
+
+def circle_tokens(n=6, **options):
+    return af.initial.circle(n, **options)
+
+
+def test_each_run_of_an_ensemble_is_the_same_alone_bit_for_bit():
+    tokens = circle_tokens(rng=0, runs=5)
+    times = np.linspace(0, 3, 4)
+
+    together = af.simulate(CIRCLE, tokens, times)
+
+    for index in range(5):
+        alone = af.simulate(CIRCLE, tokens[index], times)
+        np.testing.assert_array_equal(together.tokens[index], alone.tokens)
+
+
+def test_the_memory_limit_changes_chunks_but_not_numbers():
+    tokens = circle_tokens(rng=0, runs=40)
+
+    roomy = af.simulate(CIRCLE, tokens, [0.0, 1.0], memory=1e9)
+    tight = af.simulate(CIRCLE, tokens, [0.0, 1.0], memory=1e3)
+
+    np.testing.assert_array_equal(roomy.tokens, tight.tokens)
+
+
+def test_noise_of_a_run_does_not_depend_on_its_company():
+    flow = af.SphereAttention(IDENTITY(2), noise=af.Noise(kappa=5.0))
+    tokens = circle_tokens(rng=0, runs=4)
+
+    four = af.simulate(flow, tokens, [0.0, 1.0], rng=7)
+    two = af.simulate(flow, tokens[:2], [0.0, 1.0], rng=7)
+    other = af.simulate(flow, tokens[:2], [0.0, 1.0], rng=8)
+
+    np.testing.assert_array_equal(four.final_tokens[:2], two.final_tokens)
+    assert np.max(np.abs(two.final_tokens - other.final_tokens)) > 1e-3
+
+
+def test_a_member_that_fails_leaves_the_others_alone():
+    """Unnormalised attention in R^1 runs to infinity in finite time from a large start."""
+    flow = af.EuclideanAttention(IDENTITY(1), af.Unnormalised(1.0))
+    tokens = np.array([[[0.1], [0.2]], [[3.0], [3.1]], [[-0.1], [0.1]]])
+
+    run = af.simulate(flow, tokens, [0.0, 0.1, 0.2])
+
+    np.testing.assert_array_equal(run.failed, [False, True, False])
+    assert np.all(np.isfinite(run.tokens[[0, 2]]))
+    assert np.all(np.isnan(run.tokens[1, -1]))
+    assert "Of 3 runs 2 reached the end, 1 failed" in run.outcome
+    assert "below the resolution of time" in run.outcome
+
+
+def test_a_single_failure_returns_the_part_that_exists():
+    """x' = e^{x^2} x has left every bound by the time integral_2^inf e^{-x^2}/x dx = 0.0019."""
+    flow = af.EuclideanAttention(IDENTITY(1), af.Unnormalised(1.0))
+
+    run = af.simulate(flow, [[2.0]], [0.0, 0.001, 0.0015, 1.0])
+
+    assert run.failed
+    np.testing.assert_allclose(run.time, [0.0, 0.001, 0.0015])
+    assert np.all(np.isfinite(run.tokens))
+    assert 0.0015 < float(run.final_time) < 0.0025
+    assert run.outcome.startswith("Failed at t = 0.00")
+
+
+def test_a_fixed_step_that_overflows_says_so():
+    flow = af.EuclideanAttention(IDENTITY(1), af.Unnormalised(1.0))
+
+    run = af.simulate(flow, [[3.0]], np.linspace(0, 1, 11), solver=af.Euler(0.1))
+
+    assert run.failed
+    assert "NaN or infinity" in run.outcome
+
+
+def test_observables_are_kept_without_the_tokens():
+    tokens = af.initial.sphere(12, 3, rng=1)
+    flow = af.SphereAttention(IDENTITY(3), af.Softmax(1.0))
+    times = np.linspace(0, 2, 5)
+    observed = {
+        "mean_cosine": af.observables.mean_cosine,
+        "order": af.observables.order_parameter,
+        "energy": af.observables.Energy(beta=1.0),
+        "close": af.observables.ClosePairs(0.9),
+        "diameter": af.observables.diameter,
+        "longest": af.observables.largest_norm,
+        "mean": lambda time, x: x.mean(axis=0) + time,
+    }
+
+    light = af.simulate(flow, tokens, times, observables=observed, keep_tokens=False)
+    full = af.simulate(flow, tokens, times).tokens.values
+
+    assert "tokens" not in light
+    gram = np.einsum("tic,tjc->tij", full, full)
+    others = ~np.eye(12, dtype=bool)
+    close = {"atol": 1e-12, "rtol": 0}  # the same numbers summed in another order
+    np.testing.assert_allclose(light["mean_cosine"], gram[:, others].mean(axis=1), **close)
+    np.testing.assert_allclose(light["order"], np.linalg.norm(full.mean(axis=1), axis=1), **close)
+    np.testing.assert_allclose(light["energy"], np.exp(gram - 1).mean(axis=(1, 2)), **close)
+    np.testing.assert_allclose(light["close"], (gram[:, others] > 0.9).mean(axis=1), **close)
+    distances = np.linalg.norm(full[:, :, None] - full[:, None], axis=-1)
+    np.testing.assert_allclose(light["diameter"], distances.max(axis=(1, 2)), **close)
+    np.testing.assert_allclose(light["longest"], 1.0, **close)
+    np.testing.assert_allclose(light["mean"], full.mean(axis=1) + times[:, None], **close)
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        (af.Clustered(1e-2), "one cluster within 0.01"),
+        (af.Settled(1e-6), "settled, no token faster than 1e-06"),
+        ([af.Settled(1e-12), af.Clustered(1e-1)], "one cluster within 0.1"),
+    ],
+)
+def test_a_stop_ends_the_run_early_with_a_sentence(stop, words):
+    tokens = af.initial.hemisphere(8, 3, rng=0)
+    flow = af.SphereAttention(IDENTITY(3), af.Softmax(1.0))
+
+    run = af.simulate(flow, tokens, np.linspace(0, 1000, 1001), stop=stop)
+
+    assert words in run.outcome
+    assert 1 < float(run.final_time) < 100
+    assert not run.failed
+    assert float(run.time[-1]) <= float(run.final_time)
+
+
+def test_clustered_counts_clusters():
+    """Two antipodal caps stay apart for ever at this beta: two clusters, never one."""
+    angles = np.array([0.0, 0.1, 0.2, np.pi, np.pi + 0.1])
+    flow = af.SphereAttention(IDENTITY(2), af.Softmax(30.0))
+
+    two = af.simulate(flow, af.initial.on_circle(angles), [0.0, 50.0], stop=af.Clustered(1e-3, count=2))
+    one = af.simulate(flow, af.initial.on_circle(angles), [0.0, 50.0], stop=af.Clustered(1e-3))
+
+    assert "at most 2 clusters" in two.outcome
+    assert one.outcome.startswith("Reached t = 50")
+
+
+def test_diverged_stops_a_run_that_leaves():
+    run = af.simulate(af.EuclideanAttention(IDENTITY(2)), np.eye(2), [0.0, 100.0], stop=af.Diverged(1e3))
+
+    assert "diverged" in run.outcome
+    assert 1e3 < np.linalg.norm(run.final_tokens, axis=-1).max() < 1e5
+
+
+def test_the_budget_returns_what_exists_and_resuming_gives_the_rest():
+    times = np.linspace(0, 1e6, 10001)
+    solver = af.Euler(0.05)
+
+    run = af.simulate(CIRCLE, circle_tokens(rng=0), times, solver=solver, budget=2.0)
+
+    assert "time budget" in run.outcome
+    assert 1 < run.sizes["time"] < 10001
+    rest = times[run.sizes["time"] :][:3]
+    resumed = af.simulate(CIRCLE, run.final_tokens.values, [float(run.final_time), *rest], solver=solver)
+    assert resumed.outcome.startswith("Reached")
+
+
+def test_progress_is_reported_and_reaches_one():
+    heard = []
+
+    af.simulate(CIRCLE, circle_tokens(rng=0, runs=3), np.linspace(0, 5, 6), progress=lambda *word: heard.append(word))
+
+    fractions = [fraction for fraction, _ in heard]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == pytest.approx(1.0)
+    assert all("t = " in sentence for _, sentence in heard)
+
+
+def test_an_interruption_keeps_what_exists():
+    """Ctrl-C arrives as KeyboardInterrupt in the main thread while workers compute."""
+    import _thread
+
+    timer = threading.Timer(4.0, _thread.interrupt_main)
+    timer.start()
+    try:
+        run = af.simulate(CIRCLE, circle_tokens(rng=0), np.linspace(0, 1e7, 1001), solver=af.Euler(0.01))
+    finally:
+        timer.cancel()
+
+    assert "interrupted" in run.outcome
+    assert np.all(np.isfinite(run.final_tokens))
+
+
+def test_times_are_interpolated_and_do_not_change_the_steps():
+    tokens = circle_tokens(rng=0)
+
+    few = af.simulate(CIRCLE, tokens, [0.0, 4.0])
+    many = af.simulate(CIRCLE, tokens, np.linspace(0, 4, 301))
+
+    assert int(few.steps) == int(many.steps)
+    np.testing.assert_array_equal(few.final_tokens, many.final_tokens)
+    fine = af.simulate(CIRCLE, tokens, np.linspace(0, 4, 301), solver=af.Adaptive(rtol=1e-12, atol=1e-13, order=8))
+    np.testing.assert_allclose(many.tokens, fine.tokens, atol=1e-6)  # the interpolant is one order below the step
+
+
+class Compilations:
+    """Counts what XLA compiles while it is entered."""
+
+    def __enter__(self):
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self.hear)
+        return self
+
+    def hear(self, event, duration, **_):
+        del duration
+        self.count += "backend_compile" in event
+
+    def __exit__(self, *_):
+        jax.monitoring.unregister_event_duration_listener(self.hear)
+
+
+def test_changing_beta_weights_times_and_tolerances_compiles_nothing():
+    tokens = circle_tokens(rng=0)
+
+    def go(beta, value, end, rtol, tokens):
+        head = af.Head.bilinear(np.eye(2), value)
+        solver = af.Adaptive(rtol=rtol, atol=1e-9)
+        times = np.linspace(0, end, 7)
+        return af.simulate(af.SphereAttention(head, af.Softmax(beta)), tokens, times, solver=solver, stop=af.Settled(1e-20 * end))
+
+    with Compilations() as first:
+        go(1.0, np.eye(2), 1.0, 1e-6, tokens)
+    with Compilations() as again:
+        go(9.0, np.diag([2.0, -1.0]), 5.0, 1e-8, tokens[::-1])
+    with Compilations() as other_size:
+        go(1.0, np.eye(2), 1.0, 1e-6, tokens[:-1])
+
+    assert first.count > 0
+    assert again.count == 0
+    assert other_size.count > 0  # the counter does count
+
+
+def test_jax_keeps_its_global_precision():
+    af.simulate(CIRCLE, circle_tokens(rng=0), [0.0, 1.0])
+
+    assert jax.numpy.ones(1).dtype == np.float32
+    assert not jax.config.jax_enable_x64
+
+
+def test_float32_is_an_option_and_agrees_to_its_precision():
+    tokens = circle_tokens(rng=0)
+
+    single = af.simulate(CIRCLE, tokens, [0.0, 1.0], dtype="float32", solver=af.Adaptive(rtol=1e-5, atol=1e-6))
+    double = af.simulate(CIRCLE, tokens, [0.0, 1.0])
+
+    assert single.tokens.dtype == np.float32
+    assert double.tokens.dtype == np.float64
+    np.testing.assert_allclose(single.final_tokens, double.final_tokens, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [af.Adaptive(order=8), af.Adaptive(stiff=True), af.RK4(1e-3)])
+def test_solvers_agree(solver):
+    tokens = circle_tokens(rng=0)
+
+    run = af.simulate(CIRCLE, tokens, [0.0, 0.55, 2.0], solver=solver)
+
+    expected = af.simulate(CIRCLE, tokens, [0.0, 0.55, 2.0], solver=af.Adaptive(rtol=1e-12, atol=1e-13, order=8))
+    np.testing.assert_allclose(run.tokens, expected.tokens, atol=1e-6)
+
+
+def test_hardmax_slides_along_a_switch_instead_of_stalling():
+    """Two frozen tokens of equal score: the field jumps at their bisector and points to it from both sides."""
+    tokens = np.array([[1.0, 1.0], [1.0, -1.0], [0.3, 0.2]])
+    head = af.Head(query=[[0.0, -1.0]], key=[[0.0, 1.0]], value=np.eye(2))
+    flow = af.EuclideanAttention(head, af.Hardmax(), af.masks.boolean(np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]]) > 0), frozen=[True, True, False])
+
+    run = af.simulate(flow, tokens, [0.0, 1.0])
+
+    # It slides with the mean of (1, 1) and (1, -1): the second coordinate stays near zero.
+    assert run.outcome.startswith("Reached")
+    np.testing.assert_allclose(run.final_tokens[2], [1.3, 0.0], atol=1e-3)
+    assert int(run.steps) < 1_000_000
