@@ -5,6 +5,7 @@ layer adds, and for the `space` tokens live in. Nothing here knows about solvers
 """
 
 import abc
+import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -295,7 +296,7 @@ class RescaledAttention(AbstractDynamics):
 def _sum_over_heads(pull, heads: list[Head]) -> Tokens:
     shapes = {str(jax.tree.map(jnp.shape, head)) for head in heads}
     if len(heads) <= MOST_UNROLLED_HEADS or len(shapes) > 1:
-        return sum((pull(head) for head in heads[1:]), start=pull(heads[0]))
+        return functools.reduce(jnp.add, map(pull, heads))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *heads)
     first = jnp.zeros_like(jax.eval_shape(pull, heads[0]))
     return jax.lax.scan(lambda total, head: (total + pull(head), None), first, stacked)[0]

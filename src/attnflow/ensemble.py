@@ -77,7 +77,8 @@ def integrate(plan: Plan, watch: Watch) -> Results:
     with ThreadPoolExecutor(max_workers=workers) as pool:
         jobs = [pool.submit(_integrate_chunk, plan, first, results, watch) for first in starts]
         try:
-            wait(jobs)
+            while wait(jobs, timeout=SECONDS_PER_CALL).not_done:
+                pass
         except KeyboardInterrupt:
             watch.is_interrupted = True
             wait(jobs)

@@ -120,8 +120,9 @@ class Adaptive(AbstractSolver):
         succeeded = diffrax.is_okay(result) & _is_finite(moved)
         error = jax.tree.map(lambda leaf: jnp.where(succeeded, leaf, jnp.inf), error)
         moved = _choose(succeeded, moved, cursor.state)
+        order: Any = method.error_order(term)
         keeps, start, proposal, _, control, _ = controller.adapt_step_size(
-            cursor.time, end, cursor.state, moved, None, error, method.error_order(term), control
+            cursor.time, end, cursor.state, moved, None, error, order, control
         )
         length = jnp.maximum(proposal - start, self.min_step)
         is_shortest = end - cursor.time <= self.min_step * (1 + 1e-9)
@@ -163,7 +164,8 @@ class Adaptive(AbstractSolver):
 
     def _method(self):
         if self.stiff:
-            root_finder = diffrax.VeryChord(rtol=self.rtol, atol=self.atol)
+            tolerances: Any = {"rtol": self.rtol, "atol": self.atol}
+            root_finder = diffrax.VeryChord(**tolerances)
             return diffrax.Kvaerno5(root_finder=root_finder)
         return diffrax.Tsit5() if self.order == 5 else diffrax.Dopri8()
 

@@ -35,7 +35,7 @@ class Task(eqx.Module):
 
     def measure(self, time: AnyArray, state: State) -> dict[str, Any]:
         """What is saved at one time."""
-        saved = {name: jnp.asarray(fn(time, state.tokens)) for name, fn in self.observables.items()}
+        saved: dict[str, Any] = {name: jnp.asarray(fn(time, state.tokens)) for name, fn in self.observables.items()}
         if self.keeps_tokens:
             saved["tokens"] = state.tokens
             if state.radii is not None:

@@ -115,16 +115,20 @@ def draw_bar(axes: Axes, image: AxesImage) -> None:
 
 
 def _figure_of(matrices: np.ndarray, headings: list[str]) -> Figure:
-    columns = min(len(matrices), MOST_COLUMNS)
-    rows = -(-len(matrices) // columns)
+    rows = -(-len(matrices) // MOST_COLUMNS)
+    columns = -(-len(matrices) // rows)
     figure = new_figure(1.2 + 2.7 * columns, 0.4 + 2.9 * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     scale = colour_scale(matrices)
-    for axes, matrix, heading in zip(grid.ravel(), matrices, headings, strict=False):
+    for axes in grid.ravel()[len(matrices) :]:
+        axes.remove()
+    for index, (matrix, heading) in enumerate(zip(matrices, headings, strict=True)):
+        axes = grid.ravel()[index]
         image = draw_matrix(axes, matrix, scale, heading)
         axes.label_outer()
-    for axes in grid.ravel()[len(matrices) :]:
-        axes.set_axis_off()
+        if index + columns >= len(matrices):  # nothing is below it, even where the last row is not full
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel("attends to token")
     draw_bar(grid[0, -1], image)
     return figure
 

@@ -20,8 +20,8 @@ def draw_tokens(axes: Axes, motion: Motion, points: np.ndarray, *, is_round: boo
     if motion.is_followed:
         ways, tokens = ways_of(motion, points)
         ways = rounded(ways) if is_round else ways
-        axes.add_collection(LineCollection(ways, colors=colours[tokens], zorder=1.8, **way_style(len(colours))))
-    axes.scatter(*points[0].T, edgecolors=colours, alpha=0.8, zorder=2, **start_style(len(colours)))
+        axes.add_collection(LineCollection(list(ways), colors=colours[tokens], zorder=1.8, **way_style(len(colours))))
+    axes.scatter(*points[0].T, edgecolors=list(colours), alpha=0.8, zorder=2, **start_style(len(colours)))
     axes.scatter(*points[-1].T, c=colours, zorder=3, **end_style(motion))
 
 
@@ -46,7 +46,7 @@ def rounded(ways: np.ndarray) -> np.ndarray:
 
 def way_style(n: int) -> dict:
     """Lines that stay faint when there are many."""
-    alpha = float(np.clip(3 / np.sqrt(n), 0.15, 0.5))
+    alpha = float(np.clip(3 / np.sqrt(n), 0.06, 0.5))
     return {"alpha": alpha, "linewidths": 0.9, "label": "ways", "rasterized": is_crowd(n)}
 
 

@@ -16,6 +16,7 @@ CLOSE = 0.01  # clusters are tokens within this share of the initial size
 MOST_COUNTS = 400  # times at which clusters are counted
 MOST_PAIRS = 40_000_000  # looked at in counting them: all pairs are close once tokens have met
 
+REALS = "\N{DOUBLE-STRUCK CAPITAL R}"
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -120,7 +121,7 @@ def title_of(run: xr.Dataset, title: str | None, start: float, end: float) -> st
 
 def _default_title(run: xr.Dataset) -> str:
     d = run.sizes["coordinate"]
-    space = f"ℝ{str(d).translate(SUPERSCRIPTS)}" if d > 1 else "ℝ"
+    space = REALS + (str(d).translate(SUPERSCRIPTS) if d > 1 else "")
     on_sphere = {2: "on the circle", 3: "on the sphere"}.get(d, f"on the sphere of {space}")
     names = {
         "SphereAttention": f"Attention {on_sphere}",

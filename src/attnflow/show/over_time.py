@@ -43,8 +43,10 @@ def draw_cosines(axes: Axes, motion: Motion) -> None:
 def draw_counts(axes: Axes, motion: Motion) -> None:
     """Number of clusters."""
     times, counts = motion.cluster_counts()
-    how = {"drawstyle": "steps-post"} if motion.is_followed else {"marker": "o", "linestyle": "none"}
-    axes.plot(times, counts, color=INK, label="counts", clip_on=motion.is_followed, **how)
+    if motion.is_followed:
+        axes.plot(times, counts, color=INK, drawstyle="steps-post", label="counts")
+    else:
+        axes.plot(times, counts, "o", color=INK, clip_on=False, label="counts")
     axes.set(ylabel="clusters", ylim=(0, 1.08 * counts.max()))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=[1, 2, 5, 10]))
     set_time_axis(axes, motion)
@@ -79,7 +81,7 @@ def angle_name(angle: float) -> str:
         return "0"
     below = {0: 1, 1: 4, 2: 2, 3: 4}[quarters % 4]
     above = abs(quarters) * below // 4
-    sign = "−" if quarters < 0 else ""
+    sign = "\N{MINUS SIGN}" if quarters < 0 else ""
     return f"{sign}{'' if above == 1 else above}π" + (f"/{below}" if below > 1 else "")
 
 

@@ -97,23 +97,25 @@ def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
     opacity = 1.0 if end[2] >= 0 else HIDDEN
     stroke = np.array([1.0, 1.12])[:, None] * end[:2]
     axes.plot(*stroke.T, color=INK, linewidth=0.8, alpha=opacity, zorder=0.6)
-    axes.annotate(name, 1.18 * end[:2], ha="center", va="center", fontsize=9, alpha=opacity)
+    axes.annotate(name, (1.18 * end[0], 1.18 * end[1]), ha="center", va="center", fontsize=9, alpha=opacity)
 
 
-def _draw_by_side(axes: Axes, lines: np.ndarray, colours: np.ndarray, *, alpha: float, zorder: float, **style: Any) -> None:
+def _draw_by_side(
+    axes: Axes, lines: np.ndarray, colours: np.ndarray, *, alpha: float, zorder: float, **style: Any
+) -> None:
     """Lines (line, point, 3) piece by piece, faint where they run on the far side."""
     pieces = np.stack([lines[:, :-1], lines[:, 1:]], axis=2)
     is_near = pieces[..., 2].sum(axis=-1) >= 0
     owners = np.broadcast_to(np.arange(len(lines))[:, None], is_near.shape)
     for is_side, opacity in ((~is_near, HIDDEN * alpha), (is_near, alpha)):
         flat, shades = pieces[is_side][..., :2], colours[owners[is_side]]
-        axes.add_collection(LineCollection(flat, colors=shades, alpha=opacity, zorder=zorder, **style))
+        axes.add_collection(LineCollection(list(flat), colors=shades, alpha=opacity, zorder=zorder, **style))
 
 
 def _draw_dots(axes: Axes, motion: Motion, seen: np.ndarray) -> None:
     colours, (first, last) = motion.token_colours, seen[[0, -1]]
     edges, fills = _faint_behind(colours, first, 0.8), _faint_behind(colours, last, 1.0)
-    axes.scatter(*first[:, :2].T, edgecolors=edges, zorder=2, **start_style(len(colours)))
+    axes.scatter(*first[:, :2].T, edgecolors=list(edges), zorder=2, **start_style(len(colours)))
     axes.scatter(*last[:, :2].T, c=fills, zorder=3, **end_style(motion))
 
 
@@ -130,7 +132,7 @@ def _set_box(axes: Any, points: Points) -> None:
     limits = middle[:, None] + np.outer(0.53 * sides, [-1, 1])
     axes.set(xlim=limits[0], ylim=limits[1], zlim=limits[2])
     # Long names of axes need room that the layout does not know of.
-    box, zoom = (sides / sides.max(), 1.03) if points.is_to_scale else (np.ones(3), 0.92)
+    box, zoom = (sides / sides.max(), 1.03) if points.is_to_scale else (np.ones(3), 0.95)
     axes.set_box_aspect(box, zoom=zoom)
     axes.set(xlabel=points.names[0], ylabel=points.names[1], zlabel=points.names[2])
     axes.view_init(elev=20, azim=-55)

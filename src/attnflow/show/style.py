@@ -9,8 +9,9 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attnflow._checks import InputError
 
@@ -21,7 +22,7 @@ INK = "#262626"
 GREY = "#7a7a7a"
 PALE = "#d9d9d9"
 
-HOUSE = {
+HOUSE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": INK,
@@ -68,7 +69,7 @@ def colours(count: int) -> np.ndarray:
     >>> len(np.unique(colours(100), axis=0))
     100
     """
-    named = np.array([mpl.colors.to_rgb(name) for name in OKABE_ITO])
+    named = np.array([to_rgb(name) for name in OKABE_ITO])
     further = np.arange(max(count - len(named), 0))
     lightness = np.array([0.55, 0.72, 0.63])[further % 3]
     cycle = from_oklch(lightness, np.full(len(further), 0.12), 0.5 + GOLDEN_ANGLE * further)
@@ -97,9 +98,8 @@ def weights_colormap() -> LinearSegmentedColormap:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches, whose parts make room for each other."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.07, wspace=0.05, hspace=0.03)
-    return figure
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.07, wspace=0.05, hspace=0.03)
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def write_heading(figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0) -> None:

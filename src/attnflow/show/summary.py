@@ -89,7 +89,7 @@ def _figure_with_columns(motion: Motion, view: View, points: Points, shown: dict
     figure = new_figure(sum(widths), 5.6)
     columns = figure.add_gridspec(1, len(widths), width_ratios=widths)
     time_column = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
-    draw_panels(figure, columns[0], time_column[0], motion, view, points)
+    draw_panels(figure, (columns[0], time_column[0]), motion, view, points)
     figure.axes[1 if view.picture else 0].set_xlabel("")  # the panel below has the same times
     draw_counts(figure.add_subplot(time_column[1]), motion)
     if shown:
@@ -101,7 +101,7 @@ def _figure_with_corner(motion: Motion, view: View, points: Points, shown: dict[
     """The picture on the left; on the right the clusters over time, and attention side by side below."""
     figure = new_figure(10.4 if shown else 9.0, 5.6 if shown else 5.0)
     columns = figure.add_gridspec(1, 2, width_ratios=[5.0, 4.6 if shown else 3.4])
-    draw_panels(figure, columns[0], None, motion, view, points)
+    draw_panels(figure, (columns[0], None), motion, view, points)
     rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if shown else [columns[1]]
     draw_counts(figure.add_subplot(rows[0]), motion)
     if shown:

@@ -14,7 +14,15 @@ from attnflow.show.over_time import draw_angles, draw_cosines, draw_positions
 from attnflow.show.plane import draw_circle, draw_plane
 from attnflow.show.projection import Points, points_of
 from attnflow.show.space import draw_globe, draw_space
-from attnflow.show.style import GREY, colours, in_house_style, new_figure, require_free_picture, save_figure, write_heading
+from attnflow.show.style import (
+    GREY,
+    colours,
+    in_house_style,
+    new_figure,
+    require_free_picture,
+    save_figure,
+    write_heading,
+)
 
 MOST_LEGEND_CLUSTERS = 8
 LEGEND_COLUMN = 1.05  # inches
@@ -107,23 +115,23 @@ def _figure_of(run: Any, title: str | None, which: int, distance: float | None) 
     width = {1: 6.4 if view.picture else 8.0, 2: 10.5}[len(panels)]
     figure = new_figure(width, 5.2)
     grid = figure.add_gridspec(1, len(panels))
-    draw_panels(figure, grid[0], grid[-1], motion, view, points)
+    draw_panels(figure, (grid[0], grid[-1]), motion, view, points)
     finish(figure, motion, points, is_wide=len(panels) == 2)
     return figure
 
 
-def draw_panels(figure: Figure, picture_place: Any, time_place: Any, motion: Motion, view: View, points: Points) -> None:
-    """The panels of a view, each in its place."""
+def draw_panels(figure: Figure, places: tuple[Any, Any], motion: Motion, view: View, points: Points) -> None:
+    """The panels of a view: its picture in the first place, what happens over time in the second."""
     if view.picture is not None:
-        view.picture(figure.add_subplot(picture_place, projection=view.projection), motion, points)
+        view.picture(figure.add_subplot(places[0], projection=view.projection), motion, points)
     if view.over_time is not None:
-        view.over_time(figure.add_subplot(time_place), motion)
+        view.over_time(figure.add_subplot(places[1]), motion)
 
 
 def finish(figure: Figure, motion: Motion, points: Points, *, is_wide: bool) -> None:
     """Legend, title and caption; the legend of a wide figure goes below, beside the caption."""
-    has_hull = any(artist.get_label() == "hull" for axes in figure.axes for artist in (*axes.patches, *axes.collections))
-    handles = _handles(motion, has_hull)
+    drawn = {artist.get_label() for axes in figure.axes for artist in axes.get_children()}
+    handles = _handles(motion, "hull" in drawn)
     columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
     if is_wide:
         figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)

@@ -1,0 +1,73 @@
+"""Named scenarios: each runs, and shows what its sentence says."""
+
+from dataclasses import replace
+
+import attnflow as af
+import numpy as np
+import pytest
+from attnflow import report, scenarios
+
+
+def run(name, **changes):
+    settings = replace(scenarios.get(name).settings, **changes)
+    setup = scenarios.build(settings)
+    result = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
+    return setup.flow, result, report.summarise(setup.flow, result)
+
+
+@pytest.mark.parametrize("name", scenarios.CATALOGUE)
+def test_every_scenario_reaches_its_end(name):
+    _, result, summary = run(name)
+
+    assert result.outcome.startswith("Reached")
+    assert np.all(np.isfinite(result.tokens))
+    assert summary["clusters"] >= 1
+    assert summary["failed"] == 0
+
+
+def test_boolean_attention_has_zeros_and_ones_and_rank_two():
+    flow, result, summary = run("boolean")
+
+    weights = report.final_matrix(flow, result)
+    assert np.max(np.minimum(weights, 1 - weights)) < 1e-8
+    assert summary["attention_rank"] == 2
+    first = result.initial_tokens.values[:, 0]
+    leaders = {int(np.argmin(first)), int(np.argmax(first))}
+    assert set(np.flatnonzero(weights.sum(axis=0) > 0.5)) == leaders
+
+
+def test_polytope_tokens_gather_in_few_points():
+    _, _, summary = run("polytope")
+
+    assert summary["clusters"] < 10
+    assert summary["tokens"] == 20
+
+
+def test_hyperplanes_are_two_lines():
+    """phi_1, the left leading eigenvector, takes at most three values; here two."""
+    _, result, _ = run("hyperplanes")
+
+    values, vectors = np.linalg.eig(np.array([[0.64709742, 0.81911926], [0.61210449, 0.63263484]]).T)
+    coordinate = result.final_tokens.values @ vectors[:, np.argmax(values)]
+    assert int(af.clusters.labels(coordinate[:, None], 0.05).max()) + 1 == 2
+
+
+def test_causal_tokens_end_where_the_first_one_started():
+    _, result, _ = run("causal")
+
+    np.testing.assert_allclose(result.final_tokens, np.tile(result.initial_tokens[0], (32, 1)), atol=1e-3)
+
+
+def test_minus_identity_sends_everyone_to_zero():
+    _, result, _ = run("minus-identity")
+
+    assert 1e-3 < np.abs(result.final_tokens).max() < 0.2  # one over the root of 2000, times a few
+
+
+def test_weights_start_and_noise_change_with_the_seed_alone():
+    one, two, other = (scenarios.build(replace(scenarios.get("multihead").settings, seed=seed)) for seed in (1, 1, 2))
+
+    np.testing.assert_array_equal(one.tokens, two.tokens)
+    np.testing.assert_array_equal(one.flow.heads[0].query, two.flow.heads[0].query)
+    assert not np.array_equal(one.tokens, other.tokens)
+    assert not np.array_equal(one.flow.heads[0].query, other.flow.heads[0].query)
