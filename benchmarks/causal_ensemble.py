@@ -10,9 +10,10 @@ run, so that no run waits for another. Its tolerance is loosened until its error
 
 import time
 
-import attnflow as af
 import numpy as np
 from scipy.integrate import solve_ivp
+
+import attnflow as af
 
 
 def numpy_velocity(beta, n):

@@ -14,9 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import attnflow as af
 import numpy as np
 from scipy.linalg import expm
+
+import attnflow as af
 
 
 def published_scheme(tokens, end, step, *, anew):

@@ -5,6 +5,7 @@ kept apart. It is right only where those are not needed: moderate scores, short 
 Every model moves tokens (n x d) together with their lengths (n), which most leave alone.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -243,8 +244,8 @@ class Rescaled(Model):
 
     def velocity(self, time, tokens, radii):
         """Every head in the moving frame minus the frame's motion; a token frozen in x only has the latter."""
-        forth, back = expm(time * self.rescaling()), expm(-time * self.rescaling())
-        pull = self.pull(time, tokens, lambda head: back @ head.value @ forth)
+        forth = expm(time * self.rescaling())
+        pull = self.pull(time, tokens, lambda head: np.linalg.inv(forth) @ head.value @ forth)
         moves = self.unless_frozen(pull, 0.0) - tokens @ self.rescaling().T
         return self.mlp(moves), np.zeros(len(tokens))
 
@@ -261,7 +262,7 @@ def solve(model, tokens, times, radii=None):
         return np.concatenate([velocity.ravel(), growth])
 
     path = [np.concatenate([tokens.ravel(), _given(radii, tokens)])]
-    for span in zip(times[:-1], times[1:], strict=True):
+    for span in itertools.pairwise(times):
         run = solve_ivp(rate, span, path[-1], method="DOP853", rtol=1e-11, atol=1e-13)
         assert run.success, run.message
         path.append(run.y[:, -1])

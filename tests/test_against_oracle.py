@@ -7,11 +7,11 @@ error only, and weights and velocities by rounding only.
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracle
 import pytest
-from oracle import Weights, best_matches_stay, layers, mask, rescaled_layers, solve, solve_in_pieces
 
 import attnflow as af
+import oracle
+from oracle import Weights, best_matches_stay, layers, mask, rescaled_layers, solve, solve_in_pieces
 
 N, D = 5, 3
 TIMES = [0.0, 0.3, 0.7]
@@ -123,8 +123,9 @@ def test_tokens_follow_the_equations(space, attention, mask_name, count):
 
     expected, _ = solve(model, tokens, times)
 
-    assert_same_path(flow, tokens, expected, times=times)
-    assert_same_field(flow, model, tokens)
+    assert_same_path(flow, tokens, expected, times=times, solver=af.RK4(0.002))  # 0.002^4 is 2e-11
+    with jax.disable_jit():  # saves a third of the time; the path above was compiled
+        assert_same_field(flow, model, tokens)
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

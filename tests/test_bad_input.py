@@ -1,8 +1,9 @@
 """Every bad input gets one clear sentence: argument, expected, found, what to do."""
 
-import attnflow as af
 import numpy as np
 import pytest
+
+import attnflow as af
 
 HEAD = af.Head.identity(2)
 FLOW = af.SphereAttention(HEAD)
@@ -153,7 +154,9 @@ BAD_SIZES = {
 
 
 @pytest.mark.parametrize("name", BAD_SIZES)
-@pytest.mark.parametrize("look", [lambda flow: af.simulate(flow, TOKENS, TIMES), lambda flow: af.velocity(flow, TOKENS)])
+@pytest.mark.parametrize(
+    "look", [lambda flow: af.simulate(flow, TOKENS, TIMES), lambda flow: af.velocity(flow, TOKENS)]
+)
 def test_a_model_that_does_not_fit_the_tokens_is_refused(name, look):
     flow, sentence = BAD_SIZES[name]
     with pytest.raises(ValueError, match=sentence):

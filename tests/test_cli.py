@@ -6,9 +6,10 @@ import resource
 import subprocess
 import sys
 
-import attnflow as af
 import numpy as np
 import pytest
+
+import attnflow as af
 
 COMMAND = [sys.executable, "-c", "from attnflow.cli import main; main()"]
 
@@ -16,7 +17,9 @@ COMMAND = [sys.executable, "-c", "from attnflow.cli import main; main()"]
 def attnflow(*arguments, cwd, code=0):
     """Run a command in a folder; returns what it printed to both streams."""
     environment = os.environ | {"COLUMNS": "120"}
-    finished = subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, env=environment)
+    finished = subprocess.run(
+        [*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, env=environment
+    )
     assert finished.returncode == code, finished.stdout + finished.stderr
     return finished.stdout, finished.stderr
 
@@ -24,7 +27,14 @@ def attnflow(*arguments, cwd, code=0):
 def test_run_writes_a_result_and_a_picture_and_says_how_it_went(tmp_path):
     text, _ = attnflow("run", "polytope", "--n", 12, "--seed", 4, cwd=tmp_path)
 
-    for word in ("RescaledAttention, Softmax beta = 1", "12 in dimension 2", "steps", "clusters", "attention rank", "Reached t = 10"):
+    for word in (
+        "RescaledAttention, Softmax beta = 1",
+        "12 in dimension 2",
+        "steps",
+        "clusters",
+        "attention rank",
+        "Reached t = 10",
+    ):
         assert word in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["polytope.png", "polytope.zarr"]
     assert (tmp_path / "polytope.png").read_bytes().startswith(b"\x89PNG")
@@ -32,7 +42,9 @@ def test_run_writes_a_result_and_a_picture_and_says_how_it_went(tmp_path):
 
 
 def test_json_has_the_same_numbers_as_the_file(tmp_path):
-    text, _ = attnflow("run", "sphere", "--n", 6, "--runs", 3, "--end", 40, "--out", "s.nc", "--no-picture", "--json", cwd=tmp_path)
+    text, _ = attnflow(
+        "run", "sphere", "--n", 6, "--runs", 3, "--end", 40, "--out", "s.nc", "--no-picture", "--json", cwd=tmp_path
+    )
 
     found, run = json.loads(text), af.load(tmp_path / "s.nc")
     assert found["steps"] == run.steps.values.tolist()

@@ -1,8 +1,9 @@
 """Laws of the first tokens and spectra of value matrices."""
 
-import attnflow as af
 import numpy as np
 import pytest
+
+import attnflow as af
 
 LAWS = {
     "box": lambda **options: af.initial.box(200, 3, -1, 2, **options),
@@ -60,7 +61,9 @@ def test_the_circle_lies_in_the_first_two_coordinates():
     np.testing.assert_array_equal(tokens[:, 2:], 0)
 
 
-@pytest.mark.parametrize(("n", "d", "cosine"), [(4, 4, 0.0), (4, 6, 0.3), (4, 3, -1 / 3), (3, 2, -0.5), (1, 1, 0.0), (5, 7, 1.0)])
+@pytest.mark.parametrize(
+    ("n", "d", "cosine"), [(4, 4, 0.0), (4, 6, 0.3), (4, 3, -1 / 3), (3, 2, -0.5), (1, 1, 0.0), (5, 7, 1.0)]
+)
 def test_equiangular_tokens_have_one_cosine(n, d, cosine):
     tokens = af.initial.equiangular(n, d, cosine)
 

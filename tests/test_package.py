@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import attnflow as af
 import pytest
+
+import attnflow as af
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,13 +54,13 @@ def test_files_stay_short(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-def tests_of(path):
+def functions_that_test(path):
     tree = ast.parse(path.read_text())
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
 
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.name)
 def test_every_test_asserts_something(path):
-    for node in tests_of(path):
+    for node in functions_that_test(path):
         text = ast.unparse(node)
         assert any(word in text for word in ("assert", "raises")), node.name

@@ -1,11 +1,12 @@
 """Symmetries that hold for every instance, searched for counterexamples."""
 
-import attnflow as af
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ortho_group
+
+import attnflow as af
 
 TIMES = np.array([0.0, 0.4, 1.0])
 TIGHT = af.Adaptive(rtol=1e-10, atol=1e-12)
@@ -27,7 +28,9 @@ def final(flow, tokens):
     return af.simulate(flow, tokens, TIMES, solver=TIGHT).final_tokens.values
 
 
-@pytest.mark.parametrize("mask", [af.masks.full, af.masks.causal, af.masks.window(2), af.masks.causal & af.masks.alibi(0.7)])
+@pytest.mark.parametrize(
+    "mask", [af.masks.full, af.masks.causal, af.masks.window(2), af.masks.causal & af.masks.alibi(0.7)]
+)
 @pytest.mark.parametrize("rule", [af.Softmax, af.Sinkhorn])
 @EXAMPLES
 @given(seed=SEEDS, beta=BETAS)
@@ -102,7 +105,9 @@ def test_rotating_the_tokens_of_a_general_head_changes_the_answer():
 @given(seed=SEEDS, beta=BETAS)
 def test_tokens_stay_on_the_sphere(d, seed, beta):
     run = af.simulate(
-        af.SphereAttention(random_head(seed, d), af.Softmax(beta)), af.initial.sphere(N, d, rng=seed), [0.0, 1.0, 7.0, 20.0]
+        af.SphereAttention(random_head(seed, d), af.Softmax(beta)),
+        af.initial.sphere(N, d, rng=seed),
+        [0.0, 1.0, 7.0, 20.0],
     )
 
     assert np.max(np.abs(np.linalg.norm(run.tokens, axis=-1) - 1)) < 1e-12
@@ -143,7 +148,9 @@ def test_a_token_of_mass_three_is_three_tokens(space, rule):
     heavy = final(space(random_head(5), rule, masses=masses), tokens)
 
     np.testing.assert_allclose(heavy, light[firsts], atol=CLOSE, rtol=CLOSE)
-    assert np.max(np.abs(heavy - final(space(random_head(5), rule), tokens))) > 1e-3  # masses do matter
+    # Masses do matter, except where one token alone is the best match.
+    changed = np.max(np.abs(heavy - final(space(random_head(5), rule), tokens)))
+    assert changed > 1e-3 or isinstance(rule, af.Hardmax)
 
 
 def test_a_frozen_token_keeps_its_bits_and_is_seen():
@@ -151,7 +158,7 @@ def test_a_frozen_token_keeps_its_bits_and_is_seen():
     frozen = np.array([True, False, False, False, False])
     flow = af.SphereAttention(af.Head.identity(D), af.Softmax(2.0), frozen=frozen)
 
-    run = af.simulate(flow, tokens, [0.0, 50.0])
+    run = af.simulate(flow, tokens, [0.0, 200.0])
 
     np.testing.assert_array_equal(run.final_tokens[0], tokens[0])
     # everyone else gathers at it

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-import attnflow as af
 import numpy as np
 import pytest
+
+import attnflow as af
 from attnflow import report, scenarios
 
 

@@ -108,7 +108,7 @@ class TestThePlane:
 
     def test_legend_lists_up_to_eight_clusters_by_size(self):
         places = 5.0 * np.arange(16).reshape(8, 2)
-        few = np.repeat(places, np.arange(8, 0, -1), axis=0)
+        few = np.repeat(places, np.arange(1, 9), axis=0)  # the smallest cluster comes first
         words = legend_words(trajectories(made_of([few + 1, few], "RescaledAttention")))
         assert words[-8:] == [f"{size} tokens" for size in range(8, 1, -1)] + ["1 token"]
 

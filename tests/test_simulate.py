@@ -4,11 +4,12 @@ import os
 import signal
 import threading
 
-import attnflow as af
 import jax
 import jax.monitoring
 import numpy as np
 import pytest
+
+import attnflow as af
 
 IDENTITY = af.Head.identity
 CIRCLE = af.SphereAttention(IDENTITY(2), af.Softmax(2.0))
@@ -225,7 +226,9 @@ def test_changing_beta_weights_times_and_tolerances_compiles_nothing():
         head = af.Head.bilinear(np.eye(2), value)
         solver = af.Adaptive(rtol=rtol, atol=1e-9)
         times = np.linspace(0, end, 7)
-        return af.simulate(af.SphereAttention(head, af.Softmax(beta)), tokens, times, solver=solver, stop=af.Settled(1e-20 * end))
+        return af.simulate(
+            af.SphereAttention(head, af.Softmax(beta)), tokens, times, solver=solver, stop=af.Settled(1e-20 * end)
+        )
 
     with Compilations() as first:
         go(1.0, np.eye(2), 1.0, 1e-6, tokens)
@@ -271,7 +274,12 @@ def test_hardmax_slides_along_a_switch_instead_of_stalling():
     """Two frozen tokens of equal score: the field jumps at their bisector and points to it from both sides."""
     tokens = np.array([[1.0, 1.0], [1.0, -1.0], [0.3, 0.2]])
     head = af.Head(query=[[0.0, -1.0]], key=[[0.0, 1.0]], value=np.eye(2))
-    flow = af.EuclideanAttention(head, af.Hardmax(), af.masks.boolean(np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]]) > 0), frozen=[True, True, False])
+    flow = af.EuclideanAttention(
+        head,
+        af.Hardmax(),
+        af.masks.boolean(np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]]) > 0),
+        frozen=[True, True, False],
+    )
 
     run = af.simulate(flow, tokens, [0.0, 1.0])
 

@@ -3,18 +3,27 @@
 import json
 import os
 
-import attnflow as af
 import numpy as np
 import pytest
 import xarray as xr
 
+import attnflow as af
+
 FLOWS = {
     "softmax": af.SphereAttention(af.Head.identity(3), af.Softmax(3.0), af.masks.causal & af.masks.alibi(0.2)),
-    "heads": af.EuclideanAttention([af.Head.identity(3), af.Head(np.ones((1, 3)), np.eye(3)[:1], np.eye(3)[:2], np.eye(3)[:, :2])]),
-    "rescaled": af.RescaledAttention(af.Head.identity(3), af.Sinkhorn(1.0, 3), mlp=af.MLP(np.eye(3), "tanh", np.ones(3))),
+    "heads": af.EuclideanAttention(
+        [af.Head.identity(3), af.Head(np.ones((1, 3)), np.eye(3)[:1], np.eye(3)[:2], np.eye(3)[:, :2])]
+    ),
+    "rescaled": af.RescaledAttention(
+        af.Head.identity(3), af.Sinkhorn(1.0, 3), mlp=af.MLP(np.eye(3), "tanh", np.ones(3))
+    ),
     "radii": af.SphereAttention(af.Head.identity(3), normalisation=af.Mix(0.5), masses=[1.0, 2.0, 1.0, 1.0]),
-    "piecewise": af.SphereAttention(af.PiecewiseHead([0.3], [af.Head.identity(3), af.Head.bilinear(-np.eye(3), np.eye(3))])),
-    "redrawn": af.SphereAttention(af.RedrawnHead(3, 0.2, seed=4, value="minus_query_key"), frozen=[True, False, False, False]),
+    "piecewise": af.SphereAttention(
+        af.PiecewiseHead([0.3], [af.Head.identity(3), af.Head.bilinear(-np.eye(3), np.eye(3))])
+    ),
+    "redrawn": af.SphereAttention(
+        af.RedrawnHead(3, 0.2, seed=4, value="minus_query_key"), frozen=[True, False, False, False]
+    ),
     "noise": af.SphereAttention(af.Head.identity(3), noise=af.Noise(3.0, common=True)),
     "boolean": af.SphereAttention(af.Head.identity(3), af.Unnormalised(2.0, 1.0), af.masks.boolean(np.tri(4) > 0)),
     "hardmax": af.EuclideanAttention(af.Head.identity(3), af.Hardmax(1e-6), af.masks.window(2)),
@@ -30,7 +39,14 @@ def tokens_for(flow):
 @pytest.mark.parametrize("name", FLOWS)
 def test_save_load_and_rerun_give_the_same_bits(name, suffix, tmp_path):
     flow = FLOWS[name]
-    run = af.simulate(flow, tokens_for(flow), TIMES, rng=11, observables={"energy": af.observables.Energy(3.0)}, stop=af.Settled(1e-12))
+    run = af.simulate(
+        flow,
+        tokens_for(flow),
+        TIMES,
+        rng=11,
+        observables={"energy": af.observables.Energy(3.0)},
+        stop=af.Settled(1e-12),
+    )
 
     path = af.save(run, tmp_path / f"run{suffix}")
     loaded = af.load(path)
@@ -46,7 +62,13 @@ def test_save_load_and_rerun_give_the_same_bits(name, suffix, tmp_path):
 
 def test_an_ensemble_comes_back_too(tmp_path):
     flow = FLOWS["noise"]
-    run = af.simulate(flow, af.initial.sphere(4, 3, rng=1, runs=3), TIMES, keep_tokens=False, observables={"m": af.observables.mean_cosine})
+    run = af.simulate(
+        flow,
+        af.initial.sphere(4, 3, rng=1, runs=3),
+        TIMES,
+        keep_tokens=False,
+        observables={"m": af.observables.mean_cosine},
+    )
 
     again = af.rerun(af.save(run, tmp_path / "many.zarr"))
 

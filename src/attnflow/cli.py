@@ -282,12 +282,14 @@ def _use_compilation_cache() -> None:
 
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2."""
-    from attnflow._checks import InputError
-
     _use_compilation_cache()
     try:
         app()
-    except InputError as error:
+    except ValueError as error:
+        from attnflow._checks import InputError
+
+        if not isinstance(error, InputError):
+            raise
         print(f"attnflow: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

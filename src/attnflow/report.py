@@ -9,6 +9,7 @@ import xarray as xr
 from attnflow.analyse import attention_rank, clusters
 from attnflow.dynamics import AbstractDynamics
 from attnflow.evaluate import attention_matrix
+from attnflow.spaces import Sphere
 
 LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
 CLOSE = 0.01  # clusters are tokens within this share of the initial size
@@ -17,7 +18,8 @@ CLOSE = 0.01  # clusters are tokens within this share of the initial size
 def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
     """Clusters, attention rank, steps and outcome of a run, or of every run of an ensemble."""
     runs = run if "run" in run.dims else run.expand_dims("run")
-    distance = CLOSE * float(np.linalg.norm(run.initial_tokens, axis=-1).max())
+    is_sphere = isinstance(flow.space, Sphere)
+    distance = CLOSE * (1.0 if is_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max()))
     ends = [runs.isel(run=index) for index in range(runs.sizes["run"])]
     is_ensemble = "run" in run.dims
     pick = (lambda values: values) if is_ensemble else (lambda values: values[0])

@@ -163,7 +163,7 @@ _LAYERNORM = partial(Settings, n=32, d=3, end=30.0)
 CATALOGUE = {
     scenario.name: scenario
     for scenario in (
-        Scenario("boolean", "On the line attention becomes a matrix of zeros and ones: everyone follows the first or the last token.",
+        Scenario("boolean", "On the line attention becomes zeros and ones: everyone follows the first or the last token.",
                  "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=12.0)),
         Scenario("polytope", "With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.",
                  "2305.05465", _RESCALED(n=20, d=2)),

@@ -1,0 +1,22 @@
+"""Every example in a docstring runs and shows what it says."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import attnflow
+
+MODULES = ["attnflow", *(module.name for module in pkgutil.walk_packages(attnflow.__path__, "attnflow."))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_there_are_examples():
+    finder = doctest.DocTestFinder()
+    counts = [len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name))]
+    assert sum(counts) > 20
