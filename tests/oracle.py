@@ -6,8 +6,10 @@ Every model moves tokens (n x d) together with their lengths (n), which most lea
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -162,27 +164,24 @@ class Model:
     mlp: Callable = lambda pull: pull
 
     def at(self, time):
-        """The heads' matrices at `time`."""
         return [head(time) if callable(head) else head for head in self.heads]
 
-    def asking(self, time, tokens):
-        """The points whose scores count: the tokens themselves."""
+    def positions(self, time, tokens):
+        """The points x whose scores count: the tokens themselves."""
         return tokens
 
     def scores(self, time, tokens):
         """<Q x_i, K x_j>, a matrix a head."""
-        x = self.asking(time, tokens)
-        return [np.einsum("ic,kc,kd,jd->ij", x, h.query, h.key, x, optimize=True) for h in self.at(time)]
+        x = self.positions(time, tokens)
+        return [(x @ head.query.T) @ (x @ head.key.T).T for head in self.at(time)]
 
     def attention(self, time, tokens):
-        """The weights, a matrix a head."""
         masses = np.ones(len(tokens)) if self.masses is None else self.masses
         return np.array([self.rule(scores, self.mask, masses) for scores in self.scores(time, tokens)])
 
-    def pull(self, time, tokens, value=lambda head: head.value):
-        """Sum over heads of sum_j A_ij V x_j."""
-        heads = zip(self.attention(time, tokens), self.at(time), strict=True)
-        return sum(weights @ tokens @ value(head).T for weights, head in heads)
+    def pull(self, time, tokens):
+        x, heads = self.positions(time, tokens), zip(self.attention(time, tokens), self.at(time), strict=True)
+        return sum(weights @ x @ head.value.T for weights, head in heads)
 
     def unless_frozen(self, moved, still):
         """The first, but the second for frozen tokens."""
@@ -191,14 +190,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Euclidean(Model):
-    """x_i' = sum_j A_ij V x_j."""
+    """x_i' = sum_j A_ij V x_j, summed over heads; a layer is x <- residual x + step times that."""
 
     def velocity(self, time, tokens, radii):
-        """The pull, after the feed-forward layer."""
         return self.unless_frozen(self.mlp(self.pull(time, tokens)), 0.0), np.zeros(len(tokens))
 
     def layer(self, time, tokens, radii, step, residual):
-        """x <- residual x + step pull."""
         moved = residual * tokens + step * self.mlp(self.pull(time, tokens))
         return self.unless_frozen(moved, tokens), radii
 
@@ -210,7 +207,6 @@ class Sphere(Model):
     normalisation: Callable = post
 
     def velocity(self, time, tokens, radii):
-        """Turning of the directions, growth of the lengths."""
         pull = self.mlp(self.pull(time, tokens))
         slowness, growth = self.normalisation(time, radii, tokens, pull)
         tangent = np.array([a - (x @ a) * x for x, a in zip(tokens, pull, strict=True)])
@@ -230,7 +226,7 @@ class Sphere(Model):
 
 @dataclass(frozen=True)
 class Rescaled(Model):
-    """z = e^{-tV} x: z_i' = sum_j A_ij e^{-tV} V_h e^{tV} z_j - V z_i, with the weights of x."""
+    """z = e^{-tV} x: z_i' = e^{-tV} sum_j A_ij V_h x_j - V z_i, with the weights A_ij of x."""
 
     frame: np.ndarray | None = None
 
@@ -238,14 +234,17 @@ class Rescaled(Model):
         """V: the frame given, or the sum of the heads' value matrices."""
         return sum(head.value for head in self.heads) if self.frame is None else self.frame
 
-    def asking(self, time, tokens):
+    def growth(self, time):
+        """e^{tV}."""
+        return _expm((time * self.rescaling()).tobytes())
+
+    def positions(self, time, tokens):
         """x = e^{tV} z."""
-        return tokens @ expm(time * self.rescaling()).T
+        return tokens @ self.growth(time).T
 
     def velocity(self, time, tokens, radii):
-        """Every head in the moving frame minus the frame's motion; a token frozen in x only has the latter."""
-        forth = expm(time * self.rescaling())
-        pull = self.pull(time, tokens, lambda head: np.linalg.inv(forth) @ head.value @ forth)
+        """The pull on x, carried back, minus the frame's motion; a token frozen in x only has the latter."""
+        pull = np.linalg.solve(self.growth(time), self.pull(time, tokens).T).T
         moves = self.unless_frozen(pull, 0.0) - tokens @ self.rescaling().T
         return self.mlp(moves), np.zeros(len(tokens))
 
@@ -320,3 +319,9 @@ def best_matches_stay(model, tokens, times, steps=40):
 
 def _given(radii, tokens):
     return np.ones(len(tokens)) if radii is None else radii
+
+
+@lru_cache(maxsize=8)  # it takes longer than all the rest of a velocity
+def _expm(entries):
+    matrix = np.frombuffer(entries)
+    return expm(matrix.reshape(math.isqrt(matrix.size), -1))

@@ -163,7 +163,7 @@ _LAYERNORM = partial(Settings, n=32, d=3, end=30.0)
 CATALOGUE = {
     scenario.name: scenario
     for scenario in (
-        Scenario("boolean", "On the line attention becomes zeros and ones: everyone follows the first or the last token.",
+        Scenario("boolean", "On the line attention becomes zeros and ones: all follow the first or the last token.",
                  "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=12.0)),
         Scenario("polytope", "With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.",
                  "2305.05465", _RESCALED(n=20, d=2)),
@@ -191,7 +191,8 @@ CATALOGUE = {
         Scenario("causal", "Causal attention with V = I: every token ends where the first one started.",
                  "2411.04990", Settings(n=32, d=3, mask="causal", end=300.0, spacing="log")),
         Scenario("renyi", "Causal attention at beta = 64 on the circle: the first tokens of each region hold clusters.",
-                 "2411.04990", Settings(n=200, d=2, beta=64.0, mask="causal", start="circle", end=150.0, spacing="log")),
+                 "2411.04990", Settings(n=200, d=2, beta=64.0, mask="causal", start="circle", end=150.0,
+                                        spacing="log")),
         Scenario("hardmax", "Only the best match counts: tokens run to leaders, at the rate e^-t.",
                  "2407.01602", _RESCALED(n=20, d=2, attention="hardmax")),
         Scenario("noisy", "Attention against noise on the circle: order wins above a critical kappa.",
