@@ -27,10 +27,7 @@ class Mask(NamedTuple):
 
 
 def mask(n, sees=lambda i, j: True, factor=lambda i, j: 1.0):
-    """Full unless `sees` says less: j <= i causal, j < i strictly, i != j others, |i - j| <= w window.
-
-    ALiBi is the factor e^{-slope |i - j|}.
-    """
+    """Full unless `sees` says less, as j <= i does for causal; ALiBi is the factor e^{-slope |i - j|}."""
     visible = [[sees(i, j) for j in range(n)] for i in range(n)]
     factors = [[factor(i, j) for j in range(n)] for i in range(n)]
     return Mask(np.array(visible, dtype=bool), np.array(factors, dtype=float))
@@ -51,11 +48,8 @@ def unnormalised(beta, offset=0.0):
 
 def hardmax(tolerance=1e-9):
     """The best visible matches share, in proportion to m_j f_ij."""
-
-    def weights(scores, mask, masses):
-        return _rows_divided(best_matches(scores, mask, tolerance) * mask.factor * masses[None, :])
-
-    return weights
+    best = lambda scores, mask: best_matches(scores, mask, tolerance)
+    return lambda scores, mask, masses: _rows_divided(best(scores, mask) * mask.factor * masses[None, :])
 
 
 def best_matches(scores, mask, tolerance=1e-9):
@@ -167,7 +161,6 @@ class Model:
         return [head(time) if callable(head) else head for head in self.heads]
 
     def positions(self, time, tokens):
-        """The points x whose scores count: the tokens themselves."""
         return tokens
 
     def scores(self, time, tokens):
@@ -184,7 +177,6 @@ class Model:
         return sum(weights @ x @ head.value.T for weights, head in heads)
 
     def unless_frozen(self, moved, still):
-        """The first, but the second for frozen tokens."""
         return np.where(self.frozen[:, None], still, moved)
 
 
@@ -210,16 +202,14 @@ class Sphere(Model):
         pull = self.mlp(self.pull(time, tokens))
         slowness, growth = self.normalisation(time, radii, tokens, pull)
         tangent = np.array([a - (x @ a) * x for x, a in zip(tokens, pull, strict=True)])
-        turn = self.unless_frozen(tangent / slowness[:, None], 0.0)
-        return turn, np.where(self.frozen, 0.0, growth)
+        return self.unless_frozen(tangent / slowness[:, None], 0.0), np.where(self.frozen, 0.0, growth)
 
     def layer(self, time, tokens, radii, step, residual):
         """x = r theta <- residual x + step r A / s; schemes without lengths forget the new one."""
         pull = self.mlp(self.pull(time, tokens))
         slowness, _ = self.normalisation(time, radii, tokens, pull)
         x = radii[:, None] * tokens
-        moved = residual * x + step * (radii / slowness)[:, None] * pull
-        moved = self.unless_frozen(moved, x)
+        moved = self.unless_frozen(residual * x + step * (radii / slowness)[:, None] * pull, x)
         keeps = self.normalisation not in (pre, peri)
         return moved / _lengths(moved)[:, None], radii if keeps else _lengths(moved)
 
@@ -235,11 +225,9 @@ class Rescaled(Model):
         return sum(head.value for head in self.heads) if self.frame is None else self.frame
 
     def growth(self, time):
-        """e^{tV}."""
         return _expm((time * self.rescaling()).tobytes())
 
     def positions(self, time, tokens):
-        """x = e^{tV} z."""
         return tokens @ self.growth(time).T
 
     def velocity(self, time, tokens, radii):
@@ -265,8 +253,7 @@ def solve(model, tokens, times, radii=None):
         run = solve_ivp(rate, span, path[-1], method="DOP853", rtol=1e-11, atol=1e-13)
         assert run.success, run.message
         path.append(run.y[:, -1])
-    path = np.array(path)
-    return path[:, :split].reshape(len(times), *tokens.shape), path[:, split:]
+    return np.array(path)[:, :split].reshape(len(times), *tokens.shape), np.array(path)[:, split:]
 
 
 def solve_in_pieces(models, switches, tokens, times, radii=None):
@@ -300,7 +287,7 @@ def rescaled_layers(model, tokens, count, step, residual=1.0):
 def best_matches_stay(model, tokens, times, steps=40):
     """Whether no token changes its best matches on the way.
 
-    Equal Runge-Kutta steps: an adaptive solver would never end where two matches alternate.
+    Equal steps of Heun's method: an adaptive solver would never end where two matches alternate.
     """
     time, step = times[0], (times[-1] - times[0]) / steps
     rate = lambda time, x: model.velocity(time, x, np.ones(len(x)))[0]
@@ -308,10 +295,8 @@ def best_matches_stay(model, tokens, times, steps=40):
     first = best(time, tokens)
     for _ in range(steps):
         one = rate(time, tokens)
-        two = rate(time + step / 2, tokens + step / 2 * one)
-        three = rate(time + step / 2, tokens + step / 2 * two)
-        four = rate(time + step, tokens + step * three)
-        time, tokens = time + step, tokens + step / 6 * (one + 2 * two + 2 * three + four)
+        two = rate(time + step, tokens + step * one)
+        time, tokens = time + step, tokens + step / 2 * (one + two)
         if not np.array_equal(best(time, tokens), first):
             return False
     return True

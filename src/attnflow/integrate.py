@@ -179,13 +179,15 @@ def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seed: Any, dtype: s
 def _targets(task: Task, times: np.ndarray, dtype: str) -> tuple[Target, np.ndarray]:
     """Times to reach after the first, with jumps of the field between them, and where to save each.
 
-    No step crosses a jump or the last time; a target that is only a jump is saved nowhere (-1).
+    No step crosses a jump, the last time, or a time its solver does not interpolate at; a target
+    that is only a jump is saved nowhere (-1).
     """
     is_discrete = isinstance(task.solver, Layers)
     jumps = np.empty(0) if is_discrete else task.flow.jumps(times[0], times[-1])
     every = np.union1d(times, jumps)[1:]
     saves = np.where(np.isin(every, times), np.searchsorted(times, every), -1)
-    barriers = np.union1d(jumps, times[-1:])
+    lands = getattr(task.solver, "lands_on_times", True)
+    barriers = np.union1d(jumps, times if lands else times[-1:])
     ahead = barriers[np.searchsorted(barriers, every)]
     return Target(every.astype(dtype), ahead.astype(dtype), np.isin(ahead, jumps)), saves
 

@@ -75,7 +75,9 @@ class Adaptive(AbstractSolver):
     """Steps as long as the tolerances allow.
 
     Tsit5 by default; ``order=8`` is Dopri8, for tight tolerances; ``stiff=True`` is
-    Kvaerno5, implicit, for rates that differ by many orders of magnitude. The error of
+    Kvaerno5, implicit, for rates that differ by many orders of magnitude. Tsit5 passes the
+    saving times and interpolates; the other two, whose interpolants are less exact than
+    their steps, step onto them. The error of
     the worst coordinate of the worst token counts. `max_steps` ends a run that gets nowhere.
     Steps of `min_step` are kept whatever their error: where a field jumps, as hardmax does
     when the best match changes, no step would be short enough to meet a tolerance.
@@ -97,6 +99,11 @@ class Adaptive(AbstractSolver):
             raise InputError(
                 f"`order` must be 5 (Tsit5, or Kvaerno5 when stiff) or 8 (Dopri8, not stiff), but it is {self.order}."
             )
+
+    @property
+    def lands_on_times(self) -> bool:
+        """Whether steps end on every saving time instead of interpolating."""
+        return self.stiff or self.order == 8
 
     def start(self, flow, time, state):
         """A first step size, and an empty interpolant."""
