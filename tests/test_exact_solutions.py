@@ -204,7 +204,9 @@ def test_softmax_sends_tokens_to_a_mixture():
     assert np.max(np.abs(found - expected)) > 0.1
 
 
-@pytest.mark.parametrize(("scheme", "factor", "growth"), [(af.Pre(), 1, 1), (af.Peri(), 1, 1), (af.Pre(), 2, 2), (af.Peri(), 2, 1)])
+@pytest.mark.parametrize(
+    ("scheme", "factor", "growth"), [(af.Pre(), 1, 1), (af.Peri(), 1, 1), (af.Pre(), 2, 2), (af.Peri(), 2, 1)]
+)
 def test_lengths_grow_linearly(scheme, factor, growth):
     """Doubling V doubles the growth under Pre-LN, but not under Peri-LN."""
     flow = af.SphereAttention(with_value(factor * np.eye(2)), normalisation=scheme)
