@@ -48,6 +48,7 @@ MASKS = {
 }
 GRID = ["full", "causal", "window", "ALiBi", "boolean"]
 LENGTHS = np.array([0.5, 0.8, 1.0, 1.5, 2.0])
+MASSES = np.array([1.0, 2.5, 0.3, 1.0, 4.0])
 NORMALISATIONS = {
     "post": (af.Post(), oracle.post),
     "pre": (af.Pre(), oracle.pre),
@@ -131,8 +132,8 @@ def test_tokens_follow_the_equations(space, attention, mask_name, count):
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("mask_name", ["others", "causal ALiBi"])
 def test_other_masks_and_their_products_agree(mask_name, attention):
-    """The masks outside the grid, on the sphere: everybody else, and causal with ALiBi."""
-    flow, model = both("sphere", attention, mask_name)
+    """The masks outside the grid, on the sphere, with masses: everybody else, and causal with ALiBi."""
+    flow, model = both("sphere", attention, mask_name, ours={"masses": MASSES}, theirs={"masses": MASSES})
     assert_same_field(flow, model, start("sphere"))
 
 
@@ -143,8 +144,7 @@ def test_masses_and_frozen_tokens_agree(space, attention):
 
     The mask is strictly causal: the first token has nobody before it and must be frozen.
     """
-    masses, frozen = np.array([1.0, 2.5, 0.3, 1.0, 4.0]), np.array([True, False, False, True, False])
-    given = {"masses": masses, "frozen": frozen}
+    given = {"masses": MASSES, "frozen": np.array([True, False, False, True, False])}
     flow, model = both(space, attention, "strictly causal", ours=given, theirs=given)
     times = BRIEF if attention == "hardmax" else TIMES
     tokens = calm_start(space, model, times) if attention == "hardmax" else start(space)
@@ -293,7 +293,7 @@ def test_redrawn_weights_are_the_same_whoever_asks():
 @pytest.mark.parametrize("space", ["R^d", "rescaled"])
 def test_discrete_layers_agree(space, residual):
     """Eight layers of three heads, with a frozen token and masses; the rescaled ones see x through a power."""
-    given = {"masses": np.array([1.0, 2.5, 0.3, 1.0, 4.0]), "frozen": np.arange(N) == 2}
+    given = {"masses": MASSES, "frozen": np.arange(N) == 2}
     flow, model = both(space, "softmax", "causal", heads(3), ours=given, theirs=given)
     tokens, solver = start(space), af.Layers(step=0.1, residual=residual)
 

@@ -1,8 +1,9 @@
 """How errors fall with the step, and that noise has the right strength."""
 
-import attnflow as af
 import numpy as np
 import pytest
+
+import attnflow as af
 
 EXACT = af.Adaptive(rtol=1e-13, atol=1e-14, order=8)
 HEAD = af.Head.bilinear(af.values.gaussian(3, rng=1), af.values.gaussian(3, rng=2))

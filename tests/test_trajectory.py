@@ -158,6 +158,27 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         af.load(tmp_path / "nothing.zarr")
 
 
+def test_a_part_that_is_missing_is_noticed(tmp_path):
+    """Zarr reads a chunk that is not there as fill values; the fingerprint tells."""
+    run = af.simulate(FLOWS["softmax"], tokens_for(FLOWS["softmax"]), TIMES)
+    path = af.save(run, tmp_path / "run.zarr")
+    chunk = next(file for file in (path / "tokens" / "c").rglob("*") if file.is_file())
+    chunk.unlink()
+
+    with pytest.raises(ValueError, match="is damaged: its numbers are not those"):
+        af.load(path)
+
+
+def test_overwriting_spares_directories_that_are_no_results(tmp_path):
+    run = af.simulate(FLOWS["softmax"], tokens_for(FLOWS["softmax"]), TIMES)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("precious")
+
+    with pytest.raises(ValueError, match="a directory but not a result"):
+        af.save(run, tmp_path / "work", overwrite=True)
+    assert (tmp_path / "work" / "thesis.tex").exists()
+
+
 def test_a_file_of_another_version_names_what_it_does_not_know():
     run = af.simulate(FLOWS["softmax"], tokens_for(FLOWS["softmax"]), TIMES)
     record = json.loads(run.attrs["flow"])

@@ -189,9 +189,9 @@ def doctor(as_json: AsJson = False) -> None:
 
 def _free_files(out: Path, picture: Path | None, no_picture: bool, overwrite: bool) -> dict[str, Path]:
     """Result and picture, checked before anything is computed."""
-    from attnflow.trajectory import require_free
+    from attnflow.trajectory import require_free_result
 
-    files = {"result": require_free(out, overwrite=overwrite)}
+    files = {"result": require_free_result(out, overwrite=overwrite)}
     if not no_picture:
         files["picture"] = _free_picture(picture or out.with_suffix(".png"), overwrite)
     return files

@@ -1,9 +1,8 @@
 """The result of a simulation: a labelled dataset that says how it was made, and its files."""
 
+import hashlib
 import json
 import os
-import shutil
-import uuid
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +13,7 @@ import xarray as xr
 
 from attnflow import records
 from attnflow._checks import InputError
+from attnflow._files import require_free, written_beside
 from attnflow.ensemble import Results
 from attnflow.outcome import failed
 
@@ -117,16 +117,13 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
 
     The file is written beside its final name and moved into place when it is whole.
     """
-    path = require_free(path, overwrite=overwrite)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
+    path = require_free_result(path, overwrite=overwrite)
+    stamped = run.assign_attrs(digest=_digest(run))
+    with written_beside(path) as beside:
         if path.suffix == ".nc":
-            run.to_netcdf(beside, engine="scipy")
+            stamped.to_netcdf(beside, engine="scipy")
         else:
-            run.to_zarr(beside, mode="w", consolidated=False)
-        _move_into_place(beside, path)
-    finally:
-        _remove(beside)
+            stamped.to_zarr(beside, mode="w", consolidated=False)
     return path
 
 
@@ -146,22 +143,33 @@ def load(path: str | os.PathLike) -> xr.Dataset:
             "Make it again with `attnflow run`."
         ) from error
     require_ours(run, str(path))
+    # A Zarr directory with a part missing reads as if zeros had been written there.
+    if run.attrs.pop("digest", None) != _digest(run):
+        raise InputError(
+            f"{path} is damaged: its numbers are not those that were written. Make it again with `attnflow run`."
+        )
     return run
 
 
-def require_free(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
-    """A path that a result can be written to; raises ValueError otherwise."""
+def _digest(run: xr.Dataset) -> str:
+    """A fingerprint of all numbers, whatever type a file format keeps them in."""
+    fingerprint = hashlib.sha256()
+    for name in sorted(map(str, run.variables)):
+        values = np.ascontiguousarray(run[name].values, dtype="<f8")
+        fingerprint.update(f"{name} {values.shape}".encode() + values.tobytes())
+    return fingerprint.hexdigest()
+
+
+def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
+    """A path that a result can be written to; a directory is replaced only if it is one."""
     path = Path(path)
     if path.suffix not in ("", ".zarr", ".nc"):
         raise InputError(
             f"A result is written as `.zarr` or `.nc`, but the path is {path}. Use {path.with_suffix('.zarr')}."
         )
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} exists already. Choose another name, or ask to overwrite it.")
-    parent = path.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: {parent} is not a directory that can be written to.")
-    return path
+    if overwrite and path.is_dir() and not (path / "zarr.json").is_file():
+        raise InputError(f"{path} is a directory but not a result, and will not be overwritten. Choose another name.")
+    return require_free(path, overwrite=overwrite)
 
 
 def require_ours(run: xr.Dataset, name: str) -> None:
@@ -173,21 +181,3 @@ def require_ours(run: xr.Dataset, name: str) -> None:
             f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "
             "Pass a dataset made by `simulate` or written by `save`."
         )
-
-
-def _move_into_place(beside: Path, path: Path) -> None:
-    """Replace what is at `path`; a directory cannot be replaced in one move, so it steps aside."""
-    aside = None
-    if path.is_dir():
-        aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
-        os.replace(path, aside)
-    os.replace(beside, path)
-    if aside is not None:
-        _remove(aside)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    elif path.exists():
-        path.unlink()

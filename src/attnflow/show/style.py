@@ -2,7 +2,6 @@
 
 import os
 import textwrap
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attnflow._checks import InputError
+from attnflow._files import require_free, written_beside
 
 SUFFIXES = (".png", ".pdf", ".svg")
 DOTS_PER_INCH = 200
@@ -134,12 +134,7 @@ def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> 
         )
     if path.is_dir():
         raise InputError(f"{path} cannot be written: it is a directory. Choose another name.")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} exists already. Choose another name, or ask to overwrite it.")
-    parent = path.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: {parent} is not a directory that can be written to.")
-    return path
+    return require_free(path, overwrite=overwrite)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
@@ -156,13 +151,9 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
     kind = path.suffix.lower()[1:]
     # Without the date the same figure gives the same file.
     metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with in_house_style():
+        with written_beside(path) as beside, in_house_style():
             figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-        os.replace(beside, path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        beside.unlink(missing_ok=True)
     return path
