@@ -6,6 +6,8 @@ from jaxtyping import Array, Bool, Float, Int, Real
 AnyArray = Array | np.ndarray
 
 Tokens = Float[AnyArray, "n d"]
+TokensOfRuns = Float[AnyArray, "*runs n d"]
+RadiiOfRuns = Float[AnyArray, "*runs n"]
 Radii = Float[AnyArray, "n"]
 Masses = Float[AnyArray, "n"]
 Scores = Float[AnyArray, "rows columns"]

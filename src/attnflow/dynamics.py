@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attnflow._arrays import AnyArray, Masses, Matrix, Radii, Scalar, Tokens
+from attnflow._arrays import AnyArray, Masses, Matrix, RadiiOfRuns, Scalar, Tokens, TokensOfRuns
 from attnflow._checks import InputError, require_all_finite, require_square
 from attnflow._precision import optional_parameter
 from attnflow.attention import AbstractAttention, Softmax
@@ -34,10 +34,10 @@ MOST_UNROLLED_HEADS = 3  # more heads of one shape go through one compiled loop
 
 
 class State(eqx.Module):
-    """What moves: the tokens, and their lengths where the normalisation has them."""
+    """What moves: the tokens, and their lengths where the normalisation has them; of one run or of several."""
 
-    tokens: Tokens
-    radii: Radii | None = None
+    tokens: TokensOfRuns
+    radii: RadiiOfRuns | None = None
 
 
 def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
