@@ -376,8 +376,9 @@ def _is_finite(state: State) -> AnyArray:
 def _arrive(flow, cursor: Cursor, time, moved: State, memory, keeps) -> Cursor:
     """The cursor after a step: back on the space, counted, and checked for NaN."""
     is_good = _is_finite(moved)
-    # A token that did not move keeps its bits.
-    arrived = _choose(moved.tokens == cursor.state.tokens, moved.tokens, flow.space.retract(moved.tokens))
+    # A token that did not move at all keeps its bits.
+    rests = jnp.all(moved.tokens == cursor.state.tokens, axis=-1, keepdims=True)
+    arrived = jnp.where(rests, moved.tokens, flow.space.retract(moved.tokens))
     drift = jnp.where(is_good & keeps, flow.space.drift(moved.tokens), 0)
     return Cursor(
         time=jnp.where(is_good, time, cursor.time),
