@@ -38,6 +38,7 @@ BAD_RUNS = {
     "one time": ((FLOW, TOKENS, 5.0), r"at least two times"),
     "NaN time": ((FLOW, TOKENS, [0.0, np.nan]), r"`times` must be finite"),
     "words as times": ((FLOW, TOKENS, "soon"), r"`times` must be a list of numbers"),
+    "ragged tokens": ((PLANE, [[1.0, 2.0], [3.0]], TIMES), r"its rows have different lengths"),
     "not a flow": ((HEAD, TOKENS, TIMES), r"`flow` must be an `EuclideanAttention`"),
 }  # fmt: skip
 
@@ -56,6 +57,11 @@ BAD_OPTIONS = {
     "budget": ({"budget": 0}, r"`budget` must be above zero"),
     "rng": ({"rng": "seed"}, r"`rng` must be None, a non-negative integer"),
     "negative rng": ({"rng": -3}, r"`rng` must be None, a non-negative integer"),
+    "no stop": ({"stop": None}, r"`stop` must be `Clustered`, `Settled` or `Diverged`, but it is None"),
+    "class for a stop": ({"stop": af.Clustered}, r"`stop` must be `Clustered`"),
+    "list of observables": ({"observables": [len]}, r"`observables` must be functions by name"),
+    "taken name": ({"observables": {"failed": af.observables.diameter}}, r"cannot use the name 'failed'"),
+    "float32 tolerance": ({"dtype": "float32", "solver": af.Adaptive()}, r"`rtol` must be at least 1.2e-06 in float32"),
     "stop": ({"stop": [1e-3]}, r"`stop` must be `Clustered`, `Settled` or `Diverged`"),
     "observable": ({"observables": {"energy": 3}}, r"Observable 'energy' must be a function"),
     "observable name": ({"observables": {"tokens": af.observables.diameter}}, r"cannot use the name 'tokens'"),
@@ -99,6 +105,10 @@ BAD_MODELS = {
     "matrix for a head": (lambda: af.EuclideanAttention(EYE), r"it holds a ndarray"),
     "class for attention": (lambda: af.EuclideanAttention(HEAD, af.Softmax), r"write Softmax\(\.\.\.\)"),
     "word for a mask": (lambda: af.EuclideanAttention(HEAD, af.Softmax(), "causal"), r"such as `masks.causal`, but it is 'causal'"),
+    "complex head": (lambda: af.Head(EYE * 1j, EYE, EYE), r"numbers must be real"),
+    "word for beta": (lambda: af.Softmax("hot"), r"numbers must be real, but 'hot' is not"),
+    "masks of two sizes": (lambda: af.masks.boolean(np.eye(2) > 0) & af.masks.boolean(np.eye(3) > 0), r"not 2 and 3"),
+    "tolerance below rounding": (lambda: af.Adaptive(rtol=1e-30), r"`rtol` must be at least 2.2e-15 in float64"),
     "NaN beta": (lambda: af.Softmax(np.nan), r"`beta` must be one finite number"),
     "two betas": (lambda: af.Softmax([1.0, 2.0]), r"`beta` must be one finite number"),
     "even Sinkhorn": (lambda: af.Sinkhorn(1.0, 4), r"`iterations` must be odd, .* Use 5"),
@@ -169,3 +179,15 @@ def test_a_token_that_sees_nobody_may_be_frozen():
     run = af.simulate(flow, TOKENS, TIMES)
 
     assert np.all(np.isfinite(run.tokens))
+
+
+def test_times_that_float32_cannot_tell_apart_are_refused():
+    with pytest.raises(ValueError, match="too close together for float32"):
+        af.simulate(PLANE, TOKENS, 1000 + np.arange(3) * 1e-6, dtype="float32")
+
+
+def test_counting_clusters_needs_tokens():
+    run = af.simulate(FLOW, TOKENS, TIMES, keep_tokens=False)
+
+    with pytest.raises(ValueError, match="holds no tokens"):
+        af.clusters.count(run)

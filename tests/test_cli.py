@@ -111,6 +111,19 @@ def test_a_rerun_that_differs_exits_with_one(tmp_path):
     assert json.loads(text)["bit_for_bit"] is False
 
 
+def test_a_run_that_fails_whole_exits_with_one(tmp_path):
+    """e^800 overflows."""
+    text, _ = attnflow("run", "sphere-usa", "--n", 4, "--beta", 800, "--no-picture", "--json", cwd=tmp_path, code=1)
+
+    assert json.loads(text)["failed"] == 1
+
+
+def test_two_times_on_a_logarithmic_scale_are_start_and_end(tmp_path):
+    text, _ = attnflow("run", "minus-identity", "--n", 4, "--saves", 2, "--no-picture", "--json", cwd=tmp_path)
+
+    assert json.loads(text)["time"] == 1000.0
+
+
 def test_list_shows_every_scenario(tmp_path):
     text, _ = attnflow("list", "--json", cwd=tmp_path)
     table, _ = attnflow("list", cwd=tmp_path)
@@ -151,6 +164,7 @@ BAD = {
     "normalisation in R^d": (["run", "polytope", "--normalisation", "pre"], "belongs to the sphere"),
     "mask that hides": (["run", "sphere", "--mask", "strictly-causal"], "hides everything from token 0"),
     "missing file": (["run", "sphere", "--start", "no.npy"], "cannot be read as numbers"),
+    "broken window": (["run", "sphere", "--mask", "window:2.5"], "takes a whole number"),
     "suffix": (["run", "sphere", "--out", "a.csv"], "is written as `.zarr` or `.nc`"),
     "folder": (["run", "sphere", "--out", "no/such/a.zarr"], "is not a directory that can be written to"),
     "picture suffix": (["run", "sphere", "--picture", "a.doc"], ".png"),

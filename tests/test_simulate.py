@@ -287,3 +287,43 @@ def test_hardmax_slides_along_a_switch_instead_of_stalling():
     assert run.outcome.startswith("Reached")
     np.testing.assert_allclose(run.final_tokens[2], [1.3, 0.0], atol=1e-3)
     assert int(run.steps) < 1_000_000
+
+
+@pytest.mark.parametrize("step", [0.05, 0.1, 0.2])
+def test_layers_switch_weights_at_the_same_layer_whatever_is_saved(step):
+    redrawn = af.EuclideanAttention(af.RedrawnHead(2, 3 * step, seed=1))
+    piecewise = af.EuclideanAttention(
+        af.PiecewiseHead([10 * step], [IDENTITY(2), af.Head.bilinear(np.eye(2), -np.eye(2))])
+    )
+    for flow in (redrawn, piecewise):
+        few = af.simulate(flow, np.eye(2), [0.0, 30 * step], solver=af.Layers(step))
+        many = af.simulate(flow, np.eye(2), np.arange(31) * step, solver=af.Layers(step))
+        np.testing.assert_allclose(few.final_tokens, many.final_tokens, rtol=1e-12, atol=1e-14)
+
+
+def test_layers_with_a_switch_are_the_plain_recursion():
+    flow = af.EuclideanAttention(af.PiecewiseHead([1.0], [IDENTITY(1), af.Head.bilinear(np.eye(1), -np.eye(1))]))
+
+    run = af.simulate(flow, [[1.0]], [0.0, 2.0], solver=af.Layers(0.1))
+
+    np.testing.assert_allclose(run.final_tokens, [[1.1**10 * 0.9**10]], rtol=1e-13)
+
+
+def test_single_precision_and_hidden_tokens_survive_extreme_score_scales():
+    tokens = np.random.default_rng(0).normal(size=(5, 2))
+    shrinking = af.RescaledAttention(af.Head.bilinear(np.eye(2), -0.01 * np.eye(2)), mask=af.masks.causal)
+
+    single = af.simulate(af.RescaledAttention(IDENTITY(2)), tokens, [0.0, 20.0, 60.0], dtype="float32")
+    far = af.simulate(shrinking, tokens, [0.0, 40_000.0])
+
+    assert single.outcome.startswith("Reached t = 60")
+    assert far.outcome.startswith("Reached t = 40000")
+
+
+def test_one_run_taken_out_of_a_noisy_ensemble_can_be_rerun():
+    flow = af.SphereAttention(IDENTITY(2), noise=af.Noise(kappa=5.0))
+    many = af.simulate(flow, circle_tokens(rng=0, runs=3), [0.0, 0.5], rng=7)
+
+    again = af.rerun(many.isel(run=1))
+
+    np.testing.assert_array_equal(again.tokens, many.tokens[1])

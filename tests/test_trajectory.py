@@ -136,7 +136,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(xr.Dataset, "to_zarr", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ValueError, match="cannot be written: disk full"):
         af.save(run, tmp_path / "run.zarr")
     assert not list(tmp_path.iterdir())
 
@@ -174,7 +174,7 @@ def test_overwriting_spares_directories_that_are_no_results(tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.tex").write_text("precious")
 
-    with pytest.raises(ValueError, match="a directory but not a result"):
+    with pytest.raises(ValueError, match="is not a result, and will not be overwritten"):
         af.save(run, tmp_path / "work", overwrite=True)
     assert (tmp_path / "work" / "thesis.tex").exists()
 

@@ -44,6 +44,15 @@ def require_positive_number(value: Any, argument: str, what_to_do: str = "") -> 
         raise InputError(f"`{argument}` must be above zero, but it is {value}. {what_to_do}".strip())
 
 
+def require_resolvable(rtol: Any, dtype: str) -> None:
+    """A relative tolerance that the numbers' own rounding allows."""
+    least = 10 * float(np.finfo(dtype).eps)
+    if _is_concrete(rtol) and rtol < least:
+        raise InputError(
+            f"`rtol` must be at least {least:.1e} in {dtype}, whose rounding is that large, but it is {rtol:.1e}."
+        )
+
+
 def require_matrix(value: Any, argument: str) -> None:
     """A finite matrix."""
     if not _is_concrete(value):
@@ -125,14 +134,19 @@ def require_times(times: Any) -> np.ndarray:
         return times
     first = int(np.argmax(steps <= 0))
     raise InputError(
-        f"`times` must increase, but time {times[first + 1]:g} at position {first + 1} comes after "
+        f"`times` must increase, but time {times[first + 1]:g} at position {first + 1} follows "
         f"{times[first]:g}. Sort them and drop repeated ones."
     )
 
 
 def require_tokens(tokens: Any) -> np.ndarray:
     """Finite tokens of shape (n, d) or (runs, n, d), as a float array."""
-    array = np.asarray(tokens)
+    try:
+        array = np.asarray(tokens)
+    except ValueError:
+        raise InputError(
+            "`tokens` must have shape (n, d), but its rows have different lengths. Give every token d coordinates."
+        ) from None
     if array.dtype.kind not in "fiu":
         raise InputError(
             f"`tokens` must be real numbers, but their type is {array.dtype}. "
@@ -153,7 +167,7 @@ def require_known(name: str, known: Iterable[str], argument: str) -> None:
     known = list(known)
     if name in known:
         return
-    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
     hint = f"Did you mean {_either(near)}?" if near else f"Known: {', '.join(known)}."
     raise InputError(f"`{argument}` {name!r} is not known. {hint}")
 

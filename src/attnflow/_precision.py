@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from attnflow._checks import InputError
+
 DTYPES = ("float64", "float32")
 
 
@@ -21,7 +23,13 @@ def parameter(value: Any) -> Any:
     """
     if isinstance(value, jax.Array):
         return value
-    return np.asarray(value, dtype=np.float64)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(value, dtype=object)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"A model's numbers must be real, but {value!r} is not. Pass a number or an array of numbers.")
+    return array.astype(np.float64)
 
 
 def optional_parameter(value: Any) -> Any:

@@ -16,10 +16,6 @@ from attnflow._arrays import AnyArray, Scores
 from attnflow._checks import require_finite_number, require_odd_count, require_positive_number
 from attnflow._precision import parameter
 
-# e^700 is near the largest float64: larger score scales are cut there, which changes no
-# weight, since a score difference of one rounding error is then already decisive.
-LARGEST_LOG_SCALE = 700.0
-
 
 class Setting(NamedTuple):
     """What a rule may need to know besides the scores; None means nothing special."""
@@ -161,12 +157,15 @@ class Hardmax(AbstractAttention):
 
 def _shifted(logits, setting):
     """Logarithms of the weights up to a constant a row, the largest being zero."""
-    logits = _hide(logits, setting.visible)
     if setting.log_scale is not None:
-        scale = jnp.exp(jnp.minimum(setting.log_scale, LARGEST_LOG_SCALE))
-        logits = scale * (logits - _row_maximum(logits))
+        # Above the largest float the scale is cut, which changes no weight: a score
+        # difference of one rounding error is then already decisive.
+        largest = jnp.log(jnp.finfo(logits.dtype).max) - 1
+        scale = jnp.exp(jnp.minimum(setting.log_scale, largest))
+        logits = scale * (logits - _row_maximum(_hide(logits, setting.visible)))
     if setting.log_weight is not None:
         logits = logits + setting.log_weight
+    logits = _hide(logits, setting.visible)
     return logits - _row_maximum(logits)
 
 

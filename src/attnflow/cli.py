@@ -48,7 +48,9 @@ def run(
     ] = None,
     mask: Annotated[
         str | None,
-        typer.Option(help="full, causal, strictly-causal, others, window:WIDTH, alibi:SLOPE; joined with +."),
+        typer.Option(
+            help="full, causal, strictly-causal, others, window:WIDTH, alibi:SLOPE, a .npy or .csv file; joined with +."
+        ),
     ] = None,
     normalisation: Annotated[
         str | None, typer.Option(help="On the sphere: post, pre, mix:TIME, peri, ngpt:ALPHA, sqrt.")
@@ -96,6 +98,8 @@ def run(
     from attnflow.integrate import simulate
 
     scenario = scenarios.get(name)
+    if float32 and rtol is None:
+        changes |= {"rtol": 1e-5, "atol": atol or 1e-6}
     settings = scenarios.change(scenario.settings, changes)
     setup = scenarios.build(settings)
     files = _free_files(out or Path(f"{name}.zarr"), picture, no_picture, overwrite)
@@ -150,7 +154,7 @@ def rerun(
     files = {} if out is None else _free_files(out, None, True, overwrite)
     recorded = trajectory.load(path)
     result = repeat(recorded, progress=False if as_json else None)
-    is_equal = bool(recorded.final_tokens.equals(result.final_tokens) and recorded.time.equals(result.time))
+    is_equal = bool(recorded.equals(result))
     heading = {"repeated": str(path), "bit_for_bit": is_equal}
     _finish(trajectory.flow_of(recorded), result, files, overwrite, heading, began, as_json)
     if not is_equal:
@@ -221,6 +225,8 @@ def _finish(
         _print_json(heading | summary)
     else:
         _print_table(" ".join(str(part) for part in list(heading.values())[:1]), _readable(heading, summary))
+    if summary["failed"] == summary["runs"]:
+        raise typer.Exit(1)
 
 
 def _draw(flow: Any, result: Any, path: Path, title: str) -> None:

@@ -12,6 +12,7 @@ from attnflow._checks import (
     require_on_sphere,
     require_positive_lengths,
     require_positive_number,
+    require_resolvable,
     require_times,
     require_tokens,
 )
@@ -23,7 +24,7 @@ from attnflow.stopping import AbstractStop
 
 TAKEN_NAMES = {
     "tokens", "radius", "time", "token", "coordinate", "run", "initial_tokens", "final_tokens",
-    "final_radius", "final_time", "steps", "rejected_steps", "drift", "status",
+    "final_radius", "final_time", "steps", "rejected_steps", "drift", "failed",
 }  # fmt: skip
 
 
@@ -73,9 +74,13 @@ def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     return tokens
 
 
-def require_options(dtype: Any, memory: Any, budget: Any) -> None:
-    """The remaining options of `simulate`."""
+def require_options(dtype: Any, memory: Any, budget: Any, times: np.ndarray, solver: AbstractSolver) -> None:
+    """The remaining options of `simulate`, and what single precision cannot do."""
     require_known(dtype, DTYPES, "dtype")
+    cast = times.astype(np.dtype(dtype)).astype(np.float64)
+    if np.any(np.diff(cast) <= 0):
+        raise InputError(f"`times` are too close together for {dtype}: some become equal. Use float64, or fewer times.")
+    require_resolvable(getattr(solver, "rtol", 1.0), dtype)
     require_positive_number(memory, "memory", "It is a number of bytes; 1e9 is a gigabyte.")
     if budget is not None:
         require_positive_number(budget, "budget", "It is a number of seconds; None is no limit.")
@@ -99,6 +104,10 @@ def _require_mask(flow: AbstractDynamics, n: int) -> None:
 
 
 def _require_observables(observables: Mapping) -> None:
+    if not isinstance(observables, Mapping):
+        raise InputError(
+            f"`observables` must be functions by name, such as {{'energy': f}}, but it is {observables!r}."
+        )
     for name, function in observables.items():
         if not isinstance(name, str) or name in TAKEN_NAMES:
             raise InputError(f"`observables` cannot use the name {name!r}: the result has one of its own.")

@@ -226,7 +226,8 @@ class RescaledAttention(AbstractDynamics):
     Scores are those of x = e^{tV} z, formed from a matrix of size one and its scale
     apart, so that no time overflows. With several heads V is the sum of their value
     matrices unless `rescaling` is given, and each head's V_h becomes e^{-tV} V_h e^{tV}.
-    With an MLP the field is W sigma(V sum_j A_ij (z_j - z_i)).
+    With an MLP the field is W sigma(V sum_j A_ij (z_j - z_i)), a model of its own. Frozen tokens
+    rest in x, so that z = e^{-tV} x moves; with an MLP, which has no x, they rest in z.
     """
 
     rescaling: Matrix | None = eqx.field(default=None, converter=optional_parameter, kw_only=True)

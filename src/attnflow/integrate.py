@@ -61,7 +61,8 @@ def simulate(
         Increasing times to save at; the first is the start.
     solver
         `Adaptive()` unless the flow has noise, then `StochasticHeun()`. For hardmax, whose
-        field jumps when a best match changes, steps are at least 1e-5 long.
+        field jumps when a best match changes, steps are at least 1e-5 long. Tolerances are
+        1e-8 and 1e-10; in float32 1e-5 and 1e-6.
     observables
         Functions of (time, tokens), by name, whose values are kept at every time.
     keep_tokens
@@ -71,8 +72,8 @@ def simulate(
     budget
         Seconds of wall-clock time after which to return what exists.
     rng
-        Seed of the noise: None, an integer, a Generator or a SeedSequence. Run i has
-        the i-th seed spawned from it, whatever the number of runs.
+        Seed of the noise: None, an integer, a Generator or a SeedSequence. Run i of an
+        ensemble has the i-th seed spawned from it, whatever the number of runs.
     dtype
         "float64" or "float32".
     memory
@@ -102,16 +103,18 @@ def simulate(
     >>> bool(np.allclose(run.tokens[-1], 0.5**0.5, atol=1e-6))
     True
     """
-    solver = solver if solver is not None else default_solver(flow)
-    stops = (stop,) if isinstance(stop, AbstractStop) else tuple(stop)
-    observables = dict(observables or {})
+    solver = solver if solver is not None else default_solver(flow, dtype)
+    stops: tuple[Any, ...] = tuple(stop) if isinstance(stop, list | tuple) else (stop,)
+    observables = {} if observables is None else observables
     tokens, times = door.require_run(flow, tokens, times, solver, observables, stops)
-    door.require_options(dtype, memory, budget)
+    door.require_options(dtype, memory, budget, times, solver)
     is_ensemble = tokens.ndim == 3
     runs = tokens if is_ensemble else tokens[None]
     seed = seed_sequence(rng)
+    observables = dict(observables)
     task = Task(flow, solver, stops, observables, keep_tokens)
-    plan = _plan(task, runs, times, seed, dtype, memory)
+    seeds = run_seeds(seed, len(runs)) if is_ensemble else [seed]
+    plan = _plan(task, runs, times, seeds, dtype, memory)
     show = shown(progress)
     watch = Watch(show, budget)
     try:
@@ -149,15 +152,16 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     return simulate(**trajectory.request(run, changes))
 
 
-def default_solver(flow: Any) -> AbstractSolver:
+def default_solver(flow: Any, dtype: str = "float64") -> AbstractSolver:
     """What `simulate` uses when no solver is given."""
     if getattr(flow, "noise", None) is not None:
         return StochasticHeun()
     is_discontinuous = isinstance(getattr(flow, "attention", None), Hardmax)
-    return Adaptive(min_step=SHORTEST_AT_JUMPS) if is_discontinuous else Adaptive()
+    least = SHORTEST_AT_JUMPS if is_discontinuous else 0.0
+    return Adaptive(rtol=1e-5, atol=1e-6, min_step=least) if dtype == "float32" else Adaptive(min_step=least)
 
 
-def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seed: Any, dtype: str, memory: float) -> ensemble.Plan:
+def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seeds: list, dtype: str, memory: float) -> ensemble.Plan:
     targets, saves = _targets(task, times, dtype)
     plan = ensemble.Plan(
         task=task,
@@ -171,7 +175,7 @@ def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seed: Any, dtype: s
         chunk=1,
     )
     with plan.precision():
-        keys = [jax.random.wrap_key_data(jnp.asarray(child.generate_state(2))) for child in run_seeds(seed, plan.runs)]
+        keys = [jax.random.wrap_key_data(jnp.asarray(child.generate_state(2))) for child in seeds]
         plan = replace(plan, task=cast(task, dtype), rng_keys=jnp.stack(keys))
     return replace(plan, chunk=_chunk(plan, memory))
 

@@ -123,6 +123,11 @@ class Both(AbstractMask):
     first: AbstractMask
     second: AbstractMask
 
+    def __check_init__(self):
+        first, second = self.first.size(), self.second.size()
+        if first is not None and second is not None and first != second:
+            raise InputError(f"Two masks can only be joined for the same number of tokens, not {first} and {second}.")
+
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
         """Visible in both."""
         return _combine(jnp.logical_and, self.first.visible(i, j), self.second.visible(i, j))

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow import masks
 from attnflow.analyse import attention_rank, clusters
 from attnflow.dynamics import AbstractDynamics
 from attnflow.evaluate import attention_matrix
+from attnflow.normalisation import Post
 from attnflow.spaces import Sphere
 
 LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
@@ -47,10 +49,18 @@ def model_name(flow: AbstractDynamics) -> str:
     beta = getattr(flow.attention, "beta", None)
     if beta is not None:
         parts[-1] += f" beta = {float(beta):g}"
-    if type(flow.mask).__name__ != "Full":
-        parts.append(f"{type(flow.mask).__name__.lower()} mask")
+    if not isinstance(flow.mask, masks.Full):
+        parts.append(f"{_mask_name(flow.mask)} mask")
+    extras = [getattr(flow, "normalisation", None), flow.mlp, flow.noise]
+    parts += [type(part).__name__ for part in extras if part is not None and not isinstance(part, Post)]
     parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
     return ", ".join(parts)
+
+
+def _mask_name(mask: masks.AbstractMask) -> str:
+    if isinstance(mask, masks.Both):
+        return f"{_mask_name(mask.first)} and {_mask_name(mask.second)}"
+    return type(mask).__name__.lower()
 
 
 def final_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
@@ -65,12 +75,15 @@ def first_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
 
 def _matrix(flow: AbstractDynamics, tokens: np.ndarray, time: float) -> np.ndarray | None:
     is_formed = len(tokens) <= LARGEST_MATRIX and np.all(np.isfinite(tokens))
-    return attention_matrix(flow, tokens.astype(float), time) if is_formed else None
+    if not is_formed:
+        return None
+    matrix = attention_matrix(flow, tokens.astype(float), time)
+    return matrix if np.all(np.isfinite(matrix)) else None
 
 
 def _rank(flow: AbstractDynamics, run: xr.Dataset) -> Any:
     """Rank of the attention matrix at the end: a number, one a head, or None."""
     matrix = final_matrix(flow, run)
-    if matrix is None or not np.all(np.isfinite(matrix)):
+    if matrix is None:
         return None
     return attention_rank.rank(matrix).tolist()

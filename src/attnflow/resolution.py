@@ -20,13 +20,22 @@ def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:
     beta = abs(float(flow.attention.beta))
     precision = np.finfo(run.final_tokens.dtype).eps
     # A run that ended early has NaN, which is not above one.
-    is_blurred = _log_scores(flow, times, sizes) + np.log(beta * precision + 1e-300) > 0
+    log_errors = _log_scores(flow, times, sizes) + np.log(beta * precision + 1e-300)
+    is_blurred = log_errors > 0
     if not np.any(is_blurred):
         return ""
+    since = _crossing(times, log_errors, int(np.argmax(is_blurred)))
     return (
-        f"From about t = {times[is_blurred].min():.3g} on {run.final_tokens.dtype} cannot separate scores that "
-        "differ by less than one: near ties of attention are decided by rounding, as by hardmax."
+        f"From about t = {since:.3g} on {run.final_tokens.dtype} cannot separate scores that differ by less than one: "
+        "near ties of attention are decided by rounding, as by hardmax."
     )
+
+
+def _crossing(times: np.ndarray, logs: np.ndarray, first: int) -> float:
+    """Where the logarithm passes zero before `first`; it grows nearly linearly in time."""
+    if first == 0 or not np.isfinite(logs[first - 1]):
+        return float(times[first])
+    return float(np.interp(0.0, logs[first - 1 : first + 1], times[first - 1 : first + 1]))
 
 
 def _known_sizes(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from attnflow._checks import InputError, require_count, require_known, require_p
 from attnflow._random import seed_sequence
 from attnflow.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.heads import Head
+from attnflow.integrate import SHORTEST_AT_JUMPS
 from attnflow.mlp import MLP
 from attnflow.noise import Noise
 from attnflow.schedules import RedrawnHead
@@ -101,11 +102,12 @@ def build(settings: Settings) -> Setup:
 
 
 def _solver(settings: Settings) -> AbstractSolver | None:
-    """None where `simulate` knows better: noise and hardmax have solvers of their own."""
-    is_special = settings.kappa is not None or settings.attention.startswith("hardmax")
-    if settings.solver is None and is_special:
+    """None where noise needs the solver that `simulate` knows."""
+    if settings.solver is None and settings.kappa is not None:
         return None
-    return words.solver(settings.solver or "tsit5", settings.rtol, settings.atol)
+    solver = words.solver(settings.solver or "tsit5", settings.rtol, settings.atol)
+    is_discontinuous = settings.attention.startswith("hardmax") and settings.solver is None
+    return replace(solver, min_step=SHORTEST_AT_JUMPS) if is_discontinuous else solver
 
 
 def _flow(settings: Settings, seed: np.random.SeedSequence) -> AbstractDynamics:
@@ -145,7 +147,8 @@ def _times(settings: Settings) -> np.ndarray:
     require_known(settings.spacing, SPACINGS, "spacing")
     if settings.spacing == "linear":
         return np.linspace(0, settings.end, settings.saves)
-    return np.concatenate([[0.0], np.geomspace(settings.end / 1e5, settings.end, settings.saves - 1)])
+    later = np.geomspace(settings.end, settings.end / 1e5, settings.saves - 1)[::-1]
+    return np.concatenate([[0.0], later])
 
 
 def _require_numbers(settings: Settings) -> None:
@@ -167,11 +170,11 @@ CATALOGUE = {
                  "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=12.0)),
         Scenario("polytope", "With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.",
                  "2305.05465", _RESCALED(n=20, d=2)),
-        Scenario("polytope-3d", "The same in space: a polyhedron.",
+        Scenario("polytope-3d", "With V = I in space the rescaled tokens gather at the vertices of a polyhedron.",
                  "2305.05465", _RESCALED(n=40, d=3)),
         Scenario("hyperplanes", "A simple positive leading eigenvalue: tokens gather on parallel lines.",
                  "2305.05465", _RESCALED(n=40, d=2, value="published-2d", end=15.0)),
-        Scenario("hyperplanes-3d", "The same in space: parallel planes.",
+        Scenario("hyperplanes-3d", "A simple positive leading eigenvalue in space: tokens gather on parallel planes.",
                  "2305.05465", _RESCALED(n=40, d=3, value="published-3d-growing", end=15.0)),
         Scenario("codim2", "Two positive eigenvalues: parallel lines in space, as the codimension conjecture says.",
                  "2305.05465", _RESCALED(n=40, d=3, value="published-codim2", end=15.0)),

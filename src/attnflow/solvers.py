@@ -16,7 +16,13 @@ import numpy as np
 import optimistix
 
 from attnflow._arrays import AnyArray, Scalar
-from attnflow._checks import InputError, require_count, require_finite_number, require_positive_number
+from attnflow._checks import (
+    InputError,
+    require_count,
+    require_finite_number,
+    require_positive_number,
+    require_resolvable,
+)
 from attnflow._precision import parameter
 from attnflow.dynamics import AbstractDynamics, RescaledAttention, State
 
@@ -93,6 +99,7 @@ class Adaptive(AbstractSolver):
     def __check_init__(self):
         require_positive_number(self.rtol, "rtol", "Use 1e-8.")
         require_positive_number(self.atol, "atol", "Use 1e-10.")
+        require_resolvable(self.rtol, "float64")
         require_count(self.max_steps, "max_steps")
         require_finite_number(self.min_step, "min_step")
         if self.order not in (5, 8) or (self.stiff and self.order != 5):
@@ -323,7 +330,16 @@ class Layers(AbstractFixedStep):
     def move(self, flow, time, state, length, latest, rng_key):
         """One layer; its length is always `step`."""
         del length, latest, rng_key
-        return flow.layer(time, state, self.step, self.residual)
+        return flow.layer(self._layer_time(time), state, self.step, self.residual)
+
+    def _layer_time(self, time: Any) -> AnyArray:
+        """The whole multiple of the step that `time` is up to rounding, a few bits late.
+
+        Weights that switch at a layer then switch there, however the times were added up.
+        """
+        layer = jnp.round(time / self.step)
+        is_layer = jnp.abs(time / self.step - layer) < 1e-6
+        return jnp.where(is_layer, layer * self.step, time) * (1 + 8 * jnp.finfo(time.dtype).eps)
 
     def require_serves(self, flow, times):
         """Times are whole layers, and the flow has discrete layers."""

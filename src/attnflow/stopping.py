@@ -25,7 +25,11 @@ class AbstractStop(eqx.Module):
 
 
 class Clustered(AbstractStop):
-    """All tokens lie within `tolerance` (angle or distance) of at most `count` of them."""
+    """All tokens lie within `tolerance` (angle or distance) of at most `count` of them.
+
+    The centres are the first token, the first one not within reach of it, and so on: tokens
+    within half the tolerance of each other are always recognised, whatever their order.
+    """
 
     tolerance: AnyArray = eqx.field(default=1e-3, converter=parameter)
     count: int = eqx.field(default=1, static=True)

@@ -55,7 +55,9 @@ def assemble(results: Results, lines: list[str], times: np.ndarray, tokens: np.n
     }
     if results.radii is not None:
         variables["final_radius"] = ((*run, "token"), pick(results.radii))
-    coordinates = {"time": times[:count]}
+    coordinates: dict[str, Any] = {"time": times[:count]}
+    if run:
+        coordinates["run"] = np.arange(len(tokens))
     return xr.Dataset(variables, coordinates, _attributes(lines, times, made))
 
 
@@ -94,16 +96,19 @@ def request(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
     attributes = run.attrs
     asked = {"keep_tokens": bool(attributes["keep_tokens"]), "dtype": attributes["dtype"]}
     asked |= {"memory": attributes["memory"], "times": np.array(json.loads(attributes["requested_times"]))}
-    asked |= {"tokens": run.initial_tokens.values, "rng": _seed(attributes["seed"])}
+    asked |= {"tokens": run.initial_tokens.values, "rng": _seed(run)}
     for name in ("flow", "solver", "stop", "observables"):
         if name not in changes:
             asked[name] = records.restore(json.loads(attributes[name]), name)
     return asked | changes
 
 
-def _seed(text: str) -> np.random.SeedSequence:
-    entry = json.loads(text)
-    return np.random.SeedSequence(entry["entropy"], spawn_key=tuple(entry["spawn_key"]))
+def _seed(run: xr.Dataset) -> np.random.SeedSequence:
+    """The recorded seed; one run taken out of an ensemble has the one spawned for it."""
+    entry = json.loads(run.attrs["seed"])
+    is_member = "run" in run.coords and "run" not in run.dims
+    own = (int(run.run),) if is_member else ()
+    return np.random.SeedSequence(entry["entropy"], spawn_key=(*entry["spawn_key"], *own))
 
 
 def flow_of(run: xr.Dataset) -> Any:
@@ -118,12 +123,16 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     The file is written beside its final name and moved into place when it is whole.
     """
     path = require_free_result(path, overwrite=overwrite)
+    require_ours(run, "`run`")
     stamped = run.assign_attrs(digest=_digest(run))
-    with written_beside(path) as beside:
-        if path.suffix == ".nc":
-            stamped.to_netcdf(beside, engine="scipy")
-        else:
-            stamped.to_zarr(beside, mode="w", consolidated=False)
+    try:
+        with written_beside(path) as beside:
+            if path.suffix == ".nc":
+                stamped.to_netcdf(beside, engine="scipy")
+            else:
+                stamped.to_zarr(beside, mode="w", consolidated=False)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error}.") from error
     return path
 
 
@@ -167,15 +176,21 @@ def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> 
         raise InputError(
             f"A result is written as `.zarr` or `.nc`, but the path is {path}. Use {path.with_suffix('.zarr')}."
         )
-    if overwrite and path.is_dir() and not (path / "zarr.json").is_file():
-        raise InputError(f"{path} is a directory but not a result, and will not be overwritten. Choose another name.")
+    is_foreign = (path.is_dir() and not (path / "zarr.json").is_file()) or (path.is_file() and path.suffix != ".nc")
+    if overwrite and is_foreign:
+        raise InputError(f"{path} is not a result, and will not be overwritten. Choose another name.")
     return require_free(path, overwrite=overwrite)
 
 
 def require_ours(run: xr.Dataset, name: str) -> None:
     """Raise ValueError unless a dataset was made by `simulate`."""
     needed = {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"}
-    is_ours = run.attrs.get("kind") == KIND and needed <= set(run.attrs) and "initial_tokens" in run
+    is_ours = (
+        isinstance(run, xr.Dataset)
+        and run.attrs.get("kind") == KIND
+        and needed <= set(run.attrs)
+        and "initial_tokens" in run
+    )
     if not is_ours:
         raise InputError(
             f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "

@@ -59,7 +59,7 @@ def split(word: str, argument: str) -> tuple[str, list[float]]:
 
 def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
     """A d x d matrix by its spectrum, or from a .npy or .csv file."""
-    if Path(word).suffix in (".npy", ".csv", ".txt"):
+    if _is_file(word):
         return read_numbers(word, argument)
     name, numbers = split(word, argument)
     require_known(name, SPECTRA, argument)
@@ -97,11 +97,13 @@ def mask(word: str) -> masks.AbstractMask:
 
 
 def _mask(word: str) -> masks.AbstractMask:
+    if _is_file(word):
+        return masks.boolean(read_numbers(word, "mask") != 0)
     name, numbers = split(word, "mask")
     require_known(name, MASKS, "mask")
     if name == "window":
         (width,) = _take(numbers, [8], "mask", name)
-        return masks.window(int(width))
+        return masks.window(_whole(width, "mask"))
     if name == "alibi":
         (slope,) = _take(numbers, [0.5], "mask", name)
         return masks.alibi(slope)
@@ -122,7 +124,7 @@ def attention(word: str, beta: float) -> AbstractAttention:
         return Unnormalised(beta, offset)
     if name == "sinkhorn":
         (iterations,) = _take(numbers, [5], "attention", name)
-        return Sinkhorn(beta, int(iterations))
+        return Sinkhorn(beta, _whole(iterations, "attention"))
     (tolerance,) = _take(numbers, [1e-9], "attention", name)
     return Hardmax(tolerance)
 
@@ -154,7 +156,7 @@ def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
 
 def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
     """Initial tokens by their law, or from a .npy or .csv file."""
-    if Path(word).suffix in (".npy", ".csv", ".txt"):
+    if _is_file(word):
         return read_numbers(word, "start")
     name, numbers = split(word, "start")
     require_known(name, STARTS, "start")
@@ -171,6 +173,10 @@ def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
     return {"sphere": initial.sphere, "hemisphere": initial.hemisphere, "circle": initial.circle}[name](n, d, **many)
 
 
+def _is_file(word: str) -> bool:
+    return Path(word).suffix in (".npy", ".csv", ".txt")
+
+
 def read_numbers(path: str, argument: str) -> np.ndarray:
     """The array in a .npy file, or the table in a .csv or .txt file. Pickles are refused."""
     try:
@@ -179,6 +185,12 @@ def read_numbers(path: str, argument: str) -> np.ndarray:
         return np.loadtxt(path, delimiter="," if Path(path).suffix == ".csv" else None, ndmin=2)
     except (OSError, ValueError) as error:
         raise InputError(f"`{argument}` names the file {path}, which cannot be read as numbers: {error}.") from error
+
+
+def _whole(number: float, argument: str) -> int:
+    if number != int(number):
+        raise InputError(f"`{argument}` takes a whole number after the colon, but it is {number:g}.")
+    return int(number)
 
 
 def _take(numbers: list[float], defaults: list[float], argument: str, name: str) -> list[float]:

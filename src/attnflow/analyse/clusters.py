@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
-from attnflow._checks import require_positive_number
+from attnflow._checks import InputError, require_positive_number
 
 
 def labels(tokens: Any, distance: float = 1e-2) -> np.ndarray:
@@ -35,6 +35,8 @@ def labels(tokens: Any, distance: float = 1e-2) -> np.ndarray:
 
 def count(run: xr.Dataset | xr.DataArray, distance: float = 1e-2) -> xr.DataArray:
     """Number of clusters over time (and runs); -1 where a run has no tokens any more."""
+    if isinstance(run, xr.Dataset) and "tokens" not in run:
+        raise InputError("`run` holds no tokens to count clusters of. Simulate with `keep_tokens=True`.")
     tokens = run.tokens if isinstance(run, xr.Dataset) else run
     one = lambda configuration: labels(configuration, distance).max() + 1 or -1
     counted = xr.apply_ufunc(
