@@ -32,7 +32,7 @@ BAD_RUNS = {
     "off the sphere": ((FLOW, 3 * TOKENS, TIMES), r"must lie on the unit sphere, but 4 of 4 tokens do not: token . has length 3"),
     "one off the sphere": ((FLOW, np.stack([TOKENS, with_entry(2.0)]), TIMES), r"1 of 8 tokens do not: token 2 of run 1 has length"),
     "zero vector": ((af.SphereAttention(HEAD, normalisation=af.Pre()), 0 * TOKENS, TIMES), r"must have a direction, but token 0 is the zero"),
-    "decreasing times": ((FLOW, TOKENS, [0.0, 2.0, 1.0]), r"`times` must increase, but time 1 at position 2 comes after 2"),
+    "decreasing times": ((FLOW, TOKENS, [0.0, 2.0, 1.0]), r"`times` must increase, but time 1 at position 2 follows 2"),
     "repeated times": ((FLOW, TOKENS, [0.0, 0.0]), r"`times` must increase"),
     "empty times": ((FLOW, TOKENS, []), r"at least two times"),
     "one time": ((FLOW, TOKENS, 5.0), r"at least two times"),
