@@ -174,3 +174,11 @@ def test_antipodes_stand_still_and_a_small_push_frees_them():
     np.testing.assert_allclose(final(flow, pair), pair, atol=1e-15)
     cosine = np.prod(af.simulate(flow, pushed, [0.0, 100.0]).final_tokens.values, axis=0).sum()
     assert cosine > 0.99
+
+
+@pytest.mark.parametrize("scheme", [af.NGPT(), af.Peri()])
+def test_a_pull_of_nothing_moves_nothing(scheme):
+    """Antipodes at beta = 0 receive exactly zero, which has no direction to normalise."""
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(0.0), normalisation=scheme)
+
+    np.testing.assert_array_equal(af.velocity(flow, [[1.0, 0.0], [-1.0, 0.0]]), 0.0)

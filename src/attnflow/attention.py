@@ -90,7 +90,9 @@ class Sinkhorn(AbstractAttention):
     def log_weights(self, scores: Scores, setting: Setting) -> AnyArray:
         """Logarithms of `weights`, right also where those underflow to zero."""
         shifted = _shifted(self.beta * scores, setting)
-        return shifted - logsumexp(shifted, axis=-1, keepdims=True)
+        total = logsumexp(shifted, axis=-1, keepdims=True)
+        # A row that sees nobody keeps weight zero, whose logarithm must not become NaN.
+        return shifted - jnp.where(jnp.isfinite(total), total, 0)
 
     def sweeps(self) -> int:
         """Column normalisations, each of which needs all rows."""

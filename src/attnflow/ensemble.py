@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._precision import double
+from attnflow.cursor import RUNNING, Cursor, Target
 from attnflow.dynamics import State
 from attnflow.progress import Watch
-from attnflow.solvers import RUNNING, Cursor, Target
 from attnflow.stepping import Task, Window, advance, begin
 
 REACHED, OUT_OF_TIME, INTERRUPTED, OUT_OF_STEPS = -1, -2, -3, -4

@@ -14,10 +14,11 @@ from attnflow import door, ensemble, outcome, trajectory
 from attnflow._precision import cast
 from attnflow._random import Rng, run_seeds, seed_sequence
 from attnflow.attention import Hardmax
+from attnflow.cursor import Target
 from attnflow.dynamics import AbstractDynamics, State
 from attnflow.progress import Bar, Progress, Watch, shown
 from attnflow.resolution import resolution_note
-from attnflow.solvers import AbstractSolver, Adaptive, Layers, StochasticHeun, Target
+from attnflow.solvers import AbstractSolver, Adaptive, Layers, StochasticHeun
 from attnflow.stepping import Task
 from attnflow.stopping import AbstractStop
 from attnflow.summation import BLOCK_ENTRIES
@@ -175,8 +176,8 @@ def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seeds: list, dtype:
         chunk=1,
     )
     with plan.precision():
-        keys = [jax.random.wrap_key_data(jnp.asarray(child.generate_state(2))) for child in seeds]
-        plan = replace(plan, task=cast(task, dtype), rng_keys=jnp.stack(keys))
+        bits = jnp.asarray(np.stack([child.generate_state(2) for child in seeds]))
+        plan = replace(plan, task=cast(task, dtype), rng_keys=jax.random.wrap_key_data(bits))
     return replace(plan, chunk=_chunk(plan, memory))
 
 

@@ -12,7 +12,10 @@ from attnflow._precision import optional_parameter, parameter
 
 
 class MLP(eqx.Module):
-    """One hidden layer on the pull of attention: y -> W sigma(y + b), sigma componentwise."""
+    """One hidden layer on the pull of attention: y -> W sigma(y + b), sigma componentwise.
+
+    "gelu" is the tanh approximation that most trained models use.
+    """
 
     weight: Matrix = eqx.field(converter=parameter)
     activation: str = eqx.field(default="relu", static=True)

@@ -120,7 +120,8 @@ class Sqrt(AbstractNormalisation):
 
 
 def _lengths(vectors: Tokens) -> AnyArray:
-    return jnp.linalg.norm(vectors, axis=-1, keepdims=True)
+    """Lengths as a column, never quite zero: a pull of nothing then stays nothing when divided by it."""
+    return jnp.maximum(jnp.linalg.norm(vectors, axis=-1, keepdims=True), jnp.finfo(vectors.dtype).tiny)
 
 
 def _columns(radii: Radii | None) -> AnyArray:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attnflow.cursor import NOT_FINITE, RUNNING, STEP_TOO_SMALL
 from attnflow.ensemble import INTERRUPTED, OUT_OF_STEPS, OUT_OF_TIME, REACHED, Results
-from attnflow.solvers import NOT_FINITE, RUNNING, STEP_TOO_SMALL
 from attnflow.stepping import FIRST_STOP
 from attnflow.stopping import AbstractStop
 

@@ -1,9 +1,11 @@
 """Where float64 ends: from which time on a rescaled run cannot tell scores apart."""
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy.linalg import expm
 
+from attnflow._precision import double
 from attnflow.attention import Sinkhorn, Softmax
 from attnflow.dynamics import AbstractDynamics, RescaledAttention
 
@@ -54,7 +56,8 @@ def _log_scores(flow: RescaledAttention, times: np.ndarray, sizes: np.ndarray) -
     growth = float(np.max(np.linalg.eigvals(value).real))
     frames = expm(times[:, None, None] * (value - growth * np.eye(len(value))))
     reach = np.einsum("tij,tj->ti", np.abs(frames), sizes)
-    heads = [head.at(times[-1]) for head in flow.heads]
+    with double():
+        heads = [head.at(jnp.asarray(times[-1])) for head in flow.heads]
     products = [
         np.sum((reach @ np.abs(np.asarray(head.query)).T) * (reach @ np.abs(np.asarray(head.key)).T), axis=-1)
         for head in heads

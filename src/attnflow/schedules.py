@@ -132,5 +132,6 @@ class RedrawnHead(eqx.Module):
 def _draw(law: str, rng_key: AnyArray, d: int, dtype) -> AnyArray:
     if law == "identity":
         return jnp.eye(d, dtype=dtype)
-    entries = jax.random.normal(rng_key, (d, d), dtype) / jnp.sqrt(d).astype(dtype)
+    # Drawn in single precision, so that the weights are the same in any precision.
+    entries = jax.random.normal(rng_key, (d, d), jnp.float32).astype(dtype) / jnp.sqrt(d).astype(dtype)
     return entries if law == "gaussian" else (entries + entries.T) / jnp.sqrt(2).astype(dtype)

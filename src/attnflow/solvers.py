@@ -24,37 +24,8 @@ from attnflow._checks import (
     require_resolvable,
 )
 from attnflow._precision import parameter
+from attnflow.cursor import NOT_FINITE, STEP_TOO_SMALL, Cursor, Target
 from attnflow.dynamics import AbstractDynamics, RescaledAttention, State
-
-RUNNING, NOT_FINITE, STEP_TOO_SMALL = 0, 1, 2
-
-
-class Target(eqx.Module):
-    """A time to reach or pass, and the next time that no step may cross."""
-
-    time: AnyArray
-    barrier: AnyArray
-    barrier_is_jump: AnyArray
-
-    def latest(self) -> AnyArray:
-        """The last time at which the field may be asked before the barrier is reached.
-
-        Just before a jump the old weights count, even for the stage at the end of a step.
-        """
-        before = jnp.nextafter(self.barrier, jnp.full_like(self.barrier, -jnp.inf))
-        return jnp.where(self.barrier_is_jump, before, jnp.inf)
-
-
-class Cursor(eqx.Module):
-    """Where a run is, and what its solver remembers."""
-
-    time: AnyArray
-    state: State
-    memory: Any
-    status: AnyArray
-    accepted: AnyArray
-    rejected: AnyArray
-    drift: AnyArray
 
 
 class AbstractSolver(eqx.Module):

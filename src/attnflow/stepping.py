@@ -17,8 +17,9 @@ import jax
 import jax.numpy as jnp
 
 from attnflow._arrays import AnyArray
+from attnflow.cursor import RUNNING, Cursor, Target
 from attnflow.dynamics import AbstractDynamics, State
-from attnflow.solvers import RUNNING, AbstractSolver, Cursor, Target
+from attnflow.solvers import AbstractSolver
 from attnflow.stopping import AbstractStop
 
 FIRST_STOP = 10  # status of the first stopping condition; the others follow
