@@ -124,7 +124,7 @@ def simulate(
         if isinstance(show, Bar):
             show.close()
     lines = outcome.sentences(results, stops)
-    made = trajectory.Making(flow, solver, stops, observables, keep_tokens, seed, dtype, memory, budget)
+    made = trajectory.Making(flow, solver, stops, observables, keep_tokens, seed, dtype, memory)
     run = trajectory.assemble(results, lines, times, tokens, made)
     note = resolution_note(flow, run)
     run.attrs["outcome"] = f"{outcome.summary(lines, results.status)} {note}".strip()

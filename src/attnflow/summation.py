@@ -12,7 +12,7 @@ from attnflow.attention import AbstractAttention, Setting, Sinkhorn
 from attnflow.masks import AbstractMask
 
 BLOCK_ENTRIES = 2**20  # weights formed at once: 8 MB in float64
-SMALL_DIMENSION = 4  # up to here a fused sum over coordinates beats a matrix product
+SMALL_DIMENSION = 4  # up to here scores are sums over coordinates, which XLA fuses with the exponential
 
 
 class Pairs(eqx.Module):

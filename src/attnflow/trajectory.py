@@ -32,7 +32,6 @@ class Making:
     seed: np.random.SeedSequence
     dtype: str
     memory: float
-    budget: float | None
 
 
 def assemble(results: Results, lines: list[str], times: np.ndarray, tokens: np.ndarray, made: Making) -> xr.Dataset:
