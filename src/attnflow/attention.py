@@ -5,7 +5,7 @@ know all rows once: it then becomes a softmax with one potential a column.
 """
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,8 +26,15 @@ class Setting(NamedTuple):
     """Logarithm of a factor on each weight: masses, ALiBi, potentials."""
     log_scale: AnyArray | None = None
     """Scores count times e^log_scale; kept apart because that may overflow."""
-    total_mass: AnyArray | float = 1.0
-    """Sum of all masses, hidden ones included."""
+
+
+class Exponential(NamedTuple):
+    """Shares of the form e^{factor * (score - offset)} times the setting's weights."""
+
+    factor: AnyArray
+    offset: AnyArray | float = 0.0
+    relative: bool = True
+    """Whether each row is divided by its largest share."""
 
 
 class AbstractAttention(eqx.Module):
@@ -38,8 +45,12 @@ class AbstractAttention(eqx.Module):
         """Share of every column j in some rows i, from the scores <Q x_i, K x_j>."""
 
     @abc.abstractmethod
-    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray | float:
-        """What the shares of a row are divided by; `row_sums` are their sums."""
+    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray | float:
+        """What the shares of a row are divided by; `row_sums` are their sums, `total_mass` that of all tokens."""
+
+    def exponential(self) -> Exponential | None:
+        """The shares as an exponential of the scores, where they are one."""
+        return None
 
 
 class Softmax(AbstractAttention):
@@ -58,10 +69,14 @@ class Softmax(AbstractAttention):
         """Exponentials, at most one; a row that sees nobody is zero."""
         return jnp.exp(_shifted(self.beta * scores, setting))
 
-    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray:
+    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
         """The row's sum."""
-        del setting
+        del total_mass
         return _at_least_tiny(row_sums)
+
+    def exponential(self) -> Exponential:
+        """e^{beta * score}."""
+        return Exponential(self.beta)
 
 
 class Sinkhorn(AbstractAttention):
@@ -82,10 +97,14 @@ class Sinkhorn(AbstractAttention):
         """Before the last division of rows; `log_weight` carries the columns' potentials."""
         return jnp.exp(_shifted(self.beta * scores, setting))
 
-    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray:
+    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
         """The row's sum."""
-        del setting
+        del total_mass
         return _at_least_tiny(row_sums)
+
+    def exponential(self) -> Exponential:
+        """e^{beta * score}."""
+        return Exponential(self.beta)
 
     def log_weights(self, scores: Scores, setting: Setting) -> AnyArray:
         """Logarithms of `weights`, right also where those underflow to zero."""
@@ -122,10 +141,14 @@ class Unnormalised(AbstractAttention):
             logits = logits + setting.log_weight
         return jnp.exp(_hide(logits, setting.visible))
 
-    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray | float:
+    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray | float:
         """The total mass."""
         del row_sums
-        return setting.total_mass
+        return total_mass
+
+    def exponential(self) -> Exponential:
+        """e^{beta * (score - offset)}."""
+        return Exponential(self.beta, self.offset, relative=False)
 
 
 class Hardmax(AbstractAttention):
@@ -151,19 +174,25 @@ class Hardmax(AbstractAttention):
         factors = 1.0 if setting.log_weight is None else jnp.exp(setting.log_weight)
         return jnp.where(ties, factors, jnp.zeros_like(scores))
 
-    def divisor(self, row_sums: AnyArray, setting: Setting) -> AnyArray:
+    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
         """The row's sum."""
-        del setting
+        del total_mass
         return _at_least_tiny(row_sums)
+
+
+def scale_of(log_scale: AnyArray, dtype: Any) -> AnyArray:
+    """e^log_scale as a finite number.
+
+    Above the largest float the scale is cut, which changes no weight: a score difference
+    of one rounding error is then already decisive.
+    """
+    return jnp.exp(jnp.minimum(log_scale, jnp.log(jnp.finfo(dtype).max) - 1))
 
 
 def _shifted(logits, setting):
     """Logarithms of the weights up to a constant a row, the largest being zero."""
     if setting.log_scale is not None:
-        # Above the largest float the scale is cut, which changes no weight: a score
-        # difference of one rounding error is then already decisive.
-        largest = jnp.log(jnp.finfo(logits.dtype).max) - 1
-        scale = jnp.exp(jnp.minimum(setting.log_scale, largest))
+        scale = scale_of(setting.log_scale, logits.dtype)
         logits = scale * (logits - _row_maximum(_hide(logits, setting.visible)))
     if setting.log_weight is not None:
         logits = logits + setting.log_weight

@@ -22,9 +22,12 @@ def diagnose() -> dict[str, Any]:
     """Versions, extras, and the error of two tokens on the circle against tanh t."""
     import jax
 
+    from attnflow import fused
+
     facts: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count()}
     facts |= {name: _version(name) for name in PACKAGES}
     facts["device"] = str(jax.devices()[0])
+    facts["native kernel"] = fused.why_not() or "in use"
     facts["compiled code is kept in"] = os.environ.get("JAX_COMPILATION_CACHE_DIR", "memory only")
     missing = [extra for extra, names in EXTRAS.items() if not all(map(importlib.util.find_spec, names))]
     facts["extras missing"] = ", ".join(f'pip install "attnflow[{extra}]"' for extra in missing) or "none"

@@ -15,6 +15,8 @@ from attnflow._arrays import AnyArray
 from attnflow._checks import InputError, require_count, require_finite_number
 from attnflow._precision import parameter
 
+EVERYWHERE = 2**40  # places; more than any machine holds, and far from overflow
+
 
 class AbstractMask(eqx.Module):
     """Which tokens j token i attends to, and with what extra weight."""
@@ -32,6 +34,10 @@ class AbstractMask(eqx.Module):
         """The number of tokens the mask is made for, or None for any number."""
         return None
 
+    def reach(self) -> tuple[int, int] | None:
+        """How many places before and after its own a token sees; None where that does not say it all."""
+        return None
+
     def __and__(self, other: "AbstractMask") -> "Both":
         return Both(self, other)
 
@@ -43,6 +49,10 @@ class Full(AbstractMask):
         """None: nothing is hidden."""
         del i, j
 
+    def reach(self) -> tuple[int, int]:
+        """Everywhere."""
+        return EVERYWHERE, EVERYWHERE
+
 
 class Causal(AbstractMask):
     """Token i sees itself (unless `strict`) and the tokens before it."""
@@ -52,6 +62,10 @@ class Causal(AbstractMask):
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
         """j < i, or j <= i."""
         return j < i if self.strict else j <= i
+
+    def reach(self) -> tuple[int, int]:
+        """Everything before, and itself unless `strict`."""
+        return EVERYWHERE, -1 if self.strict else 0
 
 
 class Others(AbstractMask):
@@ -73,6 +87,10 @@ class Window(AbstractMask):
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
         """|i - j| <= width."""
         return jnp.abs(i - j) <= self.width
+
+    def reach(self) -> tuple[int, int]:
+        """`width` both ways."""
+        return self.width, self.width
 
 
 class Alibi(AbstractMask):
@@ -139,6 +157,13 @@ class Both(AbstractMask):
     def size(self) -> int | None:
         """The size of whichever has one."""
         return self.first.size() or self.second.size()
+
+    def reach(self) -> tuple[int, int] | None:
+        """The shorter of the two, both ways."""
+        first, second = self.first.reach(), self.second.reach()
+        if first is None or second is None:
+            return None
+        return min(first[0], second[0]), min(first[1], second[1])
 
 
 def _combine(operation: Any, first: Any, second: Any) -> Any:

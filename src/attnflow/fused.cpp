@@ -1,0 +1,317 @@
+// Sums of attention, sum_j w_ij v_j with w_ij = e^{<q_i, k_j> + c_j}, in one pass over the pairs.
+//
+// Per row: logits into a buffer that stays in the first-level cache, their maximum, one vectorised
+// exponential a pair, and the products with the values. No n x n array is ever written. A row sees
+// the columns from i - before to i + after; hidden columns cost nothing.
+//
+// Rows are independent of each other, so neither the number of threads nor the tokens a row
+// does not see change a single bit of its sums.
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+// One build serves every x86 machine: the loader picks the variant its processor has.
+#define FOR_EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EVERY_PROCESSOR
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+namespace {
+
+constexpr int64_t kRowsAtOnce = 16;              // the unit of work handed to a thread
+constexpr int64_t kPairsWorthAThread = 1 << 17;  // below this a second thread costs more than it saves
+
+// What the exponential needs to know of a floating-point type.
+template <typename T>
+struct Float;
+
+template <>
+struct Float<double> {
+  using Integer = int64_t;
+  static constexpr int kMantissa = 52;
+  static constexpr int64_t kBias = 1023;
+  static constexpr double kRounder = 0x1.8p52;
+  static constexpr double kLowest = -707.0, kHighest = 709.782712893384;
+  static constexpr double kLn2High = 0x1.62e42fefa0000p-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;
+  static constexpr int kDegree = 12;
+};
+
+template <>
+struct Float<float> {
+  using Integer = int32_t;
+  static constexpr int kMantissa = 23;
+  static constexpr int32_t kBias = 127;
+  static constexpr float kRounder = 0x1.8p23f;
+  static constexpr float kLowest = -86.0f, kHighest = 88.72283f;
+  static constexpr float kLn2High = 0x1.62e400p-1f, kLn2Low = 0x1.7f7d1cp-20f;
+  static constexpr int kDegree = 7;
+};
+
+constexpr int kBytes = 32;
+template <typename T>
+struct Lanes {
+  typedef T Vector __attribute__((vector_size(kBytes), aligned(kBytes)));
+  typedef typename Float<T>::Integer Integers __attribute__((vector_size(kBytes), aligned(kBytes)));
+  static constexpr int kCount = kBytes / sizeof(T);
+};
+template <typename T>
+using Vector = typename Lanes<T>::Vector;
+template <typename T>
+using Integers = typename Lanes<T>::Integers;
+
+template <typename T>
+constexpr T kInverseFactorial[] = {T(1),          T(1),           T(1. / 2),       T(1. / 6),        T(1. / 24),
+                                   T(1. / 120),   T(1. / 720),    T(1. / 5040),    T(1. / 40320),    T(1. / 362880),
+                                   T(1. / 3628800), T(1. / 39916800), T(1. / 479001600)};
+
+// e^x to about one unit in the last place; zero below kLowest, infinity above kHighest, NaN for NaN.
+template <typename T>
+INLINE Vector<T> exponential(Vector<T> x) {
+  using F = Float<T>;
+  const Vector<T> shifted = x * T(1.4426950408889634) + F::kRounder;
+  const Vector<T> whole = shifted - F::kRounder;
+  const Vector<T> rest = (x - whole * F::kLn2High) - whole * F::kLn2Low;
+  Vector<T> series = rest * kInverseFactorial<T>[F::kDegree] + kInverseFactorial<T>[F::kDegree - 1];
+  for (int power = F::kDegree - 2; power >= 0; --power) series = series * rest + kInverseFactorial<T>[power];
+  // The rounded number of halvings sits in the low bits of `shifted`; one less, and a doubling, so that
+  // the largest results do not pass through infinity.
+  const Integers<T> power_of_two = ((Integers<T>)shifted + (F::kBias - 1)) << F::kMantissa;
+  Vector<T> result = (series * T(2)) * (Vector<T>)power_of_two;
+  result = x < F::kLowest ? Vector<T>{} : result;
+  return x > F::kHighest ? Vector<T>{} + std::numeric_limits<T>::infinity() : result;
+}
+
+template <typename T>
+INLINE T largest_lane(Vector<T> values) {
+  T largest = values[0];
+  for (int lane = 1; lane < Lanes<T>::kCount; ++lane) largest = values[lane] > largest ? values[lane] : largest;
+  return largest;
+}
+
+template <typename T>
+INLINE T sum_of_lanes(Vector<T> values) {
+  for (int width = Lanes<T>::kCount / 2; width > 0; width /= 2)
+    for (int lane = 0; lane < width; ++lane) values[lane] += values[lane + width];
+  return values[0];
+}
+
+// The problem, with keys and values transposed and padded to whole vectors.
+template <typename T>
+struct Problem {
+  int64_t rows, columns, coordinates, channels;
+  int64_t before, after;
+  bool relative;  // subtract each row's maximum first
+  bool scaled;    // multiply the differences to it by `scale`
+  T scale;
+  const T* queries;
+  const Vector<T>* keys;     // (coordinates, vectors)
+  const Vector<T>* values;   // (channels, vectors)
+  const Vector<T>* weights;  // (vectors): c_j
+  int64_t vectors;
+  T* sums;  // (rows, channels + 1): the last is the sum of the weights
+};
+
+// Minus infinity in the lanes that lie outside [first, last).
+template <typename T>
+INLINE Vector<T> hide(Vector<T> logits, int64_t vector, int64_t first, int64_t last) {
+  constexpr int count = Lanes<T>::kCount;
+  for (int lane = 0; lane < count; ++lane) {
+    const int64_t column = vector * count + lane;
+    if (column < first || column >= last) logits[lane] = -std::numeric_limits<T>::infinity();
+  }
+  return logits;
+}
+
+template <typename T>
+INLINE T finite_maximum(const Vector<T>* logits, int64_t begin, int64_t end) {
+  Vector<T> largest = Vector<T>{} - std::numeric_limits<T>::infinity();
+  for (int64_t v = begin; v < end; ++v) largest = logits[v] > largest ? logits[v] : largest;
+  const T maximum = largest_lane<T>(largest);
+  const bool finite = maximum - maximum == 0;
+  return finite ? maximum : T(0);
+}
+
+template <typename T>
+INLINE void scores_of_row(const Problem<T>& p, int64_t row, int64_t begin, int64_t end, Vector<T>* logits) {
+  const T* query = p.queries + row * p.coordinates;
+  for (int64_t v = begin; v < end; ++v) {
+    Vector<T> score = query[0] * p.keys[v];
+    for (int64_t c = 1; c < p.coordinates; ++c) score += query[c] * p.keys[c * p.vectors + v];
+    logits[v] = score;
+  }
+}
+
+template <typename T>
+INLINE void sum_channels(const Problem<T>& p, const Vector<T>* weights, int64_t begin, int64_t end, T* sums) {
+  int64_t channel = 0;
+  for (; channel + 2 <= p.channels; channel += 2) {
+    const Vector<T>* values = p.values + channel * p.vectors;
+    Vector<T> one{}, two{};
+    for (int64_t v = begin; v < end; ++v) {
+      one += weights[v] * values[v];
+      two += weights[v] * values[p.vectors + v];
+    }
+    sums[channel] = sum_of_lanes<T>(one);
+    sums[channel + 1] = sum_of_lanes<T>(two);
+  }
+  for (; channel < p.channels; ++channel) {
+    Vector<T> one{};
+    for (int64_t v = begin; v < end; ++v) one += weights[v] * p.values[channel * p.vectors + v];
+    sums[channel] = sum_of_lanes<T>(one);
+  }
+}
+
+template <typename T>
+INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
+  constexpr int count = Lanes<T>::kCount;
+  const int64_t first = std::max<int64_t>(0, row - p.before);
+  const int64_t last = std::min<int64_t>(p.columns, row + p.after + 1);
+  T* sums = p.sums + row * (p.channels + 1);
+  std::fill(sums, sums + p.channels + 1, T(0));
+  if (first >= last) return;
+  const int64_t begin = first / count, end = (last + count - 1) / count;
+  scores_of_row(p, row, begin, end, logits);
+  logits[begin] = hide<T>(logits[begin], begin, first, last);
+  logits[end - 1] = hide<T>(logits[end - 1], end - 1, first, last);
+  if (p.scaled) {
+    const T best = finite_maximum<T>(logits, begin, end);
+    for (int64_t v = begin; v < end; ++v) logits[v] = p.scale * (logits[v] - best);
+  }
+  for (int64_t v = begin; v < end; ++v) logits[v] += p.weights[v];
+  const T best = p.relative ? finite_maximum<T>(logits, begin, end) : T(0);
+  Vector<T> total{};
+  for (int64_t v = begin; v < end; ++v) {
+    logits[v] = exponential<T>(logits[v] - best);
+    total += logits[v];
+  }
+  sums[p.channels] = sum_of_lanes<T>(total);
+  sum_channels(p, logits, begin, end, sums);
+}
+
+// Memory for a number of vectors, at an address they may live at.
+template <typename T>
+class Vectors {
+ public:
+  explicit Vectors(int64_t size) : bytes_((size + 1) * kBytes) {
+    void* start = bytes_.data();
+    size_t space = bytes_.size();
+    vectors_ = static_cast<Vector<T>*>(std::align(kBytes, size * kBytes, start, space));
+  }
+  Vector<T>* data() { return vectors_; }
+
+ private:
+  std::vector<char> bytes_;
+  Vector<T>* vectors_;
+};
+
+FOR_EVERY_PROCESSOR void sum_rows(const Problem<double>& p, int64_t begin, int64_t end, Vector<double>* logits) {
+  for (int64_t row = begin; row < end; ++row) sum_row(p, row, logits);
+}
+
+FOR_EVERY_PROCESSOR void sum_rows(const Problem<float>& p, int64_t begin, int64_t end, Vector<float>* logits) {
+  for (int64_t row = begin; row < end; ++row) sum_row(p, row, logits);
+}
+
+// Blocks of rows are taken by whoever is free, the caller included. The caller waits for the blocks that were
+// taken, never for a thread that has not begun: it cannot be held up by a busy pool.
+template <typename T>
+class Work {
+ public:
+  explicit Work(const Problem<T>& problem) : problem_(problem) {
+    blocks_ = (problem.rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  }
+
+  void take_part() {
+    if (next_ >= blocks_) return;
+    Vectors<T> logits(problem_.vectors);
+    for (int64_t block = next_++; block < blocks_; block = next_++) {
+      const int64_t begin = block * kRowsAtOnce;
+      sum_rows(problem_, begin, std::min(problem_.rows, begin + kRowsAtOnce), logits.data());
+      if (++done_ == blocks_) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        finished_.notify_all();
+      }
+    }
+  }
+
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    finished_.wait(lock, [this] { return done_ == blocks_; });
+  }
+
+ private:
+  const Problem<T> problem_;
+  int64_t blocks_;
+  std::atomic<int64_t> next_{0}, done_{0};
+  std::mutex mutex_;
+  std::condition_variable finished_;
+};
+
+template <typename T>
+void transpose(const T* from, int64_t rows, int64_t columns, int64_t vectors, Vector<T>* into) {
+  T* out = reinterpret_cast<T*>(into);
+  const int64_t stride = vectors * Lanes<T>::kCount;
+  std::fill(out, out + columns * stride, T(0));
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column) out[column * stride + row] = from[row * columns + column];
+}
+
+template <ffi::DataType kType>
+ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::Buffer<kType> keys,
+                         ffi::Buffer<kType> values, ffi::Buffer<kType> weights, ffi::Buffer<kType> scale,
+                         ffi::ResultBuffer<kType> sums, int64_t before, int64_t after, bool relative, bool scaled) {
+  using T = ffi::NativeType<kType>;
+  const auto query_shape = queries.dimensions(), value_shape = values.dimensions();
+  Problem<T> p{};
+  p.rows = query_shape[0], p.columns = value_shape[0], p.coordinates = query_shape[1], p.channels = value_shape[1];
+  p.before = before, p.after = after, p.relative = relative, p.scaled = scaled, p.scale = *scale.typed_data();
+  p.vectors = (p.columns + Lanes<T>::kCount - 1) / Lanes<T>::kCount;
+  p.queries = queries.typed_data(), p.sums = sums->typed_data();
+  Vectors<T> columns(p.vectors * (p.coordinates + p.channels + 1));
+  Vector<T>* key_columns = columns.data();
+  Vector<T>* value_columns = key_columns + p.vectors * p.coordinates;
+  Vector<T>* weight_column = value_columns + p.vectors * p.channels;
+  transpose(keys.typed_data(), p.columns, p.coordinates, p.vectors, key_columns);
+  transpose(values.typed_data(), p.columns, p.channels, p.vectors, value_columns);
+  transpose(weights.typed_data(), p.columns, 1, p.vectors, weight_column);
+  p.keys = key_columns, p.values = value_columns, p.weights = weight_column;
+  auto work = std::make_shared<Work<T>>(p);
+  const int64_t helpers = std::min(pool.num_threads() - 1, p.rows * p.columns / kPairsWorthAThread);
+  for (int64_t helper = 0; helper < helpers; ++helper) pool.Schedule([work]() mutable { work->take_part(); });
+  work->take_part();
+  work->wait();
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+#define DEFINE(name, type)                                                                                         \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, weighted_sums<type>,                                                         \
+                                ffi::Ffi::Bind()                                                                   \
+                                    .Ctx<ffi::ThreadPool>()                                                        \
+                                    .Arg<ffi::Buffer<type>>()                                                      \
+                                    .Arg<ffi::Buffer<type>>()                                                      \
+                                    .Arg<ffi::Buffer<type>>()                                                      \
+                                    .Arg<ffi::Buffer<type>>()                                                      \
+                                    .Arg<ffi::Buffer<type>>()                                                      \
+                                    .Ret<ffi::Buffer<type>>()                                                      \
+                                    .Attr<int64_t>("before")                                                       \
+                                    .Attr<int64_t>("after")                                                        \
+                                    .Attr<bool>("relative")                                                        \
+                                    .Attr<bool>("scaled"))
+
+DEFINE(WeightedSumsF64, ffi::F64);
+DEFINE(WeightedSumsF32, ffi::F32);

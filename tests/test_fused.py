@@ -1,0 +1,124 @@
+"""The native kernel against plain NumPy, and against XLA's own sums."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow import fused
+from attnflow._precision import cast, double
+from attnflow.summation import Pairs
+
+pytestmark = pytest.mark.skipif(fused.why_not() is not None, reason=f"native kernel: {fused.why_not()}")
+
+RULES = [af.Softmax(3.0), af.Softmax(-2.0), af.Unnormalised(0.5, offset=1.0), af.Sinkhorn(1.0, iterations=3)]
+MASKS = [
+    af.masks.full,
+    af.masks.causal,
+    af.masks.strictly_causal,
+    af.masks.window(3),
+    af.masks.causal & af.masks.window(5),
+]
+SIZES = [(1, 1), (3, 2), (4, 3), (33, 5), (200, 2)]  # below, at and beyond whole vectors
+
+
+def draw(n, d, rng=0):
+    return np.random.default_rng(rng).normal(size=(3, n, d))
+
+
+def kernel(queries, keys, values, log_weights=None, scale=None, reach=(2**40, 2**40), relative=True, dtype="float64"):
+    log_weights = np.zeros(len(keys)) if log_weights is None else log_weights
+    with double():
+        arrays = [jnp.asarray(array, dtype) for array in (queries, keys, values, log_weights)]
+        return np.asarray(fused.weighted_sums(*arrays, scale, reach=reach, relative=relative))
+
+
+def numpy_sums(queries, keys, values, log_weights, scale, reach, relative):
+    i, j = np.indices((len(queries), len(keys)))
+    visible = (j >= i - reach[0]) & (j <= i + reach[1])
+    logits = np.where(visible, queries @ keys.T, -np.inf)
+    if scale is not None:
+        logits = scale * (logits - _largest(logits))
+    logits = logits + log_weights
+    shares = np.exp(logits - _largest(logits) if relative else logits)
+    return np.column_stack([shares @ values, shares.sum(axis=1)])
+
+
+def _largest(logits):
+    largest = logits.max(axis=1, keepdims=True)
+    return np.where(np.isfinite(largest), largest, 0)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("reach", [(2**40, 2**40), (2**40, 0), (2**40, -1), (2, 2)])
+@pytest.mark.parametrize("scale", [None, 7.0])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-13), ("float32", 2e-5)])
+def test_sums_are_those_of_numpy(size, reach, scale, dtype, tolerance):
+    # 16 units in the last place a term of 200, times logits of size 30 whose own rounding the exponential magnifies
+    queries, keys, values = draw(*size)
+    log_weights = np.log(np.random.default_rng(1).uniform(0.5, 3, size[0]))
+    found = kernel(queries, keys, values, log_weights, scale, reach, True, dtype)
+    expected = numpy_sums(queries, keys, values, log_weights, scale, reach, True)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max() + 1e-300)
+
+
+def test_exponential_is_right_over_its_whole_range():
+    exponents = np.concatenate([np.linspace(-706.9, 709.78, 4001), [0.0, 1e-300, -1e-17, 0.34657, -0.34658]])
+    found = kernel([[1.0]], exponents[:, None], np.diag(np.ones(len(exponents))), relative=False)[0, :-1]
+    np.testing.assert_allclose(found, np.exp(exponents), rtol=4e-16)
+
+
+def test_exponential_ends_in_zero_infinity_and_nan():
+    exponents = np.array([-707.1, -1e9, -np.inf, 709.79, 1e9, np.inf, np.nan])
+    found = [kernel([[1.0]], [[x]], [[1.0]], relative=False)[0, 1] for x in exponents]
+    np.testing.assert_array_equal(found, [0, 0, 0, np.inf, np.inf, np.inf, np.nan])
+
+
+def test_hidden_tokens_change_no_bit():
+    queries, keys, values = draw(50, 3)
+    whole = kernel(queries, keys, values, reach=(2**40, 0))
+    for n in (1, 7, 32, 49):
+        np.testing.assert_array_equal(kernel(queries[:n], keys[:n], values[:n], reach=(2**40, 0)), whole[:n])
+
+
+def test_threads_change_no_bit():
+    queries, keys, values = draw(1500, 2)  # large enough for several threads
+    whole = kernel(queries, keys, values)
+    alone = kernel(queries[700:703], keys, values)  # small enough for one
+    np.testing.assert_array_equal(whole[700:703], alone)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_sums_and_derivatives_agree_with_xla(rule, mask, monkeypatch):
+    queries, keys, values = draw(20, 2)
+    direction = draw(20, 2, rng=1)[0]
+    masses = np.random.default_rng(2).uniform(1, 3, 20)
+
+    def sums_and_derivatives():
+        with double():
+            pull = lambda q: Pairs(
+                cast(rule, "float64"), mask, q, jnp.asarray(keys), jnp.asarray(masses)
+            ).weighted_sums(jnp.asarray(values))
+            along = jax.jvp(pull, (jnp.asarray(queries),), (jnp.asarray(direction),))
+            back = jax.grad(lambda q: jnp.sum(jnp.sin(pull(q))))(jnp.asarray(queries))
+            return *map(np.asarray, along), np.asarray(back), np.asarray(pull(jnp.asarray(queries)))
+
+    native = sums_and_derivatives()
+    monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
+    for found, expected in zip(native, sums_and_derivatives(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1, np.abs(expected).max()))
+
+
+def test_kernel_is_used_where_it_applies(monkeypatch):
+    calls = []
+    monkeypatch.setattr(fused, "weighted_sums", lambda *args, **options: calls.append(1) or np.zeros((5, 3)))
+    tokens = jnp.asarray(draw(5, 2)[0])
+    for rule, mask in [
+        (af.Softmax(1.0), af.masks.causal),
+        (af.Hardmax(), af.masks.full),
+        (af.Softmax(1.0), af.masks.others),
+    ]:
+        Pairs(rule, mask, tokens, tokens).weighted_sums(tokens)
+    assert len(calls) == 1
