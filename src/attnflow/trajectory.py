@@ -116,6 +116,12 @@ def flow_of(run: xr.Dataset) -> Any:
     return records.restore(json.loads(run.attrs["flow"]), "flow")
 
 
+def solver_of(run: xr.Dataset) -> Any:
+    """The solver recorded in a dataset."""
+    require_ours(run, "the dataset")
+    return records.restore(json.loads(run.attrs["solver"]), "solver")
+
+
 def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """Write a dataset: Zarr, or netCDF if the name ends in ``.nc``. Returns the path.
 

@@ -1,0 +1,79 @@
+"""How fast something decays: e^{-rate t} or t^{-power}, with confidence intervals, and which of the two."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import linregress, t
+
+from attnflow._checks import InputError
+
+FEWEST_POINTS = 5
+
+
+class Fit(NamedTuple):
+    """A straight line through logarithms."""
+
+    law: str
+    """"exponential": e^{-rate t}; "algebraic": t^{-rate}."""
+    rate: float
+    low: float
+    """Lower end of the 95 % confidence interval of the rate."""
+    high: float
+    prefactor: float
+    r_squared: float
+    points: int
+
+
+def exponential(times: Any, distances: Any) -> Fit:
+    """Fits prefactor * e^{-rate t}; points that are not above zero are left out.
+
+    Examples
+    --------
+    >>> round(exponential(np.arange(9), 3 * np.exp(-2.0 * np.arange(9))).rate, 6)
+    2.0
+    """
+    times, distances = _usable(times, distances, least_time=-np.inf)
+    return _line("exponential", times, distances)
+
+
+def algebraic(times: Any, distances: Any) -> Fit:
+    """Fits prefactor * t^{-rate}; points at t <= 0 or not above zero are left out."""
+    times, distances = _usable(times, distances, least_time=0.0)
+    return _line("algebraic", np.log(times), distances)
+
+
+def best(times: Any, distances: Any) -> Fit:
+    """The law that explains more of the logarithms, both fitted to the same points."""
+    times, distances = _usable(times, distances, least_time=0.0)
+    laws = (_line("exponential", times, distances), _line("algebraic", np.log(times), distances))
+    return max(laws, key=lambda fit: fit.r_squared)
+
+
+def _usable(times, distances, least_time):
+    times, distances = np.asarray(times, dtype=float), np.asarray(distances, dtype=float)
+    if times.shape != distances.shape or times.ndim != 1:
+        raise InputError(
+            f"`times` and `distances` must be lists of one length, not {times.shape} and {distances.shape}."
+        )
+    good = np.isfinite(distances) & (distances > 0) & (times > least_time)
+    if good.sum() < FEWEST_POINTS:
+        raise InputError(
+            f"A rate needs at least {FEWEST_POINTS} times with a distance above zero, but there are {good.sum()}. "
+            "Save more times, or end before the distance vanishes."
+        )
+    return times[good], distances[good]
+
+
+def _line(law, abscissae, distances):
+    line = linregress(abscissae, np.log(distances))
+    half_width = float(t.ppf(0.975, len(abscissae) - 2) * line.stderr)
+    rate = -float(line.slope)
+    return Fit(
+        law,
+        rate,
+        rate - half_width,
+        rate + half_width,
+        float(np.exp(line.intercept)),
+        float(line.rvalue**2),
+        len(distances),
+    )

@@ -1,0 +1,1 @@
+"""What is proved or conjectured, as statements that a run can be held against."""

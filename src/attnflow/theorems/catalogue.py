@@ -1,0 +1,23 @@
+"""All statements by their ids."""
+
+import functools
+import importlib
+
+from attnflow._checks import require_known
+from attnflow.theorems.statement import Computation, Statement
+
+FAMILIES = ("euclidean", "sphere", "metastable", "causal", "normalised", "hardmax", "long_context", "layers")
+
+
+@functools.cache
+def catalogue() -> dict[str, Statement | Computation]:
+    """Every statement, in the order of the papers."""
+    modules = [importlib.import_module(f"attnflow.theorems.{family}") for family in FAMILIES]
+    statements = [statement for module in modules for statement in module.STATEMENTS]
+    return {statement.id: statement for statement in statements}
+
+
+def find(name: str) -> Statement | Computation:
+    """The statement called `name`."""
+    require_known(name, catalogue(), "statement")
+    return catalogue()[name]

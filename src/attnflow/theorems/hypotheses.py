@@ -1,0 +1,153 @@
+"""Hypotheses that many statements share, measured on a flow and its first tokens.
+
+Each function returns one `Hypothesis`. What a flow means mathematically (V, the matrix B of
+the scores, beta included) is read off here and nowhere else.
+"""
+
+import numpy as np
+from scipy.optimize import linprog
+
+from attnflow.attention import AbstractAttention, Hardmax, Softmax, Unnormalised
+from attnflow.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
+from attnflow.heads import Head
+from attnflow.masks import AbstractMask, Causal, Full
+from attnflow.normalisation import Post
+from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
+
+SAME = 1e-9  # matrices that differ by less are taken for the same
+
+
+def value_matrix(flow: AbstractDynamics) -> np.ndarray:
+    """V of a flow with constant heads: the sum over heads."""
+    return sum(np.asarray(head.value_matrix) for head in flow.heads if isinstance(head, Head))
+
+
+def score_matrix(flow: AbstractDynamics) -> np.ndarray:
+    """B of the scores x_i^T B x_j of a flow with one constant head: beta Q^T K."""
+    head = flow.heads[0]
+    beta = getattr(flow.attention, "beta", 1.0)
+    return float(beta) * np.asarray(head.query_key)
+
+
+def in_euclidean_space(flow: AbstractDynamics) -> Hypothesis:
+    """Tokens move in R^d, rescaled or not."""
+    return is_true("tokens move in R^d", isinstance(flow, EuclideanAttention | RescaledAttention))
+
+
+def rescaled(flow: AbstractDynamics) -> Hypothesis:
+    """The run holds z = e^{-tV} x."""
+    return is_true(
+        "the run is the rescaled flow z = e^{-tV} x", isinstance(flow, RescaledAttention) and flow.rescaling is None
+    )
+
+
+def on_the_sphere(flow: AbstractDynamics) -> Hypothesis:
+    """Tokens move on the unit sphere without lengths of their own."""
+    return is_true(
+        "tokens move on the unit sphere (post-normalisation)",
+        isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post),
+    )
+
+
+def plain(flow: AbstractDynamics) -> Hypothesis:
+    """One head with constant weights, and nothing besides attention."""
+    extras = (flow.mlp, flow.noise, flow.frozen, flow.masses)
+    one_constant_head = len(flow.heads) == 1 and isinstance(flow.heads[0], Head)
+    return is_true(
+        "one head with constant weights; no noise, MLP, frozen tokens or masses",
+        one_constant_head and all(extra is None for extra in extras),
+    )
+
+
+def attention_is(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> Hypothesis:
+    """The rule is one of `kinds`."""
+    names = " or ".join(kind.__name__.lower() for kind in kinds)
+    return is_true(f"{names} attention", isinstance(flow.attention, kinds))
+
+
+def mask_is(flow: AbstractDynamics, kind: type[AbstractMask]) -> Hypothesis:
+    """`Full` or (not strictly) `Causal`."""
+    matches = isinstance(flow.mask, kind) and not getattr(flow.mask, "strict", False)
+    return is_true(f"{kind.__name__.lower()} mask", matches)
+
+
+def value_is(flow: AbstractDynamics, multiple: float = 1.0) -> Hypothesis:
+    """V = multiple * I."""
+    value = value_matrix(flow)
+    distance = float(np.abs(value - multiple * np.eye(len(value))).max())
+    name = {1.0: "V = I", -1.0: "V = -I"}.get(multiple, f"V = {multiple:g} I")
+    return at_most(name, distance, SAME, "in the largest entry")
+
+
+def scores_are_symmetric_positive(flow: AbstractDynamics) -> Hypothesis:
+    """Q^T K symmetric and positive definite."""
+    matrix = score_matrix(flow)
+    if np.abs(matrix - matrix.T).max() > SAME * max(1.0, np.abs(matrix).max()):
+        return Hypothesis("Q^T K symmetric positive definite", -float(np.abs(matrix - matrix.T).max()), "of asymmetry")
+    return above(
+        "Q^T K symmetric positive definite", float(np.linalg.eigvalsh(matrix).min()), 0.0, "in the least eigenvalue"
+    )
+
+
+def scores_are_inner_products(flow: AbstractDynamics) -> Hypothesis:
+    """Q^T K = I, beta aside."""
+    matrix = np.asarray(flow.heads[0].query_key)
+    return at_most("Q^T K = I", float(np.abs(matrix - np.eye(len(matrix))).max()), SAME, "in the largest entry")
+
+
+def beta_of(flow: AbstractDynamics) -> float:
+    """The rule's beta; infinity for hardmax."""
+    return np.inf if isinstance(flow.attention, Hardmax) else float(getattr(flow.attention, "beta", np.nan))
+
+
+def beta_at_least(flow: AbstractDynamics, least: float) -> Hypothesis:
+    """beta >= least."""
+    return at_most(f"beta >= {least:g}", least, beta_of(flow), "in beta")
+
+
+def dimension_is_at_least(flow: AbstractDynamics, least: int) -> Hypothesis:
+    """d >= least."""
+    return at_most(f"d >= {least}", least, flow.dimension, "dimensions")
+
+
+def at_least_two_tokens(tokens: np.ndarray) -> Hypothesis:
+    """n >= 2."""
+    return at_most("n >= 2", 2, len(tokens), "tokens")
+
+
+def distinct(tokens: np.ndarray) -> Hypothesis:
+    """No two tokens in one place."""
+    from scipy.spatial.distance import pdist
+
+    closest = float(pdist(tokens).min()) if len(tokens) > 1 else np.inf
+    return above("distinct first tokens", closest, 0.0, "between the closest two")
+
+
+def in_an_open_hemisphere(tokens: np.ndarray) -> Hypothesis:
+    """Some w has <x_i, w> > 0 for all i; the margin is the largest min_i <x_i, w> over |w|_inf <= 1."""
+    n, d = tokens.shape
+    programme = linprog(
+        np.r_[np.zeros(d), -1.0],
+        A_ub=np.c_[-tokens, np.ones(n)],
+        b_ub=np.zeros(n),
+        bounds=[(-1, 1)] * d + [(None, 1)],
+    )
+    margin = float(programme.x[-1]) if programme.success else np.nan
+    return above("first tokens in an open hemisphere", margin, SAME, "in the least inner product")
+
+
+def self_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+    """The setting of SA and USA: plain softmax or unnormalised attention on the sphere, full mask, Q^T K = V = I."""
+    return (
+        on_the_sphere(flow),
+        plain(flow),
+        attention_is(flow, Softmax, Unnormalised),
+        mask_is(flow, Full),
+        scores_are_inner_products(flow),
+        value_is(flow),
+    )
+
+
+def causal_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+    """Plain softmax or unnormalised attention on the sphere with a causal mask; any Q, K, V."""
+    return (on_the_sphere(flow), plain(flow), attention_is(flow, Softmax, Unnormalised), mask_is(flow, Causal))

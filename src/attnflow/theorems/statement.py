@@ -1,0 +1,112 @@
+"""Statements: a theorem, lemma or conjecture that software can hold against an instance."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow.dynamics import AbstractDynamics
+from attnflow.integrate import simulate
+from attnflow.solvers import AbstractSolver, Layers
+from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
+from attnflow.trajectory import solver_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """A flow, its first tokens and the times to look at."""
+
+    flow: AbstractDynamics
+    tokens: np.ndarray
+    times: np.ndarray
+    solver: AbstractSolver | None = None
+    seed: int = 0
+
+    def simulate(self, progress: Any = False) -> xr.Dataset:
+        """The run of this instance."""
+        return simulate(self.flow, self.tokens, self.times, solver=self.solver, rng=self.seed, progress=progress)
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """A statement about a flow's tokens, checked on a run.
+
+    `hypotheses` and `measure` look at one run (no `run` axis). `example` is an instance
+    the statement is true of, `control` one outside its hypotheses.
+    """
+
+    id: str
+    paper: str
+    says: str
+    hypotheses: Callable[[AbstractDynamics, np.ndarray], Sequence[Hypothesis]]
+    measure: Callable[[AbstractDynamics, xr.Dataset], Measurement]
+    example: Callable[[], Instance]
+    control: Callable[[], Instance]
+    proved: bool = True
+    """False for conjectures: a `fails` is then news, not a bug."""
+    continuous: bool = True
+    """False where the statement is about discrete layers."""
+
+    def check(self, flow: AbstractDynamics, run: xr.Dataset) -> Verdict:
+        """The verdict on one run of `flow`."""
+        hypotheses = (*self.hypotheses(flow, run.initial_tokens.values), *self._hypotheses_on_time(run))
+        applies = all(hypothesis.holds for hypothesis in hypotheses)
+        measurement = self.measure(flow, run) if applies else None
+        return Verdict(self.id, self.paper, self.says, judge(hypotheses, measurement), hypotheses, measurement)
+
+    def _hypotheses_on_time(self, run: xr.Dataset) -> tuple[Hypothesis, ...]:
+        if not self.continuous:
+            return ()
+        is_layers = isinstance(solver_of(run), Layers)
+        return (
+            is_true("continuous time, not discrete layers", not is_layers),
+            is_true("the run did not fail", not run.failed),
+        )
+
+    def check_instance(self, instance: Instance) -> Verdict:
+        """The verdict on an instance; nothing is simulated when it does not apply."""
+        hypotheses = tuple(self.hypotheses(instance.flow, instance.tokens))
+        if not all(hypothesis.holds for hypothesis in hypotheses):
+            return Verdict(self.id, self.paper, self.says, "not_applicable", hypotheses)
+        return self.check(instance.flow, instance.simulate())
+
+    def verify(self) -> Verdict:
+        """The verdict on the example."""
+        return self.check_instance(self.example())
+
+    def verify_control(self) -> Verdict:
+        """The verdict on the instance outside the hypotheses: anything but `holds`."""
+        return self.check_instance(self.control())
+
+
+@dataclasses.dataclass(frozen=True)
+class Computation:
+    """A statement about numbers rather than a run: a probability, a closed form, an ODE.
+
+    `check(**parameters)` gives hypotheses and a measurement; `example` and `control` are parameters.
+    """
+
+    id: str
+    paper: str
+    says: str
+    evaluate: Callable[..., tuple[Sequence[Hypothesis], Callable[[], Measurement]]]
+    example: dict[str, Any]
+    control: dict[str, Any]
+    proved: bool = True
+
+    def check(self, **parameters: Any) -> Verdict:
+        """The verdict for these parameters; nothing is measured when it does not apply."""
+        hypotheses, measure = self.evaluate(**parameters)
+        applies = all(hypothesis.holds for hypothesis in hypotheses)
+        measurement = measure() if applies else None
+        return Verdict(self.id, self.paper, self.says, judge(hypotheses, measurement), tuple(hypotheses), measurement)
+
+    def verify(self) -> Verdict:
+        """The verdict for the example."""
+        return self.check(**self.example)
+
+    def verify_control(self) -> Verdict:
+        """The verdict for parameters outside the hypotheses, or for a wrong value: anything but `holds`."""
+        return self.check(**self.control)
