@@ -6,6 +6,7 @@ the scores, beta included) is read off here and nowhere else.
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.spatial.distance import pdist
 
 from attnflow.attention import AbstractAttention, Hardmax, Softmax, Unnormalised
 from attnflow.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
@@ -18,15 +19,30 @@ SAME = 1e-9  # matrices that differ by less are taken for the same
 
 
 def value_matrix(flow: AbstractDynamics) -> np.ndarray:
-    """V of a flow with constant heads: the sum over heads."""
-    return sum(np.asarray(head.value_matrix) for head in flow.heads if isinstance(head, Head))
+    """V, summed over heads; NaN where it changes in time."""
+    heads = [head for head in flow.heads if isinstance(head, Head)]
+    if len(heads) < len(flow.heads):
+        return np.full((flow.dimension, flow.dimension), np.nan)
+    return np.sum([np.asarray(head.value_matrix) for head in heads], axis=0)
+
+
+def query_key_matrix(flow: AbstractDynamics) -> np.ndarray:
+    """Q^T K of the one head; NaN where there are several or it changes in time."""
+    head = flow.heads[0]
+    if len(flow.heads) > 1 or not isinstance(head, Head):
+        return np.full((flow.dimension, flow.dimension), np.nan)
+    return np.asarray(head.query_key)
+
+
+def beta_of(flow: AbstractDynamics) -> float:
+    """The rule's beta; infinity for hardmax."""
+    return np.inf if isinstance(flow.attention, Hardmax) else float(getattr(flow.attention, "beta", np.nan))
 
 
 def score_matrix(flow: AbstractDynamics) -> np.ndarray:
-    """B of the scores x_i^T B x_j of a flow with one constant head: beta Q^T K."""
-    head = flow.heads[0]
-    beta = getattr(flow.attention, "beta", 1.0)
-    return float(beta) * np.asarray(head.query_key)
+    """B of the scores x_i^T B x_j: beta Q^T K, or Q^T K itself for hardmax."""
+    beta = beta_of(flow)
+    return (1.0 if np.isinf(beta) else beta) * query_key_matrix(flow)
 
 
 def in_euclidean_space(flow: AbstractDynamics) -> Hypothesis:
@@ -81,23 +97,19 @@ def value_is(flow: AbstractDynamics, multiple: float = 1.0) -> Hypothesis:
 
 def scores_are_symmetric_positive(flow: AbstractDynamics) -> Hypothesis:
     """Q^T K symmetric and positive definite."""
-    matrix = score_matrix(flow)
-    if np.abs(matrix - matrix.T).max() > SAME * max(1.0, np.abs(matrix).max()):
-        return Hypothesis("Q^T K symmetric positive definite", -float(np.abs(matrix - matrix.T).max()), "of asymmetry")
-    return above(
-        "Q^T K symmetric positive definite", float(np.linalg.eigvalsh(matrix).min()), 0.0, "in the least eigenvalue"
-    )
+    says, matrix = "Q^T K symmetric positive definite", score_matrix(flow)
+    if not np.all(np.isfinite(matrix)):
+        return is_true(says, False)
+    asymmetry = float(np.abs(matrix - matrix.T).max())
+    if asymmetry > SAME * max(1.0, np.abs(matrix).max()):
+        return Hypothesis(says, -asymmetry, "of asymmetry")
+    return above(says, float(np.linalg.eigvalsh(matrix).min()), 0.0, "in the least eigenvalue")
 
 
 def scores_are_inner_products(flow: AbstractDynamics) -> Hypothesis:
     """Q^T K = I, beta aside."""
-    matrix = np.asarray(flow.heads[0].query_key)
+    matrix = query_key_matrix(flow)
     return at_most("Q^T K = I", float(np.abs(matrix - np.eye(len(matrix))).max()), SAME, "in the largest entry")
-
-
-def beta_of(flow: AbstractDynamics) -> float:
-    """The rule's beta; infinity for hardmax."""
-    return np.inf if isinstance(flow.attention, Hardmax) else float(getattr(flow.attention, "beta", np.nan))
 
 
 def beta_at_least(flow: AbstractDynamics, least: float) -> Hypothesis:
@@ -117,8 +129,6 @@ def at_least_two_tokens(tokens: np.ndarray) -> Hypothesis:
 
 def distinct(tokens: np.ndarray) -> Hypothesis:
     """No two tokens in one place."""
-    from scipy.spatial.distance import pdist
-
     closest = float(pdist(tokens).min()) if len(tokens) > 1 else np.inf
     return above("distinct first tokens", closest, 0.0, "between the closest two")
 

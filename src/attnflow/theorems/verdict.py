@@ -90,13 +90,12 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON; infinities become words."""
-        plain = dataclasses.asdict(self) | {"explanation": self.explanation()}
+        plain: dict[str, Any] = dataclasses.asdict(self) | {"explanation": self.explanation()}
         plain["hypotheses"] = [
-            {"says": one.says, "holds": one.holds, "margin": _plain(one.margin), "unit": one.unit}
-            for one in self.hypotheses
+            dataclasses.asdict(one) | {"holds": one.holds, "margin": _plain(one.margin)} for one in self.hypotheses
         ]
         if self.measurement is not None:
-            plain["measurement"]["value"] = _plain(self.measurement.value)
+            plain["measurement"] |= {"value": _plain(self.measurement.value), "met": self.measurement.met}
         return plain
 
 
