@@ -183,9 +183,12 @@ def test_progress_is_reported_and_reaches_one():
 
 def test_an_interruption_keeps_what_exists():
     """Ctrl-C arrives as a signal in the main thread while workers compute."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's shell has it ignored
     threading.Timer(4.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-
-    run = af.simulate(CIRCLE, circle_tokens(rng=0), np.linspace(0, 1e7, 1001), solver=af.Euler(0.01))
+    try:
+        run = af.simulate(CIRCLE, circle_tokens(rng=0), np.linspace(0, 1e7, 1001), solver=af.Euler(0.01), budget=60.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert "interrupted" in run.outcome
     assert np.all(np.isfinite(run.final_tokens))
