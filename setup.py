@@ -19,7 +19,7 @@ setup(
             ["src/attnflow/fused.cpp"],
             include_dirs=[xla_headers()],
             language="c++",
-            extra_compile_args=["-std=c++17", "-O3", "-Wno-psabi", "-Wno-attributes", "-Wno-return-type"],
+            extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", "-Wno-psabi", "-Wno-attributes", "-Wno-return-type"],
             optional=True,  # without a compiler the same sums go through XLA
         )
     ]

@@ -28,6 +28,7 @@ namespace ffi = xla::ffi;
 #define FOR_EVERY_PROCESSOR
 #endif
 #define INLINE static inline __attribute__((always_inline))
+#define INLINE_MEMBER inline __attribute__((always_inline))
 
 namespace {
 
@@ -72,24 +73,42 @@ using Vector = typename Lanes<T>::Vector;
 template <typename T>
 using Integers = typename Lanes<T>::Integers;
 
-template <typename T>
-constexpr T kInverseFactorial[] = {T(1),          T(1),           T(1. / 2),       T(1. / 6),        T(1. / 24),
-                                   T(1. / 120),   T(1. / 720),    T(1. / 5040),    T(1. / 40320),    T(1. / 362880),
-                                   T(1. / 3628800), T(1. / 39916800), T(1. / 479001600)};
+constexpr double inverse_factorial(int k) { return k < 2 ? 1.0 : inverse_factorial(k - 1) / k; }
 
-// e^x to about one unit in the last place; zero below kLowest, infinity above kHighest, NaN for NaN.
-template <typename T>
+// The terms x^k / k! for k = kFirst, ..., divided by x^kFirst; squares[j] is x^(2^j). Halves are summed apart, since a
+// chain of twelve dependent operations would leave the processor waiting.
+template <typename T, int kFirst, int kTerms, int kLevel>
+INLINE Vector<T> series(const Vector<T>* squares) {
+  if constexpr (kTerms == 1) {
+    return Vector<T>{} + T(inverse_factorial(kFirst));
+  } else if constexpr (kTerms <= (1 << kLevel)) {
+    return series<T, kFirst, kTerms, kLevel - 1>(squares);
+  } else {
+    constexpr int half = 1 << kLevel;
+    return series<T, kFirst, half, kLevel - 1>(squares) +
+           squares[kLevel] * series<T, kFirst + half, kTerms - half, kLevel - 1>(squares);
+  }
+}
+
+// e^x to two units in the last place; zero below kLowest, infinity above kHighest, NaN for NaN. Where x is known
+// not to be positive (or to be NaN) the upper end needs no care.
+template <typename T, bool kNeverPositive>
 INLINE Vector<T> exponential(Vector<T> x) {
   using F = Float<T>;
   const Vector<T> shifted = x * T(1.4426950408889634) + F::kRounder;
   const Vector<T> whole = shifted - F::kRounder;
   const Vector<T> rest = (x - whole * F::kLn2High) - whole * F::kLn2Low;
-  Vector<T> series = rest * kInverseFactorial<T>[F::kDegree] + kInverseFactorial<T>[F::kDegree - 1];
-  for (int power = F::kDegree - 2; power >= 0; --power) series = series * rest + kInverseFactorial<T>[power];
-  // The rounded number of halvings sits in the low bits of `shifted`; one less, and a doubling, so that
-  // the largest results do not pass through infinity.
+  const Vector<T> second = rest * rest, fourth = second * second;
+  const Vector<T> squares[] = {rest, second, fourth, fourth * fourth};
+  const Vector<T> fraction = series<T, 0, F::kDegree + 1, 3>(squares);
+  // The rounded number of doublings sits in the low bits of `shifted`.
+  if constexpr (kNeverPositive) {
+    const Integers<T> power_of_two = ((Integers<T>)shifted + F::kBias) << F::kMantissa;
+    return x < F::kLowest ? Vector<T>{} : fraction * (Vector<T>)power_of_two;
+  }
+  // One doubling is done apart, so that the largest results do not pass through infinity.
   const Integers<T> power_of_two = ((Integers<T>)shifted + (F::kBias - 1)) << F::kMantissa;
-  Vector<T> result = (series * T(2)) * (Vector<T>)power_of_two;
+  Vector<T> result = (fraction + fraction) * (Vector<T>)power_of_two;
   result = x < F::kLowest ? Vector<T>{} : result;
   return x > F::kHighest ? Vector<T>{} + std::numeric_limits<T>::infinity() : result;
 }
@@ -124,81 +143,117 @@ struct Problem {
   T* sums;  // (rows, channels + 1): the last is the sum of the weights
 };
 
-// Minus infinity in the lanes that lie outside [first, last).
+// The lanes' columns, counted from the first column of a vector.
 template <typename T>
-INLINE Vector<T> hide(Vector<T> logits, int64_t vector, int64_t first, int64_t last) {
-  constexpr int count = Lanes<T>::kCount;
-  for (int lane = 0; lane < count; ++lane) {
-    const int64_t column = vector * count + lane;
-    if (column < first || column >= last) logits[lane] = -std::numeric_limits<T>::infinity();
-  }
-  return logits;
+INLINE Integers<T> lane_numbers() {
+  Integers<T> numbers{};
+  for (int lane = 0; lane < Lanes<T>::kCount; ++lane) numbers[lane] = lane;
+  return numbers;
 }
 
+// What a row sees: columns [first, last), which lie in the vectors [begin, end).
 template <typename T>
-INLINE T finite_maximum(const Vector<T>* logits, int64_t begin, int64_t end) {
+struct View {
+  int64_t first, last, begin, end;
+
+  // Minus infinity in the lanes of the first and the last vector that are not seen.
+  INLINE_MEMBER void hide_ends(Vector<T>* logits) const {
+    const Vector<T> nothing = Vector<T>{} - std::numeric_limits<T>::infinity();
+    for (const int64_t v : {begin, end - 1}) {
+      const Integers<T> columns = lane_numbers<T>() + typename Float<T>::Integer(v * Lanes<T>::kCount);
+      logits[v] = columns < typename Float<T>::Integer(first) ? nothing : logits[v];
+      logits[v] = columns >= typename Float<T>::Integer(last) ? nothing : logits[v];
+    }
+  }
+};
+
+template <typename T>
+INLINE T finite_maximum(const Vector<T>* logits, const View<T>& view) {
   Vector<T> largest = Vector<T>{} - std::numeric_limits<T>::infinity();
-  for (int64_t v = begin; v < end; ++v) largest = logits[v] > largest ? logits[v] : largest;
+  for (int64_t v = view.begin; v < view.end; ++v) largest = logits[v] > largest ? logits[v] : largest;
   const T maximum = largest_lane<T>(largest);
   const bool finite = maximum - maximum == 0;
   return finite ? maximum : T(0);
 }
 
-template <typename T>
-INLINE void scores_of_row(const Problem<T>& p, int64_t row, int64_t begin, int64_t end, Vector<T>* logits) {
-  const T* query = p.queries + row * p.coordinates;
-  for (int64_t v = begin; v < end; ++v) {
+// kSize is the number of coordinates where it is known at compile time, which unrolls the inner loop, else 0.
+template <typename T, int kSize>
+INLINE void scores_of_row(const Problem<T>& p, const T* query, const View<T>& view, Vector<T>* logits) {
+  const int64_t size = kSize ? kSize : p.coordinates;
+  for (int64_t v = view.begin; v < view.end; ++v) {
     Vector<T> score = query[0] * p.keys[v];
-    for (int64_t c = 1; c < p.coordinates; ++c) score += query[c] * p.keys[c * p.vectors + v];
-    logits[v] = score;
+    for (int64_t c = 1; c < size; ++c) score += query[c] * p.keys[c * p.vectors + v];
+    logits[v] = p.scaled ? score : score + p.weights[v];
   }
 }
 
-template <typename T>
-INLINE void sum_channels(const Problem<T>& p, const Vector<T>* weights, int64_t begin, int64_t end, T* sums) {
-  int64_t channel = 0;
-  for (; channel + 2 <= p.channels; channel += 2) {
-    const Vector<T>* values = p.values + channel * p.vectors;
-    Vector<T> one{}, two{};
-    for (int64_t v = begin; v < end; ++v) {
-      one += weights[v] * values[v];
-      two += weights[v] * values[p.vectors + v];
-    }
-    sums[channel] = sum_of_lanes<T>(one);
-    sums[channel + 1] = sum_of_lanes<T>(two);
+// Weights from logits, and their sums, with kSize channels of values in the same pass.
+template <typename T, int kSize, bool kRelative>
+INLINE void exponentials_of_row(const Problem<T>& p, T best, const View<T>& view, Vector<T>* logits, T* sums) {
+  Vector<T> total{}, channels[kSize ? kSize : 1] = {};
+  for (int64_t v = view.begin; v < view.end; ++v) {
+    const Vector<T> weight = exponential<T, kRelative>(logits[v] - best);
+    total += weight;
+    for (int c = 0; c < kSize; ++c) channels[c] += weight * p.values[c * p.vectors + v];
+    if (!kSize) logits[v] = weight;
   }
-  for (; channel < p.channels; ++channel) {
+  for (int c = 0; c < kSize; ++c) sums[c] = sum_of_lanes<T>(channels[c]);
+  sums[p.channels] = sum_of_lanes<T>(total);
+}
+
+template <typename T>
+INLINE void sum_channels(const Problem<T>& p, const Vector<T>* weights, const View<T>& view, T* sums) {
+  for (int64_t channel = 0; channel < p.channels; ++channel) {
     Vector<T> one{};
-    for (int64_t v = begin; v < end; ++v) one += weights[v] * p.values[channel * p.vectors + v];
+    for (int64_t v = view.begin; v < view.end; ++v) one += weights[v] * p.values[channel * p.vectors + v];
     sums[channel] = sum_of_lanes<T>(one);
   }
 }
 
-template <typename T>
+template <typename T, int kSize>
 INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   constexpr int count = Lanes<T>::kCount;
   const int64_t first = std::max<int64_t>(0, row - p.before);
   const int64_t last = std::min<int64_t>(p.columns, row + p.after + 1);
   T* sums = p.sums + row * (p.channels + 1);
-  std::fill(sums, sums + p.channels + 1, T(0));
-  if (first >= last) return;
-  const int64_t begin = first / count, end = (last + count - 1) / count;
-  scores_of_row(p, row, begin, end, logits);
-  logits[begin] = hide<T>(logits[begin], begin, first, last);
-  logits[end - 1] = hide<T>(logits[end - 1], end - 1, first, last);
+  if (first >= last) return std::fill(sums, sums + p.channels + 1, T(0));
+  const View<T> view{first, last, first / count, (last + count - 1) / count};
+  scores_of_row<T, kSize>(p, p.queries + row * p.coordinates, view, logits);
+  view.hide_ends(logits);
   if (p.scaled) {
-    const T best = finite_maximum<T>(logits, begin, end);
-    for (int64_t v = begin; v < end; ++v) logits[v] = p.scale * (logits[v] - best);
+    const T best = finite_maximum<T>(logits, view);
+    for (int64_t v = view.begin; v < view.end; ++v) logits[v] = p.scale * (logits[v] - best) + p.weights[v];
   }
-  for (int64_t v = begin; v < end; ++v) logits[v] += p.weights[v];
-  const T best = p.relative ? finite_maximum<T>(logits, begin, end) : T(0);
-  Vector<T> total{};
-  for (int64_t v = begin; v < end; ++v) {
-    logits[v] = exponential<T>(logits[v] - best);
-    total += logits[v];
+  if (p.relative) {
+    exponentials_of_row<T, kSize, true>(p, finite_maximum<T>(logits, view), view, logits, sums);
+  } else {
+    exponentials_of_row<T, kSize, false>(p, T(0), view, logits, sums);
   }
-  sums[p.channels] = sum_of_lanes<T>(total);
-  sum_channels(p, logits, begin, end, sums);
+  if (!kSize) sum_channels(p, logits, view, sums);
+}
+
+template <typename T, int kSize>
+INLINE void sum_some_rows(const Problem<T>& p, int64_t begin, int64_t end, Vector<T>* logits) {
+  for (int64_t row = begin; row < end; ++row) sum_row<T, kSize>(p, row, logits);
+}
+
+template <typename T>
+INLINE void sum_rows_by_size(const Problem<T>& p, int64_t begin, int64_t end, Vector<T>* logits) {
+  switch (p.coordinates == p.channels ? p.coordinates : 0) {
+    case 1: return sum_some_rows<T, 1>(p, begin, end, logits);
+    case 2: return sum_some_rows<T, 2>(p, begin, end, logits);
+    case 3: return sum_some_rows<T, 3>(p, begin, end, logits);
+    case 4: return sum_some_rows<T, 4>(p, begin, end, logits);
+    default: return sum_some_rows<T, 0>(p, begin, end, logits);
+  }
+}
+
+FOR_EVERY_PROCESSOR void sum_rows(const Problem<double>& p, int64_t begin, int64_t end, Vector<double>* logits) {
+  sum_rows_by_size(p, begin, end, logits);
+}
+
+FOR_EVERY_PROCESSOR void sum_rows(const Problem<float>& p, int64_t begin, int64_t end, Vector<float>* logits) {
+  sum_rows_by_size(p, begin, end, logits);
 }
 
 // Memory for a number of vectors, at an address they may live at.
@@ -216,14 +271,6 @@ class Vectors {
   std::vector<char> bytes_;
   Vector<T>* vectors_;
 };
-
-FOR_EVERY_PROCESSOR void sum_rows(const Problem<double>& p, int64_t begin, int64_t end, Vector<double>* logits) {
-  for (int64_t row = begin; row < end; ++row) sum_row(p, row, logits);
-}
-
-FOR_EVERY_PROCESSOR void sum_rows(const Problem<float>& p, int64_t begin, int64_t end, Vector<float>* logits) {
-  for (int64_t row = begin; row < end; ++row) sum_row(p, row, logits);
-}
 
 // Blocks of rows are taken by whoever is free, the caller included. The caller waits for the blocks that were
 // taken, never for a thread that has not begun: it cannot be held up by a busy pool.

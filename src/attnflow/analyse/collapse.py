@@ -1,0 +1,104 @@
+"""Neural collapse: how small clusters are against their distances, and how regular their centres lie.
+
+Four measures, each zero where collapse is complete: variability within classes against that
+between them, unequal norms of the centred class means, unequal angles between them, and how far
+those angles are from the regular simplex's, cosine -1/(K-1).
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._checks import InputError
+from attnflow.analyse import clusters
+from attnflow.analyse.snapshots import over_snapshots, tokens_of
+
+MEASURES = ("classes", "within", "between", "variability", "unequal_norms", "unequal_angles", "simplex_distance")
+NO_ANSWER = np.nan
+
+
+def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset:
+    """Neural-collapse measures of every snapshot, with the axes of the run.
+
+    Parameters
+    ----------
+    run
+        A dataset, or tokens of shape ([runs,] [times,] n, d).
+    labels
+        Class of every token, n whole numbers. None: the clusters of each snapshot.
+    distance
+        Of two tokens in one cluster; only where classes are discovered.
+
+    Returns
+    -------
+    A dataset of
+
+    - ``classes``: their number K;
+    - ``within``, ``between``: mean squared distance of tokens to their class mean, and of class means
+      to the mean of class means;
+    - ``variability``: trace(S_W S_B^+) / K with S_W and S_B the covariances within and between (NC1);
+    - ``unequal_norms``: deviation over mean of the centred means' lengths (NC2);
+    - ``unequal_angles``: deviation of the cosines between centred means (NC2);
+    - ``simplex_distance``: mean distance of those cosines from -1/(K-1).
+
+    What needs two classes is NaN with one, and everything is where tokens are missing.
+    Two classes always lie opposite each other: only three or more say something about angles.
+
+    Examples
+    --------
+    Three classes of one token each, at the corners of a regular triangle.
+
+    >>> angles = 2 * np.pi * np.arange(3) / 3
+    >>> found = measures(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    >>> int(found.classes), float(found.within), bool(found.simplex_distance < 1e-12)
+    (3, 0.0, True)
+    """
+    tokens = tokens_of(run)
+    given = None if labels is None else _as_labels(labels, tokens.sizes["token"])
+    of_one = lambda one: _measures(one, clusters.labels(one, distance) if given is None else given)
+    table = over_snapshots(of_one, tokens, "collapse", np.full(len(MEASURES), np.nan), dims=("measure",))
+    return xr.Dataset({name: table.isel(measure=place) for place, name in enumerate(MEASURES)})
+
+
+def _measures(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    classes, members = np.unique(labels, return_inverse=True)
+    count = len(classes)
+    means = np.stack([tokens[members == one].mean(axis=0) for one in range(count)])
+    centred = means - means.mean(axis=0)
+    deviations = tokens - means[members]
+    within, between = np.mean(np.sum(deviations**2, axis=1)), np.mean(np.sum(centred**2, axis=1))
+    regularity = _regularity(centred)
+    return np.array([count, within, between, _variability(deviations, centred), *regularity])
+
+
+def _variability(deviations: np.ndarray, centred: np.ndarray) -> float:
+    """trace(S_W S_B^+) / K; directions in which the means do not differ are left out by the pseudo-inverse."""
+    count = len(centred)
+    if count < 2 or not np.any(centred):
+        return NO_ANSWER
+    within = deviations.T @ deviations / len(deviations)
+    between = centred.T @ centred / count
+    return float(np.trace(within @ np.linalg.pinv(between, rcond=1e-12, hermitian=True)) / count)
+
+
+def _regularity(centred: np.ndarray) -> tuple[float, float, float]:
+    count, norms = len(centred), np.linalg.norm(centred, axis=1)
+    if count < 2 or not np.any(norms):
+        return NO_ANSWER, NO_ANSWER, NO_ANSWER
+    unequal_norms = float(norms.std() / norms.mean())
+    if np.any(norms == 0):  # a mean in the middle has no direction
+        return unequal_norms, NO_ANSWER, NO_ANSWER
+    directions = centred / norms[:, None]
+    cosines = (directions @ directions.T)[np.triu_indices(count, 1)]
+    return unequal_norms, float(cosines.std()), float(np.abs(cosines + 1 / (count - 1)).mean())
+
+
+def _as_labels(labels: Any, n: int) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.shape != (n,) or labels.dtype.kind not in "iub":
+        raise InputError(
+            f"`labels` must be {n} whole numbers, one a token, but their shape is {labels.shape} and "
+            f"their type {labels.dtype}. Pass None to discover clusters."
+        )
+    return labels

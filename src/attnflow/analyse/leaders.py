@@ -1,0 +1,107 @@
+"""Leaders: the tokens that others follow."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._checks import InputError, require_positive_number, require_square
+from attnflow.analyse import attention_matrices, clusters
+from attnflow.analyse.snapshots import over_snapshots, tokens_of
+
+TIE = 1e-9  # relative to the largest score of the row; the default of `Hardmax`
+
+
+def extremes(run: Any) -> xr.DataArray:
+    """Labels of the least and the greatest token on the line (d = 1), over time; -1 where there are no tokens.
+
+    Equal tokens: the first.
+
+    Examples
+    --------
+    >>> extremes([[0.5], [-1.0], [2.0]]).values
+    array([1, 2])
+    """
+    d = tokens_of(run).sizes["coordinate"]
+    if d != 1:
+        raise InputError(f"Only tokens on the line have a least and a greatest one, but these have d = {d}.")
+    one = lambda tokens: np.array([tokens.argmin(), tokens.argmax()])
+    found = over_snapshots(one, run, "extremes", np.array([-1, -1]), ("extreme",))
+    return found.assign_coords(extreme=["least", "greatest"])
+
+
+def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE) -> xr.DataArray:
+    """True for tokens that are their own best match under hardmax: <Q x_i, K x_i> = max_j <Q x_i, K x_j>.
+
+    Followers converge onto their leader and tie with it in float64. A token therefore leads
+    if its own score is within `tolerance` (relative to the row's largest score in size) of the best one; that
+    makes a follower which has arrived a leader too. False where there are no tokens.
+
+    Parameters
+    ----------
+    run
+        Tokens.
+    query_key
+        Q^T K. None: the identity.
+    tolerance
+        As in `Hardmax`.
+    """
+    require_positive_number(tolerance, "tolerance")
+    tokens = tokens_of(run)
+    scores = _score_matrix(query_key, tokens.sizes["coordinate"])
+
+    def one(snapshot):
+        gram = snapshot @ scores @ snapshot.T
+        return np.diag(gram) >= gram.max(axis=1) - tolerance * np.abs(gram).max(axis=1)
+
+    return over_snapshots(one, run, "is_leader", np.zeros(tokens.sizes["token"], bool), ("token",))
+
+
+def attended(matrix: Any, threshold: float = attention_matrices.NOTICED) -> np.ndarray:
+    """Labels of the tokens that receive more than `threshold` of some token's attention: the columns of P left.
+
+    Examples
+    --------
+    >>> attended([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    array([0, 2])
+    """
+    columns = attention_matrices.leader_columns(matrix, threshold)
+    if columns.ndim != 1:
+        raise InputError("`matrix` must be one attention matrix. For many use `attention_matrices.leader_columns`.")
+    return np.flatnonzero(columns)
+
+
+def causal_leaders(run: Any, distance: float = 1e-2) -> xr.DataArray:
+    """True for the token of smallest index in each cluster, over time (and runs); False where there are no tokens.
+
+    Under a causal mask nobody acts on an earlier token, so that the first of a group leads it.
+    """
+
+    def one(tokens):
+        labels = clusters.labels(tokens, distance)
+        return np.isin(np.arange(len(tokens)), first_of_groups(labels))
+
+    missing = np.zeros(tokens_of(run).sizes["token"], bool)
+    return over_snapshots(one, run, "is_causal_leader", missing, ("token",), distance=distance)
+
+
+def first_of_groups(labels: Any) -> np.ndarray:
+    """The smallest index of every group, increasing; tokens with label -1 have no group.
+
+    Examples
+    --------
+    >>> first_of_groups([0, 1, 0, 2, 1])
+    array([0, 1, 3])
+    """
+    labels = np.asarray(labels)
+    groups, first = np.unique(labels, return_index=True)
+    return np.sort(first[groups >= 0])
+
+
+def _score_matrix(query_key: Any, d: int) -> np.ndarray:
+    if query_key is None:
+        return np.eye(d)
+    require_square(query_key, "query_key")
+    if len(query_key) != d:
+        raise InputError(f"`query_key` must be {d} x {d} like the tokens, but it is {np.shape(query_key)}.")
+    return np.asarray(query_key, dtype=float)

@@ -1,0 +1,283 @@
+"""Renyi centres: the tokens that later tokens of a causal flow gather around, their number and their catch.
+
+Tokens arrive in the order of their index. A token is a *Renyi centre* if it arrives farther than
+delta from every earlier centre, a *strong* one if farther than delta from every earlier token
+(arXiv:2411.04990). Strong centres are centres. The papers use delta = c beta^{-1/2}, c = 4.
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.integrate import quad
+from scipy.special import betainc, exp1
+
+from attnflow._checks import (
+    InputError,
+    require_count,
+    require_on_sphere,
+    require_positive_number,
+    require_square,
+)
+from attnflow.analyse.snapshots import tokens_of
+
+PARKED = 200.0  # beyond this many attempts a place the integral of the parking constant has a closed tail
+
+
+def separation(beta: float, c: float = 4.0) -> float:
+    """delta = c beta^{-1/2}.
+
+    Examples
+    --------
+    >>> separation(64.0)
+    0.5
+    """
+    require_positive_number(beta, "beta")
+    require_positive_number(c, "c")
+    return float(c / np.sqrt(beta))
+
+
+def centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArray:
+    """Which tokens are Renyi centres, of every snapshot; nobody where tokens are missing.
+
+    Parameters
+    ----------
+    run
+        Tokens on the unit sphere: a dataset, or an array of shape ([runs,] [times,] n, d).
+    delta
+        Least angle between centres.
+    query_key
+        Q^T K. Instead of the angle, arccos <Qx, Ky> is used then, x being the later token;
+        scores above one count as angle zero. None: the angle.
+
+    Examples
+    --------
+    >>> angles = np.array([0.0, 0.3, 0.6, 0.9])
+    >>> centres(np.stack([np.cos(angles), np.sin(angles)], axis=1), delta=0.5).values
+    array([ True, False,  True, False])
+    """
+    return _centres(run, delta, query_key, strong=False)
+
+
+def strong_centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArray:
+    """Which tokens are strong Renyi centres; arguments as for `centres`.
+
+    Examples
+    --------
+    >>> angles = np.array([0.0, 0.3, 0.6, 0.9])
+    >>> strong_centres(np.stack([np.cos(angles), np.sin(angles)], axis=1), delta=0.5).values
+    array([ True, False, False, False])
+    """
+    return _centres(run, delta, query_key, strong=True)
+
+
+def count(run: Any, delta: float, query_key: Any = None, *, strong: bool = False) -> xr.DataArray:
+    """Number of centres; -1 where tokens are missing."""
+    found = _centres(run, delta, query_key, strong).sum("token")
+    # The first token is always a centre, so that no centre means no tokens.
+    return found.where(found > 0, -1).rename("renyi_centres").assign_attrs(delta=delta)
+
+
+def captured_fraction(
+    run: Any,
+    delta: float,
+    radius: float | None = None,
+    *,
+    beta: float | None = None,
+    query_key: Any = None,
+    strong: bool = False,
+    still: bool = False,
+) -> xr.DataArray:
+    """Share of the tokens within `radius` of a centre of the first snapshot, over time; NaN without tokens.
+
+    Parameters
+    ----------
+    run
+        Tokens over ([run,] time, token, coordinate).
+    delta
+        Least angle between centres.
+    radius
+        Angle within which a token counts as captured. None: beta^{-1/2}.
+    beta
+        Only for the default radius.
+    query_key
+        Geometry in which centres are found, as for `centres`; the radius is always an angle.
+    strong
+        Count around strong centres only.
+    still
+        True measures from where the centres started, False from where they are now.
+    """
+    radius = _radius(radius, beta)
+    tokens = tokens_of(run)
+    if "time" not in tokens.dims:
+        tokens = tokens.expand_dims("time", axis=-3)
+    tokens = tokens.transpose("time", ..., "token", "coordinate")
+    found = _centres(tokens[0], delta, query_key, strong).values
+    shares = [_share_near(now if not still else tokens.values[0], found, now, radius) for now in tokens.values]
+    coordinates = {key: value for key, value in tokens.coords.items() if set(value.dims) <= set(tokens.dims[:-2])}
+    fraction = xr.DataArray(np.stack(shares), coordinates, tokens.dims[:-2], "captured_fraction")
+    return fraction.transpose(..., "time").assign_attrs(delta=delta, radius=radius)
+
+
+def cap_mass(delta: float, d: int) -> float:
+    """Share of the unit sphere of R^d within the angle `delta` of a point.
+
+    Examples
+    --------
+    >>> cap_mass(np.pi / 2, 5)
+    0.5
+    """
+    _require_angle(delta)
+    require_count(d, "d")
+    if d == 1 or delta >= np.pi:  # two points; or everything
+        return 1.0 if delta >= np.pi else 0.5
+    half = float(betainc((d - 1) / 2, 0.5, np.sin(delta) ** 2)) / 2
+    return half if delta <= np.pi / 2 else 1 - half
+
+
+def expected_strong_count(delta: float, d: int, n: int | None = None) -> float:
+    """Mean number of strong centres among n uniform tokens: (1 - (1-p)^n) / p, p the cap's mass; 1/p for n = None.
+
+    Token k is one if none of the k - 1 before it lies in its cap. In the limit it is pi/delta
+    for d = 2 and 1/sin^2(delta/2) for d = 3.
+
+    Examples
+    --------
+    >>> round(expected_strong_count(0.5, 2) * 0.5 / np.pi, 12)
+    1.0
+    """
+    mass = cap_mass(delta, d)
+    if n is None or mass == 1.0:
+        return 1 / mass
+    require_count(n, "n")
+    return float(-np.expm1(n * np.log1p(-mass)) / mass)
+
+
+def parking_constant(attempts: float = np.inf) -> float:
+    """Share of a long street covered by cars that park at random, after `attempts` a car length.
+
+    The integral of e^{-2 Ein(t)} from 0 to `attempts`, where Ein(t) is that of (1 - e^{-u})/u.
+    For ever it is Renyi's parking constant.
+
+    Examples
+    --------
+    >>> round(parking_constant(), 4)
+    0.7476
+    """
+    until = min(float(attempts), PARKED)
+    near, _ = quad(_arrival_rate, 0.0, min(until, 1.0), epsabs=1e-13)
+    far, _ = quad(_arrival_rate, 1.0, until, epsabs=1e-13, limit=200) if until > 1 else (0.0, 0.0)
+    # Ein(t) is log t + Euler's constant up to E1(t), which is below e^{-200} here.
+    tail = np.exp(-2 * np.euler_gamma) * (1 / until - 1 / attempts) if attempts > until else 0.0
+    return float(near + far + tail)
+
+
+def expected_count_on_circle(delta: float, n: int | None = None) -> float:
+    """Mean number of Renyi centres of n uniform tokens on the circle: cars of length delta on 2 pi.
+
+    For n = None the street is full: parking constant times 2 pi/delta, with an error that vanishes
+    faster than exponentially in 1/delta. For finite n tokens are thought to arrive as a Poisson process.
+    """
+    _require_angle(delta)
+    places = 2 * np.pi / delta
+    if n is not None:
+        require_count(n, "n")
+    return places * parking_constant(np.inf if n is None else n / places)
+
+
+def interaction(angle: Any, beta: float) -> np.ndarray:
+    """h(x) = e^{beta (cos x - 1)} sin x: how strongly a token at angle x attracts."""
+    angle = np.asarray(angle, dtype=float)
+    return np.exp(-2 * beta * np.sin(angle / 2) ** 2) * np.sin(angle)
+
+
+def interaction_slope(angle: Any, beta: float) -> np.ndarray:
+    """g = h': e^{beta (cos x - 1)} (cos x - beta sin^2 x)."""
+    angle = np.asarray(angle, dtype=float)
+    return np.exp(-2 * beta * np.sin(angle / 2) ** 2) * (np.cos(angle) - beta * np.sin(angle) ** 2)
+
+
+def interaction_peak(beta: float) -> float:
+    """tau*, the angle at which h is largest: cos tau* = (sqrt(4 beta^2 + 1) - 1) / (2 beta).
+
+    Examples
+    --------
+    >>> round(interaction_peak(10.0), 6)
+    0.313535
+    """
+    require_positive_number(beta, "beta")
+    # The same through the half angle, which keeps its digits where cos tau* is nearly one.
+    return float(2 * np.arcsin(1 / np.sqrt(2 * beta + 1 + np.sqrt(4 * beta**2 + 1))))
+
+
+def _centres(run: Any, delta: float, query_key: Any, strong: bool) -> xr.DataArray:
+    _require_angle(delta)
+    tokens = tokens_of(run)
+    *lead, n, d = tokens.shape
+    flat = tokens.values.reshape(-1, n, d)
+    healthy = np.all(np.isfinite(flat), axis=(1, 2))
+    _require_geometry(flat[healthy], query_key, d)
+    found = np.zeros(flat.shape[:2], bool)
+    found[healthy] = _greedy(flat[healthy], delta, query_key, strong)
+    coordinates = {key: value for key, value in tokens.coords.items() if "coordinate" not in value.dims}
+    name = "strong_renyi_centre" if strong else "renyi_centre"
+    return xr.DataArray(found.reshape(*lead, n), coordinates, tokens.dims[:-1], name, {"delta": delta})
+
+
+def _greedy(flat: np.ndarray, delta: float, query_key: Any, strong: bool) -> np.ndarray:
+    """One token after the other, all snapshots at once: memory stays of the tokens' size."""
+    offered = flat if query_key is None else flat @ np.asarray(query_key, dtype=float).T
+    found = np.zeros(flat.shape[:2], bool)
+    for k in range(flat.shape[1]):
+        if query_key is None:
+            angles = _angles(flat[:, :k], flat[:, k, None])
+        else:
+            angles = np.arccos(np.clip(np.einsum("rd,rjd->rj", flat[:, k], offered[:, :k]), -1, 1))
+        near = angles <= delta
+        found[:, k] = ~np.any(near if strong else near & found[:, :k], axis=1)
+    return found
+
+
+def _angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Through the half chord: the arc cosine loses half the digits of small angles."""
+    return 2 * np.arcsin(np.clip(np.linalg.norm(first - second, axis=-1) / 2, 0, 1))
+
+
+def _share_near(centres_at: np.ndarray, is_centre: np.ndarray, tokens: np.ndarray, radius: float) -> np.ndarray:
+    captured = np.zeros(tokens.shape[:-1], bool)
+    for k in np.flatnonzero(is_centre.reshape(-1, is_centre.shape[-1]).any(axis=0)):
+        near = _angles(tokens, centres_at[..., k, None, :]) <= radius
+        captured |= near & is_centre[..., k, None]
+    healthy = np.all(np.isfinite(tokens), axis=(-2, -1))
+    return np.where(healthy, captured.mean(axis=-1), np.nan)
+
+
+def _arrival_rate(attempts: float) -> float:
+    if attempts == 0:
+        return 1.0
+    return float(np.exp(-2 * (exp1(attempts) + np.log(attempts) + np.euler_gamma)))
+
+
+def _radius(radius: float | None, beta: float | None) -> float:
+    if radius is None and beta is None:
+        raise InputError("`radius` must be an angle, but it is None and so is `beta`. Pass one; beta gives beta^-1/2.")
+    if radius is not None:
+        require_positive_number(radius, "radius")
+        return float(radius)
+    require_positive_number(beta, "beta")
+    return separation(float(beta or 0), c=1.0)
+
+
+def _require_angle(delta: float) -> None:
+    require_positive_number(delta, "delta", "Use `separation(beta)`.")
+
+
+def _require_geometry(tokens: np.ndarray, query_key: Any, d: int) -> None:
+    if query_key is None:
+        require_on_sphere(tokens, "run")
+        return
+    require_square(query_key, "query_key")
+    if np.shape(query_key) != (d, d):
+        raise InputError(
+            f"`query_key` must be {d} x {d} as tokens have {d} coordinates, but it is {np.shape(query_key)}."
+        )

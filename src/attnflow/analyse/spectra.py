@@ -1,0 +1,268 @@
+"""Spectra: eigenvalues with multiplicities, and the spaces that win as time goes on. Plain matrices in and out."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from scipy.linalg import null_space, orth, schur
+from scipy.sparse.csgraph import connected_components
+
+from attnflow._checks import InputError, require_matrix, require_square
+
+SAME = 1e-8  # eigenvalues closer than this times |V| are one; the papers' matrices are printed with eight digits
+# A k-fold eigenvalue of a defective matrix is computed only to eps^{1/k}: candidates for one lie this close ...
+WIDE = 1e-3
+# ... and are one if V is within this many roundings of a matrix in which they coincide.
+ROUNDINGS = 1e4 * np.finfo(float).eps
+RANK = 1e-7  # singular values below this times |V|^j are zero in (V - lambda)^j
+
+
+@dataclasses.dataclass(frozen=True)
+class Eigenvalue:
+    """One eigenvalue and how it sits in the matrix."""
+
+    value: complex
+    multiplicity: int
+    """Algebraic: how often it is a root."""
+    geometric: int
+    """Independent eigenvectors; fewer than `multiplicity` where the matrix is defective."""
+    block: int
+    """Size of its largest Jordan block."""
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it has no imaginary part."""
+        return self.value.imag == 0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The eigenvalues of a matrix by falling real part; those with the largest one lead."""
+
+    matrix: np.ndarray
+    eigenvalues: tuple[Eigenvalue, ...]
+    scale: float
+    """|V|, the largest singular value; what tolerances are relative to."""
+
+    @property
+    def values(self) -> np.ndarray:
+        """All eigenvalues, repeated by multiplicity."""
+        return np.repeat([one.value for one in self.eigenvalues], [one.multiplicity for one in self.eigenvalues])
+
+    @property
+    def leaders(self) -> tuple[Eigenvalue, ...]:
+        """The eigenvalues with the largest real part: one, or a conjugate pair, or more."""
+        largest = self.eigenvalues[0].value.real
+        return tuple(one for one in self.eigenvalues if one.value.real >= largest - SAME * self.scale)
+
+    @property
+    def leading(self) -> Eigenvalue:
+        """The first of the leaders; a real one where there is one."""
+        return min(self.leaders, key=lambda one: abs(one.value.imag))
+
+    @property
+    def is_leading_real(self) -> bool:
+        """Whether no leader is complex."""
+        return all(one.is_real for one in self.leaders)
+
+    @property
+    def is_leading_simple(self) -> bool:
+        """Whether one real eigenvalue of multiplicity one leads."""
+        return len(self.leaders) == 1 and self.leading.is_real and self.leading.multiplicity == 1
+
+    @property
+    def gap(self) -> float:
+        """Real part of the leaders minus the next one; infinity where all lead."""
+        others = [one.value.real for one in self.eigenvalues if one not in self.leaders]
+        return float(self.leading.value.real - max(others)) if others else np.inf
+
+    @property
+    def rest_radius(self) -> float:
+        """Largest modulus of the eigenvalues that do not lead; zero where all lead."""
+        return max((abs(one.value) for one in self.eigenvalues if one not in self.leaders), default=0.0)
+
+    @property
+    def dominance(self) -> float:
+        """The leading real part minus the largest modulus of all other eigenvalues, copies of the leader included."""
+        others = list(self.values)
+        others.remove(self.leading.value)
+        return float(self.leading.value.real - max(np.abs(others), default=0.0))
+
+    @functools.cached_property
+    def leading_space(self) -> np.ndarray:
+        """L': orthonormal columns that span the generalised eigenvectors of all leaders."""
+        return _real_span([generalised_eigenspace(self, one) for one in self.leaders])
+
+    @functools.cached_property
+    def largest_block_space(self) -> np.ndarray:
+        """L: orthonormal columns that span the ends of the largest Jordan blocks, where directions of e^{tV} x tend to."""
+        longest = max(one.block for one in self.leaders)
+        return _real_span([_block_ends(self, one) for one in self.leaders if one.block == longest])
+
+    @property
+    def right(self) -> np.ndarray:
+        """The unit eigenvector xi of a simple real leader."""
+        return self._leading_vector(self.matrix)
+
+    @property
+    def left(self) -> np.ndarray:
+        """The left eigenvector phi_1^* of a simple real leader, with phi_1^*(xi) = 1."""
+        covector = self._leading_vector(self.matrix.T)
+        return covector / (covector @ self.right)
+
+    def _leading_vector(self, matrix: np.ndarray) -> np.ndarray:
+        if not self.is_leading_simple:
+            raise InputError(
+                "A leading eigenvector needs a real leading eigenvalue of multiplicity one, but the leaders are "
+                f"{[one.value for one in self.leaders]}. Use `leading_space`."
+            )
+        shifted = matrix - self.leading.value.real * np.eye(len(matrix))
+        vector = np.linalg.svd(shifted)[2][-1]
+        return vector * np.sign(vector[np.argmax(np.abs(vector))])
+
+
+def spectrum(value: Any) -> Spectrum:
+    """The spectrum of a real square matrix.
+
+    Eigenvalues within 1e-8 |V| of each other count as one, and so do those that rounding alone
+    scatters around a defective one.
+
+    Examples
+    --------
+    >>> found = spectrum([[2.0, 1.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, -1.0]])
+    >>> [(one.value.real, one.multiplicity, one.geometric, one.block) for one in found.eigenvalues]
+    [(2.0, 2, 1, 2), (-1.0, 1, 1, 1)]
+    >>> np.abs(found.largest_block_space.T).round(12)
+    array([[1., 0., 0.]])
+    """
+    matrix = require_real(value)
+    scale = float(np.linalg.norm(matrix, 2))
+    values = np.linalg.eigvals(matrix).astype(complex)
+    found = [_eigenvalue(matrix, values, members, scale) for members in _groups(matrix, values, scale)]
+    return Spectrum(matrix, tuple(sorted(found, key=lambda one: (-one.value.real, -one.value.imag))), scale)
+
+
+def query_key(query: Any, key: Any) -> np.ndarray:
+    """B = Q^T K, whose x_i^T B x_j are the scores."""
+    for name, matrix in (("query", query), ("key", key)):
+        require_matrix(matrix, name)
+    query, key = np.asarray(query, dtype=float), np.asarray(key, dtype=float)
+    if query.shape != key.shape:
+        raise InputError(f"`query` and `key` must have one shape, but theirs are {query.shape} and {key.shape}.")
+    return query.T @ key
+
+
+def generalised_eigenspace(found: Spectrum, one: Eigenvalue) -> np.ndarray:
+    """Orthonormal (complex) columns that span the vectors which some power of V - lambda sends to zero."""
+    values = found.values
+    members = np.flatnonzero(values == one.value)
+    return _invariant_basis(found.matrix, values, members)
+
+
+def asymmetry(matrix: Any) -> float:
+    """Largest |B_ij - B_ji|."""
+    matrix = require_real(matrix)
+    return float(np.abs(matrix - matrix.T).max())
+
+
+def least_of_symmetric_part(matrix: Any) -> float:
+    """Least eigenvalue of (B + B^T) / 2: the least <x, B x> of unit vectors."""
+    matrix = require_real(matrix)
+    return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+
+
+def require_real(value: Any) -> np.ndarray:
+    """A real finite square matrix, as an array of its own."""
+    if np.iscomplexobj(value):
+        raise InputError("`value` must be a real matrix, but it is complex. Tokens are real vectors.")
+    require_square(value, "value")
+    return np.array(value, dtype=float)
+
+
+def _groups(matrix: np.ndarray, values: np.ndarray, scale: float) -> list[np.ndarray]:
+    """Positions of the eigenvalues that are one."""
+    found = []
+    for members in _linked(values, WIDE * scale):
+        if _is_one(matrix, values, members, scale):
+            found.append(members)
+        else:
+            found += [members[some] for some in _linked(values[members], SAME * scale)]
+    return found
+
+
+def _linked(values: np.ndarray, distance: float) -> list[np.ndarray]:
+    count, labels = connected_components(np.abs(values[:, None] - values) <= distance, directed=False)
+    return [np.flatnonzero(labels == label) for label in range(count)]
+
+
+def _is_one(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: float) -> bool:
+    """Whether rounding alone can have scattered them.
+
+    A change e of a nilpotent N with largest block m scatters its eigenvalues by (e |N^{m-1}|)^{1/m}.
+    """
+    scatter = np.abs(values[members] - values[members].mean()).max()
+    nilpotent = _shifted_part(matrix, values, members)
+    power = np.eye(len(members))
+    for m in range(1, len(members) + 1):
+        if scatter**m <= ROUNDINGS * scale * np.linalg.norm(power, 2):
+            return True
+        power = power @ nilpotent
+    return False
+
+
+def _shifted_part(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """V - lambda on the invariant space of some eigenvalues around lambda."""
+    basis = _invariant_basis(matrix, values, members)
+    return basis.conj().T @ matrix @ basis - values[members].mean() * np.eye(len(members))
+
+
+def _invariant_basis(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    if len(members) == len(values):
+        return np.eye(len(values))
+    chosen = np.zeros(len(values), bool)
+    chosen[members] = True
+    is_chosen = lambda value: bool(chosen[np.argmin(np.abs(values - value))])
+    try:
+        sorted_form: Any = schur(matrix, output="complex", sort=is_chosen)
+        _, vectors, count = sorted_form
+    except np.linalg.LinAlgError:  # eigenvalues too close for the reordering
+        vectors, count = matrix, -1
+    if count == len(members):
+        return vectors[:, :count]
+    power = np.linalg.matrix_power(matrix - values[members].mean() * np.eye(len(values)), len(members))
+    return np.linalg.svd(power)[2][-len(members) :].conj().T
+
+
+def _eigenvalue(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: float) -> Eigenvalue:
+    mean = complex(values[members].mean())
+    value = complex(mean.real, 0.0 if abs(mean.imag) <= SAME * scale else mean.imag)
+    nilpotent = _shifted_part(matrix, values, members)
+    multiplicity, power, block = len(members), nilpotent, 1
+    geometric = multiplicity - _rank(power, RANK * scale)
+    while block < multiplicity and _rank(power, RANK * scale**block) > 0:
+        power, block = power @ nilpotent, block + 1
+    return Eigenvalue(value, multiplicity, geometric, block)
+
+
+def _rank(matrix: np.ndarray, tolerance: float) -> int:
+    return int(np.sum(np.linalg.svd(matrix, compute_uv=False) > tolerance))
+
+
+def _block_ends(found: Spectrum, one: Eigenvalue) -> np.ndarray:
+    """What (V - lambda)^{block - 1} makes of the generalised eigenspace."""
+    basis = generalised_eigenspace(found, one)
+    nilpotent = basis.conj().T @ found.matrix @ basis - one.value * np.eye(one.multiplicity)
+    left, sizes, _ = np.linalg.svd(np.linalg.matrix_power(nilpotent, one.block - 1))
+    return basis @ left[:, sizes > RANK * found.scale ** (one.block - 1)]
+
+
+def _real_span(bases: list[np.ndarray]) -> np.ndarray:
+    """Orthonormal real columns of a space that is closed under conjugation."""
+    columns = np.concatenate([part for basis in bases for part in (np.real(basis), np.imag(basis))], axis=1)
+    return orth(columns, rcond=RANK)
+
+
+def complement(basis: np.ndarray) -> np.ndarray:
+    """Orthonormal columns of the orthogonal complement; no columns where there is none."""
+    return null_space(basis.T) if basis.shape[1] < len(basis) else np.empty((len(basis), 0))
