@@ -63,6 +63,7 @@ BAD_OPTIONS = {
     "taken name": ({"observables": {"failed": af.observables.diameter}}, r"cannot use the name 'failed'"),
     "float32 tolerance": ({"dtype": "float32", "solver": af.Adaptive()}, r"`rtol` must be at least 1.2e-06 in float32"),
     "stop": ({"stop": [1e-3]}, r"`stop` must be `Clustered`, `Settled` or `Diverged`"),
+    "NumPy observable": ({"observables": {"size": lambda _, x: np.linalg.norm(x)}}, r"written with jax\.numpy"),
     "observable": ({"observables": {"energy": 3}}, r"Observable 'energy' must be a function"),
     "observable name": ({"observables": {"tokens": af.observables.diameter}}, r"cannot use the name 'tokens'"),
     "layers": ({"solver": af.Layers(0.3)}, r"whole number of steps of 0.3 .* time 1 at position 1 is layer 3.33333"),

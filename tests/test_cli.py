@@ -51,6 +51,8 @@ def test_json_has_the_same_numbers_as_the_file(tmp_path):
     assert found["clusters"] == [1, 1, 1]
     assert found["attention_rank"] == [1, 1, 1]
     assert found["outcome"] == run.outcome
+    assert (found["value"], found["dtype"], found["settings"]["seed"]) == ("I", "float64", 0)
+    assert "rtol 1e-08" in found["solver"]
     assert [path.name for path in tmp_path.iterdir()] == ["s.nc"]
 
 
@@ -87,6 +89,8 @@ def test_tokens_and_matrices_can_come_from_files(tmp_path):
 
     run = af.load(tmp_path / "kuramoto.zarr")
     np.testing.assert_array_equal(run.initial_tokens, np.load(tmp_path / "tokens.npy"))
+    idle = attnflow("run", "kuramoto", "--start", "tokens.npy", "--n", 7, cwd=tmp_path, code=2)
+    assert "`n` would change nothing here" in idle[1]
 
 
 def test_rerun_compares_and_show_draws(tmp_path):
@@ -160,7 +164,11 @@ BAD = {
     "NaN beta": (["run", "sphere", "--beta", "nan"], "`beta` must be one finite number"),
     "wrong start": (["run", "sphere", "--start", "box"], "must lie on the unit sphere"),
     "wrong V": (["run", "sphere", "--value", "eigenvalues:1,2"], "needs d = 3 eigenvalues"),
-    "published V of another size": (["run", "hyperplanes", "--d", "3"], "must match"),
+    "published V of another size": (["run", "hyperplanes", "--d", "3"], "is a matrix of size 2, but d is 3"),
+    "idle beta": (["run", "hardmax", "--beta", "3"], "`beta` would change nothing here: hardmax"),
+    "idle tolerance": (["run", "sphere", "--solver", "rk4:0.1", "--rtol", "1e-3"], "`rtol` would change nothing here"),
+    "negative seed": (["run", "sphere", "--seed", "-1"], "`seed` must be a whole number, at least 0"),
+    "negative period": (["run", "redrawn", "--redraw", "-1"], "`redraw` must be above zero"),
     "normalisation in R^d": (["run", "polytope", "--normalisation", "pre"], "belongs to the sphere"),
     "mask that hides": (["run", "sphere", "--mask", "strictly-causal"], "hides everything from token 0"),
     "missing file": (["run", "sphere", "--start", "no.npy"], "cannot be read as numbers"),

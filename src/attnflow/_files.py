@@ -14,7 +14,7 @@ def require_free(path: str | os.PathLike, *, overwrite: bool) -> Path:
     """A path that can be written to, and where nothing is that must stay."""
     path = Path(path)
     if path.exists() and not overwrite:
-        raise InputError(f"{path} exists already. Choose another name, or ask to overwrite it.")
+        raise InputError(f"{path} exists already. Choose another name, or pass `overwrite` (`--overwrite`).")
     parent = path.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(f"{path} cannot be written: {parent} is not a directory that can be written to.")

@@ -94,13 +94,15 @@ def run(
         "start": start, "solver": solver, "rtol": rtol, "atol": atol,
     }  # fmt: skip
     began = time.monotonic()
+    from dataclasses import asdict, replace
+
     from attnflow import scenarios, stopping
     from attnflow.integrate import simulate
 
     scenario = scenarios.get(name)
-    if float32 and rtol is None:
-        changes |= {"rtol": 1e-5, "atol": atol or 1e-6}
     settings = scenarios.change(scenario.settings, changes)
+    if float32 and rtol is None:
+        settings = replace(settings, rtol=1e-5, atol=atol or 1e-6)
     setup = scenarios.build(settings)
     files = _free_files(out or Path(f"{name}.zarr"), picture, no_picture, overwrite)
     wanted = {stopping.Clustered: clustered, stopping.Settled: settled, stopping.Diverged: diverged}
@@ -116,7 +118,7 @@ def run(
         memory=memory,
         progress=False if as_json else None,
     )
-    heading = {"scenario": name, "sentence": scenario.sentence, "paper": scenario.paper}
+    heading = {"scenario": name, "sentence": scenario.sentence, "paper": scenario.paper, "settings": asdict(settings)}
     _finish(setup.flow, result, files, overwrite, heading, began, as_json)
 
 
@@ -242,8 +244,12 @@ def _readable(heading: dict, summary: dict) -> dict[str, str]:
     """The summary for people: ensembles as ranges, distances beside what they belong to."""
     shown = {"what": heading["sentence"]} if "sentence" in heading else {"bit for bit": heading["bit_for_bit"]}
     shown |= {"model": summary["model"], "tokens": f"{summary['tokens']} in dimension {summary['dimension']}"}
+    shown["V"] = summary["value"]
     if summary["runs"] > 1:
         shown["runs"] = str(summary["runs"])
+    shown["solver"] = f"{summary['solver']}, {summary['dtype']}"
+    if "settings" in heading:
+        shown["seed"] = str(heading["settings"]["seed"])
     shown["steps"] = f"{_range(summary['steps'])} ({_range(summary['rejected_steps'])} rejected)"
     shown["time"] = f"t = {_range(summary['time'])}, in {summary['seconds']} s"
     shown["clusters"] = f"{_range(summary['clusters'])} (within {summary['cluster_distance']:.3g})"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,7 +17,7 @@ from attnflow._checks import (
     require_times,
     require_tokens,
 )
-from attnflow._precision import DTYPES
+from attnflow._precision import DTYPES, double
 from attnflow.dynamics import AbstractDynamics
 from attnflow.solvers import AbstractSolver
 from attnflow.spaces import Sphere
@@ -40,7 +41,7 @@ def require_run(
     for stop in stops:
         if not isinstance(stop, AbstractStop):
             raise InputError(f"`stop` must be `Clustered`, `Settled` or `Diverged`, but it is {stop!r}.")
-    _require_observables(observables)
+    _require_observables(observables, tokens)
     solver.require_serves(flow, times)
     return tokens, times
 
@@ -103,7 +104,7 @@ def _require_mask(flow: AbstractDynamics, n: int) -> None:
             )
 
 
-def _require_observables(observables: Mapping) -> None:
+def _require_observables(observables: Mapping, tokens: np.ndarray) -> None:
     if not isinstance(observables, Mapping):
         raise InputError(
             f"`observables` must be functions by name, such as {{'energy': f}}, but it is {observables!r}."
@@ -113,3 +114,17 @@ def _require_observables(observables: Mapping) -> None:
             raise InputError(f"`observables` cannot use the name {name!r}: the result has one of its own.")
         if not callable(function):
             raise InputError(f"Observable {name!r} must be a function of (time, tokens), but it is {function!r}.")
+        _require_traceable(name, function, tokens)
+
+
+def _require_traceable(name: str, function: Any, tokens: np.ndarray) -> None:
+    """It runs inside compiled code, where NumPy functions and `if` on numbers cannot go."""
+    snapshot = jax.ShapeDtypeStruct(tokens.shape[-2:], jnp.float64)
+    try:
+        with double():
+            jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.float64), snapshot)
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
+        raise InputError(
+            f"Observable {name!r} must be written with jax.numpy and without `if` on numbers, since it runs inside "
+            "compiled code. Replace `np.` by `jnp.`, or apply it to `run.tokens` afterwards."
+        ) from None

@@ -1,5 +1,6 @@
 """`simulate`: from a model and its first tokens to a labelled dataset."""
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow import door, ensemble, outcome, trajectory
+from attnflow._checks import require_known
 from attnflow._precision import cast
 from attnflow._random import Rng, run_seeds, seed_sequence
 from attnflow.attention import Hardmax
@@ -149,6 +151,8 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     >>> bool((af.rerun(run).tokens == run.tokens).all())
     True
     """
+    for name in changes:
+        require_known(name, inspect.signature(simulate).parameters, "argument of simulate")
     run = source if isinstance(source, xr.Dataset) else trajectory.load(source)
     return simulate(**trajectory.request(run, changes))
 

@@ -10,10 +10,14 @@ from attnflow import masks
 from attnflow.analyse import attention_rank, clusters
 from attnflow.dynamics import AbstractDynamics
 from attnflow.evaluate import attention_matrix
+from attnflow.heads import Head
 from attnflow.normalisation import Post
+from attnflow.solvers import AbstractSolver, Adaptive
 from attnflow.spaces import Sphere
+from attnflow.trajectory import solver_of
 
 LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
+MOST_EIGENVALUES = 4  # shown
 CLOSE = 0.01  # clusters are tokens within this share of the initial size
 
 
@@ -27,6 +31,7 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
     pick = (lambda values: values) if is_ensemble else (lambda values: values[0])
     return {
         "model": model_name(flow),
+        "value": value_name(flow),
         "tokens": runs.sizes["token"],
         "dimension": runs.sizes["coordinate"],
         "runs": len(ends),
@@ -37,6 +42,8 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
         "cluster_distance": distance,
         "attention_rank": pick([_rank(flow, end) for end in ends]),
         "rank_threshold": attention_rank.THRESHOLD,
+        "solver": solver_name(solver_of(run)),
+        "dtype": run.attrs["dtype"],
         "failed": int(np.sum(runs.failed)),
         "outcome": run.attrs["outcome"],
         "outcomes": json.loads(run.attrs["outcomes"]),
@@ -55,6 +62,38 @@ def model_name(flow: AbstractDynamics) -> str:
     parts += [type(part).__name__ for part in extras if part is not None and not isinstance(part, Post)]
     parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
     return ", ".join(parts)
+
+
+def value_name(flow: AbstractDynamics) -> str:
+    """The value matrix in a few words: I, -I, or its eigenvalues; a head's after the other's."""
+    return "; ".join(_value_of(head) for head in flow.heads)
+
+
+def _value_of(head: Any) -> str:
+    if not isinstance(head, Head):
+        return f"changes in time ({type(head).__name__})"
+    value = np.asarray(head.value_matrix)
+    for sign, name in ((1, "I"), (-1, "-I")):
+        if np.array_equal(value, sign * np.eye(len(value))):
+            return name
+    eigenvalues = np.linalg.eigvals(value)
+    order = np.argsort(-eigenvalues.real)
+    shown = [_number(eigenvalue) for eigenvalue in eigenvalues[order][:MOST_EIGENVALUES]]
+    more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
+    return f"eigenvalues {', '.join(shown)}{more}"
+
+
+def _number(value: complex) -> str:
+    return f"{value.real:.4g}" if value.imag == 0 else f"{value.real:.4g}{value.imag:+.4g}i"
+
+
+def solver_name(solver: AbstractSolver) -> str:
+    """The solver and its numbers."""
+    names = [name for name in ("step", "residual", "rtol", "atol") if hasattr(solver, name)]
+    numbers = [f"{name} {float(getattr(solver, name)):g}" for name in names]
+    order = f" of order {solver.order}" if isinstance(solver, Adaptive) else ""
+    stiff = ", implicit" if isinstance(solver, Adaptive) and solver.stiff else ""
+    return ", ".join([type(solver).__name__ + order + stiff, *numbers])
 
 
 def _mask_name(mask: masks.AbstractMask) -> str:

@@ -79,9 +79,30 @@ def get(name: str) -> Scenario:
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     """Settings with some replaced; None leaves one as it is."""
     known = {entry.name for entry in fields(Settings)}
-    for name in changes:
+    given = {name: value for name, value in changes.items() if value is not None}
+    for name in given:
         require_known(name, known, "setting")
-    return replace(settings, **{name: value for name, value in changes.items() if value is not None})
+    changed = replace(settings, **given)
+    if words.is_file(changed.start):
+        tokens = words.read_numbers(changed.start, "start")
+        changed = replace(changed, d=given.get("d", tokens.shape[-1]), n=given.get("n", tokens.shape[-2]))
+    _require_effect(changed, given)
+    return changed
+
+
+def _require_effect(settings: Settings, given: dict[str, Any]) -> None:
+    """A setting that could not change anything was a misunderstanding."""
+    solver = (settings.solver or ("stochastic-heun" if settings.kappa is not None else "tsit5")).partition(":")[0]
+    reasons = {
+        "n": ("the file of `start` says how many tokens there are", words.is_file(settings.start)),
+        "runs": ("the file of `start` says how many runs there are", words.is_file(settings.start)),
+        "beta": ("hardmax has no temperature", settings.attention.startswith("hardmax")),
+        "rtol": (f"the solver {solver!r} has fixed steps", solver not in words.ADAPTIVE),
+        "atol": (f"the solver {solver!r} has fixed steps", solver not in words.ADAPTIVE),
+    }
+    for name, (reason, is_idle) in reasons.items():
+        if name in given and is_idle:
+            raise InputError(f"`{name}` would change nothing here: {reason}. Leave it out.")
 
 
 def build(settings: Settings) -> Setup:
@@ -155,7 +176,10 @@ def _require_numbers(settings: Settings) -> None:
     for name in ("n", "d", "heads"):
         require_count(getattr(settings, name), name)
     require_count(settings.saves, "saves", least=2)
+    require_count(settings.seed, "seed", least=0)
     require_positive_number(settings.end, "end")
+    if settings.redraw is not None:
+        require_positive_number(settings.redraw, "redraw")
     if settings.runs is not None:
         require_count(settings.runs, "runs")
 

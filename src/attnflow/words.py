@@ -43,6 +43,7 @@ MASKS = ("full", "causal", "strictly-causal", "others", "window", "alibi")
 ATTENTIONS = ("softmax", "unnormalised", "hardmax", "sinkhorn")
 NORMALISATIONS = ("post", "pre", "mix", "peri", "ngpt", "sqrt")
 SOLVERS = ("tsit5", "dopri8", "kvaerno5", "euler", "heun", "rk4", "layers", "stochastic-heun")
+ADAPTIVE = SOLVERS[:3]
 STARTS = ("box", "ball", "gaussian", "sphere", "hemisphere", "circle", "equiangular")
 
 
@@ -53,18 +54,19 @@ def split(word: str, argument: str) -> tuple[str, list[float]]:
         return name, [float(number) for number in tail.split(",")] if tail else []
     except ValueError:
         raise InputError(
-            f"`{argument}` {word!r} must be a name, then a colon and numbers with commas between, such as 'box:-1,1'."
+            f"`{argument}` {word!r} must be a name, then a colon and numbers with commas between, such as '{name}:1' "
+            f"or '{name}:0.5,2'."
         ) from None
 
 
 def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
     """A d x d matrix by its spectrum, or from a .npy or .csv file."""
-    if _is_file(word):
+    if is_file(word):
         return read_numbers(word, argument)
     name, numbers = split(word, argument)
     require_known(name, SPECTRA, argument)
     if name in PUBLISHED:
-        return np.array(PUBLISHED[name])
+        return _published(name, d, argument)
     simple = {"identity": values.identity, "minus-identity": values.minus_identity}
     random = {"perron-frobenius": values.perron_frobenius, "gaussian": values.gaussian, "goe": values.goe}
     if name in simple:
@@ -72,6 +74,13 @@ def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
     if name in random:
         return random[name](d, rng)
     return _from_numbers(name, numbers, d, rng, argument)
+
+
+def _published(name: str, d: int, argument: str) -> np.ndarray:
+    found = np.array(PUBLISHED[name])
+    if len(found) != d:
+        raise InputError(f"`{argument}` {name!r} is a matrix of size {len(found)}, but d is {d}. Leave d out.")
+    return found
 
 
 def _from_numbers(name: str, numbers: list[float], d: int, rng: Rng, argument: str) -> np.ndarray:
@@ -97,7 +106,7 @@ def mask(word: str) -> masks.AbstractMask:
 
 
 def _mask(word: str) -> masks.AbstractMask:
-    if _is_file(word):
+    if is_file(word):
         return masks.boolean(read_numbers(word, "mask") != 0)
     name, numbers = split(word, "mask")
     require_known(name, MASKS, "mask")
@@ -145,7 +154,7 @@ def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
     """A solver; adaptive ones use the tolerances, the others a step."""
     name, numbers = split(word, "solver")
     require_known(name, SOLVERS, "solver")
-    if name in ("tsit5", "dopri8", "kvaerno5"):
+    if name in ADAPTIVE:
         _take(numbers, [], "solver", name)
         return Adaptive(rtol, atol, order=8 if name == "dopri8" else 5, stiff=name == "kvaerno5")
     if name == "layers":
@@ -156,7 +165,7 @@ def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
 
 def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
     """Initial tokens by their law, or from a .npy or .csv file."""
-    if _is_file(word):
+    if is_file(word):
         return read_numbers(word, "start")
     name, numbers = split(word, "start")
     require_known(name, STARTS, "start")
@@ -173,7 +182,8 @@ def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
     return {"sphere": initial.sphere, "hemisphere": initial.hemisphere, "circle": initial.circle}[name](n, d, **many)
 
 
-def _is_file(word: str) -> bool:
+def is_file(word: str) -> bool:
+    """Whether a word names a file of numbers."""
     return Path(word).suffix in (".npy", ".csv", ".txt")
 
 

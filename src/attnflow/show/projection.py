@@ -26,15 +26,19 @@ def points_of(motion: Motion) -> Points:
     """The coordinates themselves where there are at most three, else two principal components.
 
     Tokens that run away along some direction, as rescaled ones do along eigenvectors
-    with negative real part, would be a line to the eye: they are turned to
-    principal axes, each with its own scale.
+    with negative real part, would be a line to the eye: each axis has its own scale then,
+    and unless they run along a coordinate they are turned to principal axes.
     """
     d = motion.dimension
     if d > 3:
         return _principal_components(motion)
-    axes = _principal_axes(_all_tokens(motion))
-    if motion.is_sphere or not _is_long(_sides(_all_tokens(motion) @ axes)):
-        return Points(motion.tokens, tuple(motion.coordinate_name(index) for index in range(d)), is_to_scale=True)
+    tokens = _all_tokens(motion)
+    axes = _principal_axes(tokens)
+    coordinates = tuple(motion.coordinate_name(index) for index in range(d))
+    if motion.is_sphere or not _is_long(_sides(tokens @ axes)):
+        return Points(motion.tokens, coordinates, is_to_scale=True)
+    if _is_long(_sides(tokens)):
+        return Points(motion.tokens, coordinates, is_to_scale=False, note="Axes have different scales.")
     names = tuple(f"{_ordinal(index)} principal axis" for index in range(d))
     return Points(motion.tokens @ axes, names, is_to_scale=False, note="Axes have different scales.")
 
