@@ -1,6 +1,5 @@
 """The command line. Heavy libraries load inside the commands, so that `--help` is quick."""
 
-import json
 import os
 import sys
 import time
@@ -8,6 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from attnflow import cli_theory
+from attnflow.options import with_model_options
+from attnflow.terminal import print_facts, print_json
 
 app = typer.Typer(
     help="Self-attention dynamics: simulate, explain and show how tokens gather into clusters.",
@@ -22,56 +25,10 @@ Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 
 
 @app.command(epilog="Example: attnflow run polytope --n 50 --seed 3 --out fifty.zarr")
+@with_model_options
 def run(
     name: Annotated[str, typer.Argument(help="A scenario; 'attnflow list' shows them.")],
-    n: Annotated[int | None, typer.Option(help="Number of tokens.")] = None,
-    d: Annotated[int | None, typer.Option(help="Dimension.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Inverse temperature; may be negative.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, start and noise.")] = None,
-    end: Annotated[float | None, typer.Option(help="Last time.")] = None,
-    saves: Annotated[int | None, typer.Option(help="How many times are kept.")] = None,
-    spacing: Annotated[str | None, typer.Option(help="Of the times: linear or log.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Size of an ensemble.")] = None,
-    space: Annotated[str | None, typer.Option(help="euclidean, rescaled or sphere.")] = None,
-    value: Annotated[
-        str | None,
-        typer.Option(
-            help="V by spectrum: identity, minus-identity, perron-frobenius, gaussian, goe, jordan:1, pair:0.5,2, "
-            "diagonal:2,1, eigenvalues:2,1, eigenvalues-random:2,1, or a .npy or .csv file."
-        ),
-    ] = None,
-    query_key: Annotated[str | None, typer.Option(help="Q^T K, in the words of --value.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Number of heads.")] = None,
-    redraw: Annotated[float | None, typer.Option(help="Draw the weights anew every so much time.")] = None,
-    attention: Annotated[
-        str | None, typer.Option(help="softmax, unnormalised, unnormalised:OFFSET, hardmax, sinkhorn:ITERATIONS.")
-    ] = None,
-    mask: Annotated[
-        str | None,
-        typer.Option(
-            help="full, causal, strictly-causal, others, window:WIDTH, alibi:SLOPE, a .npy or .csv file; joined with +."
-        ),
-    ] = None,
-    normalisation: Annotated[
-        str | None, typer.Option(help="On the sphere: post, pre, mix:TIME, peri, ngpt:ALPHA, sqrt.")
-    ] = None,
-    mlp: Annotated[str | None, typer.Option(help="Feed-forward layer: relu, tanh, gelu, identity.")] = None,
-    kappa: Annotated[float | None, typer.Option(help="Noise sqrt(2 / kappa) dW.")] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="box:LOW,HIGH, ball:RADIUS, gaussian:DEVIATION, sphere, hemisphere, circle, equiangular:COSINE, "
-            "or a .npy or .csv file."
-        ),
-    ] = None,
-    solver: Annotated[
-        str | None,
-        typer.Option(
-            help="tsit5, dopri8, kvaerno5, euler:STEP, heun:STEP, rk4:STEP, layers:STEP,RESIDUAL, stochastic-heun:STEP."
-        ),
-    ] = None,
-    rtol: Annotated[float | None, typer.Option(help="Relative tolerance of adaptive solvers.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Absolute tolerance of adaptive solvers.")] = None,
+    changes: dict[str, Any],
     clustered: Annotated[float | None, typer.Option(help="Stop when all tokens are this close.")] = None,
     settled: Annotated[float | None, typer.Option(help="Stop when nothing moves faster.")] = None,
     diverged: Annotated[float | None, typer.Option(help="Stop when a token is farther from the origin.")] = None,
@@ -87,12 +44,6 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a named scenario, with any of its settings changed; write the result and a picture."""
-    changes = {
-        "n": n, "d": d, "beta": beta, "seed": seed, "end": end, "saves": saves, "spacing": spacing, "runs": runs,
-        "space": space, "value": value, "query_key": query_key, "heads": heads, "redraw": redraw,
-        "attention": attention, "mask": mask, "normalisation": normalisation, "mlp": mlp, "kappa": kappa,
-        "start": start, "solver": solver, "rtol": rtol, "atol": atol,
-    }  # fmt: skip
     began = time.monotonic()
     from dataclasses import asdict, replace
 
@@ -101,8 +52,8 @@ def run(
 
     scenario = scenarios.get(name)
     settings = scenarios.change(scenario.settings, changes)
-    if float32 and rtol is None:
-        settings = replace(settings, rtol=1e-5, atol=atol or 1e-6)
+    if float32 and changes["rtol"] is None:
+        settings = replace(settings, rtol=1e-5, atol=changes["atol"] or 1e-6)
     setup = scenarios.build(settings)
     files = _free_files(out or Path(f"{name}.zarr"), picture, no_picture, overwrite)
     wanted = {stopping.Clustered: clustered, stopping.Settled: settled, stopping.Diverged: diverged}
@@ -130,7 +81,7 @@ def list_scenarios(as_json: AsJson = False) -> None:
     from attnflow.scenarios import CATALOGUE
 
     if as_json:
-        _print_json([asdict(scenario) for scenario in CATALOGUE.values()])
+        print_json([asdict(scenario) for scenario in CATALOGUE.values()])
         return
     from rich.console import Console
     from rich.table import Table
@@ -176,7 +127,7 @@ def show(
     picture = _free_picture(out or path.with_suffix(".png"), overwrite)
     result = trajectory.load(path)
     _draw(trajectory.flow_of(result), result, picture, "")
-    _print_json({"picture": str(picture)}) if as_json else print(picture)
+    print_json({"picture": str(picture)}) if as_json else print(picture)
 
 
 @app.command(epilog="Example: attnflow doctor")
@@ -186,11 +137,14 @@ def doctor(as_json: AsJson = False) -> None:
 
     facts = diagnose()
     if as_json:
-        _print_json(facts)
+        print_json(facts)
     else:
-        _print_table("attnflow doctor", facts)
+        print_facts("attnflow doctor", facts)
     if not facts["healthy"]:
         raise typer.Exit(1)
+
+
+cli_theory.register(app)
 
 
 def _free_files(out: Path, picture: Path | None, no_picture: bool, overwrite: bool) -> dict[str, Path]:
@@ -224,9 +178,9 @@ def _finish(
     summary |= {"seconds": round(time.monotonic() - began, 2)}
     summary |= {name: str(path) for name, path in files.items()}
     if as_json:
-        _print_json(heading | summary)
+        print_json(heading | summary)
     else:
-        _print_table(" ".join(str(part) for part in list(heading.values())[:1]), _readable(heading, summary))
+        print_facts(" ".join(str(part) for part in list(heading.values())[:1]), _readable(heading, summary))
     if summary["failed"] == summary["runs"]:
         raise typer.Exit(1)
 
@@ -267,22 +221,6 @@ def _range(values: Any) -> str:
         return ", ".join(_range(value) for value in values[:4])
     least, most = min(values), max(values)
     return f"{least:g}" if least == most else f"{least:g} to {most:g}"
-
-
-def _print_table(title: str, facts: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, show_header=False, box=None, title_justify="left", title_style="bold cyan")
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, fact in facts.items():
-        table.add_row(name, str(fact))
-    Console().print(table)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))
 
 
 def _use_compilation_cache() -> None:
