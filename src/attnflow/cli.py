@@ -70,6 +70,10 @@ def run(
         progress=False if as_json else None,
     )
     heading = {"scenario": name, "sentence": scenario.sentence, "paper": scenario.paper, "settings": asdict(settings)}
+    if name == "conjecture1":
+        drawn = files.pop("picture", None)
+        found = cli_theory.conjecture1(setup.flow, settings.runs or 1, settings.end, settings.seed, drawn)
+        heading |= {"experiment": found} | ({} if drawn is None else {"experiment_picture": str(drawn)})
     _finish(setup.flow, result, files, overwrite, heading, began, as_json)
 
 
@@ -211,7 +215,17 @@ def _readable(heading: dict, summary: dict) -> dict[str, str]:
         f"{_range(summary['attention_rank'])} (above {summary['rank_threshold']:g} of the largest)"
     )
     shown["outcome"] = summary["outcome"]
+    if "experiment" in heading:
+        shown |= _experiment(heading)
     return shown | {name: summary[name] for name in ("result", "picture") if name in summary}
+
+
+def _experiment(heading: dict) -> dict[str, str]:
+    found = heading["experiment"]
+    shown = {"found": "\n".join(found["report"])}
+    shown["random Q, K"] = f"a stable resting place for a share of {found['share_of_gaussian']}"
+    shown["random K = Q"] = f"a stable resting place for a share of {found['share_of_positive']}"
+    return shown | ({"picture": heading["experiment_picture"]} if "experiment_picture" in heading else {})
 
 
 def _range(values: Any) -> str:

@@ -104,6 +104,33 @@ def predict(
     print_json({"scenario": name} | prediction.as_dict()) if as_json else print(prediction)
 
 
+def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | None) -> dict[str, Any]:
+    """What the counterexample experiment found, as facts; draws it where a picture is wanted."""
+    from attnflow._checks import InputError
+    from attnflow.theorems.conjecture1 import investigate, scan_diagonal, scan_gaussian
+
+    value, query_key = flow.heads[0].value_matrix, flow.heads[0].query_key
+    if value.shape != (2, 2) or abs(value[0, 1]) + abs(value[1, 0]) > 0:
+        raise InputError("`value` of conjecture1 must be 'diagonal:FIRST,SECOND' in dimension 2.")
+    beta, eigenvalues = float(flow.attention.beta), (float(value[0, 0]), float(value[1, 1]))
+    found = investigate(eigenvalues, query_key, beta, runs=runs, end=end, rng=seed)
+    scan = scan_diagonal(eigenvalues=eigenvalues, beta=beta)
+    if picture is not None:
+        from attnflow.show.conjecture1 import conjecture1 as draw
+
+        draw(found, scan, picture)
+    return {
+        "report": found.report(),
+        "refutes": found.refutes,
+        "angles": [one.angle for one in found.equilibria if one.is_stable],
+        "share": found.interior.fraction,
+        "share_interval": found.interior.interval,
+        "share_of_diagonal": float(scan.mean()),
+        "share_of_gaussian": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta)),
+        "share_of_positive": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta, positive=True)),
+    }
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(epilog="Example: attnflow verify polytope hyperplanes")(verify)
