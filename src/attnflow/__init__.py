@@ -16,8 +16,21 @@ if TYPE_CHECKING:
     from attnflow import observables as observables
     from attnflow import show as show
     from attnflow import values as values
+    from attnflow.analyse import attention_matrices as attention_matrices
     from attnflow.analyse import attention_rank as attention_rank
+    from attnflow.analyse import circle as circle
+    from attnflow.analyse import cluster_tracks as cluster_tracks
     from attnflow.analyse import clusters as clusters
+    from attnflow.analyse import collapse as collapse
+    from attnflow.analyse import energy as energy
+    from attnflow.analyse import frozen_attention as frozen_attention
+    from attnflow.analyse import hyperplanes as hyperplanes
+    from attnflow.analyse import leaders as leaders
+    from attnflow.analyse import order as order
+    from attnflow.analyse import polytope as polytope
+    from attnflow.analyse import rates as rates
+    from attnflow.analyse import renyi as renyi
+    from attnflow.analyse import spectra as spectra
     from attnflow.attention import Hardmax as Hardmax
     from attnflow.attention import Sinkhorn as Sinkhorn
     from attnflow.attention import Softmax as Softmax
@@ -47,16 +60,25 @@ if TYPE_CHECKING:
     from attnflow.solvers import Heun as Heun
     from attnflow.solvers import Layers as Layers
     from attnflow.solvers import StochasticHeun as StochasticHeun
+    from attnflow.stability import linearise as linearise
+    from attnflow.stability import lyapunov_exponents as lyapunov_exponents
     from attnflow.stopping import Clustered as Clustered
     from attnflow.stopping import Diverged as Diverged
     from attnflow.stopping import Settled as Settled
+    from attnflow.theorems.atlas import atlas as atlas
+    from attnflow.theorems.predict import predict as predict
+    from attnflow.theorems.robustness import robustness as robustness
+    from attnflow.theorems.verify import verify as verify
     from attnflow.trajectory import load as load
     from attnflow.trajectory import save as save
 
 # Where each public name lives; a module is loaded when one of its names is first used.
 _HOMES = {
     "attnflow": ("initial", "masks", "observables", "show", "values"),
-    "attnflow.analyse": ("attention_rank", "clusters"),
+    "attnflow.analyse": (
+        "attention_matrices", "attention_rank", "circle", "cluster_tracks", "clusters", "collapse", "energy",
+        "frozen_attention", "hyperplanes", "leaders", "order", "polytope", "rates", "renyi", "spectra",
+    ),
     "attnflow.attention": ("Hardmax", "Sinkhorn", "Softmax", "Unnormalised"),
     "attnflow.dynamics": ("EuclideanAttention", "RescaledAttention", "SphereAttention"),
     "attnflow.evaluate": ("attention_matrix", "velocity"),
@@ -68,8 +90,13 @@ _HOMES = {
     "attnflow.schedules": ("PiecewiseHead", "RedrawnHead", "TimeDependentHead"),
     "attnflow.solvers": ("RK4", "Adaptive", "Euler", "Heun", "Layers", "StochasticHeun"),
     "attnflow.stopping": ("Clustered", "Diverged", "Settled"),
+    "attnflow.stability": ("linearise", "lyapunov_exponents"),
+    "attnflow.theorems.atlas": ("atlas",),
+    "attnflow.theorems.predict": ("predict",),
+    "attnflow.theorems.robustness": ("robustness",),
+    "attnflow.theorems.verify": ("verify",),
     "attnflow.trajectory": ("load", "save"),
-}
+}  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]

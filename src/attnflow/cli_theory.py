@@ -1,5 +1,7 @@
 """The commands about theorems: verify, predict, atlas, robustness."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +11,7 @@ from attnflow.options import with_model_options
 from attnflow.terminal import print_json
 
 COLOURS = {"holds": "green", "fails": "bold red", "not_applicable": "dim", "undecided": "yellow"}
+Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -44,15 +47,10 @@ def _verify_run(path: Path, ids: list[str]) -> list[Any]:
 
 
 def _verify_examples(statements: list[Any], as_json: bool) -> list[Any]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from attnflow.theorems.verify import verify_examples
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=as_json or not console.is_terminal) as bar:
-        task = bar.add_task("verifying", total=len(statements))
-        heard = lambda done, name: bar.update(task, completed=done, description=f"verified {name}")
+    with _bar(as_json) as progress:
+        heard = lambda done, name: progress(done / len(statements), f"verified {name}")
         return verify_examples([statement.id for statement in statements], heard)
 
 
@@ -62,12 +60,13 @@ def _print_statements(statements: list[Any], as_json: bool) -> None:
         print_json(facts)
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("statement", "what it says", "paper", box=None, header_style="bold")
+    table = Table("statement", "what it says", box=None, header_style="bold")
     for fact in facts:
-        conjecture = "" if fact["proved"] else " [dim](conjecture)[/]"
-        table.add_row(f"[cyan]{fact['id']}[/]", fact["says"] + conjecture, fact["paper"])
+        paper = fact["paper"] + ("" if fact["proved"] else ", a conjecture")
+        table.add_row(f"[cyan]{fact['id']}[/]", f"{escape(fact['says'])}\n[dim]{escape(paper)}[/]")
     Console().print(table)
 
 
@@ -76,12 +75,13 @@ def _print_verdicts(checked: list[Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("statement", "verdict", "why", "paper", box=None, header_style="bold", padding=(0, 1))
+    table = Table("statement", "verdict", "why", box=None, header_style="bold")
+    table.columns[0].overflow = "fold"
     for one in checked:
         verdict = one.verdict
         answer = f"[{COLOURS[verdict.verdict]}]{verdict.verdict.replace('_', ' ')}[/]"
-        paper = verdict.paper + ("" if one.proved else " (conjecture)")
-        table.add_row(f"[cyan]{verdict.id}[/]", answer, escape(verdict.explanation()), f"[dim]{escape(paper)}[/]")
+        paper = verdict.paper + ("" if one.proved else ", a conjecture")
+        table.add_row(f"[cyan]{verdict.id}[/]", answer, f"{escape(verdict.explanation())}\n[dim]{escape(paper)}[/]")
     Console().print(table)
     counts = {answer: sum(one.verdict.verdict == answer for one in checked) for answer in COLOURS}
     shown = ", ".join(f"{count} {answer.replace('_', ' ')}" for answer, count in counts.items() if count)
@@ -102,6 +102,123 @@ def predict(
     tokens = setup.tokens[0] if setup.tokens.ndim == 3 else setup.tokens
     prediction = foretell(setup.flow, tokens)
     print_json({"scenario": name} | prediction.as_dict()) if as_json else print(prediction)
+
+
+def atlas(
+    kind: Annotated[str, typer.Option(help="Axes of the grid: eigenvalues or trace-determinant.")] = "eigenvalues",
+    space: Annotated[str, typer.Option(help="rescaled, sphere-causal or sphere.")] = "rescaled",
+    d: Annotated[int, typer.Option(help="Dimension.")] = 2,
+    low: Annotated[float, typer.Option(help="Least value along both axes.")] = -2.0,
+    high: Annotated[float, typer.Option(help="Largest value along both axes.")] = 2.0,
+    size: Annotated[int, typer.Option(help="Values along each axis.")] = 15,
+    n: Annotated[int, typer.Option(help="Number of tokens.")] = 12,
+    runs: Annotated[int, typer.Option(help="Starts a cell.")] = 4,
+    beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("atlas.png"),
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw predicted and simulated limits over a grid of value matrices, and say how far they agree."""
+    import numpy as np
+
+    from attnflow._checks import require_count
+    from attnflow.show.atlas import atlas as draw
+    from attnflow.show.style import require_free_picture
+    from attnflow.theorems.atlas import atlas as survey
+
+    require_count(size, "size", least=2)
+    picture = require_free_picture(out, overwrite=overwrite)
+    with _bar(as_json) as progress:
+        found = survey(
+            np.linspace(low, high, size),
+            kind,
+            d=d,
+            space=space,
+            n=n,
+            runs=runs,
+            beta=beta,
+            seed=seed,
+            progress=progress,
+        )
+    draw(found, picture)
+    agreement = float(found.attrs["agreement"])
+    if as_json:
+        words = {name: found[name].values.tolist() for name in ("predicted", "proved", "simulated")}
+        axes = {"x": found.x.values.tolist(), "y": found.y.values.tolist()}
+        print_json({"agreement": agreement, "picture": str(picture)} | axes | words)
+    else:
+        print(f"Where a limit is promised and the simulation decided, {100 * agreement:.1f} % of the runs agree.")
+        print(picture)
+
+
+def robustness(
+    laws: Annotated[list[str] | None, typer.Option("--law", help="gaussian, box, ball or shell; may repeat.")] = None,
+    n: Annotated[list[int] | None, typer.Option(help="Numbers of tokens; may repeat.")] = None,
+    d: Annotated[list[int] | None, typer.Option(help="Dimensions; may repeat.")] = None,
+    seeds: Annotated[int, typer.Option(help="Starts of each kind.")] = 12,
+    end: Annotated[float, typer.Option(help="Time at which things are counted.")] = 12.0,
+    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("robustness.png"),
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how vertices, clusters, leaders and the rate depend on the start's law, n and d, with intervals."""
+    from attnflow.show.robustness import robustness as draw
+    from attnflow.show.style import require_free_picture
+    from attnflow.theorems.robustness import robustness as study
+
+    picture = require_free_picture(out, overwrite=overwrite)
+    chosen = (laws or ["gaussian", "box", "ball"], n or [10, 20, 40], d or [2, 3])
+    with _bar(as_json) as progress:
+        found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
+    draw(found, picture)
+    rows = _rows_of_intervals(found)
+    if as_json:
+        print_json({"rows": rows, "picture": str(picture)})
+    else:
+        _print_intervals(rows)
+        print(picture)
+
+
+def _rows_of_intervals(found: Any) -> list[dict[str, Any]]:
+    """One row a law, n and d, with [low, mean, high] of every quantity."""
+    from attnflow.theorems.robustness import QUANTITIES
+
+    return [
+        {"law": str(law), "n": int(n), "d": int(d)}
+        | {name: found[f"{name}_interval"].sel(law=law, n=n, d=d).values.tolist() for name in QUANTITIES}
+        for law in found.law.values
+        for n in found.n.values
+        for d in found.d.values
+    ]
+
+
+def _print_intervals(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None, header_style="bold", padding=(0, 2))
+    for row in rows:
+        table.add_row(*(_interval(one) if isinstance(one, list) else str(one) for one in row.values()))
+    Console().print(table)
+
+
+def _interval(bounds: list[float]) -> str:
+    low, mean, high = bounds
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
+@contextmanager
+def _bar(is_silent: bool) -> Iterator[Any]:
+    """A progress bar on a terminal, as a function of the share done and a sentence."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=is_silent or not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share, sentence: bar.update(task, completed=share, description=sentence)
 
 
 def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | None) -> dict[str, Any]:
@@ -135,3 +252,5 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(epilog="Example: attnflow verify polytope hyperplanes")(verify)
     app.command(epilog="Example: attnflow predict hyperplanes --value pair:0.5,2")(predict)
+    app.command(epilog="Example: attnflow atlas --kind trace-determinant --out atlas.pdf")(atlas)
+    app.command(epilog="Example: attnflow robustness --law box --n 10 --n 100 --d 2")(robustness)

@@ -58,7 +58,7 @@ def row_entropy(matrices: Any) -> np.ndarray:
 def leader_columns(matrices: Any, threshold: float = NOTICED) -> np.ndarray:
     """True for columns with an entry above `threshold`: tokens that somebody attends to."""
     require_positive_number(threshold, "threshold")
-    return (_matrices(matrices) > threshold).any(axis=-2)
+    return np.asarray(np.any(_matrices(matrices) > threshold, axis=-2))
 
 
 def log_of_missing_weight(scores: Any) -> np.ndarray:

@@ -19,7 +19,8 @@ def growth_rates(beta: float, most: int = 8, *, softmax: bool = False) -> np.nda
     """Growth rates of the modes k = 1 to `most` around the uniform distribution on the circle.
 
     k^2 I_k(beta) / beta for unnormalised attention, k^2 I_k(beta) / (beta I_0(beta)) for
-    softmax. At beta = 0 both are 1/2 for k = 1 and 0 for the others.
+    softmax. At beta = 0 both are 1/2 for k = 1 and 0 for the others. The former are infinite
+    in float64 from beta = 710 on.
 
     Examples
     --------
@@ -31,8 +32,9 @@ def growth_rates(beta: float, most: int = 8, *, softmax: bool = False) -> np.nda
     modes = np.arange(1, most + 1)
     if beta == 0:
         return np.where(modes == 1, 0.5, 0.0)
-    # ive is I_k(beta) e^{-|beta|}: the factor cancels in the quotient, and large beta does not overflow.
-    scale = 1 / ive(0, beta) if softmax else np.exp(abs(beta))
+    # ive is I_k(beta) e^{-|beta|}; the factor cancels in the quotient, so that softmax never overflows.
+    with np.errstate(over="ignore"):
+        scale = 1 / ive(0, beta) if softmax else np.exp(abs(beta))
     return modes**2 * ive(modes, beta) * scale / beta
 
 

@@ -77,8 +77,9 @@ def count(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.Dat
 
     Examples
     --------
-    >>> int(count([[0.0, 0.0], [5.0, 0.0], [0.0, 0.001]]))
-    2
+    >>> path = np.array([[[0.0, 0.0], [5.0, 0.0]], [[0.0, 0.0], [0.0, 0.001]]])
+    >>> count(path).values
+    array([2, 1])
     """
     found = over_time(run, distance, geodesic=geodesic)
     counted = found.max("token") + 1
@@ -112,8 +113,8 @@ def share_of_close_pairs(run: Any, cosine: float = 0.999) -> xr.DataArray:
 
     Examples
     --------
-    >>> float(share_of_close_pairs([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
-    0.3333333333333333
+    >>> share_of_close_pairs([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]).values.round(3)
+    array([0.333])
     """
     require_finite_number(cosine, "cosine")
 
@@ -134,8 +135,8 @@ def gram_rank(run: Any, cosine: float = 0.9999) -> xr.DataArray:
 
     Examples
     --------
-    >>> int(gram_rank([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
-    2
+    >>> gram_rank([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]).values
+    array([2])
     """
     require_finite_number(cosine, "cosine")
     rank = lambda tokens: np.linalg.matrix_rank((tokens @ tokens.T > cosine).astype(float))
@@ -150,8 +151,8 @@ def circle_gaps(run: Any, gap: float = 0.07) -> xr.DataArray:
 
     Examples
     --------
-    >>> int(circle_gaps([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
-    2
+    >>> circle_gaps([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]).values
+    array([2])
     """
     require_positive_number(gap, "gap")
     if tokens_of(run).sizes["coordinate"] != 2:

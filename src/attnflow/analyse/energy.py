@@ -21,7 +21,7 @@ def interaction(run: Any, beta: float) -> xr.DataArray:
 
     Examples
     --------
-    >>> bool(np.isclose(interaction([[1.0, 0.0]], beta=2.0), np.exp(2) / 4))
+    >>> bool(np.isclose(interaction([[[1.0, 0.0]]], beta=2.0)[0], np.exp(2) / 4))
     True
     """
     require_finite_number(beta, "beta")
@@ -48,8 +48,8 @@ def normalised(run: Any, beta: float, masses: Any = None) -> xr.DataArray:
 
     Examples
     --------
-    >>> float(normalised([[1.0, 0.0], [-1.0, 0.0]], beta=40.0))
-    0.5
+    >>> normalised([[[1.0, 0.0], [-1.0, 0.0]]], beta=40.0).values
+    array([0.5])
     """
     require_finite_number(beta, "beta")
     shares = _shares(masses, tokens_of(run).sizes["token"])

@@ -7,7 +7,6 @@ while directions whose eigenvalue has a negative real part make z itself grow.
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import xarray as xr
 
 from attnflow._checks import InputError, require_count, require_square
@@ -55,13 +54,13 @@ def left_eigenvectors(value: Any) -> LeftEigenvectors:
     array([2., 1.])
     """
     require_square(value, "value")
-    eigenvalues, vectors = scipy.linalg.eig(np.asarray(value, dtype=float).T)
-    eigenvalues = np.where(np.abs(eigenvalues.imag) <= REAL * np.abs(eigenvalues).max(), eigenvalues.real, eigenvalues)
+    eigenvalues, vectors = np.linalg.eig(np.asarray(value, dtype=float).T)
+    real, imaginary = np.real(eigenvalues), np.imag(eigenvalues)
+    imaginary = np.where(np.abs(imaginary) <= REAL * np.abs(eigenvalues).max(), 0.0, imaginary)
     # Of a pair the one that turns forwards comes first, so that it gives the real part.
-    order = np.lexsort((-eigenvalues.imag, -np.abs(eigenvalues), -eigenvalues.real))
-    eigenvalues, vectors = eigenvalues[order], vectors.T[order]
-    rows = np.where((eigenvalues.imag < 0)[:, None], -vectors.imag, vectors.real)
-    return LeftEigenvectors(eigenvalues, np.stack([_unit(row) for row in rows]))
+    order = np.lexsort((-imaginary, -np.abs(eigenvalues), -real))
+    rows = np.where(imaginary < 0, -np.imag(vectors), np.real(vectors)).T[order]
+    return LeftEigenvectors((real + 1j * imaginary)[order], np.stack([_unit(row) for row in rows]))
 
 
 def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
@@ -78,7 +77,8 @@ def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
         lambda tokens: tokens @ rows.T, run, "coordinates", _missing(run, count), ("token", "eigenvector")
     )
     return found.assign_coords(
-        eigenvalue_real=("eigenvector", eigenvalues.real), eigenvalue_imaginary=("eigenvector", eigenvalues.imag)
+        eigenvalue_real=("eigenvector", np.real(eigenvalues)),
+        eigenvalue_imaginary=("eigenvector", np.imag(eigenvalues)),
     )
 
 

@@ -30,7 +30,7 @@ def extremes(run: Any) -> xr.DataArray:
     return found.assign_coords(extreme=["least", "greatest"])
 
 
-def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE) -> xr.DataArray:
+def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE, *, alone: bool = False) -> xr.DataArray:
     """True for tokens that are their own best match under hardmax: <Q x_i, K x_i> = max_j <Q x_i, K x_j>.
 
     Followers converge onto their leader and tie with it in float64. A token therefore leads
@@ -45,6 +45,8 @@ def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE) -> xr.Dat
         Q^T K. None: the identity.
     tolerance
         As in `Hardmax`.
+    alone
+        True leaves out tokens that tie with another one: those may still move.
     """
     require_positive_number(tolerance, "tolerance")
     tokens = tokens_of(run)
@@ -52,7 +54,8 @@ def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE) -> xr.Dat
 
     def one(snapshot):
         gram = snapshot @ scores @ snapshot.T
-        return np.diag(gram) >= gram.max(axis=1) - tolerance * np.abs(gram).max(axis=1)
+        ties = gram >= gram.max(axis=1, keepdims=True) - tolerance * np.abs(gram).max(axis=1, keepdims=True)
+        return np.diag(ties) & (ties.sum(axis=1) == 1) if alone else np.diag(ties)
 
     return over_snapshots(one, run, "is_leader", np.zeros(tokens.sizes["token"], bool), ("token",))
 

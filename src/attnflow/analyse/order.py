@@ -14,8 +14,8 @@ def mean_length(run: Any) -> xr.DataArray:
 
     Examples
     --------
-    >>> float(mean_length([[1.0, 0.0], [-1.0, 0.0]]))
-    0.0
+    >>> mean_length([[[1.0, 0.0], [-1.0, 0.0]]]).values
+    array([0.])
     """
     return over_snapshots(lambda tokens: np.linalg.norm(tokens.mean(axis=0)), run, "mean_length")
 

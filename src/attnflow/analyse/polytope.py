@@ -209,8 +209,14 @@ def _score_matrix(query_key: Any, d: int) -> np.ndarray:
         return np.eye(d)
     require_square(query_key, "query_key")
     matrix = np.asarray(query_key, dtype=float)
-    if len(matrix) != d or not np.allclose(matrix, matrix.T, rtol=0, atol=1e-9 * np.abs(matrix).max()):
-        raise InputError(f"`query_key` must be symmetric and {d} x {d} like the tokens; it is {matrix.shape}.")
+    if len(matrix) != d:
+        raise InputError(f"`query_key` must be {d} x {d} like the tokens, but it is {len(matrix)} x {len(matrix)}.")
+    asymmetry = np.abs(matrix - matrix.T).max()
+    if asymmetry > 1e-9 * np.abs(matrix).max():
+        raise InputError(
+            f"`query_key` must be symmetric, since |Ax| is a length, but entries differ from their mirror images by "
+            f"up to {asymmetry:.3g}."
+        )
     return matrix
 
 

@@ -8,6 +8,7 @@ from scipy.stats import linregress, t
 from attnflow._checks import InputError
 
 FEWEST_POINTS = 5
+LARGEST_LOGARITHM = float(np.log(np.finfo(float).max))
 
 
 class Fit(NamedTuple):
@@ -37,13 +38,25 @@ def exponential(times: Any, distances: Any) -> Fit:
 
 
 def algebraic(times: Any, distances: Any) -> Fit:
-    """Fits prefactor * t^{-rate}; points at t <= 0 or not above zero are left out."""
+    """Fits prefactor * t^{-rate}; points at t <= 0 or not above zero are left out.
+
+    Examples
+    --------
+    >>> round(algebraic(np.arange(9), np.arange(9.0) ** 2).rate, 6)
+    -2.0
+    """
     times, distances = _usable(times, distances, least_time=0.0)
     return _line("algebraic", np.log(times), distances)
 
 
 def best(times: Any, distances: Any) -> Fit:
-    """The law that explains more of the logarithms, both fitted to the same points."""
+    """The law that explains more of the logarithms, both fitted to the same points, at t > 0.
+
+    Examples
+    --------
+    >>> best(np.arange(1, 9), 3 / np.arange(1, 9.0)).law
+    'algebraic'
+    """
     times, distances = _usable(times, distances, least_time=0.0)
     laws = (_line("exponential", times, distances), _line("algebraic", np.log(times), distances))
     return max(laws, key=lambda fit: fit.r_squared)
@@ -55,17 +68,19 @@ def _usable(times, distances, least_time):
         raise InputError(
             f"`times` and `distances` must be lists of one length, not {times.shape} and {distances.shape}."
         )
-    good = np.isfinite(distances) & (distances > 0) & (times > least_time)
+    good = np.isfinite(distances) & (distances > 0) & np.isfinite(times) & (times > least_time)
     if good.sum() < FEWEST_POINTS:
         raise InputError(
             f"A rate needs at least {FEWEST_POINTS} times with a distance above zero, but there are {good.sum()}. "
             "Save more times, or end before the distance vanishes."
         )
+    if np.ptp(times[good]) == 0:
+        raise InputError(f"A rate needs different times, but all of them are {times[good][0]:g}.")
     return times[good], distances[good]
 
 
 def _line(law, abscissae, distances):
-    line = linregress(abscissae, np.log(distances))
+    line: Any = linregress(abscissae, np.log(distances))
     half_width = float(t.ppf(0.975, len(abscissae) - 2) * line.stderr)
     rate = -float(line.slope)
     return Fit(
@@ -73,7 +88,7 @@ def _line(law, abscissae, distances):
         rate,
         rate - half_width,
         rate + half_width,
-        float(np.exp(line.intercept)),
+        float(np.exp(min(line.intercept, LARGEST_LOGARITHM))),
         float(line.rvalue**2),
         len(distances),
     )

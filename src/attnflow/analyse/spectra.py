@@ -96,7 +96,7 @@ class Spectrum:
 
     @functools.cached_property
     def largest_block_space(self) -> np.ndarray:
-        """L: orthonormal columns that span the ends of the largest Jordan blocks, where directions of e^{tV} x tend to."""
+        """L: orthonormal columns that span the ends of the largest Jordan blocks, which e^{tV} x turns towards."""
         longest = max(one.block for one in self.leaders)
         return _real_span([_block_ends(self, one) for one in self.leaders if one.block == longest])
 

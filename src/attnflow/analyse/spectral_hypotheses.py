@@ -1,6 +1,6 @@
 """What the theorems ask of the value matrix V and of B = Q^T K, each with a margin. Plain matrices in."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class Condition(NamedTuple):
     margin: float
     """Above zero where it is met; below, by how much it is missed."""
     unit: str = ""
+    matrix: Literal["V", "Q^T K"] = "V"
+    """Which matrix it is about."""
 
 
 def hypotheses_met(value: Any, query_key: Any) -> dict[str, tuple[Condition, ...]]:
@@ -67,7 +69,8 @@ def _is_multiple(found: Spectrum) -> Condition:
 
 def _sign(found: Spectrum, sign: int) -> Condition:
     says = "positive" if sign > 0 else "negative"
-    return Condition(f"the leading eigenvalue is {says}", sign * found.leading.value.real, "in its real part")
+    margin = _above(sign * found.leading.value.real, found.scale)
+    return Condition(f"the leading eigenvalue is {says}", margin, "in its real part")
 
 
 def _is_real(found: Spectrum) -> Condition:
@@ -88,7 +91,7 @@ def _is_simple(found: Spectrum) -> Condition:
 def _is_repeated(found: Spectrum) -> Condition:
     says = "the leading eigenvalue has two or more independent eigenvectors and no Jordan block"
     defect = found.leading.multiplicity - found.leading.geometric
-    return Condition(says, found.leading.geometric - 1 if defect == 0 else -defect, "eigenvectors")
+    return Condition(says, _at_most(2, found.leading.geometric) if defect == 0 else -defect, "eigenvectors")
 
 
 def _is_proper(found: Spectrum) -> Condition:
@@ -96,17 +99,20 @@ def _is_proper(found: Spectrum) -> Condition:
 
 
 def _dominates(found: Spectrum) -> Condition:
-    return Condition("it is simple and larger than all others in modulus", found.dominance, "in modulus")
+    return Condition(
+        "it is simple and larger than all others in modulus", _above(found.dominance, found.scale), "in modulus"
+    )
 
 
 def _outgrows(found: Spectrum) -> Condition:
-    margin = found.leading.value.real - found.rest_radius
+    margin = _above(found.leading.value.real - found.rest_radius, found.scale)
     return Condition("it is larger than the others in modulus", margin, "in modulus")
 
 
 def _sees_itself(found: Spectrum, scores: np.ndarray) -> Condition:
     says = "<Q phi_1, K phi_1> > 0 for the leading eigenvector phi_1"
-    return Condition(says, float(found.right @ scores @ found.right) if found.is_leading_simple else np.nan)
+    margin = float(found.right @ scores @ found.right) if found.is_leading_simple else np.nan
+    return Condition(says, margin, "", "Q^T K")
 
 
 def _is_definite(scores: np.ndarray) -> Condition:
@@ -121,15 +127,16 @@ def _is_semidefinite(scores: np.ndarray) -> Condition:
 
 def _definite(scores: np.ndarray, says: str, margin: float) -> Condition:
     if asymmetry(scores) > SAME * np.abs(scores).max():
-        return Condition(says, -asymmetry(scores), "of asymmetry")
-    return Condition(says, margin, "in the least eigenvalue")
+        return Condition(says, -asymmetry(scores), "of asymmetry", "Q^T K")
+    return Condition(says, margin, "in the least eigenvalue", "Q^T K")
 
 
 def _is_identity(scores: np.ndarray) -> Condition:
     mean = np.trace(scores) / len(scores)
     distance = np.abs(scores - mean * np.eye(len(scores))).max()
     says = "Q^T K is a multiple of I, not a negative one"
-    return Condition(says, min(_at_most(distance, SAME * abs(mean)), _at_most(0.0, mean)), "in the largest entry")
+    margin = min(_at_most(distance, SAME * abs(mean)), _at_most(0.0, mean))
+    return Condition(says, margin, "in the largest entry", "Q^T K")
 
 
 def _conjecture_2(found: Spectrum) -> tuple[Condition, ...]:
@@ -138,12 +145,17 @@ def _conjecture_2(found: Spectrum) -> tuple[Condition, ...]:
     outside = complement(inside)
     leak = float(np.linalg.norm(inside.T @ found.matrix @ outside, 2)) if outside.size else 0.0
     pull = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else -np.inf
-    margin = found.leading.value.real - pull
+    margin = _above(found.leading.value.real - pull, found.scale)
     return (
         _is_proper(found),
         Condition("V maps the complement of L into itself", _at_most(leak, SAME * found.scale), "in the norm"),
         Condition("<Vz, z> < lambda |z|^2 on the complement of L", margin if outside.size else np.nan),
     )
+
+
+def _above(value: float, scale: float) -> float:
+    """Margin of value > 0, what rounding makes of zero not being met."""
+    return float(value - SAME * scale)
 
 
 def _at_most(value: float, limit: float) -> float:

@@ -1,6 +1,7 @@
-"""Statements on the centres of causal attention (arXiv:2411.04990): the interaction, their number, how long they rest."""
+"""Statements on the centres of causal attention (arXiv:2411.04990): their pull, their number, how long they rest."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -8,6 +9,7 @@ from scipy.optimize import brentq
 
 from attnflow import initial, masks
 from attnflow.analyse import renyi
+from attnflow.analyse.snapshots import tokens_of
 from attnflow.attention import Softmax
 from attnflow.dynamics import AbstractDynamics, SphereAttention
 from attnflow.heads import Head
@@ -34,7 +36,10 @@ def _interaction_peak(beta: float) -> Evaluated:
 
 
 def _root_of_slope(beta: float) -> float:
-    return float(brentq(lambda x: renyi.interaction_slope(x, beta), 1e-9, np.pi / 2, xtol=1e-15))
+    # twice the expected angle: farther out the slope underflows for large beta
+    end = min(np.pi / 2, 2 / np.sqrt(beta))
+    root: Any = brentq(lambda x: renyi.interaction_slope(x, beta), 0.0, end, xtol=1e-15)
+    return float(root)
 
 
 def _peak_bracket(beta: float) -> Evaluated:
@@ -82,7 +87,7 @@ def _compared(
 
 def _quasi_stationary_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
     beta = given.beta_of(flow)
-    applies = flow.dimension == 2 and beta > 0 and np.isfinite(beta)
+    applies = given.on_the_sphere(flow).holds and flow.dimension == 2 and 0 < beta < np.inf
     found = int(renyi.count(tokens, _strong_separation(beta), strong=True)) if applies else 0
     return (
         *given.causal_attention(flow),
@@ -103,7 +108,7 @@ def _measure_quasi_stationary(flow: AbstractDynamics, run: xr.Dataset) -> Measur
     beta, first = given.beta_of(flow), run.initial_tokens.values
     allowed = EPSILON * C / np.sqrt(beta)
     pull = float(renyi.interaction(C / np.sqrt(beta), beta))
-    elapsed, moved = run.time.values - run.time.values[0], _angles(run.tokens.values, first)
+    elapsed, moved = run.time.values - run.time.values[0], _angles(tokens_of(run).values, first)
     worst = np.nan
     for token in np.flatnonzero(renyi.strong_centres(first, _strong_separation(beta)).values)[1:]:
         lifetime = allowed / ((token + 1) * pull)

@@ -1,16 +1,21 @@
-"""Experiment: Conjecture 1 of arXiv:2411.04990 is not true of every Q and K, and this finds where it breaks.
+"""Experiment: Conjecture 1 of arXiv:2411.04990 is not true of every Q, K and V, and this finds where it breaks.
 
 The conjecture: when V's leading eigenvalue is positive and simple, every token of a causal flow converges to
-plus or minus its eigenvector xi. Take d = 2, V = diag(lambda_1, lambda_2) and two tokens. The first goes to
-+-e_1; seen from there the second, at the angle phi from it, obeys
+plus or minus its eigenvector xi. Take d = 2, V with eigenvalues lambda_1 > lambda_2 and eigenvectors xi = e_1
+and eta, at the angle psi from xi, and two tokens. The first goes to +-xi; seen from there the angle phi of the
+second, whose part along xi is alpha, obeys
 
-    phi' = -sin(phi) F(phi),    F = lambda_1 a + (1 - a) (lambda_1 - lambda_2) cos(phi),
+    phi' = -sin(phi) F(phi),    F = lambda_1 a + (1 - a) (lambda_1 - lambda_2) alpha(phi),
 
-with a(phi) its attention to the first. A zero of F is an equilibrium away from +-xi, and it is stable where
-F grows with phi in (0, pi): where attention to the first token rises fast enough as the second turns away.
-A positive definite Q^T K does not exclude it: diag(0.05, 4) at beta = 1 has one. For Q^T K = k I, k >= 0,
-F is lambda_1 e^{-k beta (1 - cos phi)} + (lambda_1 - lambda_2) cos(phi) up to a positive factor, which falls
-with phi: then every zero is unstable.
+with a(phi) its attention to the first and alpha = sin(psi - phi) / sin(psi), which is cos(phi) for a symmetric V. A
+zero of F is an equilibrium away from +-xi, and it is stable where F grows with phi in (0, pi). That happens
+
+- where attention to the first token rises fast enough as the second turns away: Q^T K = diag(-1, 1) at beta = 4,
+  but also positive definite ones, diag(0.05, 4) at beta = 1;
+- with Q = K = I, and even at beta = 0, where alpha grows itself: for a V that is not normal.
+
+For symmetric V and Q^T K = k I, k >= 0, F is lambda_1 e^{-k beta (1 - cos phi)} + (lambda_1 - lambda_2) cos(phi) up to
+a positive factor, which falls with phi: then every zero is unstable.
 """
 
 import dataclasses
@@ -36,8 +41,59 @@ from attnflow.stability import Linearisation, linearise
 EIGENVALUES = (2.0, 1.0)
 QUERY_KEY = ((-1.0, 0.0), (0.0, 1.0))
 BETA = 4.0
+RIGHT_ANGLE = np.pi / 2
 SAME_PLACE = 1e-3  # radians; endpoints are known to 1e-8, different ones lie degrees apart
-GRID = 720  # angles, half a degree apart, between which a zero is looked for
+GRID = 720  # angles, a quarter of a degree apart, between which a zero is looked for
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoTokens:
+    """The flow of two tokens on the circle, and its scalar equation once the first has reached xi."""
+
+    eigenvalues: Any = EIGENVALUES
+    """lambda_1 > lambda_2 of V, the first positive."""
+    query_key: Any = QUERY_KEY
+    """Q^T K, 2 x 2; any axes before those for the scalar equation."""
+    beta: float = BETA
+    eigenvector_angle: float = RIGHT_ANGLE
+    """psi, between V's eigenvectors: a right angle for symmetric V."""
+
+    def __post_init__(self):
+        sizes, matrix = np.asarray(self.eigenvalues, dtype=float), np.asarray(self.query_key, dtype=float)
+        require_finite_number(self.beta, "beta")
+        require_finite_number(self.eigenvector_angle, "eigenvector_angle")
+        if sizes.shape != (2,) or not (np.all(np.isfinite(sizes)) and sizes[0] > max(0.0, sizes[1])):
+            raise InputError(
+                f"`eigenvalues` must be two numbers, the first positive and the larger, but they are {sizes}."
+            )
+        if matrix.shape[-2:] != (2, 2) or not np.all(np.isfinite(matrix)):
+            raise InputError(f"`query_key` must be finite and 2 x 2, but its shape is {matrix.shape}.")
+        if not 0 < self.eigenvector_angle < np.pi:
+            raise InputError(f"`eigenvector_angle` must be between 0 and pi, but it is {self.eigenvector_angle}.")
+        object.__setattr__(self, "eigenvalues", (float(sizes[0]), float(sizes[1])))
+        object.__setattr__(self, "query_key", matrix)
+
+    @property
+    def value(self) -> np.ndarray:
+        """V."""
+        eigenvectors = initial.on_circle(np.array([0.0, self.eigenvector_angle])).T
+        return eigenvectors @ np.diag(self.eigenvalues) @ np.linalg.inv(eigenvectors)
+
+    def flow(self) -> SphereAttention:
+        """The model."""
+        return SphereAttention(Head.bilinear(self.query_key, self.value), Softmax(self.beta), masks.causal)
+
+    def attention(self, phi: Any) -> np.ndarray:
+        """a: the second token's attention to the first, at xi."""
+        token = np.stack([np.cos(phi), np.sin(phi)], axis=-1)
+        scored = np.einsum("...i,...ij->...j", token, self.query_key)
+        return expit(self.beta * (scored[..., 0] - np.sum(scored * token, axis=-1)))
+
+    def factor(self, phi: Any) -> np.ndarray:
+        """F(phi)."""
+        attention, (first, second) = self.attention(phi), self.eigenvalues
+        along = np.sin(self.eigenvector_angle - phi) / np.sin(self.eigenvector_angle)
+        return first * attention + (1 - attention) * (first - second) * along
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,17 +145,31 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Counterexample:
-    """Everything the experiment found for one Q^T K."""
+    """Everything the experiment found for one V, Q^T K and beta."""
 
-    eigenvalues: tuple[float, float]
-    query_key: np.ndarray
-    beta: float
+    model: TwoTokens
+    """V, Q^T K and beta."""
     equilibria: tuple[Equilibrium, ...]
     interior: Share
     """Uniform random starts that end at a stable equilibrium away from +-xi."""
     elsewhere: int
     """Starts that by the last time are neither there nor at +-xi."""
     end: float
+
+    @property
+    def eigenvalues(self) -> tuple[float, float]:
+        """lambda_1 and lambda_2."""
+        return self.model.eigenvalues
+
+    @property
+    def query_key(self) -> np.ndarray:
+        """Q^T K."""
+        return self.model.query_key
+
+    @property
+    def beta(self) -> float:
+        """Inverse temperature."""
+        return self.model.beta
 
     @property
     def refutes(self) -> bool:
@@ -109,7 +179,8 @@ class Counterexample:
     def report(self) -> list[str]:
         """The findings as lines of text."""
         lines = [
-            f"V = diag{self.eigenvalues}, Q^T K = {self.query_key.tolist()}, beta = {self.beta:g}, two tokens, causal.",
+            f"V = {self.model.value.round(4).tolist()}, Q^T K = {self.model.query_key.tolist()}, "
+            f"beta = {self.model.beta:g}, two tokens, causal.",
             f"Equilibria away from +-xi with the first token at xi: {len(self.equilibria)}.",
             *(_line(one) for one in self.equilibria),
             f"Share of uniform random starts that end at a stable one (t = {self.end:g}): {self.interior}.",
@@ -117,7 +188,7 @@ class Counterexample:
         if self.elsewhere:
             lines.append(f"{self.elsewhere} starts have not arrived anywhere yet.")
         verdict = "does not hold" if self.refutes else "is not contradicted"
-        return [*lines, f"'Every token converges to +-xi' {verdict} for this Q^T K."]
+        return [*lines, f"'Every token converges to +-xi' {verdict} for these matrices."]
 
 
 def _line(one: Equilibrium) -> str:
@@ -134,6 +205,7 @@ def investigate(
     query_key: Any = QUERY_KEY,
     beta: float = BETA,
     *,
+    eigenvector_angle: float = RIGHT_ANGLE,
     runs: int = 400,
     end: float = 60.0,
     rng: Rng = 0,
@@ -143,11 +215,13 @@ def investigate(
     Parameters
     ----------
     eigenvalues
-        lambda_1 > lambda_2 of V = diag(lambda_1, lambda_2), the first positive.
+        lambda_1 > lambda_2 of V, the first positive.
     query_key
         Q^T K, 2 x 2.
     beta
         Inverse temperature.
+    eigenvector_angle
+        psi, between V's eigenvectors; a right angle makes V = diag(lambda_1, lambda_2).
     runs
         Number of uniform random starts of two tokens.
     end
@@ -156,38 +230,43 @@ def investigate(
         Seed of the starts.
     """
     require_count(runs, "runs")
-    first, second, matrix = _checked(eigenvalues, query_key, beta)
-    equilibria = interior_equilibria((first, second), matrix, beta)
+    model = TwoTokens(eigenvalues, query_key, beta, eigenvector_angle)
+    equilibria = _equilibria(model)
     starts = initial.sphere(2, 2, rng=rng, runs=runs)
-    run = simulate(_flow((first, second), matrix, beta), starts, [0.0, end], keep_tokens=False, progress=False)
+    run = simulate(model.flow(), starts, [0.0, end], keep_tokens=False, progress=False)
     angles = angle_between(run.final_tokens.values)
     stable = np.array([one.angle for one in equilibria if one.is_stable])
     interior = np.any(_apart(angles[:, None], stable) < SAME_PLACE, axis=1)
     at_axis = np.minimum(_apart(angles, 0.0), _apart(angles, np.pi)) < SAME_PLACE
     share, elsewhere = Share(int(interior.sum()), runs), int((~interior & ~at_axis).sum())
-    return Counterexample((first, second), matrix, float(beta), equilibria, share, elsewhere, float(end))
+    return Counterexample(model, equilibria, share, elsewhere, float(end))
 
 
 def interior_equilibria(
-    eigenvalues: Sequence[float] = EIGENVALUES, query_key: Any = QUERY_KEY, beta: float = BETA
+    eigenvalues: Sequence[float] = EIGENVALUES,
+    query_key: Any = QUERY_KEY,
+    beta: float = BETA,
+    eigenvector_angle: float = RIGHT_ANGLE,
 ) -> tuple[Equilibrium, ...]:
-    """All equilibria of the second token away from +-e_1 while the first is at e_1, by angle.
+    """All equilibria of the second token away from +-xi while the first is at xi, by angle.
 
     Examples
     --------
     >>> [round(float(np.degrees(one.angle)), 1) for one in interior_equilibria() if one.is_stable]
     [-109.3, 109.3]
     """
-    first, second, matrix = _checked(eigenvalues, query_key, beta)
-    function = lambda phi: _factor(phi, (first, second), matrix, beta)
-    zeros = [zero for side in (-1.0, 1.0) for zero in _zeros(function, side * _angles())]
-    return tuple(_equilibrium(zero, (first, second), matrix, beta) for zero in sorted(zeros))
+    return _equilibria(TwoTokens(eigenvalues, query_key, beta, eigenvector_angle))
 
 
-def has_stable_interior(query_keys: Any, eigenvalues: Sequence[float] = EIGENVALUES, beta: float = BETA) -> np.ndarray:
+def has_stable_interior(
+    query_keys: Any,
+    eigenvalues: Sequence[float] = EIGENVALUES,
+    beta: float = BETA,
+    eigenvector_angle: float = RIGHT_ANGLE,
+) -> np.ndarray:
     """Whether each Q^T K, of shape (..., 2, 2), has a stable equilibrium away from +-xi, by the scalar equation.
 
-    Zeros of F closer together than half a degree are missed in pairs.
+    Zeros of F closer together than a quarter of a degree are missed in pairs.
 
     Examples
     --------
@@ -195,12 +274,10 @@ def has_stable_interior(query_keys: Any, eigenvalues: Sequence[float] = EIGENVAL
     array([ True, False])
     """
     matrices = np.asarray(query_keys, dtype=float)
-    if matrices.shape[-2:] != (2, 2) or not np.all(np.isfinite(matrices)):
-        raise InputError(f"`query_keys` must be finite and of shape (..., 2, 2), but the shape is {matrices.shape}.")
-    first, second, _ = _checked(eigenvalues, np.eye(2), beta)
+    model = TwoTokens(eigenvalues, matrices[..., None, :, :], beta, eigenvector_angle)
     found = np.zeros(matrices.shape[:-2], bool)
     for side in (-1.0, 1.0):
-        factors = _factor(side * _angles(), (first, second), matrices[..., None, :, :], beta)
+        factors = model.factor(side * _angles())
         found |= np.any((factors[..., :-1] < 0) & (factors[..., 1:] > 0), axis=-1)
     return found
 
@@ -209,8 +286,8 @@ def scan_diagonal(
     first: Any = None, second: Any = None, eigenvalues: Sequence[float] = EIGENVALUES, beta: float = BETA
 ) -> xr.DataArray:
     """Whether Q^T K = diag(k1, k2) breaks the conjecture, over a grid of k1 and k2 (default -2 to 2)."""
-    first = np.linspace(-2, 2, 81) if first is None else np.atleast_1d(np.asarray(first, dtype=float))
-    second = np.linspace(-2, 2, 81) if second is None else np.atleast_1d(np.asarray(second, dtype=float))
+    first = _grid(first, np.linspace(-2, 2, 81))
+    second = _grid(second, np.linspace(-2, 2, 81))
     matrices = np.zeros((len(first), len(second), 2, 2))
     matrices[..., 0, 0], matrices[..., 1, 1] = first[:, None], second[None, :]
     found = has_stable_interior(matrices, eigenvalues, beta)
@@ -234,6 +311,19 @@ def scan_gaussian(
     return Share(int(has_stable_interior(matrices, eigenvalues, beta).sum()), draws)
 
 
+def scan_value(angles: Any = None, ratios: Any = None, query_key: Any = None, beta: float = 0.0) -> xr.DataArray:
+    """Which V break the conjecture, over psi in degrees (default 5 to 175) and lambda_2 / lambda_1 (-1 to 0.95).
+
+    `query_key` is the identity unless given; at beta = 0 it does not matter.
+    """
+    angles, ratios = _grid(angles, np.arange(5.0, 180.0, 5.0)), _grid(ratios, np.linspace(-1, 0.95, 40))
+    scores = np.eye(2) if query_key is None else query_key
+    breaks = lambda angle, ratio: bool(has_stable_interior(scores, (1.0, ratio), beta, np.radians(angle)))
+    found = [[breaks(angle, ratio) for ratio in ratios] for angle in angles]
+    coordinates = {"angle": angles, "ratio": ratios}
+    return xr.DataArray(found, coordinates, ("angle", "ratio"), "stable_interior", {"beta": beta})
+
+
 def angle_between(tokens: np.ndarray) -> np.ndarray:
     """phi from the first of two tokens on the circle to the second, in (-pi, pi].
 
@@ -247,7 +337,11 @@ def angle_between(tokens: np.ndarray) -> np.ndarray:
 def angular_velocity(angles: Any, found: Counterexample) -> np.ndarray:
     """phi' of the second token at some angles, with the first at xi."""
     angles = np.asarray(angles, dtype=float)
-    return -np.sin(angles) * _factor(angles, found.eigenvalues, found.query_key, found.beta)
+    return -np.sin(angles) * found.model.factor(angles)
+
+
+def _grid(given: Any, default: np.ndarray) -> np.ndarray:
+    return default if given is None else np.atleast_1d(np.asarray(given, dtype=float))
 
 
 def _angles() -> np.ndarray:
@@ -255,52 +349,30 @@ def _angles() -> np.ndarray:
     return np.pi * (np.arange(GRID) + 0.5) / GRID
 
 
-def _factor(phi: Any, eigenvalues: tuple[float, float], query_key: np.ndarray, beta: float) -> np.ndarray:
-    """F(phi); broadcasts over `query_key`'s leading axes."""
-    attention = _attention(phi, query_key, beta)
-    return eigenvalues[0] * attention + (1 - attention) * (eigenvalues[0] - eigenvalues[1]) * np.cos(phi)
+def _equilibria(model: TwoTokens) -> tuple[Equilibrium, ...]:
+    if model.query_key.ndim != 2:
+        raise InputError(f"`query_key` must be one 2 x 2 matrix here, but its shape is {model.query_key.shape}.")
+    zeros = [zero for side in (-1.0, 1.0) for zero in _zeros(model, side * _angles())]
+    return tuple(_equilibrium(zero, model) for zero in sorted(zeros))
 
 
-def _attention(phi: Any, query_key: np.ndarray, beta: float) -> np.ndarray:
-    """a: the second token's attention to the first, at e_1."""
-    token = np.stack([np.cos(phi), np.sin(phi)], axis=-1)
-    scored = np.einsum("...i,...ij->...j", token, query_key)
-    return expit(beta * (scored[..., 0] - np.sum(scored * token, axis=-1)))
-
-
-def _zeros(function: Any, grid: np.ndarray) -> list[float]:
-    heights = function(grid)
+def _zeros(model: TwoTokens, grid: np.ndarray) -> list[float]:
+    heights = model.factor(grid)
     changes = np.flatnonzero(np.sign(heights[:-1]) != np.sign(heights[1:]))
-    return [_zero(function, float(grid[place]), float(grid[place + 1])) for place in changes]
+    return [_zero(model, float(grid[place]), float(grid[place + 1])) for place in changes]
 
 
-def _zero(function: Any, left: float, right: float) -> float:
-    found: Any = brentq(lambda phi: float(function(np.array(phi))), left, right, xtol=1e-15)
+def _zero(model: TwoTokens, left: float, right: float) -> float:
+    found: Any = brentq(lambda phi: float(model.factor(phi)), left, right, xtol=1e-15)
     return float(found)
 
 
-def _equilibrium(phi: float, eigenvalues: tuple[float, float], query_key: np.ndarray, beta: float) -> Equilibrium:
-    tokens = initial.on_circle(np.array([0.0, phi]))
-    flow = _flow(eigenvalues, query_key, beta)
+def _equilibrium(phi: float, model: TwoTokens) -> Equilibrium:
+    tokens, flow = initial.on_circle(np.array([0.0, phi])), model.flow()
     speed = float(np.linalg.norm(velocity(flow, tokens), axis=1).max())
-    attention = float(_attention(np.array(phi), query_key, beta))
-    return Equilibrium(phi, attention, tokens, speed, linearise(flow, tokens))
-
-
-def _flow(eigenvalues: tuple[float, float], query_key: np.ndarray, beta: float) -> SphereAttention:
-    return SphereAttention(Head.bilinear(query_key, np.diag(eigenvalues)), Softmax(beta), masks.causal)
+    return Equilibrium(phi, float(model.attention(phi)), tokens, speed, linearise(flow, tokens))
 
 
 def _apart(first: Any, second: Any) -> np.ndarray:
     """Distance between angles, around the circle."""
     return np.abs((np.asarray(first) - second + np.pi) % (2 * np.pi) - np.pi)
-
-
-def _checked(eigenvalues: Sequence[float], query_key: Any, beta: float) -> tuple[float, float, np.ndarray]:
-    require_finite_number(beta, "beta")
-    sizes, matrix = np.asarray(eigenvalues, dtype=float), np.asarray(query_key, dtype=float)
-    if sizes.shape != (2,) or not (np.all(np.isfinite(sizes)) and sizes[0] > max(0.0, sizes[1])):
-        raise InputError(f"`eigenvalues` must be two numbers, the first positive and the larger, but they are {sizes}.")
-    if matrix.shape != (2, 2) or not np.all(np.isfinite(matrix)):
-        raise InputError(f"`query_key` must be a finite 2 x 2 matrix, but it is {matrix.tolist()}.")
-    return float(sizes[0]), float(sizes[1]), matrix

@@ -1,0 +1,322 @@
+"""The rules `predict` goes by: each result with its setting, what it asks of the spectrum, its limit and its rate."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attnflow.analyse.spectra import Spectrum
+from attnflow.analyse.spectral_hypotheses import Condition
+from attnflow.attention import Hardmax, Softmax, Unnormalised
+from attnflow.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.evaluate import velocity
+from attnflow.masks import Full
+from attnflow.theorems import hypotheses as given
+from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
+
+CLUSTERS = "arXiv:2305.05465"
+PERSPECTIVE = "arXiv:2312.10794"
+CAUSAL = "arXiv:2411.04990"
+AT_REST = 1e-9  # velocities below this are rounding
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A flow with what was read off it."""
+
+    flow: AbstractDynamics
+    tokens: np.ndarray | None
+    spectrum: Spectrum
+    conditions: dict[str, tuple[Condition, ...]]
+
+
+Hypotheses = Callable[[Case], Sequence[Hypothesis]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One result: where it applies and what it promises."""
+
+    id: str
+    paper: str
+    limit: str
+    says: str
+    setting: Hypotheses
+    spectral: str
+    """Its conditions on V and Q^T K, by their name in `hypotheses_met`."""
+    rate: Callable[[Spectrum], str]
+    start: Hypotheses = lambda case: ()
+    proved: bool = True
+    note: str = ""
+    caution: str = ""
+
+
+def _in_space(case: Case) -> tuple[Hypothesis, ...]:
+    return (
+        given.in_euclidean_space(case.flow),
+        is_true("z is x seen through e^{-tV}", _is_rescaled_by_value(case.flow)),
+        given.plain(case.flow),
+        given.attention_is(case.flow, Softmax),
+        given.mask_is(case.flow, Full),
+    )
+
+
+def _is_rescaled_by_value(flow: AbstractDynamics) -> bool:
+    return not isinstance(flow, RescaledAttention) or flow.rescaling is None
+
+
+def _on_the_line(case: Case) -> tuple[Hypothesis, ...]:
+    return (*_in_space(case), at_most("d = 1", case.flow.dimension, 1, "dimensions"))
+
+
+def _hardmax(case: Case) -> tuple[Hypothesis, ...]:
+    in_space = given.in_euclidean_space(case.flow)
+    return in_space, given.plain(case.flow), given.attention_is(case.flow, Hardmax), given.mask_is(case.flow, Full)
+
+
+def _sphere(case: Case) -> tuple[Hypothesis, ...]:
+    return (
+        given.on_the_sphere(case.flow),
+        given.plain(case.flow),
+        given.attention_is(case.flow, Softmax, Unnormalised),
+        given.mask_is(case.flow, Full),
+        given.dimension_is_at_least(case.flow, 2),
+    )
+
+
+def _causal(case: Case) -> tuple[Hypothesis, ...]:
+    sphere_and_mask = given.causal_attention(case.flow)
+    return (*sphere_and_mask, given.dimension_is_at_least(case.flow, 2), given.beta_at_least(case.flow, 0.0))
+
+
+def _single_cluster(case: Case) -> tuple[Hypothesis, ...]:
+    """d >= 3 at every beta >= 0; on the circle the proof we rely on needs beta <= 1."""
+    beta = given.beta_of(case.flow)
+    low = at_most("beta <= 1 on the circle", beta if case.flow.dimension == 2 else 0.0, 1.0, "in beta")
+    return (*_sphere(case), given.beta_at_least(case.flow, 0.0), low)
+
+
+def _anywhere(case: Case) -> tuple[Hypothesis, ...]:
+    return (given.plain(case.flow),)
+
+
+def _distinct(case: Case) -> tuple[Hypothesis, ...]:
+    return () if case.tokens is None else (given.distinct(case.tokens),)
+
+
+def _hemisphere(case: Case) -> tuple[Hypothesis, ...]:
+    if case.tokens is None:
+        return (is_true("first tokens in an open hemisphere (pass `tokens`)", False),)
+    return (given.in_an_open_hemisphere(case.tokens),)
+
+
+def _generic(case: Case) -> tuple[Hypothesis, ...]:
+    """Almost every start is not every start: antipodal tokens and configurations at rest are left out."""
+    if case.tokens is None:
+        return ()
+    sums = np.linalg.norm(case.tokens[:, None] + case.tokens, axis=-1)
+    apart = above("no two first tokens are antipodal", float(sums.min()), AT_REST, "in |x_i + x_j|")
+    speed = float(np.abs(velocity(case.flow, case.tokens)).max())
+    if np.ptp(case.tokens, axis=0).max() == 0:  # one point already, which V = I keeps
+        return (apart,)
+    return apart, above("the start is not an equilibrium", speed, AT_REST, "in the largest velocity")
+
+
+def _first_token_leans(case: Case) -> tuple[Hypothesis, ...]:
+    """The first token has a part that V sends towards the leading space."""
+    if case.tokens is None:
+        return ()
+    covectors = _left_leading_space(case.spectrum)
+    part = float(np.linalg.norm(covectors.T @ case.tokens[0]))
+    return (*_generic(case), above("the first token has a part along L", part, AT_REST))
+
+
+def _left_leading_space(found: Spectrum) -> np.ndarray:
+    return dataclasses.replace(found, matrix=found.matrix.T).leading_space
+
+
+def _exponential(found: Spectrum) -> str:
+    return f"e^(-{found.leading.value.real:.3g} t)"
+
+
+def _first_token_rate(found: Spectrum) -> str:
+    return f"e^(-{found.gap:.3g} t) for the first token"
+
+
+def _said(text: str) -> Callable[[Spectrum], str]:
+    return lambda found: text
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "zero-value",
+        "the equation itself",
+        "at-rest",
+        "V = 0: no token ever moves.",
+        _anywhere,
+        "zero-value",
+        _said("exact"),
+    ),
+    Rule(
+        "polytope",
+        f"{CLUSTERS} Theorem 3.1",
+        "polytope",
+        "The hull of the rescaled tokens shrinks to a polytope, and every token goes to a point of a finite set S on "
+        "its boundary (or 0) that holds all vertices.",
+        _in_space,
+        "polytope",
+        _exponential,
+        caution="The theorem does not say that tokens go to vertices; nearly always they do.",
+    ),
+    Rule(
+        "boolean-limit",
+        f"{CLUSTERS} Theorem 2.1",
+        "boolean",
+        "All rows of the attention matrix but at most one become e_min or e_max, the labels of the extreme tokens.",
+        _on_the_line,
+        "hyperplanes",
+        lambda found: f"doubly exponential: 1 - P ~ exp(-c e^({found.leading.value.real:.3g} t))",
+        start=_distinct,
+    ),
+    Rule(
+        "minus-identity",
+        f"{CLUSTERS} section on V = -I",
+        "zero",
+        "All tokens x go to zero and attention becomes uniform; z = e^(-tV) x diverges meanwhile.",
+        _in_space,
+        "minus-identity",
+        _said("t^(-1/2) for the tokens, 1/t for the attention"),
+        note="Q^T K = I there; a change of coordinates gives every positive definite Q^T K.",
+    ),
+    Rule(
+        "polytope-times-hyperplane",
+        f"{CLUSTERS} section 5",
+        "polytope-times-hyperplane",
+        "The part of the rescaled tokens in the leading eigenspace F goes to the boundary of a polytope (or 0); the "
+        "other part G is free.",
+        _in_space,
+        "polytope-times-hyperplane",
+        _exponential,
+        note="The published bound behind it fails where Q^T K does not respect F + G; no counterexample is known.",
+    ),
+    Rule(
+        "hyperplanes",
+        f"{CLUSTERS} Theorem 4.2",
+        "hyperplanes",
+        "The leading coordinate phi_1^*(z) of every rescaled token goes to one of at most three values a, 0, b.",
+        _in_space,
+        "hyperplanes",
+        _exponential,
+    ),
+    Rule(
+        "hardmax-leaders",
+        "arXiv:2407.01602",
+        "leaders",
+        "Every rescaled token goes to a leader, one that is its own best match, or to a projection onto a face between "
+        "leaders.",
+        _hardmax,
+        "polytope",
+        _exponential,
+        note="Proved for discrete layers.",
+    ),
+    Rule(
+        "codimension-k",
+        f"{CLUSTERS} conjecture on codimension k",
+        "hyperplanes",
+        "With k eigenvalues of positive real part, the rescaled tokens go to at most three parallel affine subspaces "
+        "of codimension k.",
+        _in_space,
+        "codimension-k",
+        _exponential,
+        proved=False,
+        note="Asked here only where a simple real eigenvalue leads: V = I and complex pairs give more than three.",
+    ),
+    Rule(
+        "identity-value",
+        f"{CAUSAL} Theorem 4.1",
+        "first-token",
+        "From almost every start all tokens go to x_1(0), where the first token is and stays.",
+        _causal,
+        "identity-value",
+        _said("none proved"),
+        start=_generic,
+        caution="At large beta it can take longer than any run: clusters live for times exponential in beta.",
+    ),
+    Rule(
+        "hemisphere",
+        f"{PERSPECTIVE} on cone collapse",
+        "point",
+        "Tokens that start in an open hemisphere meet in one point, for every Q and K.",
+        _sphere,
+        "identity-value",
+        _said("e^(-c t) with some c > 0"),
+        start=_hemisphere,
+    ),
+    Rule(
+        "single-cluster",
+        f"{PERSPECTIVE} on single clusters",
+        "point",
+        "From almost every start all tokens meet in one point.",
+        _single_cluster,
+        "single-cluster",
+        _said("none proved for every start"),
+        start=_generic,
+        caution="At large beta it can take times of order exp(c sqrt(beta)): a run shows metastable clusters.",
+    ),
+    Rule(
+        "conjecture-2",
+        f"{CAUSAL} Conjecture 2",
+        "point-of-subspace",
+        "All tokens go to the direction of the first token's part in the leading eigenspace L.",
+        _causal,
+        "conjecture-2",
+        _first_token_rate,
+        start=_first_token_leans,
+        proved=False,
+    ),
+    Rule(
+        "conjecture-1",
+        f"{CAUSAL} Conjecture 1",
+        "poles",
+        "Every token goes to +xi or -xi, the unit eigenvectors of the leading eigenvalue.",
+        _causal,
+        "conjecture-1",
+        _first_token_rate,
+        start=_first_token_leans,
+        proved=False,
+        note="Asked here only where Q^T K has no negative eigenvalue; for other Q and K there are counterexamples.",
+    ),
+    Rule(
+        "table-1-point",
+        f"{CAUSAL} Table 1",
+        "point-of-subspace",
+        "All tokens go to one point of the leading eigenspace L.",
+        _causal,
+        "table-1-point",
+        _first_token_rate,
+        start=_first_token_leans,
+        proved=False,
+    ),
+    Rule(
+        "table-1-cloud",
+        f"{CAUSAL} Table 1",
+        "cloud-around-subspace",
+        "Tokens repel each other and form a cloud around the leading eigenspace L.",
+        _causal,
+        "table-1-cloud",
+        _said("none known"),
+        start=_first_token_leans,
+        proved=False,
+    ),
+    Rule(
+        "table-1-two-clouds",
+        f"{CAUSAL} Table 1",
+        "clouds-around-poles",
+        "Tokens repel each other and form two clouds, around +xi and -xi.",
+        _causal,
+        "table-1-two-clouds",
+        _said("none known"),
+        start=_first_token_leans,
+        proved=False,
+    ),
+)

@@ -1,0 +1,129 @@
+"""Linear stability against finite differences and exact rates; Lyapunov exponents against closed forms."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow._precision import cast, double
+from attnflow.dynamics import State
+from attnflow.stability import linearise, lyapunov_exponents, movable_directions
+
+VALUE = np.diag([2.0, 1.0])
+QUERY = np.array([[1.0, 0.4, -0.2], [0.0, 0.7, 0.9]])
+KEY = np.array([[0.5, -1.0, 0.3], [0.2, 0.8, -0.6]])
+GENERAL = af.Head(QUERY, KEY, np.array([[0.3, -0.8, 0.1], [0.5, 0.2, 0.4], [0.0, -0.3, -0.6]]))
+
+
+def circle_flow(beta=1.0):
+    return af.SphereAttention(af.Head(np.eye(2), np.eye(2), VALUE), af.Softmax(beta), af.masks.causal)
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        af.SphereAttention(GENERAL, af.Softmax(2.0), af.masks.causal),
+        af.SphereAttention(GENERAL, af.Unnormalised(1.0), masses=[1.0, 2.0, 1.0, 0.5]),
+        af.EuclideanAttention(GENERAL),
+        af.RescaledAttention(GENERAL),
+    ],
+    ids=lambda flow: type(flow).__name__,
+)
+def test_derivative_equals_finite_differences(flow):
+    tokens = af.initial.sphere(4, 3, rng=0)
+    found = linearise(flow, tokens, time=0.3)
+    h = 1e-5
+    for place, direction in enumerate(found.basis):
+        # the field extends off the sphere, so a straight step is enough; no retraction
+        ahead, behind = (_velocity_anywhere(flow, tokens + side * h * direction, 0.3) for side in (1, -1))
+        column = np.einsum("and,nd->a", found.basis, (ahead - behind) / (2 * h))
+        np.testing.assert_allclose(found.matrix[:, place], column, atol=1e-8)
+
+
+def _velocity_anywhere(flow, tokens, time):
+    """The field as written, also slightly off the sphere."""
+    with double():
+        return np.asarray(cast(flow, "float64").velocity(time, State(tokens)).tokens)
+
+
+def test_directions_are_orthonormal_tangent_and_leave_frozen_tokens_out():
+    tokens = af.initial.sphere(5, 3, rng=0)
+    flow = af.SphereAttention(af.Head.identity(3), frozen=np.array([True, False, False, True, False]))
+    basis = movable_directions(flow, tokens)
+    assert basis.shape == (6, 5, 3)
+    np.testing.assert_allclose(np.einsum("and,bnd->ab", basis, basis), np.eye(6), atol=1e-12)
+    np.testing.assert_allclose(np.einsum("and,nd->an", basis, tokens), 0, atol=1e-12)
+    assert not basis[:, [0, 3]].any()
+
+
+def test_rates_at_a_cluster_are_exact():
+    """All tokens at e_1 with V = diag(2, 1), causal, beta = 0: row k averages, so the rates are -2 + 1/k.
+
+    Linearised, y_k' = (1/k) sum_{j<=k} y_j - 2 y_k.
+    """
+    found = linearise(circle_flow(beta=0.0), np.tile([1.0, 0.0], (4, 1)))
+    np.testing.assert_allclose(found.eigenvalues, -2 + 1 / np.arange(1, 5), atol=1e-12)
+    assert found.is_stable
+    assert found.margin == pytest.approx(1.0)
+    assert found.residual_speed < 1e-15
+
+
+def test_unstable_neutral_and_moving_configurations():
+    unstable = linearise(circle_flow(), [[0.0, 1.0]])
+    assert unstable.is_unstable
+    assert unstable.growth_rate == pytest.approx(1.0)
+    identity = af.SphereAttention(af.Head.identity(3))
+    neutral = linearise(identity, np.tile([0.0, 0.0, 1.0], (3, 1)))  # rotations move a cluster freely
+    assert neutral.is_equilibrium
+    assert not neutral.is_stable
+    assert not neutral.is_unstable
+    moving = linearise(circle_flow(), [[0.6, 0.8]])
+    assert not moving.is_equilibrium
+    assert not moving.is_stable
+    assert moving.residual_speed == pytest.approx(0.48)  # |P_x V x| = (2 - 1) * 0.6 * 0.8
+
+
+def test_nothing_can_move():
+    flow = af.SphereAttention(af.Head.identity(2), frozen=np.array([True, True]))
+    found = linearise(flow, np.eye(2))
+    assert found.matrix.shape == (0, 0)
+    assert found.growth_rate == -np.inf
+
+
+def test_exponent_of_one_token_on_the_circle():
+    """tan phi(T) = e^{-T} tan phi(0), so the derivative of phi(T) by phi(0) is known."""
+    phi, duration = 1.2, 3.0
+    derivative = np.exp(-duration) / np.cos(phi) ** 2 / (1 + np.exp(-2 * duration) * np.tan(phi) ** 2)
+    found = lyapunov_exponents(circle_flow(), [[np.cos(phi), np.sin(phi)]], duration)
+    np.testing.assert_allclose(found, np.log(derivative) / duration, atol=1e-7)
+
+
+def test_exponents_of_a_linear_flow():
+    """One token in R^d moves by e^{tV}: exponents are the eigenvalues of a symmetric V, their sum its trace."""
+    value = np.diag([-0.2, -0.7, -1.5])
+    flow = af.EuclideanAttention(af.Head(np.eye(3), np.eye(3), value))
+    found = lyapunov_exponents(flow, [[0.3, 0.1, -0.2]], 60.0, count=3)
+    np.testing.assert_allclose(np.sum(found), np.trace(value), atol=1e-8)
+    np.testing.assert_allclose(found, [-0.2, -0.7, -1.5], atol=0.05)  # the first directions fade as 1/60
+
+
+def test_exponents_at_an_equilibrium_are_its_rates():
+    tokens = np.tile([1.0, 0.0], (3, 1))
+    rates = linearise(circle_flow(beta=2.0), tokens).eigenvalues.real
+    found = lyapunov_exponents(circle_flow(beta=2.0), tokens, 40.0, count=3)
+    np.testing.assert_allclose(found.sum(), rates.sum(), atol=1e-6)
+    np.testing.assert_allclose(found, rates, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: linearise(circle_flow(), np.eye(2)[None]), "Take one run"),
+        (lambda: linearise(circle_flow(), [[2.0, 0.0]]), "unit sphere"),
+        (lambda: linearise(af.SphereAttention(af.Head.identity(2), normalisation=af.Pre()), np.eye(2)), "Post"),
+        (lambda: lyapunov_exponents(circle_flow(), [[1.0, 0.0]], 1.0, count=2), "at most 1"),
+        (lambda: lyapunov_exponents(circle_flow(), [[1.0, 0.0]], -1.0), "duration"),
+    ],
+)
+def test_bad_input_is_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
