@@ -11,6 +11,7 @@ from attnflow.options import with_model_options
 from attnflow.terminal import print_json
 
 COLOURS = {"holds": "green", "fails": "bold red", "not_applicable": "dim", "undecided": "yellow"}
+ORDER = ("fails", "undecided", "holds", "not_applicable")  # what readers look for first
 Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -43,7 +44,8 @@ def _verify_run(path: Path, ids: list[str]) -> list[Any]:
     from attnflow.theorems.verify import Checked, verify
     from attnflow.trajectory import load
 
-    return [Checked(verdict, 0.0, find(verdict.id).proved) for verdict in verify(load(path), only=ids)]
+    verdicts = sorted(verify(load(path), only=ids), key=lambda verdict: ORDER.index(verdict.verdict))
+    return [Checked(verdict, 0.0, find(verdict.id).proved) for verdict in verdicts]
 
 
 def _verify_examples(statements: list[Any], as_json: bool) -> list[Any]:

@@ -57,13 +57,12 @@ class Statement:
         return Verdict(self.id, self.paper, self.says, judge(hypotheses, measurement), hypotheses, measurement)
 
     def _hypotheses_on_time(self, run: xr.Dataset) -> tuple[Hypothesis, ...]:
-        if not self.continuous:
-            return ()
         is_layers = isinstance(solver_of(run), Layers)
-        return (
-            is_true("continuous time, not discrete layers", not is_layers),
-            is_true("the run did not fail", not run.failed),
-        )
+        if self.continuous:
+            time = is_true("continuous time, not discrete layers", not is_layers)
+        else:
+            time = is_true("discrete layers, not continuous time", is_layers)
+        return time, is_true("the run did not fail", not bool(run.failed))
 
     def check_instance(self, instance: Instance) -> Verdict:
         """The verdict on an instance; nothing is simulated when it does not apply."""

@@ -22,7 +22,7 @@ class Hypothesis:
     @property
     def holds(self) -> bool:
         """Whether the margin is above zero; NaN is not."""
-        return self.margin > 0
+        return bool(self.margin > 0)
 
 
 def is_true(says: str, condition: bool) -> Hypothesis:
@@ -57,7 +57,7 @@ class Measurement:
     @property
     def met(self) -> bool:
         """Whether the value is within the tolerance; NaN is not."""
-        return self.value <= self.tolerance if self.compare == "at most" else self.value >= self.tolerance
+        return bool(self.value <= self.tolerance if self.compare == "at most" else self.value >= self.tolerance)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,9 @@ class Verdict:
             dataclasses.asdict(one) | {"holds": one.holds, "margin": _plain(one.margin)} for one in self.hypotheses
         ]
         if self.measurement is not None:
-            plain["measurement"] |= {"value": _plain(self.measurement.value), "met": self.measurement.met}
+            measured = self.measurement
+            plain["measurement"] |= {"value": _plain(measured.value), "tolerance": _plain(measured.tolerance)}
+            plain["measurement"]["met"] = measured.met
         return plain
 
 

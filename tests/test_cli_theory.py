@@ -1,0 +1,86 @@
+"""The commands about theorems, as a user runs them."""
+
+import json
+
+import pytest
+
+from test_cli import attnflow
+
+
+def test_verify_prints_verdicts_and_exits_with_zero(tmp_path):
+    text, _ = attnflow("verify", "interaction-peak", "wendel", cwd=tmp_path)
+    assert "2 statements: 2 holds." in text
+    found = json.loads(attnflow("verify", "interaction-peak", "--json", cwd=tmp_path)[0])
+    assert (found[0]["id"], found[0]["verdict"], found[0]["proved"]) == ("interaction-peak", "holds", True)
+
+
+def test_verify_lists_what_there_is(tmp_path):
+    found = json.loads(attnflow("verify", "--list", "--json", cwd=tmp_path)[0])
+    text, _ = attnflow("verify", "--list", cwd=tmp_path)
+    assert {"polytope", "hyperplanes", "identity-value"} <= {one["id"] for one in found}
+    assert "conjecture-2" in text
+
+
+def test_verify_holds_statements_against_a_result(tmp_path):
+    attnflow("run", "polytope", "--n", 8, "--end", 20, "--no-picture", cwd=tmp_path)
+    found = json.loads(attnflow("verify", "--run", "polytope.zarr", "--json", cwd=tmp_path)[0])
+    answers = {one["id"]: one["verdict"] for one in found}
+    assert answers["polytope"] == "holds"
+    assert answers["identity-value"] == "not_applicable"
+    order = [one["verdict"] for one in found]
+    assert order == sorted(order, key=["fails", "undecided", "holds", "not_applicable"].index)
+
+
+def test_predict_speaks_of_the_scenario_and_its_changes(tmp_path):
+    found = json.loads(attnflow("predict", "hyperplanes", "--json", cwd=tmp_path)[0])
+    assert (found["limit"], found["proved"]) == ("hyperplanes", True)
+    text, _ = attnflow("predict", "hyperplanes", "--value", "pair:0.5,2", cwd=tmp_path)
+    assert "No result applies" in text
+    assert "rotating" in text
+
+
+def test_atlas_draws_and_says_how_far_it_agrees(tmp_path):
+    text, _ = attnflow("atlas", "--size", 3, "--runs", 1, "--n", 6, "--out", "a.png", "--json", cwd=tmp_path)
+    found = json.loads(text)
+    assert 0 <= found["agreement"] <= 1
+    assert len(found["predicted"]) == len(found["x"]) == 3
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_robustness_prints_means_with_intervals(tmp_path):
+    options = ["--law", "box", "--n", 6, "--d", 2, "--seeds", 3, "--end", 6]
+    (row,) = json.loads(attnflow("robustness", *options, "--json", cwd=tmp_path)[0])["rows"]
+    low, mean, high = row["vertices"]
+    assert low <= mean <= high
+    text, _ = attnflow("robustness", *options, "--overwrite", cwd=tmp_path)
+    assert "vertices" in text
+    assert (tmp_path / "robustness.png").exists()
+
+
+def test_conjecture1_is_an_experiment_of_its_own(tmp_path):
+    found = json.loads(attnflow("run", "conjecture1", "--runs", 40, "--json", cwd=tmp_path)[0])["experiment"]
+    assert found["refutes"]
+    assert any("109.3" in line for line in found["report"])
+    assert found["share_interval"][0] < 0.367 < found["share_interval"][1]
+    assert (tmp_path / "conjecture1.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["verify", "polytop"], "Did you mean 'polytope'"),
+        (["verify", "--run", "no.zarr"], "There is no result file"),
+        (["predict", "polytop"], "Did you mean 'polytope'"),
+        (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),
+        (["atlas", "--size", "1"], "`size` must be a whole number, at least 2"),
+        (["atlas", "--out", "a.doc"], ".png"),
+        (["robustness", "--law", "cube"], "is not known"),
+        (["robustness", "--seeds", "1"], "seeds"),
+        (["run", "conjecture1", "--value", "jordan:1"], "diagonal"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence(arguments, sentence, tmp_path):
+    _, error = attnflow(*arguments, cwd=tmp_path, code=2)
+    assert sentence in error.replace("\n", " ")
+    assert "Traceback" not in error

@@ -1,0 +1,122 @@
+"""`verify`: the whole catalogue's shape, and verdicts on runs of a user's own."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow.theorems.catalogue import catalogue
+from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true, judge
+
+
+def a_run(**options):
+    flow = af.RescaledAttention(af.Head.identity(2))
+    return af.simulate(flow, af.initial.box(8, 2, rng=0), np.linspace(0, 20, 41), **options)
+
+
+def test_ids_are_unique_words_and_every_entry_is_described():
+    entries = catalogue()
+    assert len(entries) >= 40
+    for name, entry in entries.items():
+        assert name == entry.id
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+        assert entry.says.endswith(".")
+        assert entry.paper
+
+
+def test_a_run_knows_its_flow():
+    run = a_run()
+    alone, together = (
+        af.verify(run, only=["polytope"]),
+        af.verify(af.RescaledAttention(af.Head.identity(2)), run, ["polytope"]),
+    )
+    assert [one.verdict for one in alone] == [one.verdict for one in together] == ["holds"]
+
+
+def test_all_statements_can_be_asked_of_any_run():
+    """Most do not apply, and say why; none that applies fails."""
+    answers = {one.id: one for one in af.verify(a_run())}
+    assert {name for name, one in answers.items() if one.verdict == "holds"} >= {
+        "polytope",
+        "shrinking-hull",
+        "rank-bound",
+    }
+    assert answers["identity-value"].verdict == "not_applicable"
+    assert "sphere" in answers["identity-value"].explanation()
+    assert not [name for name, one in answers.items() if one.verdict == "fails"]
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        af.SphereAttention(af.Head.identity(2), af.Hardmax(), af.masks.others),
+        af.SphereAttention([af.Head.identity(2)] * 2, af.Sinkhorn(1.0)),
+        af.SphereAttention(af.RedrawnHead(2, 0.5, 1)),
+        af.SphereAttention(af.Head.identity(2), normalisation=af.Pre()),
+        af.EuclideanAttention(af.Head(np.eye(2), np.eye(2), [[0.0, -1.0], [1.0, 0.0]])),
+        af.EuclideanAttention(af.Head(np.eye(2), np.eye(2), [[1.0, 1.0], [0.0, 1.0]]), frozen=[True] + [False] * 4),
+    ],
+    ids=["hardmax", "several heads", "redrawn", "lengths", "complex spectrum", "defective and frozen"],
+)
+def test_odd_flows_get_answers_and_no_traceback(flow):
+    tokens = af.initial.circle(5, rng=0)
+    run = af.simulate(flow, tokens, np.linspace(0, 1, 11))
+    assert "fails" not in {one.verdict for one in af.verify(run)}
+
+
+def test_odd_starts_get_answers_and_no_traceback():
+    flow = af.RescaledAttention(af.Head.identity(2))
+    for tokens in ([[1.0, 2.0]], np.ones((4, 2)), [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]):
+        run = af.simulate(flow, tokens, np.linspace(0, 20, 21))
+        assert "fails" not in {one.verdict for one in af.verify(run)}
+
+
+def test_a_failed_run_decides_nothing():
+    flow = af.SphereAttention(af.Head.identity(2), af.Unnormalised(800.0))
+    run = af.simulate(flow, af.initial.circle(4, rng=0), [0.0, 1.0])
+    assert bool(run.failed)
+    assert {one.verdict for one in af.verify(run)} == {"not_applicable"}
+
+
+def test_discrete_layers_are_not_continuous_time():
+    run = a_run(solver=af.Layers(0.1))
+    answers = {one.id: one.verdict for one in af.verify(run)}
+    assert answers["polytope"] == "not_applicable"
+    assert answers["layers-shrinking-hull"] == "holds"
+    assert {one.id: one.verdict for one in af.verify(a_run())}["layers-shrinking-hull"] == "not_applicable"
+
+
+def test_what_is_not_one_run_with_tokens_is_refused():
+    ensemble = af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(3, rng=0, runs=2), [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"holds 2 runs.*isel"):
+        af.verify(ensemble)
+    with pytest.raises(ValueError, match="holds no tokens"):
+        af.verify(a_run(keep_tokens=False))
+    with pytest.raises(ValueError, match="must be a dataset"):
+        af.verify(np.eye(2))
+    with pytest.raises(ValueError, match="Did you mean 'polytope'"):
+        af.verify(a_run(), only=["polytop"])
+
+
+def test_judgement():
+    met, missed = is_true("a", True), Hypothesis("b", -2.0, "metres")
+    fine, wrong = Measurement("c", 1.0, 2.0, "why"), Measurement("c", 3.0, 2.0, "why")
+    still_open = Measurement("c", 3.0, 2.0, "why", open="it still falls")
+    nothing = Measurement("c", math.nan, 2.0, "why")
+    assert judge([met], fine) == "holds"
+    assert judge([met], wrong) == "fails"
+    assert judge([met], still_open) == "undecided"
+    assert judge([met], nothing) == "undecided"
+    assert judge([met, missed], fine) == "not_applicable"
+    assert judge([Hypothesis("d", math.nan)], fine) == "not_applicable"
+    assert at_most("e", 1.0, 1.0).holds
+    assert not above("e", 1.0, 1.0).holds
+
+
+def test_verdicts_become_json():
+    for one in af.verify(a_run(), only=["polytope", "identity-value"]):
+        again = json.loads(json.dumps(one.as_dict(), allow_nan=False))
+        assert again["verdict"] == one.verdict
+        assert again["explanation"]
