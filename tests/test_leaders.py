@@ -64,6 +64,6 @@ def test_bad_score_matrices_are_a_sentence():
 
 def test_a_leader_that_ties_is_not_alone():
     """(-0.4, 0.2) scores 0.2 with itself and with (-0.2, 0.6)."""
-    tokens = np.array([[[-0.4, 0.2], [-0.2, 0.6], [1.0, 1.0]]])
+    tokens = np.array([[[-0.4, 0.2], [-0.2, 0.6], [0.3, 0.9]]])
     assert leaders.is_leader(tokens).values.tolist() == [[True, False, True]]
     assert leaders.is_leader(tokens, alone=True).values.tolist() == [[False, False, True]]

@@ -133,3 +133,12 @@ def test_staircase_with_one_step_is_undecided():
     example = dataclasses.replace(STATEMENTS["staircase-levels"].example(), times=np.geomspace(0.01, 1, 20))
 
     assert STATEMENTS["staircase-levels"].check_instance(example).verdict == "undecided"
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_run_without_two_snapshots_is_undecided(name):
+    example = STATEMENTS[name].example()
+    run = example.simulate()
+    run.tokens[1:] = np.nan
+
+    assert STATEMENTS[name].check(example.flow, run).verdict == "undecided"

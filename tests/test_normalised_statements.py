@@ -97,3 +97,12 @@ def test_short_runs_are_undecided():
         verdict = STATEMENTS[name].check_instance(instance)
         assert verdict.verdict == "undecided"
         assert "t = 3" in verdict.explanation()
+
+
+@pytest.mark.parametrize("name", [name for name in STATEMENTS if name != "first-speed"])
+def test_a_run_without_two_snapshots_is_undecided(name):
+    example = STATEMENTS[name].example()
+    run = example.simulate()
+    run.tokens[1:] = np.nan
+
+    assert STATEMENTS[name].check(example.flow, run).verdict == "undecided"

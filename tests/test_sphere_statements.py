@@ -224,3 +224,12 @@ def test_hypotheses_answer_for_any_flow(name, case):
         run = af.simulate(flow, tokens, np.linspace(0, 2, 9), progress=False)
         verdict = ALL[name].check(flow, run)
         assert verdict.verdict in ("holds", "undecided"), verdict.explanation()
+
+
+@pytest.mark.parametrize("name", [name for name in STATEMENTS if name != "wendel"])
+def test_a_run_without_two_snapshots_is_undecided(name):
+    example = STATEMENTS[name].example()
+    run = example.simulate()
+    run.tokens[1:] = np.nan
+
+    assert STATEMENTS[name].check(example.flow, run).verdict == "undecided"

@@ -120,3 +120,13 @@ def test_verdicts_become_json():
         again = json.loads(json.dumps(one.as_dict(), allow_nan=False))
         assert again["verdict"] == one.verdict
         assert again["explanation"]
+
+
+def test_a_coarse_solver_cannot_refute_a_theorem():
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0))
+    tokens, times = af.initial.hemisphere(8, 3, rng=0), np.linspace(0, 12, 61)
+    coarse = af.simulate(flow, tokens, times, solver=af.Euler(0.1))
+    fine = af.simulate(flow, tokens, times)
+    found = [af.verify(run, only=["hemisphere-rate"])[0] for run in (coarse, fine)]
+    assert [one.verdict for one in found] == ["undecided", "holds"]
+    assert "coarse" in found[0].explanation()

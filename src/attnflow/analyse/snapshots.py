@@ -49,7 +49,7 @@ def over_snapshots(
     found = [np.asarray(function(one)) if ok else None for one, ok in zip(flat, healthy, strict=True)]
     example = next((one for one in found if one is not None), np.asarray(missing))
     filler = np.full(example.shape, missing)
-    values = np.stack([filler if one is None else one for one in found]).reshape(*lead, *example.shape)
+    values = np.stack([filler if one is None else one for one in found]).reshape(lead + example.shape)
     coordinates = {key: value for key, value in tokens.coords.items() if set(value.dims) <= set(tokens.dims[:-2])}
     coordinates |= {key: tokens.coords[key] for key in dims if key in tokens.coords}
     return xr.DataArray(values, coordinates, tokens.dims[:-2] + dims, name, attributes)

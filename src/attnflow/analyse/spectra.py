@@ -201,6 +201,8 @@ def _is_one(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: 
 
     A change e of a nilpotent N with largest block m scatters its eigenvalues by (e |N^{m-1}|)^{1/m}.
     """
+    if len(members) == 1:
+        return True
     scatter = np.abs(values[members] - values[members].mean()).max()
     nilpotent = _shifted_part(matrix, values, members)
     power = np.eye(len(members))
@@ -237,6 +239,8 @@ def _invariant_basis(matrix: np.ndarray, values: np.ndarray, members: np.ndarray
 def _eigenvalue(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: float) -> Eigenvalue:
     mean = complex(values[members].mean())
     value = complex(mean.real, 0.0 if abs(mean.imag) <= SAME * scale else mean.imag)
+    if len(members) == 1:
+        return Eigenvalue(value, 1, 1, 1)
     nilpotent = _shifted_part(matrix, values, members)
     multiplicity, power, block = len(members), nilpotent, 1
     geometric = multiplicity - _rank(power, RANK * scale)

@@ -42,22 +42,23 @@ def hypotheses_met(value: Any, query_key: Any) -> dict[str, tuple[Condition, ...
     if scores.shape != found.matrix.shape:
         raise InputError(f"`query_key` must be {found.matrix.shape} like V, but it is {scores.shape}.")
     multiple, positive, negative = _is_multiple(found), _sign(found, 1), _sign(found, -1)
-    definite, semidefinite, identity = _is_definite(scores), _is_semidefinite(scores), _is_identity(scores)
+    definite, identity = _is_definite(scores), _is_identity(scores)
     real, simple, repeated = _is_real(found), _is_simple(found), _is_repeated(found)
+    mixed = (real, positive, repeated, _is_proper(found), _outgrows(found), definite)
     return {
         "zero-value": (Condition("V = 0", np.nextafter(0, 1) - found.scale, "in the largest singular value"),),
         "polytope": (multiple, positive, definite),
         "minus-identity": (multiple, negative, definite),
         "hyperplanes": (real, _dominates(found), positive, _sees_itself(found, scores)),
-        "polytope-times-hyperplane": (real, positive, repeated, _is_proper(found), _outgrows(found), definite),
-        "codimension-k": (simple, positive),
+        "polytope-times-hyperplane": (*mixed, _respects(found, scores)),
+        "polytope-times-hyperplane-general": mixed,
+        "codimension-k": (simple, positive, _growing_are_simple(found)),
         "identity-value": (multiple, positive),
         "single-cluster": (multiple, positive, identity),
-        "conjecture-1": (simple, positive, semidefinite),
-        "conjecture-2": (real, positive, repeated, *_conjecture_2(found)),
-        "table-1-point": (real, positive, repeated, semidefinite),
-        "table-1-cloud": (real, negative, repeated, semidefinite),
-        "table-1-two-clouds": (simple, negative, semidefinite),
+        "conjecture-1": (simple, positive, *_splits(found), identity),
+        "conjecture-2": (real, positive, repeated, _is_proper(found), *_splits(found)),
+        "table-1-cloud": (real, negative, repeated, identity),
+        "table-1-two-clouds": (simple, negative, identity),
     }
 
 
@@ -88,6 +89,11 @@ def _is_simple(found: Spectrum) -> Condition:
     return Condition(says, found.gap, "to the next eigenvalue")
 
 
+def _growing_are_simple(found: Spectrum) -> Condition:
+    copies = max((one.multiplicity for one in found.eigenvalues if one.value.real > SAME * found.scale), default=1)
+    return Condition("all eigenvalues with a positive real part are simple", _at_most(copies, 1), "copies")
+
+
 def _is_repeated(found: Spectrum) -> Condition:
     says = "the leading eigenvalue has two or more independent eigenvectors and no Jordan block"
     defect = found.leading.multiplicity - found.leading.geometric
@@ -116,19 +122,18 @@ def _sees_itself(found: Spectrum, scores: np.ndarray) -> Condition:
 
 
 def _is_definite(scores: np.ndarray) -> Condition:
-    return _definite(scores, "Q^T K is symmetric positive definite", least_of_symmetric_part(scores))
-
-
-def _is_semidefinite(scores: np.ndarray) -> Condition:
-    rounding = SAME * np.abs(scores).max()
-    margin = _at_most(-rounding, least_of_symmetric_part(scores))
-    return _definite(scores, "Q^T K is symmetric and has no negative eigenvalue", margin)
-
-
-def _definite(scores: np.ndarray, says: str, margin: float) -> Condition:
+    says = "Q^T K is symmetric positive definite"
     if asymmetry(scores) > SAME * np.abs(scores).max():
         return Condition(says, -asymmetry(scores), "of asymmetry", "Q^T K")
-    return Condition(says, margin, "in the least eigenvalue", "Q^T K")
+    return Condition(says, least_of_symmetric_part(scores), "in the least eigenvalue", "Q^T K")
+
+
+def _respects(found: Spectrum, scores: np.ndarray) -> Condition:
+    """<Qf, Kg> = 0 between the leading space F and the span G of the other generalised eigenvectors."""
+    others = complement(spectrum(found.matrix.T).leading_space)
+    leak = float(np.abs(found.leading_space.T @ scores @ others).max(initial=0.0))
+    margin = _at_most(leak, SAME * np.abs(scores).max())
+    return Condition("Q^T K does not mix F and G", margin, "in the largest entry", "Q^T K")
 
 
 def _is_identity(scores: np.ndarray) -> Condition:
@@ -139,17 +144,16 @@ def _is_identity(scores: np.ndarray) -> Condition:
     return Condition(says, margin, "in the largest entry", "Q^T K")
 
 
-def _conjecture_2(found: Spectrum) -> tuple[Condition, ...]:
-    """V respects the complement of the eigenspace L, and pulls less there than lambda."""
+def _splits(found: Spectrum) -> tuple[Condition, Condition]:
+    """V respects the complement of the leading space L, and pulls less there than lambda."""
     inside = found.leading_space
     outside = complement(inside)
     leak = float(np.linalg.norm(inside.T @ found.matrix @ outside, 2)) if outside.size else 0.0
-    pull = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else -np.inf
+    pull = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else np.nan
     margin = _above(found.leading.value.real - pull, found.scale)
     return (
-        _is_proper(found),
         Condition("V maps the complement of L into itself", _at_most(leak, SAME * found.scale), "in the norm"),
-        Condition("<Vz, z> < lambda |z|^2 on the complement of L", margin if outside.size else np.nan),
+        Condition("<Vz, z> < lambda |z|^2 on the complement of L", margin),
     )
 
 

@@ -1,6 +1,6 @@
 """The atlas: a grid of value matrices, the limit predicted for each, and the limit that simulations show."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ SOLVER = Adaptive(rtol=1e-6, atol=1e-8, max_steps=20_000)
 
 
 def atlas(
-    grid: Sequence[float] | tuple[Sequence[float], Sequence[float]] | None = None,
+    grid: Any = None,
     kind: str = "eigenvalues",
     *,
     d: int = 2,

@@ -13,7 +13,7 @@ from attnflow.dynamics import AbstractDynamics, SphereAttention
 from attnflow.heads import Head
 from attnflow.solvers import Adaptive
 from attnflow.theorems.hypotheses import beta_at_least, beta_of, in_an_open_hemisphere, self_attention
-from attnflow.theorems.paths import generic, offset_of, one_cluster, present
+from attnflow.theorems.paths import generic, offset_of, on_a_path, one_cluster, present
 from attnflow.theorems.statement import Computation, Instance, Statement
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most
 from attnflow.trajectory import solver_of
@@ -33,6 +33,7 @@ def _on_the_circle(flow: AbstractDynamics) -> Hypothesis:
     return at_most("d = 2", abs(flow.dimension - 2), 0, "dimensions")
 
 
+@on_a_path
 def _single(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     return one_cluster(run)
@@ -73,6 +74,7 @@ def _modes_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hy
     )
 
 
+@on_a_path
 def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     most = tokens.shape[1] // 4
@@ -111,6 +113,7 @@ def _growth_control() -> Instance:
     return dataclasses.replace(_growth_example(), tokens=initial.circle(32, rng=0))
 
 
+@on_a_path
 def _number(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     n, expected = tokens.shape[1], circle.predicted_clusters(beta_of(flow))

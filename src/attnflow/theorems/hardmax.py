@@ -5,6 +5,8 @@ continuous time z_i' = y_i - z_i (arXiv:2508.09628) and in layers z_i <- (1 - ga
 (arXiv:2407.01602, gamma = alpha / (1 + alpha)). Leaders are the tokens that are their own best match.
 """
 
+import dataclasses
+
 import numpy as np
 import xarray as xr
 
@@ -140,10 +142,8 @@ def _frank_wolfe_flow(flow, run):
 @on_whole_runs
 def _frank_wolfe_layers(flow, run):
     value, ties = _formula_error(flow, run)
-    is_layers = isinstance(solver_of(run), Layers)
-    text = ties if is_layers else "the run is in continuous time; `frank-wolfe-flow` is about that"
     quantity = "the distance to (1 - gamma)^k z(0) + (1 - (1 - gamma)^k) v, relative,"
-    return Measurement(quantity, value, 1e-14, "rounding of z shrinks with every layer", open=text)
+    return Measurement(quantity, value, 1e-14, "rounding of z shrinks with every layer", open=ties)
 
 
 def _flow(d: int = 2) -> RescaledAttention:
@@ -172,27 +172,43 @@ def _softmax() -> RescaledAttention:
     return RescaledAttention(Head.identity(2))
 
 
+_LEADERS = Statement(
+    "hardmax-leaders",
+    f"{LEADERS} lemma on leaders, in continuous time",
+    "Under hardmax attention leaders never move and never stop leading.",
+    _hypotheses,
+    _leaders_stay,
+    lambda: _run(_flow(), initial.box(20, 2, rng=0), 20.0),
+    lambda: _run(_softmax(), initial.box(20, 2, rng=0), 20.0),
+)
+_LIMITS = Statement(
+    "hardmax-limits",
+    f"{LEADERS} theorem on clustering, in continuous time",
+    "Under hardmax attention tokens end at leaders; a few at leaders that emerge on the way, or on faces.",
+    _hypotheses,
+    _limits,
+    lambda: _run(_flow(), initial.box(20, 2, rng=0), 20.0),
+    lambda: _run(_softmax(), initial.box(20, 2, rng=0), 20.0),
+)
+
+
+def _in_layers(statement: Statement, paper: str) -> Statement:
+    """The same of discrete layers: forty of the published alpha = 1/2."""
+    return dataclasses.replace(
+        statement,
+        id=f"{statement.id}-layers",
+        paper=f"{LEADERS} {paper}",
+        example=lambda: _layers(_flow(), initial.box(20, 2, rng=0), 0.5, 1.0),
+        control=lambda: _layers(_softmax(), initial.box(20, 2, rng=0), 0.5, 1.0),
+        continuous=False,
+    )
+
+
 STATEMENTS: tuple[Statement, ...] = (
-    Statement(
-        "hardmax-leaders",
-        f"{LEADERS} lemma on leaders",
-        "Under hardmax attention leaders never move and never stop leading.",
-        _hypotheses,
-        _leaders_stay,
-        lambda: _layers(_flow(), initial.box(20, 2, rng=0), 0.5, 1.0),
-        lambda: _run(_softmax(), initial.box(20, 2, rng=0), 20.0),
-        continuous=False,
-    ),
-    Statement(
-        "hardmax-limits",
-        f"{LEADERS} Theorem on clustering",
-        "Under hardmax attention tokens end at leaders; a few at leaders that emerge on the way, or on faces.",
-        _hypotheses,
-        _limits,
-        lambda: _run(_flow(), initial.box(20, 2, rng=0), 20.0),
-        lambda: _run(_softmax(), initial.box(20, 2, rng=0), 20.0),
-        continuous=False,
-    ),
+    _LEADERS,
+    _in_layers(_LEADERS, "lemma on leaders"),
+    _LIMITS,
+    _in_layers(_LIMITS, "theorem on clustering"),
     Statement(
         "frank-wolfe-flow",
         f"{FRANK_WOLFE} cells",

@@ -18,6 +18,7 @@ CLUSTERS = "arXiv:2305.05465"
 PERSPECTIVE = "arXiv:2312.10794"
 CAUSAL = "arXiv:2411.04990"
 AT_REST = 1e-9  # velocities below this are rounding
+SLOW = "At large beta it can take times of order exp(c sqrt(beta)): a run shows metastable clusters."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,11 +90,13 @@ def _causal(case: Case) -> tuple[Hypothesis, ...]:
     return (*sphere_and_mask, given.dimension_is_at_least(case.flow, 2), given.beta_at_least(case.flow, 0.0))
 
 
-def _single_cluster(case: Case) -> tuple[Hypothesis, ...]:
-    """d >= 3 at every beta >= 0; on the circle the proof we rely on needs beta <= 1."""
-    beta = given.beta_of(case.flow)
-    low = at_most("beta <= 1 on the circle", beta if case.flow.dimension == 2 else 0.0, 1.0, "in beta")
-    return (*_sphere(case), given.beta_at_least(case.flow, 0.0), low)
+def _sphere_from_three(case: Case) -> tuple[Hypothesis, ...]:
+    return (*_sphere(case), given.beta_at_least(case.flow, 0.0), given.dimension_is_at_least(case.flow, 3))
+
+
+def _circle(case: Case) -> tuple[Hypothesis, ...]:
+    on_circle = at_most("d = 2", case.flow.dimension, 2, "dimensions")
+    return (*_sphere(case), given.beta_at_least(case.flow, 0.0), on_circle)
 
 
 def _anywhere(case: Case) -> tuple[Hypothesis, ...]:
@@ -197,7 +200,17 @@ RULES: tuple[Rule, ...] = (
         _in_space,
         "polytope-times-hyperplane",
         _exponential,
-        note="The published bound behind it fails where Q^T K does not respect F + G; no counterexample is known.",
+    ),
+    Rule(
+        "polytope-times-hyperplane-general",
+        f"{CLUSTERS} section 5",
+        "polytope-times-hyperplane",
+        "As polytope-times-hyperplane, where Q^T K mixes F and G.",
+        _in_space,
+        "polytope-times-hyperplane-general",
+        _exponential,
+        proved=False,
+        note="A bound in the published proof fails where Q^T K mixes F and G; no counterexample is known.",
     ),
     Rule(
         "hyperplanes",
@@ -209,8 +222,8 @@ RULES: tuple[Rule, ...] = (
         _exponential,
     ),
     Rule(
-        "hardmax-leaders",
-        "arXiv:2407.01602",
+        "hardmax-limits",
+        "arXiv:2407.01602 theorem on clustering",
         "leaders",
         "Every rescaled token goes to a leader, one that is its own best match, or to a projection onto a face between "
         "leaders.",
@@ -223,7 +236,7 @@ RULES: tuple[Rule, ...] = (
         "codimension-k",
         f"{CLUSTERS} conjecture on codimension k",
         "hyperplanes",
-        "With k eigenvalues of positive real part, the rescaled tokens go to at most three parallel affine subspaces "
+        "With k eigenvalues of positive real part, all simple, the rescaled tokens go to at most three parallel affine subspaces "
         "of codimension k.",
         _in_space,
         "codimension-k",
@@ -243,8 +256,8 @@ RULES: tuple[Rule, ...] = (
         caution="At large beta it can take longer than any run: clusters live for times exponential in beta.",
     ),
     Rule(
-        "hemisphere",
-        f"{PERSPECTIVE} on cone collapse",
+        "hemisphere-rate",
+        f"{PERSPECTIVE} Section 6",
         "point",
         "Tokens that start in an open hemisphere meet in one point, for every Q and K.",
         _sphere,
@@ -254,14 +267,25 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "single-cluster",
-        f"{PERSPECTIVE} on single clusters",
+        f"{PERSPECTIVE} Sections 4 and 5; arXiv:2405.18273",
         "point",
         "From almost every start all tokens meet in one point.",
-        _single_cluster,
+        _sphere_from_three,
         "single-cluster",
         _said("none proved for every start"),
         start=_generic,
-        caution="At large beta it can take times of order exp(c sqrt(beta)): a run shows metastable clusters.",
+        caution=SLOW,
+    ),
+    Rule(
+        "single-cluster-circle",
+        "arXiv:2507.22857; beta in [0, 1] in arXiv:2405.18273",
+        "point",
+        "On the circle too all tokens meet in one point, from almost every start.",
+        _circle,
+        "single-cluster",
+        _said("none proved for every start"),
+        start=_generic,
+        caution=SLOW,
     ),
     Rule(
         "conjecture-2",
@@ -284,18 +308,7 @@ RULES: tuple[Rule, ...] = (
         _first_token_rate,
         start=_first_token_leans,
         proved=False,
-        note="Asked here only where Q^T K has no negative eigenvalue; for other Q and K there are counterexamples.",
-    ),
-    Rule(
-        "table-1-point",
-        f"{CAUSAL} Table 1",
-        "point-of-subspace",
-        "All tokens go to one point of the leading eigenspace L.",
-        _causal,
-        "table-1-point",
-        _first_token_rate,
-        start=_first_token_leans,
-        proved=False,
+        note="Asked here only for Q^T K = k I and a V that splits; otherwise there are counterexamples.",
     ),
     Rule(
         "table-1-cloud",

@@ -25,7 +25,7 @@ from attnflow.theorems.hypotheses import (
     self_attention,
     value_is,
 )
-from attnflow.theorems.paths import diameters, offset_of, present
+from attnflow.theorems.paths import diameters, offset_of, on_a_path, present
 from attnflow.theorems.statement import Computation, Instance, Statement
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true
 
@@ -99,6 +99,7 @@ def _leaving_time(found: Caps, beta: float) -> float:
         return float(found.width / len(found.labels) * np.exp((1 - found.cosine) * beta))
 
 
+@on_a_path
 def _caps_hold(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     beta = beta_of(flow)
     found = caps(run.initial_tokens.values, beta)
@@ -129,6 +130,7 @@ def collapse_time(found: Caps, beta: float) -> float:
     return float(2 * n * np.exp(8 * found.width * beta) + np.e * n * exponent * beta**2 / (beta - 1))
 
 
+@on_a_path
 def _caps_collapse(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     beta = beta_of(flow)
     found = caps(run.initial_tokens.values, beta)
@@ -203,6 +205,7 @@ def merge_time(angle: float, beta: float, masses: Sequence[float] = (1.0, 1.0)) 
     return float(np.exp(beta * (1 - np.cos(angle))) / (beta * (ratio + 1 / ratio) * np.sin(angle) ** 2))
 
 
+@on_a_path
 def _pair(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     first = _angle(run.initial_tokens.values)
     beta = beta_of(flow)
@@ -257,12 +260,13 @@ def _staircase_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequenc
     )
 
 
+@on_a_path
 def _staircase(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     beta = beta_of(flow)
     times, tokens = present(run)
-    times, tokens = times[times > 0], tokens[times > 0]
     found = clusters.over_time(tokens, 0.5 / np.sqrt(beta)).values
-    stairs = cluster_tracks.plateaus(times, found.max(axis=1) + 1, LEAST_PLATEAU, log=True)
+    has_log_time = np.sum(times > 0) > 1
+    stairs = cluster_tracks.plateaus(times, found.max(axis=1) + 1, LEAST_PLATEAU, log=True) if has_log_time else []
     middles = [int(np.searchsorted(times, np.sqrt(stair.start * stair.end))) for stair in stairs]
     heights = energy.normalised(tokens, beta).values
     errors = [abs(heights[at] - energy.level(np.bincount(found[at]))) for at in middles]
@@ -302,7 +306,7 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
     ),
     Statement(
         id="pair-merge-time",
-        paper="arXiv:2410.23228, corrected; leading order for large beta",
+        paper="leading order for large beta; compare arXiv:2410.06833 and arXiv:2512.01868",
         says="Two clusters at angle th meet after e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), "
         "r being the ratio of their masses.",
         hypotheses=_pair_hypotheses,

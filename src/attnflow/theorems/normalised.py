@@ -28,7 +28,7 @@ from attnflow.theorems.hypotheses import (
     scores_are_inner_products,
     value_is,
 )
-from attnflow.theorems.paths import cosines, diameters, generic, one_cluster, present
+from attnflow.theorems.paths import cosines, diameters, generic, on_a_path, one_cluster, present
 from attnflow.theorems.statement import Computation, Instance, Statement
 from attnflow.theorems.verdict import Hypothesis, Measurement, at_most, is_true
 
@@ -82,6 +82,7 @@ def _few(flow: AbstractDynamics, tokens: np.ndarray) -> Hypothesis:
     return at_most("n <= e^beta", float(np.log(len(tokens))), beta_of(flow), "in log n")
 
 
+@on_a_path
 def _sync(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     return one_cluster(run)
@@ -163,6 +164,7 @@ def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> tupl
     return rates.exponential(times, heights).rate, 2.0 * (float(scheme.alpha) if isinstance(scheme, NGPT) else 1.0)
 
 
+@on_a_path
 def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     heights = diameters(tokens) ** 2 / 2
@@ -180,6 +182,7 @@ def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     )
 
 
+@on_a_path
 def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     times, radii = run.time.values, run.radius.values

@@ -1,5 +1,8 @@
 """What statements look at in a run: snapshots that are there, distances, cosines, one cluster, the scalar equation."""
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
@@ -23,22 +26,36 @@ def present(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     return run.time.values[there], tokens[there]
 
 
+def on_a_path(measure: Callable[[AbstractDynamics, xr.Dataset], Measurement]):
+    """`measure`, which is then only asked about runs with two snapshots or more; others are left undecided."""
+
+    @functools.wraps(measure)
+    def careful(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+        count = len(present(run)[0])
+        if count < 2:
+            why = "nothing can be said of a path without two snapshots"
+            return Measurement("what a path would show", np.nan, 0.0, why, open=f"the run holds {count} snapshots")
+        return measure(flow, run)
+
+    return careful
+
+
 def diameters(tokens: np.ndarray) -> np.ndarray:
     """Largest distance between two tokens, of every snapshot (times, n, d)."""
     return np.array([pdist(snapshot).max() if len(snapshot) > 1 else 0.0 for snapshot in tokens])
 
 
 def one_cluster(run: xr.Dataset) -> Measurement:
-    """How far the tokens are from being in one place when the run ends; a longer run may bring them together."""
+    """How far the tokens are from being in one place at the end of a path; a longer run may bring them together."""
     times, tokens = present(run)
     found = diameters(tokens)
-    trend = "falling" if len(found) > 1 and found[-1] < found[-2] else "not falling"
+    trend = "falling" if found[-1] < found[-2] else "not falling"
     return Measurement(
         quantity="largest distance between two tokens at the end",
-        value=found[-1] if len(found) else np.nan,
+        value=found[-1],
         tolerance=SINGLE,
         why="tokens this close share a cap in which the flow contracts at a fixed rate",
-        open=f"at t = {times[-1]:.3g} it is {found[-1]:.2g} and {trend}" if len(found) else "the run holds no tokens",
+        open=f"at t = {times[-1]:.3g} it is {found[-1]:.2g} and {trend}",
     )
 
 

@@ -16,8 +16,9 @@ from attnflow.theorems.limit_rules import RULES, Case, Rule
 from attnflow.theorems.verdict import Hypothesis
 
 COUNTEREXAMPLE = (
-    "Conjecture 1 of arXiv:2411.04990 is not true of every Q and K: with V = diag(2, 1), Q = I, K = diag(-1, 1) and "
-    "beta = 4, a second token can rest away from both +xi and -xi"
+    "Conjecture 1 of arXiv:2411.04990 is not true of every Q, K and V: with V = diag(2, 1), Q = I, K = diag(-1, 1) and "
+    "beta = 4, a second token can rest away from both +xi and -xi; so it can for some positive definite Q^T K, and for "
+    "V that are not normal"
 )
 
 

@@ -38,9 +38,9 @@ SOLVER = Adaptive(rtol=1e-7, atol=1e-10)
 
 
 def robustness(
-    laws: Sequence[str] | Mapping[str, Law] = ("gaussian", "box", "ball"),
-    n: Sequence[int] = (10, 20, 40),
-    d: Sequence[int] = (2, 3),
+    laws: str | Sequence[str] | Mapping[str, Law] = ("gaussian", "box", "ball"),
+    n: int | Sequence[int] = (10, 20, 40),
+    d: int | Sequence[int] = (2, 3),
     *,
     flow: Callable[[int], AbstractDynamics] | None = None,
     seeds: int = 12,
@@ -72,17 +72,17 @@ def robustness(
     interval, such as `vertices_interval` over (law, n, d, bound) with bounds low, mean, high.
     """
     chosen = _laws(laws)
-    n, d = _sizes(n, "n"), _sizes(d, "d")
+    sizes, dimensions = _sizes(n, "n"), _sizes(d, "d")
     _require_arguments(seeds, end, confidence)
     flow = flow or (lambda d: RescaledAttention(Head.identity(d)))
-    found = np.full((len(QUANTITIES), len(chosen), len(n), len(d), seeds), np.nan)
+    found = np.full((len(QUANTITIES), len(chosen), len(sizes), len(dimensions), seeds), np.nan)
     places = list(np.ndindex(found.shape[1:4]))
     for done, (i, j, k) in enumerate(places):
-        tokens = list(chosen.values())[i](n[j], d[k], rng=seed, runs=seeds)
-        found[:, i, j, k] = outcomes(flow(d[k]), tokens, end)
+        tokens = list(chosen.values())[i](sizes[j], dimensions[k], rng=seed, runs=seeds)
+        found[:, i, j, k] = outcomes(flow(dimensions[k]), tokens, end)
         if progress is not None:
-            progress((done + 1) / len(places), f"{list(chosen)[i]}, n = {n[j]}, d = {d[k]}")
-    return _dataset(found, list(chosen), n, d, confidence, end)
+            progress((done + 1) / len(places), f"{list(chosen)[i]}, n = {sizes[j]}, d = {dimensions[k]}")
+    return _dataset(found, list(chosen), sizes, dimensions, confidence, end)
 
 
 def outcomes(flow: AbstractDynamics, tokens: np.ndarray, end: float) -> np.ndarray:

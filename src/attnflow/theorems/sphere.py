@@ -35,6 +35,7 @@ from attnflow.theorems.paths import (
     farthest,
     generic,
     offset_of,
+    on_a_path,
     one_cluster,
     present,
 )
@@ -63,6 +64,7 @@ def _energy_hypotheses(rule: type[AbstractAttention]):
     return hypotheses
 
 
+@on_a_path
 def _energy(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     beta = beta_of(flow)
@@ -122,6 +124,7 @@ def _pole(tokens: np.ndarray) -> np.ndarray:
     return found.x[:d] / np.linalg.norm(found.x[:d]) if found.success else np.full(d, np.nan)
 
 
+@on_a_path
 def _cone(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     _, tokens = present(run)
@@ -149,6 +152,7 @@ def _rate_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hyp
     return (*self_attention(flow), at_least_two_tokens(tokens), in_an_open_hemisphere(tokens))
 
 
+@on_a_path
 def _rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     widths = diameters(tokens)
@@ -187,6 +191,7 @@ def _equiangular_hypotheses(rule: type[AbstractAttention]):
     return hypotheses
 
 
+@on_a_path
 def _equiangular(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     predicted = equiangular_path(flow, float(cosines(tokens[0]).mean()), tokens.shape[1], times)
@@ -224,6 +229,7 @@ def _spread(d: int) -> float:
     return 2 * float(np.sqrt(np.log(d) / d)) if d > 2 else 2.0
 
 
+@on_a_path
 def _curve(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     predicted = equiangular_path(flow, 0.0, tokens.shape[1], times)
@@ -256,6 +262,7 @@ def _single_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[H
     )
 
 
+@on_a_path
 def _single(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     return one_cluster(run)

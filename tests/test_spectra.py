@@ -1,0 +1,164 @@
+"""Spectra: multiplicities, Jordan blocks, leading spaces and the theorems' conditions, against matrices built to order."""
+
+import numpy as np
+import pytest
+from scipy.linalg import block_diag, expm
+
+from attnflow import values
+from attnflow.analyse import spectra
+from attnflow.analyse.spectral_hypotheses import hypotheses_met
+
+
+def in_random_basis(blocks, seed=0):
+    """S J S^{-1} for Jordan blocks (eigenvalue, size), and S."""
+    jordan = block_diag(*(values.jordan_block(eigenvalue, size) for eigenvalue, size in blocks))
+    basis = np.random.default_rng(seed).normal(size=(len(jordan),) * 2)
+    return basis @ jordan @ np.linalg.inv(basis), basis
+
+
+def projector(columns):
+    orthonormal = np.linalg.qr(columns)[0]
+    return orthonormal @ orthonormal.T
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_jordan_blocks_are_found_in_any_basis(seed):
+    matrix, basis = in_random_basis([(2.0, 3), (2.0, 1), (1.0, 2), (-1.0, 1)], seed)
+
+    found = spectra.spectrum(matrix)
+
+    sizes = [(one.multiplicity, one.geometric, one.block) for one in found.eigenvalues]
+    assert sizes == [(4, 2, 3), (2, 1, 2), (1, 1, 1)]
+    np.testing.assert_allclose([one.value for one in found.eigenvalues], [2, 1, -1], atol=1e-9)
+    # L' are the first four columns, L the end of the block of size three, its eigenvector.
+    np.testing.assert_allclose(projector(found.leading_space), projector(basis[:, :4]), atol=1e-7)
+    np.testing.assert_allclose(projector(found.largest_block_space), projector(basis[:, :1]), atol=1e-7)
+
+
+def test_directions_of_the_exponential_tend_to_the_largest_block_space():
+    """Lemma 3.1 of arXiv:2411.04990: the distance to L falls like 1/t, that to L' exponentially."""
+    matrix, _ = in_random_basis([(0.5, 2), (0.5, 1), (-0.2, 1)])
+    found = spectra.spectrum(matrix)
+    start = np.random.default_rng(1).normal(size=4)
+
+    def distances(time):
+        direction = expm(time * (matrix - 0.5 * np.eye(4))) @ start
+        direction /= np.linalg.norm(direction)
+        spaces = (found.largest_block_space, found.leading_space)
+        return [np.linalg.norm(direction - space @ space.T @ direction) for space in spaces]
+
+    (to_block, to_leading), (later, _) = distances(100.0), distances(200.0)
+    assert found.largest_block_space.shape == (4, 1)
+    assert to_leading < 1e-9 < 1e-4 < to_block
+    assert 0.45 < later / to_block < 0.55
+
+
+def test_defective_complex_pairs():
+    turning = np.kron(np.eye(2), values.complex_pair(1.0, 2.0)) + np.kron(np.diag([1.0], 1), np.eye(2))
+    basis = np.random.default_rng(2).normal(size=(4, 4))
+
+    found = spectra.spectrum(basis @ turning @ np.linalg.inv(basis))
+
+    assert [(one.multiplicity, one.block) for one in found.eigenvalues] == [(2, 2), (2, 2)]
+    assert not found.is_leading_real
+    assert not found.is_leading_simple
+    np.testing.assert_allclose(projector(found.largest_block_space), projector(basis[:, :2]), atol=1e-7)
+
+
+def test_close_eigenvalues_are_not_taken_for_one():
+    found = spectra.spectrum(values.from_spectrum([1.0, 1.0 - 1e-5, 0.5], "random", rng=0))
+    assert [one.multiplicity for one in found.eigenvalues] == [1, 1, 1]
+    np.testing.assert_allclose(found.gap, 1e-5, rtol=1e-6)
+
+
+def test_random_matrices_have_simple_eigenvalues():
+    matrix = values.gaussian(60, rng=0)
+    found = spectra.spectrum(matrix)
+    assert len(found.eigenvalues) == 60
+    assert np.all(np.diff(np.real(found.values)) <= 0)
+    np.testing.assert_allclose(np.sort_complex(found.values), np.sort_complex(np.linalg.eigvals(matrix)), atol=1e-12)
+
+
+def test_leading_eigenvectors_solve_their_equations():
+    matrix = values.from_spectrum([2.0, 0.5, -1.0], "random", rng=3)
+    found = spectra.spectrum(matrix)
+    np.testing.assert_allclose(matrix @ found.right, 2 * found.right, atol=1e-12)
+    np.testing.assert_allclose(found.left @ matrix, 2 * found.left, atol=1e-12)
+    np.testing.assert_allclose([np.linalg.norm(found.right), found.left @ found.right], 1, atol=1e-12)
+    np.testing.assert_allclose([found.gap, found.rest_radius, found.dominance], [1.5, 1.0, 1.0], atol=1e-12)
+
+
+def test_no_single_leading_eigenvector_is_a_sentence():
+    with pytest.raises(ValueError, match="multiplicity one"):
+        _ = spectra.spectrum(np.eye(2)).right
+
+
+def test_a_real_eigenvalue_may_share_the_lead_with_a_pair():
+    found = spectra.spectrum(block_diag(values.complex_pair(1.0, 3.0), [[1.0]], [[0.0]]))
+    assert len(found.leaders) == 3
+    assert found.leading.is_real
+    assert not found.is_leading_simple
+    assert found.leading_space.shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [(np.ones((2, 3)), "square"), ([[np.nan]], "finite"), (np.eye(2) * 1j, "real"), ([1.0, 2.0], "matrix")],
+)
+def test_wrong_matrices_are_refused(wrong, word):
+    with pytest.raises(ValueError, match=word):
+        spectra.spectrum(wrong)
+
+
+def test_query_key():
+    query, key = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
+    np.testing.assert_array_equal(spectra.query_key(query, key), query.T @ key)
+    with pytest.raises(ValueError, match="one shape"):
+        spectra.query_key(query, np.ones((3, 3)))
+
+
+I2, I3 = np.eye(2), np.eye(3)
+INDEFINITE = np.diag([-1.0, 1.0])
+MIX = "polytope-times-hyperplane"
+MET = [
+    (I2, I2, {"polytope", "identity-value", "single-cluster"}),
+    (3 * I2, INDEFINITE, {"identity-value"}),
+    (-I2, I2, {"minus-identity", "table-1-cloud"}),
+    (np.diag([2.0, 1.0]), I2, {"hyperplanes", "codimension-k", "conjecture-1"}),
+    (np.diag([2.0, 1.0]), INDEFINITE, {"codimension-k"}),
+    (np.diag([2.0, 1.0]), np.diag([0.05, 4.0]), {"hyperplanes", "codimension-k"}),
+    (np.array([[2.0, 3.0], [0.0, 1.0]]), I2, {"hyperplanes", "codimension-k"}),  # not normal: V does not split
+    (np.diag([1.0, 2.0]), INDEFINITE, {"hyperplanes", "codimension-k"}),
+    (np.diag([1.0, -1.0]), I2, {"codimension-k", "conjecture-1"}),  # equal moduli: none is the largest
+    (np.diag([1.0, -2.0]), I2, {"codimension-k", "conjecture-1"}),
+    (np.diag([2.0, 1.0, 1.0]), I3, {"hyperplanes", "conjecture-1"}),  # 1 is not simple
+    (np.diag([-1.0, -2.0]), I2, {"table-1-two-clouds"}),
+    (values.complex_pair(1.0, 1.0), I2, set()),
+    (values.jordan_block(1.0, 2), I2, set()),
+    (0 * I2, I2, {"zero-value"}),
+    (np.diag([1.0, 1.0, 0.5]), I3, {MIX, f"{MIX}-general", "conjecture-2"}),
+    (np.diag([1.0, 1.0, 0.5]), I3 + 0.2, {f"{MIX}-general", "conjecture-2"}),
+    (np.diag([1.0, 1.0, -2.0]), I3, {"conjecture-2"}),
+    (np.array([[1.0, 0, 3], [0, 1, 0], [0, 0, 0.5]]), I3, {f"{MIX}-general"}),  # V does not split
+]
+
+
+@pytest.mark.parametrize(("value", "query_key", "expected"), MET)
+def test_which_conditions_are_met(value, query_key, expected):
+    met = hypotheses_met(value, query_key)
+    assert {name for name, conditions in met.items() if all(one.margin > 0 for one in conditions)} == expected
+
+
+def test_margins_say_by_how_much():
+    met = hypotheses_met(np.diag([2.0, 1.5]), np.diag([0.25, 4.0]))
+    margins = {one.says: one.margin for one in met["hyperplanes"]}
+    np.testing.assert_allclose(margins["it is simple and larger than all others in modulus"], 0.5, atol=1e-6)
+    np.testing.assert_allclose(margins["<Q phi_1, K phi_1> > 0 for the leading eigenvector phi_1"], 0.25)
+    (_, _, definite) = met["polytope"]
+    np.testing.assert_allclose(definite.margin, 0.25)
+    np.testing.assert_allclose(met["polytope"][0].margin, -0.25, atol=1e-6)
+
+
+def test_scores_of_another_size_are_refused():
+    with pytest.raises(ValueError, match="query_key"):
+        hypotheses_met(np.eye(2), np.eye(3))
