@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 
 import attnflow as af
 
-ERROR = 1e-8  # in a coordinate at the end
+ERROR = 1e-7  # in a coordinate at the end
 
 
 def numpy_velocity(beta, n):

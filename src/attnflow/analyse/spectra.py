@@ -203,10 +203,12 @@ def _is_one(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: 
     """
     if len(members) == 1:
         return True
-    scatter = np.abs(values[members] - values[members].mean()).max()
+    scatter, k = np.abs(values[members] - values[members].mean()).max(), len(members)
+    if scatter > scale * (2 ** (k - 1) * ROUNDINGS) ** (1 / k):  # more than any N of norm 2 |V| allows
+        return False
     nilpotent = _shifted_part(matrix, values, members)
-    power = np.eye(len(members))
-    for m in range(1, len(members) + 1):
+    power = np.eye(k)
+    for m in range(1, k + 1):
         if scatter**m <= ROUNDINGS * scale * np.linalg.norm(power, 2):
             return True
         power = power @ nilpotent
@@ -220,20 +222,27 @@ def _shifted_part(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -
 
 
 def _invariant_basis(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Orthonormal columns of the invariant space of some eigenvalues: by Schur, or as a null space."""
     if len(members) == len(values):
         return np.eye(len(values))
+    ordered = _schur_basis(matrix, values, members) if len(members) > 1 else None
+    if ordered is not None:
+        return ordered
+    power = np.linalg.matrix_power(matrix - values[members].mean() * np.eye(len(values)), len(members))
+    return np.linalg.svd(power)[2][-len(members) :].conj().T
+
+
+def _schur_basis(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray | None:
+    """The first Schur vectors once these eigenvalues stand first; None where they are too close to be reordered."""
     chosen = np.zeros(len(values), bool)
     chosen[members] = True
     is_chosen = lambda value: bool(chosen[np.argmin(np.abs(values - value))])
     try:
-        sorted_form: Any = schur(matrix, output="complex", sort=is_chosen)
-        _, vectors, count = sorted_form
-    except np.linalg.LinAlgError:  # eigenvalues too close for the reordering
-        vectors, count = matrix, -1
-    if count == len(members):
-        return vectors[:, :count]
-    power = np.linalg.matrix_power(matrix - values[members].mean() * np.eye(len(values)), len(members))
-    return np.linalg.svd(power)[2][-len(members) :].conj().T
+        ordered: Any = schur(matrix, output="complex", sort=is_chosen)
+    except np.linalg.LinAlgError:
+        return None
+    _, vectors, count = ordered
+    return vectors[:, :count] if count == len(members) else None
 
 
 def _eigenvalue(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: float) -> Eigenvalue:

@@ -236,8 +236,8 @@ RULES: tuple[Rule, ...] = (
         "codimension-k",
         f"{CLUSTERS} conjecture on codimension k",
         "hyperplanes",
-        "With k eigenvalues of positive real part, all simple, the rescaled tokens go to at most three parallel affine subspaces "
-        "of codimension k.",
+        "With k eigenvalues of positive real part, all simple, the rescaled tokens go to at most three parallel affine "
+        "subspaces of codimension k.",
         _in_space,
         "codimension-k",
         _exponential,
