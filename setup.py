@@ -5,6 +5,8 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
+QUIET = ["-Wno-psabi", "-Wno-attributes", "-Wno-return-type"]  # of XLA's headers
+
 
 def xla_headers() -> str:
     """The folder of XLA's foreign-function headers, which jaxlib carries."""
@@ -19,7 +21,7 @@ setup(
             ["src/attnflow/fused.cpp"],
             include_dirs=[xla_headers()],
             language="c++",
-            extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", "-Wno-psabi", "-Wno-attributes", "-Wno-return-type"],
+            extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", *QUIET],
             optional=True,  # without a compiler the same sums go through XLA
         )
     ]

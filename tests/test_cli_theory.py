@@ -31,6 +31,12 @@ def test_verify_holds_statements_against_a_result(tmp_path):
     assert order == sorted(order, key=["fails", "undecided", "holds", "not_applicable"].index)
 
 
+def test_verify_says_which_steps_survive(tmp_path):
+    found = json.loads(attnflow("verify", "layers-falling-energy", "--steps", "0.1,4", "--json", cwd=tmp_path)[0])
+    answers = {step: one["verdict"] for step, one in found["layers-falling-energy"].items()}
+    assert answers == {"0.1": "holds", "4.0": "fails"}
+
+
 def test_predict_speaks_of_the_scenario_and_its_changes(tmp_path):
     found = json.loads(attnflow("predict", "hyperplanes", "--json", cwd=tmp_path)[0])
     assert (found["limit"], found["proved"]) == ("hyperplanes", True)
@@ -70,6 +76,8 @@ def test_conjecture1_is_an_experiment_of_its_own(tmp_path):
     [
         (["verify", "polytop"], "Did you mean 'polytope'"),
         (["verify", "--run", "no.zarr"], "There is no result file"),
+        (["verify", "--steps", "small"], "numbers with commas between"),
+        (["verify", "--steps", "-1"], "`steps` must be above zero"),
         (["predict", "polytop"], "Did you mean 'polytope'"),
         (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),
         (["atlas", "--size", "1"], "`size` must be a whole number, at least 2"),

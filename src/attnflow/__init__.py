@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from attnflow.dynamics import RescaledAttention as RescaledAttention
     from attnflow.dynamics import SphereAttention as SphereAttention
     from attnflow.evaluate import attention_matrix as attention_matrix
+    from attnflow.evaluate import attention_over_time as attention_over_time
     from attnflow.evaluate import velocity as velocity
     from attnflow.heads import Head as Head
     from attnflow.integrate import rerun as rerun
@@ -81,7 +82,7 @@ _HOMES = {
     ),
     "attnflow.attention": ("Hardmax", "Sinkhorn", "Softmax", "Unnormalised"),
     "attnflow.dynamics": ("EuclideanAttention", "RescaledAttention", "SphereAttention"),
-    "attnflow.evaluate": ("attention_matrix", "velocity"),
+    "attnflow.evaluate": ("attention_matrix", "attention_over_time", "velocity"),
     "attnflow.heads": ("Head",),
     "attnflow.integrate": ("rerun", "simulate"),
     "attnflow.mlp": ("MLP",),

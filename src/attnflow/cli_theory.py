@@ -19,6 +19,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 def verify(
     ids: Annotated[list[str] | None, typer.Argument(help="Statements; all of them when none is named.")] = None,
     run: Annotated[Path | None, typer.Option(help="A result file to hold them against, instead of examples.")] = None,
+    steps: Annotated[
+        str | None, typer.Option(help="Sizes of a layer's step, such as 0.1,1,2: which conclusions survive them.")
+    ] = None,
     list_ids: Annotated[bool, typer.Option("--list", help="Only say what there is.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -28,6 +31,9 @@ def verify(
     statements = [find(name) for name in ids] if ids else list(catalogue().values())
     if list_ids:
         _print_statements(statements, as_json)
+        return
+    if steps is not None:
+        _print_survival(statements, steps, as_json)
         return
     checked = _verify_run(run, ids or []) if run is not None else _verify_examples(statements, as_json)
     if as_json:
@@ -54,6 +60,27 @@ def _verify_examples(statements: list[Any], as_json: bool) -> list[Any]:
     with _bar(as_json) as progress:
         heard = lambda done, name: progress(done / len(statements), f"verified {name}")
         return verify_examples([statement.id for statement in statements], heard)
+
+
+def _print_survival(statements: list[Any], steps: str, as_json: bool) -> None:
+    """Verdicts on discrete layers, a column for every size of step."""
+    from attnflow.theorems.layers import STATEMENTS, surviving_steps
+    from attnflow.words import split
+
+    sizes = split(f"steps:{steps}", "steps")[1]
+    about_layers = [one for one in statements if one in STATEMENTS]
+    found = {one.id: surviving_steps(one, sizes) for one in about_layers}
+    if as_json:
+        print_json({name: {str(step): one.as_dict() for step, one in row.items()} for name, row in found.items()})
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("statement", *(f"step {size:g}" for size in sizes), box=None, header_style="bold")
+    for name, row in found.items():
+        answers = [f"[{COLOURS[one.verdict]}]{one.verdict.replace('_', ' ')}[/]" for one in row.values()]
+        table.add_row(f"[cyan]{name}[/]", *answers)
+    Console().print(table)
 
 
 def _print_statements(statements: list[Any], as_json: bool) -> None:
@@ -252,7 +279,7 @@ def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | Non
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command(epilog="Example: attnflow verify polytope hyperplanes")(verify)
+    app.command(epilog="Example: attnflow verify polytope hyperplanes, or attnflow verify --steps 0.1,1,2")(verify)
     app.command(epilog="Example: attnflow predict hyperplanes --value pair:0.5,2")(predict)
     app.command(epilog="Example: attnflow atlas --kind trace-determinant --out atlas.pdf")(atlas)
     app.command(epilog="Example: attnflow robustness --law box --n 10 --n 100 --d 2")(robustness)

@@ -5,11 +5,16 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 
 from attnflow import door
 from attnflow._checks import InputError
 from attnflow._precision import cast, double
+from attnflow.analyse.snapshots import tokens_of
 from attnflow.dynamics import AbstractDynamics, State
+from attnflow.trajectory import flow_of
+
+MOST_ENTRIES = 10**9  # 8 GB
 
 
 def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarray:
@@ -45,6 +50,48 @@ def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> 
         state = _state(flow, tokens)
         matrices = np.asarray(_matrices(cast(flow, "float64"), jnp.asarray(time, "float64"), state))
     return matrices[0] if len(matrices) == 1 else matrices
+
+
+def attention_over_time(run: xr.Dataset, flow: AbstractDynamics | None = None) -> xr.DataArray:
+    """P(t): the attention weights of a run at its saved times.
+
+    The axes are ([run,] time, [head,] token, attended). Where a run ended early weights are NaN.
+
+    Parameters
+    ----------
+    run
+        A dataset made by `simulate`; it records its flow.
+    flow
+        The flow, where the file could not hold it.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.simulate(af.SphereAttention(af.Head.identity(2)), np.eye(2), [0.0, 5.0])
+    >>> af.attention_over_time(run).dims
+    ('time', 'token', 'attended')
+    """
+    tokens = tokens_of(run)
+    flow = flow_of(run) if flow is None else flow
+    n, heads = tokens.sizes["token"], len(flow.heads)
+    _require_moderate(tokens.size // tokens.shape[-1] * n * heads)
+    times = np.broadcast_to(run.time.values, tokens.shape[:-2])
+    flat = tokens.values.reshape(-1, *tokens.shape[-2:]).astype(float)
+    weights = np.full((len(flat), heads, n, n), np.nan)
+    for place in np.flatnonzero(np.all(np.isfinite(flat), axis=(1, 2))):
+        weights[place] = attention_matrix(flow, flat[place], times.flat[place]).reshape(heads, n, n)
+    shaped = weights.reshape(*tokens.shape[:-2], heads, n, n)
+    labelled = xr.DataArray(shaped, dims=(*tokens.dims[:-2], "head", "token", "attended"), name="attention")
+    coordinates = {name: tokens.coords[name] for name in tokens.dims[:-2] if name in tokens.coords}
+    return labelled.assign_coords(coordinates).squeeze("head" if heads == 1 else [])
+
+
+def _require_moderate(entries: int) -> None:
+    if entries > MOST_ENTRIES:
+        raise InputError(
+            f"Attention at all times has {entries:.2g} entries, more than {MOST_ENTRIES:.0e}. Take fewer times "
+            "or runs, such as `run.isel(time=[0, -1])`."
+        )
 
 
 def _state(flow: AbstractDynamics, tokens: Any) -> State:
