@@ -75,6 +75,12 @@ def test_exponential_ends_in_zero_infinity_and_nan():
     np.testing.assert_array_equal(found, [0, 0, 0, np.inf, np.inf, np.inf, np.nan])
 
 
+def test_a_scale_of_zero_makes_all_visible_tokens_equal():
+    queries, keys, values = draw(6, 2)
+    found = kernel(queries, keys, values, scale=0.0, reach=(2**40, 0))
+    np.testing.assert_allclose(found[:, -1], np.arange(1, 7), rtol=1e-15)
+
+
 def test_hidden_tokens_change_no_bit():
     queries, keys, values = draw(50, 3)
     whole = kernel(queries, keys, values, reach=(2**40, 0))

@@ -59,7 +59,7 @@ def test_one_layer_of_the_hull_is_an_average():
 def test_a_run_in_continuous_time_decides_nothing():
     example = BY_ID["layers-single-cluster"].example()
     continuous = dataclasses.replace(example, solver=af.Adaptive())
-    assert BY_ID["layers-single-cluster"].check_instance(continuous).verdict == "undecided"
+    assert BY_ID["layers-single-cluster"].check_instance(continuous).verdict == "not_applicable"
 
 
 def test_too_few_layers_are_undecided():

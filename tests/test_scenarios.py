@@ -20,9 +20,10 @@ def run(name, **changes):
 def test_every_scenario_reaches_its_end(name):
     _, result, summary = run(name)
 
-    assert result.outcome.startswith("Reached")
+    assert "eached" in result.outcome
+    assert not np.any(result.failed)
     assert np.all(np.isfinite(result.tokens))
-    assert summary["clusters"] >= 1
+    assert np.min(summary["clusters"]) >= 1
     assert summary["failed"] == 0
 
 

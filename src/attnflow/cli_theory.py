@@ -235,7 +235,7 @@ def _print_intervals(rows: list[dict[str, Any]]) -> None:
 
 def _interval(bounds: list[float]) -> str:
     low, mean, high = bounds
-    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+    return f"{mean:.2f} ± {(high - low) / 2:.2f}"
 
 
 @contextmanager

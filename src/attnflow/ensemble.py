@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from attnflow._maps import drop_old_programs
 from attnflow._precision import double
 from attnflow.cursor import RUNNING, Cursor, Target
 from attnflow.dynamics import State
@@ -71,6 +72,7 @@ class Results:
 
 def integrate(plan: Plan, watch: Watch) -> Results:
     """Run everything; Ctrl-C ends it early and keeps what exists."""
+    drop_old_programs()
     results = _empty_results(plan)
     starts = range(0, plan.runs, plan.chunk)
     workers = min(os.cpu_count() or 1, len(starts))

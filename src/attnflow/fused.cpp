@@ -223,6 +223,7 @@ INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   if (p.scaled) {
     const T best = finite_maximum<T>(logits, view);
     for (int64_t v = view.begin; v < view.end; ++v) logits[v] = p.scale * (logits[v] - best) + p.weights[v];
+    view.hide_ends(logits);  // again: a scale that has underflowed to zero makes NaN of minus infinity
   }
   if (p.relative) {
     exponentials_of_row<T, kSize, true>(p, finite_maximum<T>(logits, view), view, logits, sums);

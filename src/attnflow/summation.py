@@ -63,7 +63,7 @@ class Pairs(eqx.Module):
         return applies and self.queries.shape[1] <= fused.MOST_COORDINATES and fused.why_not() is None
 
     def _total_mass(self):
-        return len(self.keys) if self.masses is None else jnp.sum(self.masses)
+        return float(len(self.keys)) if self.masses is None else jnp.sum(self.masses)
 
     def _scores(self, queries):
         if queries.shape[1] > SMALL_DIMENSION:

@@ -1,0 +1,40 @@
+"""Old compiled programs are dropped before Linux ends the process."""
+
+import subprocess
+import sys
+
+import pytest
+
+from attnflow import _maps
+
+PROGRAM = """
+import numpy as np
+import attnflow as af
+from attnflow import _maps
+_maps.CALLS_BETWEEN_LOOKS = 1
+_maps.LIMIT = _maps.Path(__import__("sys").argv[1])
+shares = []
+for n in range(2, 8):
+    af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(n, rng=0), [0.0, 1.0])
+    shares.append(_maps.share_taken())
+print(*shares)
+"""
+
+
+@pytest.mark.skipif(not _maps.MAPS.exists(), reason="the system does not count memory maps")
+def test_maps_stay_below_the_limit(tmp_path):
+    def shares(limit):
+        (tmp_path / "limit").write_text(str(limit))
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path / "limit")]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return [float(word) for word in printed.split()]
+
+    free = [share * 10**9 for share in shares(10**9)]
+    assert free == sorted(free)  # without need nothing is dropped
+    tight = shares(int(2 * free[2]))
+    assert max(tight) < 0.5 + (free[1] - free[0]) / free[2]
+
+
+def test_systems_without_maps_are_left_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(_maps, "MAPS", tmp_path / "nothing")
+    assert _maps.share_taken() == 0.0
