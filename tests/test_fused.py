@@ -128,3 +128,18 @@ def test_kernel_is_used_where_it_applies(monkeypatch):
     ]:
         Pairs(rule, mask, tokens, tokens).weighted_sums(tokens)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 1), (9, 2), (40, 5), (700, 3)])
+def test_sums_of_others_leave_the_token_itself_out_and_lose_nothing(n, d, monkeypatch):
+    queries, keys, values = draw(n, d)
+    queries = 40 * queries  # exponents of several hundred: most weights of a row are far below the smallest float
+    log_weights = np.random.default_rng(1).normal(size=n)
+    sums, best = fused.sums_of_others(queries, keys, values, log_weights)
+    monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
+    expected, largest = fused.sums_of_others(queries, keys, values, log_weights)
+    exponents = queries @ keys.T + log_weights
+    np.fill_diagonal(exponents, -np.inf)
+    np.testing.assert_allclose(largest, exponents.max(axis=1))
+    np.testing.assert_allclose(best, largest, rtol=1e-13)
+    np.testing.assert_allclose(sums, expected, rtol=1e-10, atol=1e-10)

@@ -72,14 +72,14 @@ def attention_over_time(run: xr.Dataset, flow: AbstractDynamics | None = None) -
     ('time', 'token', 'attended')
     """
     tokens = tokens_of(run)
-    flow = flow_of(run) if flow is None else flow
-    n, heads = tokens.sizes["token"], len(flow.heads)
+    model: AbstractDynamics = flow_of(run) if flow is None else flow
+    n, heads = tokens.sizes["token"], len(model.heads)
     _require_moderate(tokens.size // tokens.shape[-1] * n * heads)
     times = np.broadcast_to(run.time.values, tokens.shape[:-2])
     flat = tokens.values.reshape(-1, *tokens.shape[-2:]).astype(float)
     weights = np.full((len(flat), heads, n, n), np.nan)
     for place in np.flatnonzero(np.all(np.isfinite(flat), axis=(1, 2))):
-        weights[place] = attention_matrix(flow, flat[place], times.flat[place]).reshape(heads, n, n)
+        weights[place] = attention_matrix(model, flat[place], times.flat[place]).reshape(heads, n, n)
     shaped = weights.reshape(*tokens.shape[:-2], heads, n, n)
     labelled = xr.DataArray(shaped, dims=(*tokens.dims[:-2], "head", "token", "attended"), name="attention")
     coordinates = {name: tokens.coords[name] for name in tokens.dims[:-2] if name in tokens.coords}

@@ -15,6 +15,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
@@ -134,13 +135,15 @@ struct Problem {
   int64_t before, after;
   bool relative;  // subtract each row's maximum first
   bool scaled;    // multiply the differences to it by `scale`
+  bool skip_self = false;
   T scale;
   const T* queries;
   const Vector<T>* keys;     // (coordinates, vectors)
   const Vector<T>* values;   // (channels, vectors)
   const Vector<T>* weights;  // (vectors): c_j
   int64_t vectors;
-  T* sums;  // (rows, channels + 1): the last is the sum of the weights
+  T* sums;           // (rows, channels + 1): the last is the sum of the weights
+  T* best = nullptr;  // (rows): the logarithm that a row's weights are relative to, where it is wanted
 };
 
 // The lanes' columns, counted from the first column of a vector.
@@ -220,13 +223,16 @@ INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   const View<T> view{first, last, first / count, (last + count - 1) / count};
   scores_of_row<T, kSize>(p, p.queries + row * p.coordinates, view, logits);
   view.hide_ends(logits);
+  if (p.skip_self) logits[row / count][row % count] = -std::numeric_limits<T>::infinity();
   if (p.scaled) {
     const T best = finite_maximum<T>(logits, view);
     for (int64_t v = view.begin; v < view.end; ++v) logits[v] = p.scale * (logits[v] - best) + p.weights[v];
     view.hide_ends(logits);  // again: a scale that has underflowed to zero makes NaN of minus infinity
   }
   if (p.relative) {
-    exponentials_of_row<T, kSize, true>(p, finite_maximum<T>(logits, view), view, logits, sums);
+    const T best = finite_maximum<T>(logits, view);
+    if (p.best) p.best[row] = best;
+    exponentials_of_row<T, kSize, true>(p, best, view, logits, sums);
   } else {
     exponentials_of_row<T, kSize, false>(p, T(0), view, logits, sums);
   }
@@ -317,6 +323,27 @@ void transpose(const T* from, int64_t rows, int64_t columns, int64_t vectors, Ve
     for (int64_t column = 0; column < columns; ++column) out[column * stride + row] = from[row * columns + column];
 }
 
+// The columns of a problem as vectors, which it points into.
+template <typename T>
+class Columns {
+ public:
+  Columns(Problem<T>& p, const T* keys, const T* values, const T* weights)
+      : vectors_((p.columns + Lanes<T>::kCount - 1) / Lanes<T>::kCount),
+        memory_(vectors_ * (p.coordinates + p.channels + 1)) {
+    Vector<T>* key_columns = memory_.data();
+    Vector<T>* value_columns = key_columns + vectors_ * p.coordinates;
+    Vector<T>* weight_column = value_columns + vectors_ * p.channels;
+    transpose(keys, p.columns, p.coordinates, vectors_, key_columns);
+    transpose(values, p.columns, p.channels, vectors_, value_columns);
+    transpose(weights, p.columns, 1, vectors_, weight_column);
+    p.vectors = vectors_, p.keys = key_columns, p.values = value_columns, p.weights = weight_column;
+  }
+
+ private:
+  int64_t vectors_;
+  Vectors<T> memory_;
+};
+
 template <ffi::DataType kType>
 ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::Buffer<kType> keys,
                          ffi::Buffer<kType> values, ffi::Buffer<kType> weights, ffi::Buffer<kType> scale,
@@ -326,16 +353,8 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
   Problem<T> p{};
   p.rows = query_shape[0], p.columns = value_shape[0], p.coordinates = query_shape[1], p.channels = value_shape[1];
   p.before = before, p.after = after, p.relative = relative, p.scaled = scaled, p.scale = *scale.typed_data();
-  p.vectors = (p.columns + Lanes<T>::kCount - 1) / Lanes<T>::kCount;
   p.queries = queries.typed_data(), p.sums = sums->typed_data();
-  Vectors<T> columns(p.vectors * (p.coordinates + p.channels + 1));
-  Vector<T>* key_columns = columns.data();
-  Vector<T>* value_columns = key_columns + p.vectors * p.coordinates;
-  Vector<T>* weight_column = value_columns + p.vectors * p.channels;
-  transpose(keys.typed_data(), p.columns, p.coordinates, p.vectors, key_columns);
-  transpose(values.typed_data(), p.columns, p.channels, p.vectors, value_columns);
-  transpose(weights.typed_data(), p.columns, 1, p.vectors, weight_column);
-  p.keys = key_columns, p.values = value_columns, p.weights = weight_column;
+  const Columns<T> columns(p, keys.typed_data(), values.typed_data(), weights.typed_data());
   auto work = std::make_shared<Work<T>>(p);
   const int64_t helpers = std::min(pool.num_threads() - 1, p.rows * p.columns / kPairsWorthAThread);
   for (int64_t helper = 0; helper < helpers; ++helper) pool.Schedule([work]() mutable { work->take_part(); });
@@ -345,6 +364,24 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
 }
 
 }  // namespace
+
+// The same for NumPy arrays, without XLA: every row sees all others but not itself, relative to its best, on `threads`
+// threads.
+extern "C" void sums_of_others(int64_t rows, int64_t coordinates, int64_t channels, const double* queries,
+                               const double* keys, const double* values, const double* weights, double* sums,
+                               double* best, int64_t threads) {
+  Problem<double> p{};
+  p.rows = p.columns = rows, p.coordinates = coordinates, p.channels = channels;
+  p.before = p.after = rows, p.relative = true, p.skip_self = true;
+  p.queries = queries, p.sums = sums, p.best = best;
+  const Columns<double> columns(p, keys, values, weights);
+  Work<double> work(p);
+  std::vector<std::thread> helpers;
+  const int64_t useful = std::min(threads - 1, rows * rows / kPairsWorthAThread);
+  for (int64_t helper = 0; helper < useful; ++helper) helpers.emplace_back([&work] { work.take_part(); });
+  work.take_part();
+  for (std::thread& helper : helpers) helper.join();
+}
 
 #define DEFINE(name, type)                                                                                         \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(name, weighted_sums<type>,                                                         \

@@ -17,6 +17,7 @@ import numpy as np
 from attnflow._arrays import AnyArray, Tokens
 
 TARGETS = {"float64": "WeightedSumsF64", "float32": "WeightedSumsF32"}
+CORES = os.cpu_count() or 1
 MOST_COORDINATES = 32  # beyond, XLA's matrix products win
 
 
@@ -30,17 +31,54 @@ def why_not() -> str | None:
 
 
 @functools.cache
-def _why_not_loaded() -> str | None:
+def _library() -> ctypes.CDLL:
     spec = importlib.util.find_spec("attnflow._fused")
-    if spec is None or spec.origin is None:
+    return ctypes.CDLL(None if spec is None else spec.origin)
+
+
+@functools.cache
+def _why_not_loaded() -> str | None:
+    if importlib.util.find_spec("attnflow._fused") is None:
         return "not built: install a C++ compiler and then attnflow again"
     try:
-        library = ctypes.CDLL(spec.origin)
+        library = _library()
         for symbol in TARGETS.values():
             jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(getattr(library, symbol)), platform="cpu")
     except Exception as error:  # built against another XLA: whatever it says, XLA's own path is there
         return f"could not be loaded: {error}"
     return None
+
+
+def sums_of_others(
+    queries: np.ndarray, keys: np.ndarray, values: np.ndarray, log_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """sum_{j != i} e^{<q_i, k_j> + c_j - b_i} v_j with the sum of the weights as a last column, and b_i, in NumPy.
+
+    b_i is the largest exponent of row i, so that nothing vanishes however small it is.
+    """
+    if os.environ.get("ATTNFLOW_NATIVE") == "0" or _why_not_loaded() is not None:
+        return _sums_of_others_in_numpy(queries, keys, values, log_weights)
+    arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in (queries, keys, values, log_weights)]
+    sums, best = np.empty((len(queries), values.shape[1] + 1)), np.empty(len(queries))
+    pointers = [array.ctypes.data for array in (*arrays, sums, best)]
+    _sums_of_others()(len(queries), queries.shape[1], values.shape[1], *pointers, CORES)
+    return sums, best
+
+
+@functools.cache
+def _sums_of_others():
+    function = _library().sums_of_others
+    function.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 6 + [ctypes.c_int64]
+    function.restype = None
+    return function
+
+
+def _sums_of_others_in_numpy(queries, keys, values, log_weights):
+    exponents = queries @ keys.T + log_weights
+    np.fill_diagonal(exponents, -np.inf)
+    best = exponents.max(axis=1)
+    weights = np.exp(exponents - best[:, None])
+    return np.column_stack([weights @ values, weights.sum(axis=1)]), best
 
 
 def weighted_sums(

@@ -17,7 +17,11 @@ from attnflow._files import require_free, written_beside
 from attnflow.ensemble import Results
 from attnflow.outcome import failed
 
-KIND = "attnflow trajectory"
+KIND, COALESCENCE = "attnflow trajectory", "attnflow coalescence"
+NEEDED = {  # attributes of each kind of result
+    KIND: {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"},
+    COALESCENCE: {"flow", "merge", "rtol"},
+}
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,10 @@ def _entropy(seed: np.random.SeedSequence) -> Any:
 def request(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `simulate` that made a dataset, with some changed."""
     require_ours(run, "the dataset")
+    if run.attrs["kind"] != KIND:
+        raise InputError(
+            "A run of `coalesce` is repeated by `coalesce(flow, run.initial_tokens, ...)`, not by `rerun`."
+        )
     attributes = run.attrs
     asked = {"keep_tokens": bool(attributes["keep_tokens"]), "dtype": attributes["dtype"]}
     asked |= {"memory": attributes["memory"], "times": np.array(json.loads(attributes["requested_times"]))}
@@ -188,12 +196,11 @@ def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> 
 
 
 def require_ours(run: xr.Dataset, name: str) -> None:
-    """Raise ValueError unless a dataset was made by `simulate`."""
-    needed = {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"}
+    """Raise ValueError unless a dataset was made by `simulate` (or, to be written and read, by `coalesce`)."""
     is_ours = (
         isinstance(run, xr.Dataset)
-        and run.attrs.get("kind") == KIND
-        and needed <= set(run.attrs)
+        and run.attrs.get("kind") in NEEDED
+        and NEEDED[run.attrs["kind"]] <= set(run.attrs)
         and "initial_tokens" in run
     )
     if not is_ours:

@@ -1,0 +1,45 @@
+"""A clock that slows down within a step as speeds grow, so that the motion is nearly uniform."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(48)
+MOST_GROWTH = 30.0  # of the logarithm of the speed within a step; beyond, two derivatives do not foresee it
+
+
+@dataclasses.dataclass(frozen=True)
+class Clock:
+    """Runs at the rate e^{-exponent} within a step, in units of its first rate.
+
+    Examples
+    --------
+    >>> round(Clock(2.0, 0.0).duration(1.0), 12) == round((1 - np.exp(-2.0)) / 2, 12)
+    True
+    """
+
+    first: float = 0.0
+    second: float = 0.0
+
+    def exponent(self, reach: Any) -> Any:
+        """Growth of the logarithm of the speed, as far as its two derivatives foresee it."""
+        return reach * (self.first + reach * self.second / 2)
+
+    def longest_step(self) -> float:
+        """Within which the speed changes by no more than the clock can follow."""
+        first, second = abs(self.first), abs(self.second)
+        return float(2 * MOST_GROWTH / (first + np.sqrt(first**2 + 2 * second * MOST_GROWTH) + 1e-300))
+
+    def duration(self, step: float) -> float:
+        """The integral of the rate over a step."""
+        places = step * (GAUSS_NODES + 1) / 2
+        return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-self.exponent(places)))
+
+    def cut(self, step: float, log_left: float) -> float:
+        """The step, or a shorter one that takes the time that is left."""
+        if log_left >= np.log(self.duration(step)):
+            return step
+        found: Any = brentq(lambda part: np.log(self.duration(part)) - log_left, 1e-12 * step, step, xtol=1e-15)
+        return float(found)

@@ -1,0 +1,174 @@
+"""Through metastable states: against the plain solver, exact times, and the rules of the staircase."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import attnflow as af
+
+CIRCLE = af.initial.on_circle
+
+
+def flow(beta, d=2, **options):
+    return af.SphereAttention(af.Head.identity(d), af.Softmax(beta), **options)
+
+
+def exact_log_time(angle, beta, ratio=1.0, merge=1e-6):
+    """Two clusters on the circle: angle' = -(their two speeds), integrated in closed form but for one quadrature."""
+
+    def slowness(theta):
+        far = np.exp(beta * (np.cos(theta) - 1))
+        return 1 / (np.sin(theta) * far * (ratio / (1 + ratio * far) + 1 / (ratio + far)))
+
+    points = [1e-4, 1e-2, 0.1, *np.linspace(0.2, angle, 12)[:-1]]
+    return np.log(quad(slowness, 2 * np.arcsin(merge / 2), angle, points=points, limit=2000, epsabs=0, epsrel=1e-10)[0])
+
+
+@pytest.mark.parametrize("beta", [80.0, 200.0, 800.0])
+def test_a_pair_meets_at_the_exact_time(beta):
+    """A step's error is rtol = 1e-6 of the gap, which beta sin(angle) magnifies in the logarithm of the time."""
+    found = af.coalesce(flow(beta), CIRCLE(np.array([0.0, 1.2])), progress=False)
+    assert float(found.merge_log_time[0]) == pytest.approx(exact_log_time(1.2, beta), abs=3e-6 * beta)
+
+
+@pytest.mark.parametrize("masses", [[1.0, 1.0], [1.0, 3.0]])
+def test_the_pair_formula_is_approached_as_beta_grows(masses):
+    errors = []
+    for beta in (40.0, 80.0, 160.0, 320.0):
+        found = af.coalesce(flow(beta, masses=masses), CIRCLE(np.array([0.0, 1.2])), progress=False)
+        errors.append(abs(np.expm1(float(found.log_duration[0] - found.predicted_log_duration[0]))))
+    assert errors[1] < 0.02
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < errors[0] / 4
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        flow(4.0, 3),
+        flow(3.0, 3, masses=[1.0, 2.0, 1.0, 3.0, 1.0, 1.0]),
+        af.SphereAttention(af.Head.identity(3), af.Unnormalised(3.0, offset=1.0)),
+        af.SphereAttention(
+            af.Head.bilinear([[1.0, 0.5, 0.0], [0.0, 1.0, 0.2], [0.3, 0.0, 1.0]], np.diag([2.0, 1.0, 0.5]))
+        ),
+    ],
+    ids=["softmax", "masses", "unnormalised", "any Q, K, V"],
+)
+def test_it_agrees_with_the_plain_solver(model):
+    tokens = af.initial.sphere(6, 3, rng=3)
+    for end in (0.3, 3.0):
+        plain = af.simulate(model, tokens, [0.0, end], solver=af.Adaptive(rtol=1e-10, atol=1e-12))
+        found = af.coalesce(model, tokens, until=np.log(end), rtol=1e-8, progress=False)
+        assert float(found.log_time[-1]) == pytest.approx(np.log(end), abs=1e-9)
+        np.testing.assert_allclose(found.tokens[-1], plain.final_tokens, atol=2e-6)
+
+
+def test_velocities_of_e_to_the_minus_thousand_are_not_zero():
+    found = af.coalesce(flow(500.0), CIRCLE(np.array([0.0, 0.4, 1.5, 2.6, 4.1])), progress=False)
+    assert int(found.clusters[-1]) == 1
+    assert float(found.log_time[-1]) > 400
+    assert found.sizes["merge"] == 4
+
+
+def test_the_energy_is_a_staircase():
+    found = af.coalesce(flow(300.0), af.initial.circle(12, rng=1), progress=False)
+    times, clusters = found.log_time.values, found.clusters.values
+    assert np.all(np.diff(times) >= 0)
+    assert np.all(np.diff(clusters) <= 0)
+    assert np.all(np.diff(found.energy) >= -1e-12)
+    alone = np.diff(found.merge_log_time.values, append=np.inf) > 0  # of several in one step the last
+    late = found.isel(merge=alone & (found.predicted_log_duration.values > 5))
+    assert late.sizes["merge"] >= 3
+    np.testing.assert_allclose(late.energy_after, late.level_after, atol=1e-2)
+    np.testing.assert_allclose(
+        found.level_after - found.level_before, 2 * found.mass_of_first * found.mass_of_second / 12**2, atol=1e-12
+    )
+
+
+def test_a_token_of_mass_three_is_three_tokens_in_one_place():
+    heavy = af.coalesce(flow(50.0, masses=[3.0, 1.0, 1.0]), CIRCLE(np.array([0.0, 0.9, 2.0])), progress=False)
+    many = af.coalesce(flow(50.0), CIRCLE(np.array([0.0, 0.0, 0.0, 0.9, 2.0])), progress=False)
+    np.testing.assert_allclose(heavy.merge_log_time, many.merge_log_time, atol=1e-9)
+    assert many.clusters.values[0] == 3
+
+
+def test_who_met_is_told_by_their_first_tokens():
+    found = af.coalesce(flow(60.0), CIRCLE(np.array([2.0, 0.0, 2.3, 0.4])), progress=False)
+    met = list(zip(found.first.values.tolist(), found.second.values.tolist(), strict=True))
+    assert met == [(0, 2), (1, 3), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [[[1.0, 0.0], [-1.0, 0.0]], CIRCLE(2 * np.pi * np.arange(5) / 5), np.r_[np.eye(3), -np.eye(3)]],
+    ids=["antipodes", "pentagon", "octahedron"],
+)
+def test_an_unstable_equilibrium_is_reported_and_can_be_left(tokens):
+    tokens = np.asarray(tokens, dtype=float)
+    model = flow(6.0, tokens.shape[1])
+    resting = af.coalesce(model, tokens, progress=False)
+    assert "all pulls cancel" in resting.outcome
+    assert int(resting.clusters[-1]) == len(tokens)
+    left = af.coalesce(model, tokens, perturb=1e-4, rng=0, progress=False)
+    assert int(left.clusters[-1]) == 1
+
+
+def test_one_repeated_point_is_one_cluster_at_once():
+    found = af.coalesce(flow(5.0), CIRCLE(np.ones(4)), progress=False)
+    assert found.clusters.values.tolist() == [1]
+    assert found.sizes["merge"] == 0
+
+
+def test_steps_and_budgets_end_it_with_what_exists():
+    short = af.coalesce(flow(100.0), af.initial.circle(20, rng=0), max_steps=5, progress=False)
+    assert "Stopped after 5 steps" in short.outcome
+    brief = af.coalesce(flow(100.0), af.initial.circle(300, rng=0), budget=0.05, progress=False)
+    assert "time budget" in brief.outcome
+    heard = []
+    af.coalesce(flow(9.0), af.initial.circle(5, rng=0), progress=lambda *word: heard.append(word))
+    assert heard[-1][0] == pytest.approx(1.0)
+
+
+def test_without_the_native_kernel_it_is_the_same(monkeypatch):
+    tokens = af.initial.circle(8, rng=2)
+    native = af.coalesce(flow(40.0), tokens, progress=False)
+    monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
+    plain = af.coalesce(flow(40.0), tokens, progress=False)
+    np.testing.assert_allclose(native.merge_log_time, plain.merge_log_time, atol=1e-6)  # other rounding, other steps
+
+
+def test_a_long_run_can_be_written_and_read(tmp_path):
+    found = af.coalesce(flow(40.0), af.initial.circle(6, rng=0), progress=False)
+    for name in ("long.zarr", "long.nc"):
+        af.save(found, tmp_path / name)
+        again = af.load(tmp_path / name)
+        np.testing.assert_array_equal(again.log_time, found.log_time)
+        np.testing.assert_array_equal(again["first"], found["first"])
+    with pytest.raises(ValueError, match="not by `rerun`"):
+        af.rerun(found)
+
+
+REFUSED = {
+    "noise": (lambda: (flow(1.0, noise=af.Noise(5.0)), {}), "noise would part"),
+    "changing weights": (lambda: (af.SphereAttention(af.RedrawnHead(2, 1.0, 0)), {}), "constant weights"),
+    "several heads": (lambda: (af.SphereAttention([af.Head.identity(2)] * 2), {}), "one head"),
+    "causal": (lambda: (flow(1.0, mask=af.masks.causal), {}), "see different others"),
+    "R^d": (lambda: (af.EuclideanAttention(af.Head.identity(2)), {}), "on the sphere"),
+    "hardmax": (lambda: (af.SphereAttention(af.Head.identity(2), af.Hardmax()), {}), "softmax or unnormalised"),
+    "frozen": (lambda: (flow(1.0, frozen=[True, False, False]), {}), "frozen tokens"),
+    "wide merge": (lambda: (flow(1.0), {"merge": 0.9}), "below the smallest gap"),
+    "narrow merge": (lambda: (flow(1.0), {"merge": 1e-14}), "where floats have digits"),
+    "rtol": (lambda: (flow(1.0), {"rtol": 0.0}), "`rtol` must be above zero"),
+    "until": (lambda: (flow(1.0), {"until": np.nan}), "`until` must be the logarithm"),
+    "ensemble": (lambda: (flow(1.0), {"tokens": af.initial.circle(3, rng=0, runs=2)}), "Take one run"),
+    "too close": (lambda: (flow(1.0), {"tokens": CIRCLE(np.array([0.0, 1e-11, 1.0]))}), "too close to follow"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_served_is_refused_with_the_reason(name):
+    make, sentence = REFUSED[name]
+    model, options = make()
+    tokens = options.pop("tokens", CIRCLE(np.array([0.0, 0.5, 2.0])))
+    with pytest.raises(ValueError, match=sentence):
+        af.coalesce(model, tokens, progress=False, **options)
