@@ -130,3 +130,47 @@ def test_a_coarse_solver_cannot_refute_a_theorem():
     found = [af.verify(run, only=["hemisphere-rate"])[0] for run in (coarse, fine)]
     assert [one.verdict for one in found] == ["undecided", "holds"]
     assert "coarse" in found[0].explanation()
+
+
+EYE = np.eye(2)
+NEARLY_THERE = {  # starts that look like a limit which they then leave, looked at too early
+    "polytope": (EYE, 1e-3 * af.initial.on_circle(np.array([0.0, 1.1, 2.6, 3.9, 5.2]))),
+    "rank-bound": (EYE, 1e-3 * af.initial.on_circle(np.array([0.0, 1.1, 2.6, 3.9, 5.2]))),
+    "hyperplanes": (np.diag([2.0, 1.0]), np.array([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.5], [0.0, 2.0]])),
+    "codimension-k": (np.diag([2.0, 1.0]), 5 + 0.01 * af.initial.gaussian(8, 2, rng=0)),
+    "polytope-times-hyperplane": (
+        np.diag([1.0, 1.0, 0.5]),
+        1e-3 * np.c_[af.initial.on_circle(np.array([0.0, 1.5, 3.0, 4.5])), np.ones(4)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY_THERE)
+def test_a_limit_that_tokens_still_leave_is_not_said_to_hold(name):
+    value, tokens = NEARLY_THERE[name]
+    flow = af.RescaledAttention(af.Head(np.eye(len(value)), np.eye(len(value)), value))
+    (early,) = af.verify(af.simulate(flow, tokens, np.linspace(0, 0.05, 5)), only=[name])
+    assert early.verdict == "undecided"
+    assert "still move" in early.explanation()
+    assert early.measurement.met or name == "hyperplanes"
+
+
+def test_causal_tokens_at_an_unstable_place_are_not_said_to_have_arrived():
+    """All at +xi but the second at -xi: with lambda_2 close to lambda_1 the first pulls it back in the end."""
+    value = np.diag([1.0, 0.95, 0.9])
+    flow = af.SphereAttention(af.Head(np.eye(3), np.eye(3), value), af.Softmax(0.1), af.masks.causal)
+    tokens = np.array([[1.0, 0.0, 0.0], [-1.0, 1e-6, 0.0], [1.0, 0.0, 1e-6]])
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    (early,) = af.verify(af.simulate(flow, tokens, [0.0, 0.01, 0.02]), only=["conjecture-1"])
+    assert early.measurement.met
+    assert early.verdict == "undecided"
+    assert "grow at the rate" in early.explanation()
+
+
+def test_masks_and_masses_that_say_nothing_are_no_obstacle():
+    flow = af.RescaledAttention(af.Head.identity(2), mask=af.masks.boolean(np.ones((8, 8), bool)), masses=np.ones(8))
+    run = af.simulate(flow, af.initial.box(8, 2, rng=0), np.linspace(0, 20, 41))
+    assert af.verify(run, only=["polytope"])[0].verdict == "holds"
+    masked = af.RescaledAttention(af.Head.identity(2), mask=af.masks.boolean(~np.eye(8, dtype=bool)))
+    run = af.simulate(masked, af.initial.box(8, 2, rng=0), np.linspace(0, 2, 5))
+    assert af.verify(run, only=["polytope"])[0].verdict == "not_applicable"

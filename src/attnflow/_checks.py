@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+LARGEST = 1e150  # its square is still a number
+
 
 class InputError(ValueError):
     """Something a user passed in is not what it should be; the message says what to do."""
@@ -34,7 +36,8 @@ def require_finite_number(value: Any, argument: str) -> None:
     if not _is_concrete(value):
         return
     if np.shape(value) != () or not np.isfinite(value):
-        raise InputError(f"`{argument}` must be one finite number, but it is {value!r}.")
+        found = f"{float(value):g}" if np.shape(value) == () and np.isreal(value) else repr(value)
+        raise InputError(f"`{argument}` must be one finite number, but it is {found}.")
 
 
 def require_positive_number(value: Any, argument: str, what_to_do: str = "") -> None:
@@ -159,6 +162,11 @@ def require_tokens(tokens: Any) -> np.ndarray:
         )
     axes = ("run", "token", "coordinate")[-array.ndim :]
     require_all_finite(array, "tokens", axes)
+    largest = float(np.abs(array).max())
+    if largest > LARGEST:
+        raise InputError(
+            f"`tokens` must be below {LARGEST:g}, or their scores overflow, but one is {largest:.3g}. Rescale them."
+        )
     return np.array(array, dtype=np.float64)
 
 

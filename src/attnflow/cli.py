@@ -21,6 +21,11 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+# Options that may make a scenario show something else than its sentence says.
+MEANINGFUL = (
+    "d", "beta", "space", "value", "query_key", "heads", "redraw", "attention", "mask", "normalisation", "mlp", "kappa",
+    "start", "solver",
+)  # fmt: skip
 Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 
 
@@ -69,7 +74,9 @@ def run(
         memory=memory,
         progress=False if as_json else None,
     )
-    heading = {"scenario": name, "sentence": scenario.sentence, "paper": scenario.paper, "settings": asdict(settings)}
+    changed = [option for option in MEANINGFUL if changes[option] is not None]
+    sentence = scenario.sentence + (f" (Changed here: {', '.join(changed)}.)" if changed else "")
+    heading = {"scenario": name, "sentence": sentence, "paper": scenario.paper, "settings": asdict(settings)}
     if name == "conjecture1":
         drawn = files.pop("picture", None)
         found = cli_theory.conjecture1(setup.flow, settings.runs or 1, settings.end, settings.seed, drawn)

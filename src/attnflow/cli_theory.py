@@ -19,6 +19,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 def verify(
     ids: Annotated[list[str] | None, typer.Argument(help="Statements; all of them when none is named.")] = None,
     run: Annotated[Path | None, typer.Option(help="A result file to hold them against, instead of examples.")] = None,
+    member: Annotated[int, typer.Option(help="Which run of an ensemble in the result file.")] = 0,
+    show_all: Annotated[bool, typer.Option("--all", help="Also show why statements do not apply to a result.")] = False,
     steps: Annotated[
         str | None, typer.Option(help="Sizes of a layer's step, such as 0.1,1,2: which conclusions survive them.")
     ] = None,
@@ -35,22 +37,29 @@ def verify(
     if steps is not None:
         _print_survival(statements, steps, as_json)
         return
-    checked = _verify_run(run, ids or []) if run is not None else _verify_examples(statements, as_json)
+    checked = _verify_run(run, ids or [], member) if run is not None else _verify_examples(statements, as_json)
     if as_json:
         print_json([one.verdict.as_dict() | {"proved": one.proved, "seconds": one.seconds} for one in checked])
     else:
-        _print_verdicts(checked)
+        _print_verdicts(checked, folded=run is not None and not show_all and not ids)
     should_hold = ("holds",) if run is None else ("holds", "not_applicable", "undecided")
     if any(one.proved and one.verdict.verdict not in should_hold for one in checked):
         raise typer.Exit(1)
 
 
-def _verify_run(path: Path, ids: list[str]) -> list[Any]:
+def _verify_run(path: Path, ids: list[str], member: int) -> list[Any]:
+    from attnflow._checks import InputError, require_count
     from attnflow.theorems.catalogue import find
     from attnflow.theorems.verify import Checked, verify
     from attnflow.trajectory import load
 
-    verdicts = sorted(verify(load(path), only=ids), key=lambda verdict: ORDER.index(verdict.verdict))
+    run = load(path)
+    if "run" in run.dims:
+        require_count(member, "member", least=0)
+        if member >= run.sizes["run"]:
+            raise InputError(f"`member` must be below {run.sizes['run']}, the number of runs, but it is {member}.")
+        run = run.isel(run=member)
+    verdicts = sorted(verify(run, only=ids), key=lambda verdict: ORDER.index(verdict.verdict))
     return [Checked(verdict, 0.0, find(verdict.id).proved) for verdict in verdicts]
 
 
@@ -64,10 +73,15 @@ def _verify_examples(statements: list[Any], as_json: bool) -> list[Any]:
 
 def _print_survival(statements: list[Any], steps: str, as_json: bool) -> None:
     """Verdicts on discrete layers, a column for every size of step."""
+    from attnflow._checks import InputError
     from attnflow.theorems.layers import STATEMENTS, surviving_steps
-    from attnflow.words import split
 
-    sizes = split(f"steps:{steps}", "steps")[1]
+    try:
+        sizes = [float(size) for size in steps.split(",")]
+    except ValueError:
+        raise InputError(
+            f"`steps` must be numbers with commas between, such as 0.1,1,2, but it is {steps!r}."
+        ) from None
     about_layers = [one for one in statements if one in STATEMENTS]
     found = {one.id: surviving_steps(one, sizes) for one in about_layers}
     if as_json:
@@ -99,7 +113,7 @@ def _print_statements(statements: list[Any], as_json: bool) -> None:
     Console().print(table)
 
 
-def _print_verdicts(checked: list[Any]) -> None:
+def _print_verdicts(checked: list[Any], folded: bool) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -108,13 +122,16 @@ def _print_verdicts(checked: list[Any]) -> None:
     table.columns[0].overflow = "fold"
     for one in checked:
         verdict = one.verdict
+        if folded and verdict.verdict == "not_applicable":
+            continue
         answer = f"[{COLOURS[verdict.verdict]}]{verdict.verdict.replace('_', ' ')}[/]"
         paper = verdict.paper + ("" if one.proved else ", a conjecture")
         table.add_row(f"[cyan]{verdict.id}[/]", answer, f"{escape(verdict.explanation())}\n[dim]{escape(paper)}[/]")
     Console().print(table)
     counts = {answer: sum(one.verdict.verdict == answer for one in checked) for answer in COLOURS}
     shown = ", ".join(f"{count} {answer.replace('_', ' ')}" for answer, count in counts.items() if count)
-    Console().print(f"{len(checked)} statements: {shown}.")
+    more = " --all shows why those do not apply." if folded and counts["not_applicable"] else ""
+    Console().print(f"{len(checked)} statements: {shown}.{more}")
 
 
 @with_model_options
@@ -129,7 +146,7 @@ def predict(
 
     setup = scenarios.build(scenarios.change(scenarios.get(name).settings, changes))
     tokens = setup.tokens[0] if setup.tokens.ndim == 3 else setup.tokens
-    prediction = foretell(setup.flow, tokens)
+    prediction = foretell(setup.flow, tokens, setup.solver)
     print_json({"scenario": name} | prediction.as_dict()) if as_json else print(prediction)
 
 

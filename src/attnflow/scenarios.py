@@ -191,7 +191,7 @@ CATALOGUE = {
     scenario.name: scenario
     for scenario in (
         Scenario("boolean", "On the line attention becomes zeros and ones: all follow the first or the last token.",
-                 "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=12.0)),
+                 "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=20.0)),
         Scenario("polytope", "With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.",
                  "2305.05465", _RESCALED(n=20, d=2)),
         Scenario("polytope-3d", "With V = I in space the rescaled tokens gather at the vertices of a polyhedron.",

@@ -13,6 +13,7 @@ from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 MOST_NEIGHBOURS = 64  # on average; above it close tokens are lumped together before pairs are listed
 SLACK = 1e-12  # relative; keeps rounding from lumping what the definition keeps apart
+HUGE = 2.0**500
 
 
 def labels(tokens: Any, distance: float = 1e-2, *, geodesic: bool = False) -> np.ndarray:
@@ -44,6 +45,8 @@ def labels(tokens: Any, distance: float = 1e-2, *, geodesic: bool = False) -> np
     if geodesic:
         require_on_sphere(tokens, "tokens")
         distance = chord(distance)
+    if np.abs(tokens).max() > HUGE:  # whose squares would overflow
+        tokens, distance = tokens / HUGE, distance / HUGE
     return _in_order_of_first_members(_components(tokens, distance))
 
 

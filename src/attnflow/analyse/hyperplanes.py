@@ -54,6 +54,8 @@ def left_eigenvectors(value: Any) -> LeftEigenvectors:
     array([2., 1.])
     """
     require_square(value, "value")
+    if np.iscomplexobj(np.asarray(value)):
+        raise InputError("`value` must be a real matrix, but it is complex.")
     eigenvalues, vectors = np.linalg.eig(np.asarray(value, dtype=float).T)
     real, imaginary = np.real(eigenvalues), np.imag(eigenvalues)
     imaginary = np.where(np.abs(imaginary) <= REAL * np.abs(eigenvalues).max(), 0.0, imaginary)

@@ -26,6 +26,7 @@ from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most
 from attnflow.trajectory import solver_of
 
 ARRIVED = 1e-3  # a thousandth of the sphere's radius: clusters seen in pictures are larger
+LEAVING = 1e-3  # growth rates below are those of directions in which nothing pulls
 MOST_COORDINATES = 600  # n d beyond which the eigenvalues of the linear part take too long
 CLOSE_TO_LIMIT = 0.02  # t * distance approaches its limit like 1/t; runs of a few hundred units get this near
 
@@ -201,8 +202,22 @@ def _measure_conjecture_2(flow: AbstractDynamics, run: xr.Dataset) -> Measuremen
 
 def _arrival(quantity: str, value: float, flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     why = "a thousandth of the sphere's radius; the limit itself takes infinite time"
-    still = "" if value <= ARRIVED or np.isnan(value) else _why_open(flow, run)
-    return Measurement(quantity, value, ARRIVED, why, open=still)
+    if np.isnan(value):
+        return Measurement(quantity, value, ARRIVED, why)
+    if value <= ARRIVED:
+        return Measurement(quantity, value, ARRIVED, why, unsettled=_why_leaving(flow, run))
+    return Measurement(quantity, value, ARRIVED, why, open=_why_open(flow, run))
+
+
+def _why_leaving(flow: AbstractDynamics, run: xr.Dataset) -> str:
+    """Empty unless tokens are near an equilibrium that they will leave."""
+    last, time = run.final_tokens.values, float(run.final_time)
+    if last.size > MOST_COORDINATES:
+        return ""
+    growth = linearise(flow, last, time).growth_rate
+    if growth <= LEAVING:
+        return ""
+    return f"at t = {time:g} small changes of where tokens are grow at the rate {growth:.2g}: they may leave again"
 
 
 def _why_open(flow: AbstractDynamics, run: xr.Dataset) -> str:

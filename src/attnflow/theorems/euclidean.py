@@ -87,7 +87,7 @@ def _polytope(flow, run):
     largest = np.abs(corners @ scores @ corners.T).max() or 1.0
     value = float(polytope.residual_of_s(z[-1:], corners, (scores + scores.T) / 2).max()) / largest
     quantity = f"the largest | |Az|^2 - max_v <Az, Av> | over tokens ({len(corners)} vertices v), relative,"
-    return Measurement(quantity, value, SETTLED, "e^{-t} at t = 20", open=still_moving(run.time.values, z))
+    return Measurement(quantity, value, SETTLED, "e^{-t} at t = 20", unsettled=still_moving(run.time.values, z))
 
 
 @on_whole_runs
@@ -97,8 +97,8 @@ def _rank(flow, run):
     corners = polytope.limit_vertices(z)
     found = int(attention_matrices.rank(attention_at(flow, run, index)))
     quantity = f"the rank of P at t = {times[index]:g}, {found}, minus the {len(corners)} vertices"
-    text = still_moving(times, z) or f"P could be resolved until t = {times[index]:g} only"
-    return Measurement(quantity, found - len(corners), 0.0, "ranks and vertices are whole numbers", open=text)
+    why, text = "ranks and vertices are whole numbers", f"P could be resolved until t = {times[index]:g} only"
+    return Measurement(quantity, found - len(corners), 0.0, why, open=text, unsettled=still_moving(times, z))
 
 
 def _last_resolved(flow, times, z):
@@ -181,13 +181,12 @@ def _log_missing(flow, times, z, row):
 
 
 def _minus_hypotheses(flow, tokens):
-    spread = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(tokens.T, bias=True))).min()) if len(tokens) > 1 else 0.0
     return (
         *transformer(flow),
         given.value_is(flow, -1.0),
         given.scores_are_inner_products(flow),
         above("beta > 0", given.beta_of(flow), 0.0),
-        above("first tokens fill R^d", spread, given.SAME, "in the least variance"),
+        given.filling(tokens),
     )
 
 

@@ -82,9 +82,9 @@ def _limits(flow, run):
     if len(first) == 0:
         return Measurement("nothing, since no first token leads,", np.nan, SETTLED, "")
     away = polytope.distance_to_s(z[-1:], first).values[0] / size_of(z[0])
-    text = still_moving(run.time.values, z) or _elsewhere(z[-1], away > SETTLED, scores)
+    moving, text = still_moving(run.time.values, z), _elsewhere(z[-1], away > SETTLED, scores)
     quantity = f"the distance of the last tokens to the nearest of {len(first)} first leaders, relative,"
-    return Measurement(quantity, float(away.max()), SETTLED, "e^{-t} at t = 20 is 2e-9", open=text)
+    return Measurement(quantity, float(away.max()), SETTLED, "e^{-t} at t = 20 is 2e-9", open=text, unsettled=moving)
 
 
 def _elsewhere(tokens, is_away, scores):

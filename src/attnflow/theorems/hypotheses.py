@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist
 from attnflow.attention import AbstractAttention, Hardmax, Softmax, Unnormalised
 from attnflow.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.heads import Head
-from attnflow.masks import AbstractMask, Causal, Full
+from attnflow.masks import AbstractMask, Boolean, Causal, Full
 from attnflow.normalisation import Post
 from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
 
@@ -67,7 +67,8 @@ def on_the_sphere(flow: AbstractDynamics) -> Hypothesis:
 
 def plain(flow: AbstractDynamics) -> Hypothesis:
     """One head with constant weights, and nothing besides attention."""
-    extras = (flow.mlp, flow.noise, flow.frozen, flow.masses)
+    weights = None if flow.masses is None or np.all(np.asarray(flow.masses) == 1) else flow.masses
+    extras = (flow.mlp, flow.noise, flow.frozen, weights)
     one_constant_head = len(flow.heads) == 1 and isinstance(flow.heads[0], Head)
     return is_true(
         "one head with constant weights; no noise, MLP, frozen tokens or masses",
@@ -83,8 +84,19 @@ def attention_is(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> Hyp
 
 def mask_is(flow: AbstractDynamics, kind: type[AbstractMask]) -> Hypothesis:
     """`Full` or (not strictly) `Causal`."""
-    matches = isinstance(flow.mask, kind) and not getattr(flow.mask, "strict", False)
+    mask: AbstractMask = flow.mask
+    if isinstance(mask, Boolean):
+        mask = _named(mask)
+    matches = isinstance(mask, kind) and not getattr(mask, "strict", False)
     return is_true(f"{kind.__name__.lower()} mask", matches)
+
+
+def _named(mask: Boolean) -> AbstractMask:
+    """A matrix that is one of the masks with names as that one."""
+    matrix = np.asarray(mask.matrix)
+    if np.all(matrix):
+        return Full()
+    return Causal() if np.array_equal(matrix, np.tril(np.ones_like(matrix))) else mask
 
 
 def value_is(flow: AbstractDynamics, multiple: float = 1.0) -> Hypothesis:
@@ -131,6 +143,12 @@ def distinct(tokens: np.ndarray) -> Hypothesis:
     """No two tokens in one place."""
     closest = float(pdist(tokens).min()) if len(tokens) > 1 else np.inf
     return above("distinct first tokens", closest, 0.0, "between the closest two")
+
+
+def filling(tokens: np.ndarray) -> Hypothesis:
+    """The first tokens differ in every direction."""
+    spread = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(tokens.T, bias=True))).min()) if len(tokens) > 1 else 0.0
+    return above("first tokens fill R^d", spread, SAME, "in the least variance")
 
 
 def in_an_open_hemisphere(tokens: np.ndarray) -> Hypothesis:

@@ -116,7 +116,16 @@ def _measure_polytope(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     middle, last = (_miss_of_limit_set(tokens_of(run).values[at], scores) for at in (run.sizes["time"] // 2, -1))
     why, still = "a thousandth of the tokens' size", _still(run, middle, last)
     quantity = "largest | |Az|^2 - max_v <Az, Av> | over max |Az|^2"
-    return _of_layers(run, Measurement(quantity, last, ARRIVED, why, open=still))
+    moving = _moving(tokens_of(run).values)
+    return _of_layers(run, Measurement(quantity, last, ARRIVED, why, open=still, unsettled=moving))
+
+
+def _moving(tokens: np.ndarray) -> str:
+    """A sentence if the last layers still moved the tokens by more than what counts as arrived."""
+    if len(tokens) < 2:
+        return "there is only one layer"
+    move = float(np.abs(tokens[-1] - tokens[-2]).max() / (np.abs(tokens[-1]).max() or 1.0))
+    return f"the last layer kept still moves tokens by {move:.1e} of their size" if move > ARRIVED else ""
 
 
 def _miss_of_limit_set(tokens: np.ndarray, scores: np.ndarray) -> float:

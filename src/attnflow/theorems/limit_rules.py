@@ -8,15 +8,19 @@ import numpy as np
 from attnflow.analyse.spectra import Spectrum
 from attnflow.analyse.spectral_hypotheses import Condition
 from attnflow.attention import Hardmax, Softmax, Unnormalised
-from attnflow.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.dynamics import AbstractDynamics, RescaledAttention, SphereAttention
 from attnflow.evaluate import velocity
 from attnflow.masks import Full
+from attnflow.normalisation import NGPT, Mix, Peri, Pre, Sqrt
 from attnflow.theorems import hypotheses as given
+from attnflow.theorems import normalised
+from attnflow.theorems.paths import generic
 from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
 
 CLUSTERS = "arXiv:2305.05465"
 PERSPECTIVE = "arXiv:2312.10794"
 CAUSAL = "arXiv:2411.04990"
+NORMALISED = "arXiv:2510.22026"
 AT_REST = 1e-9  # velocities below this are rounding
 SLOW = "At large beta it can take times of order exp(c sqrt(beta)): a run shows metastable clusters."
 
@@ -99,12 +103,36 @@ def _circle(case: Case) -> tuple[Hypothesis, ...]:
     return (*_sphere(case), given.beta_at_least(case.flow, 0.0), on_circle)
 
 
+def _without_lengths(case: Case) -> tuple[Hypothesis, ...]:
+    return normalised.setting(case.flow, NGPT, Sqrt)
+
+
+def _with_lengths(case: Case) -> tuple[Hypothesis, ...]:
+    if case.tokens is None:
+        return (*normalised.setting(case.flow, Pre, Mix, Peri), is_true("n <= e^beta (pass `tokens`)", False))
+    return (*normalised.setting(case.flow, Pre, Mix, Peri), normalised.few(case.flow, case.tokens))
+
+
+def _generic_directions(case: Case) -> tuple[Hypothesis, ...]:
+    if case.tokens is None:
+        return ()
+    return tuple(generic(case.flow, normalised.directions(case.tokens)))
+
+
 def _anywhere(case: Case) -> tuple[Hypothesis, ...]:
-    return (given.plain(case.flow),)
+    has_scheme = isinstance(case.flow, SphereAttention) and not given.on_the_sphere(case.flow).holds
+    return given.plain(case.flow), is_true("no normalisation scheme beside the projection", not has_scheme)
 
 
 def _distinct(case: Case) -> tuple[Hypothesis, ...]:
     return () if case.tokens is None else (given.distinct(case.tokens),)
+
+
+def _filling(case: Case) -> tuple[Hypothesis, ...]:
+    """Where tokens do not differ in a direction they shrink exponentially in it."""
+    if case.tokens is None:
+        return ()
+    return (given.filling(case.tokens),)
 
 
 def _hemisphere(case: Case) -> tuple[Hypothesis, ...]:
@@ -189,6 +217,7 @@ RULES: tuple[Rule, ...] = (
         _in_space,
         "minus-identity",
         _said("t^(-1/2) for the tokens, 1/t for the attention"),
+        start=_filling,
         note="Q^T K = I there; a change of coordinates gives every positive definite Q^T K.",
     ),
     Rule(
@@ -286,6 +315,26 @@ RULES: tuple[Rule, ...] = (
         _said("none proved for every start"),
         start=_generic,
         caution=SLOW,
+    ),
+    Rule(
+        "synchronisation",
+        NORMALISED,
+        "point",
+        "All tokens meet in one point, from almost every start.",
+        _without_lengths,
+        "single-cluster",
+        _said("for 1 - cosine: e^(-2 integral of alpha) under nGPT, e^(-4 sqrt(t + 1)) under LayerNorm scaling"),
+        start=_generic_directions,
+    ),
+    Rule(
+        "synchronisation-with-lengths",
+        NORMALISED,
+        "point",
+        "The directions of all tokens meet in one point, and their lengths grow like t.",
+        _with_lengths,
+        "single-cluster",
+        _said("t^(-2) for 1 - cosine"),
+        start=_generic_directions,
     ),
     Rule(
         "conjecture-2",

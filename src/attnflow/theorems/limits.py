@@ -145,9 +145,8 @@ def _exponentials(matrix: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
 def _growing_in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> Shown:
     """A real eigenvalue leads: what its part of the tokens does, then what all of them do."""
     if found.leading.value.real > SAME * found.scale and found.leading.block == 1:
-        shown = _hyperplanes(found, times, tokens) if found.is_leading_simple else _polytope(flow, found, times, tokens)
-        if shown.limit != "undecided":
-            return shown
+        # Along eigenvalues below zero z diverges whatever the leading part does: that one alone decides.
+        return _hyperplanes(found, times, tokens) if found.is_leading_simple else _polytope(flow, found, times, tokens)
     size, late = _size(tokens[-1]), _late_move(times, tokens)
     if size > 10 * _size(tokens[0]) and late > CLOSE:
         return Shown("diverging", {"size of z": size, "at the start": _size(tokens[0])})

@@ -39,7 +39,8 @@ def _scheme(flow: AbstractDynamics) -> AbstractNormalisation | None:
     return flow.normalisation if isinstance(flow, SphereAttention) else None
 
 
-def _setting(flow: AbstractDynamics, *schemes: type[AbstractNormalisation]) -> tuple[Hypothesis, ...]:
+def setting(flow: AbstractDynamics, *schemes: type[AbstractNormalisation]) -> tuple[Hypothesis, ...]:
+    """Q = K = V = I, softmax, full mask, and one of some normalisation schemes."""
     names = ", ".join(scheme.__name__ for scheme in schemes)
     return (
         is_true(f"tokens on the sphere under one of {names}", isinstance(_scheme(flow), schemes)),
@@ -53,7 +54,8 @@ def _setting(flow: AbstractDynamics, *schemes: type[AbstractNormalisation]) -> t
     )
 
 
-def _directions(tokens: np.ndarray) -> np.ndarray:
+def directions(tokens: np.ndarray) -> np.ndarray:
+    """Tokens without their lengths."""
     lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
     return tokens / np.where(lengths > 0, lengths, 1.0)
 
@@ -70,14 +72,15 @@ def _instance(scheme: AbstractNormalisation, seed: int, end: float, beta: float)
 
 
 def _sync_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    return (*_setting(flow, Post, NGPT, Sqrt), *generic(flow, tokens))
+    return (*setting(flow, Post, NGPT, Sqrt), *generic(flow, tokens))
 
 
 def _lengths_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    return (*_setting(flow, Pre, Mix, Peri), _few(flow, tokens), *generic(flow, _directions(tokens)))
+    return (*setting(flow, Pre, Mix, Peri), few(flow, tokens), *generic(flow, directions(tokens)))
 
 
-def _few(flow: AbstractDynamics, tokens: np.ndarray) -> Hypothesis:
+def few(flow: AbstractDynamics, tokens: np.ndarray) -> Hypothesis:
+    """n <= e^beta, which keeps lengths growing."""
     # In logarithms: e^beta overflows.
     return at_most("n <= e^beta", float(np.log(len(tokens))), beta_of(flow), "in log n")
 
@@ -92,10 +95,10 @@ def _sync(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
 
 
 def _orthonormal_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    found = np.abs(cosines(_directions(tokens))).max(initial=0.0)
+    found = np.abs(cosines(directions(tokens))).max(initial=0.0)
     lengths = np.linalg.norm(tokens, axis=-1)
     return (
-        *_setting(flow, Post, Pre, Mix, Peri, NGPT, Sqrt),
+        *setting(flow, Post, Pre, Mix, Peri, NGPT, Sqrt),
         at_least_two_tokens(tokens),
         at_most("first tokens orthogonal", float(found), 1e-9, "in the cosine"),
         at_most("first tokens of one length", float(np.ptp(lengths)), 1e-9, "in length"),
@@ -124,7 +127,7 @@ def first_speed(scheme: AbstractNormalisation, n: int, beta: float, length: floa
 
 def _first(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     tokens, start = run.initial_tokens.values, float(run.time[0])
-    turning = velocity(flow, tokens, start) @ _directions(tokens).T
+    turning = velocity(flow, tokens, start) @ directions(tokens).T
     pairs = np.triu_indices(len(tokens), 1)
     found = (turning + turning.T)[pairs]
     scheme = _scheme(flow) or Post()
@@ -146,12 +149,12 @@ def _first_example(scheme: AbstractNormalisation | None = None) -> Instance:
 
 
 def _rate_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    schemes = _setting(flow, Post, NGPT, Sqrt, Pre, Mix, Peri)
-    return (*schemes, at_least_two_tokens(tokens), *_few_if_lengths(flow, tokens), *generic(flow, _directions(tokens)))
+    schemes = setting(flow, Post, NGPT, Sqrt, Pre, Mix, Peri)
+    return (*schemes, at_least_two_tokens(tokens), *_few_if_lengths(flow, tokens), *generic(flow, directions(tokens)))
 
 
 def _few_if_lengths(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
-    return (_few(flow, tokens),) if flow.has_radii else ()
+    return (few(flow, tokens),) if flow.has_radii else ()
 
 
 def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> tuple[float, float]:

@@ -11,10 +11,15 @@ from attnflow._checks import InputError
 from attnflow.analyse.spectra import SAME, Spectrum, spectrum
 from attnflow.analyse.spectral_hypotheses import Condition, hypotheses_met
 from attnflow.dynamics import AbstractDynamics, SphereAttention
+from attnflow.solvers import AbstractSolver, Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.limit_rules import RULES, Case, Rule
 from attnflow.theorems.verdict import Hypothesis
 
+DISCRETE = (
+    "The run is of discrete layers, which the result is not about: small steps follow it, large ones need not "
+    "(`attnflow verify --steps` says which conclusions survive which)."
+)
 COUNTEREXAMPLE = (
     "Conjecture 1 of arXiv:2411.04990 is not true of every Q, K and V: with V = diag(2, 1), Q = I, K = diag(-1, 1) and "
     "beta = 4, a second token can rest away from both +xi and -xi; so it can for some positive definite Q^T K, and for "
@@ -77,7 +82,7 @@ class Prediction:
         return "\n".join(lines + ([self.suggestion] if self.suggestion else []))
 
 
-def predict(flow: AbstractDynamics, tokens: Any = None) -> Prediction:
+def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver | None = None) -> Prediction:
     """What theorems and conjectures promise of the flow's limit; nothing is simulated.
 
     V = c I with c > 0 counts as V = I (only the unit of time changes), and beta is part of Q^T K.
@@ -87,6 +92,8 @@ def predict(flow: AbstractDynamics, tokens: Any = None) -> Prediction:
     tokens
         First tokens (n, d). Without them starts are taken to be generic, and results that need
         more, such as tokens in one hemisphere, do not apply.
+    solver
+        What will solve it, where that matters: theorems are about continuous time, not about `Layers`.
 
     Examples
     --------
@@ -108,7 +115,8 @@ def predict(flow: AbstractDynamics, tokens: Any = None) -> Prediction:
         return _without_result(case, judged)
     results = tuple(_result(rule, case) for rule, _ in applying)
     first, (rule, hypotheses) = results[0], applying[0]
-    return Prediction(first.limit, first.says, results, first.rate, hypotheses, rule.caution)
+    caution = DISCRETE if isinstance(solver, Layers) else rule.caution
+    return Prediction(first.limit, first.says, results, first.rate, hypotheses, caution)
 
 
 def _case(flow: AbstractDynamics, tokens: Any) -> Case | None:
@@ -151,8 +159,13 @@ def _without_result(case: Case, judged: list[tuple[Rule, tuple[Hypothesis, ...]]
 
 def _distance(rule: Rule, case: Case, hypotheses: tuple[Hypothesis, ...]) -> tuple[float, ...]:
     """How far a result is from applying: by its setting, then by V, then by Q^T K and the start, then by how much."""
-    setting = sum(not one.holds for one in rule.setting(case))
-    of_value = sum(not one.margin > 0 for one in case.conditions[rule.spectral] if one.matrix == "V")
+    asked = rule.setting(case)
+    elsewhere = asked[0].says.startswith("tokens move in R^d") == isinstance(case.flow, SphereAttention)
+    setting = sum(not one.holds for one in asked) + (100 if elsewhere else 0)  # another space's result is no help
+    # That V is no multiple of I says less than what its leading eigenvalue lacks.
+    weights = {"V is a multiple of I": 3}
+    conditions = [one for one in case.conditions[rule.spectral] if one.matrix == "V"]
+    of_value = sum(weights.get(one.says, 1) for one in conditions if not one.margin > 0)
     broken = [one.margin for one in hypotheses if not one.holds]
     missed = max((-margin for margin in broken if math.isfinite(margin)), default=0.0)
     return setting, of_value, len(broken), missed
@@ -162,6 +175,8 @@ def suggestion(found: Spectrum, flow: AbstractDynamics) -> str:
     """What the leading eigenvalues alone suggest, which nobody has proved."""
     lead = found.leading.value
     on_sphere = isinstance(flow, SphereAttention)
+    if not given.plain(flow).holds:
+        return "Of several heads, an MLP, noise, frozen tokens or masses the spectrum of V alone says little."
     if not found.is_leading_real:
         return _rotation(found, on_sphere)
     if lead.real < -SAME * found.scale:
@@ -191,16 +206,17 @@ def _shrinking(lead: float, on_sphere: bool) -> str:
     if on_sphere:
         return f"The leading eigenvalue {lead:.3g} is negative: tokens repel each other and form a cloud around L."
     return (
-        f"The leading eigenvalue {lead:.3g} is negative: tokens x shrink, only like a power of t, and so "
-        "z = e^(-tV) x diverges."
+        f"The leading eigenvalue {lead:.3g} is negative: tokens x shrink, where they differ only like a power of t, "
+        "and then z = e^(-tV) x diverges."
     )
 
 
 def _towards_leading_space(found: Spectrum, flow: AbstractDynamics) -> str:
     dimension = found.largest_block_space.shape[1]
     where = "+xi and -xi" if dimension == 1 else f"the {dimension}-dimensional L"
-    text = f"V turns single tokens towards {where}; a first token that sees only itself goes there."
     is_causal = given.mask_is(flow, given.Causal).holds
+    text = f"V turns single tokens towards {where}"
+    text += "; the first token, which sees only itself, goes there." if is_causal else "."
     return f"{text} {COUNTEREXAMPLE}." if is_causal and found.is_leading_simple else text
 
 

@@ -53,6 +53,8 @@ class Measurement:
     compare: Literal["at most", "at least"] = "at most"
     open: str = ""
     """Not empty: what finite time or float64 leaves open, so that missing the tolerance decides nothing."""
+    unsettled: str = ""
+    """Not empty: why the limit is not reached yet, so that even meeting the tolerance decides nothing."""
 
     @property
     def met(self) -> bool:
@@ -85,7 +87,7 @@ class Verdict:
         if measured is None:
             return self.note
         found = f"{measured.quantity} is {measured.value:.3g} ({measured.compare} {measured.tolerance:.3g})"
-        still = f"; {measured.open}" if self.verdict == "undecided" else ""
+        still = f"; {measured.unsettled or measured.open}" if self.verdict == "undecided" else ""
         return found + still + "."
 
     def as_dict(self) -> dict[str, Any]:
@@ -106,6 +108,8 @@ def judge(hypotheses: Sequence[Hypothesis], measurement: Measurement | None) -> 
     if not all(hypothesis.holds for hypothesis in hypotheses):
         return "not_applicable"
     if measurement is None or math.isnan(measurement.value):
+        return "undecided"
+    if measurement.unsettled:
         return "undecided"
     if measurement.met:
         return "holds"
