@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from attnflow.stopping import Diverged as Diverged
     from attnflow.stopping import Settled as Settled
     from attnflow.theorems.atlas import atlas as atlas
+    from attnflow.theorems.frozen_validity import frozen_validity as frozen_validity
     from attnflow.theorems.predict import predict as predict
     from attnflow.theorems.robustness import robustness as robustness
     from attnflow.theorems.verify import verify as verify
@@ -95,6 +96,7 @@ _HOMES = {
     "attnflow.stopping": ("Clustered", "Diverged", "Settled"),
     "attnflow.stability": ("linearise", "lyapunov_exponents"),
     "attnflow.theorems.atlas": ("atlas",),
+    "attnflow.theorems.frozen_validity": ("frozen_validity",),
     "attnflow.theorems.predict": ("predict",),
     "attnflow.theorems.robustness": ("robustness",),
     "attnflow.theorems.verify": ("verify",),

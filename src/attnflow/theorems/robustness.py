@@ -71,7 +71,7 @@ def robustness(
     `vertices`, `clusters`, `leaders` and `rate` over (law, n, d, seed), and of each the mean with its confidence
     interval, such as `vertices_interval` over (law, n, d, bound) with bounds low, mean, high.
     """
-    chosen = _laws(laws)
+    chosen = laws_by_name(laws)
     sizes, dimensions = _sizes(n, "n"), _sizes(d, "d")
     _require_arguments(seeds, end, confidence)
     flow = flow or (lambda d: RescaledAttention(Head.identity(d)))
@@ -143,7 +143,8 @@ def _dataset(found: np.ndarray, laws: list[str], n: list[int], d: list[int], con
     return xr.Dataset(variables, coordinates, {"confidence": confidence, "end": end})
 
 
-def _laws(laws: Any) -> dict[str, Law]:
+def laws_by_name(laws: Any) -> dict[str, Law]:
+    """Names of laws, or functions by name, as functions by name."""
     if isinstance(laws, Mapping):
         return dict(laws)
     names = [laws] if isinstance(laws, str) else list(laws)
