@@ -13,7 +13,7 @@ from attnflow.theorems.statement import Instance
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 IDS = [
     "first-token", "first-token-jordan", "identity-value", "conjecture-1", "conjecture-2", "interaction-peak",
-    "interaction-peak-bracket", "renyi-count", "strong-renyi-count", "quasi-stationary", "frozen-centres",
+    "interaction-bounds", "interaction-peak-bracket", "renyi-count", "strong-renyi-count", "quasi-stationary", "frozen-centres",
 ]  # fmt: skip
 
 
@@ -171,3 +171,8 @@ def test_other_flows_are_not_applicable(name):
             ("holds", "not_applicable") if name in ("first-token",) and flow.dimension == 1 else ("not_applicable",)
         )
         assert verdict.verdict in expected, verdict
+
+
+def test_the_lower_bound_of_the_attraction_is_false_beyond_pi():
+    _, measure = BY_ID["interaction-bounds"].evaluate(beta=0.5, end=2 * np.pi - 0.1)
+    assert not measure().met

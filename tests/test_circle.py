@@ -118,3 +118,22 @@ def test_bad_input_is_a_sentence():
         circle.predicted_clusters(-1.0)
     with pytest.raises(ValueError, match="finite"):
         circle.growth_rates(np.inf)
+
+
+def test_the_ripple_grows_as_fourier_series_say():
+    """Independent of the threshold's formula: k^2 (I_k(beta)/beta - 1/kappa), at noises far from critical."""
+    from scipy.special import iv
+
+    from attnflow.theorems.circle import _growth_of_ripple
+
+    for beta, mode, kappa in ((1.0, 1, 5.0), (4.0, 2, 0.3), (4.0, 3, 50.0)):
+        expected = mode**2 * (iv(mode, beta) / beta - 1 / kappa)
+        assert abs(_growth_of_ripple(beta, mode, kappa) - expected) < 1e-6 * max(1, abs(expected))
+
+
+def test_away_from_the_critical_noise_the_ripple_grows_or_decays():
+    from attnflow.theorems.circle import _growth_of_ripple
+
+    critical = circle.critical_kappa(2.0)
+    assert _growth_of_ripple(2.0, 1, 1.2 * critical) > 0.05
+    assert _growth_of_ripple(2.0, 1, 0.8 * critical) < -0.05

@@ -71,6 +71,17 @@ def test_conjecture1_is_an_experiment_of_its_own(tmp_path):
     assert (tmp_path / "conjecture1.png").exists()
 
 
+def test_coalescing_scenarios_reach_one_cluster_and_draw_a_staircase(tmp_path):
+    found = json.loads(attnflow("run", "staircase", "--json", cwd=tmp_path)[0])
+    assert found["merges"] == 4
+    assert found["log_time"] > 100
+    assert (tmp_path / "staircase.png").read_bytes().startswith(b"\x89PNG")
+    text, _ = attnflow("run", "metastable", "--n", 20, "--beta", 40, "--no-picture", cwd=tmp_path)
+    assert "One cluster since" in text
+    attnflow("show", "metastable.zarr", cwd=tmp_path)
+    assert (tmp_path / "metastable.png").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -79,6 +90,10 @@ def test_conjecture1_is_an_experiment_of_its_own(tmp_path):
         (["verify", "--steps", "small"], "numbers with commas between"),
         (["verify", "--steps", "-1"], "`steps` must be above zero"),
         (["predict", "polytop"], "Did you mean 'polytope'"),
+        (["run", "staircase", "--end", "5"], "`end` would change nothing here"),
+        (["run", "staircase", "--mask", "causal"], "does not serve this flow"),
+        (["run", "staircase", "--start", "angles"], "needs an angle for every token"),
+        (["run", "staircase", "--n", "7"], "`n` would change nothing here"),
         (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),
         (["atlas", "--size", "1"], "`size` must be a whole number, at least 2"),
         (["atlas", "--out", "a.doc"], ".png"),

@@ -1,6 +1,7 @@
 """The package itself: names, imports, documents."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -64,3 +65,11 @@ def test_every_test_asserts_something(path):
     for node in functions_that_test(path):
         text = ast.unparse(node)
         assert any(word in text for word in ("assert", "raises")), node.name
+
+
+def test_no_public_function_has_the_name_of_a_module():
+    """Importing the module would put it in the function's place."""
+    folder = Path(af.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
+    functions = {name for name in af.__all__ if not inspect.ismodule(getattr(af, name))}
+    assert not modules & functions

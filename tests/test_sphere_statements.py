@@ -226,7 +226,7 @@ def test_hypotheses_answer_for_any_flow(name, case):
         assert verdict.verdict in ("holds", "undecided"), verdict.explanation()
 
 
-@pytest.mark.parametrize("name", [name for name in STATEMENTS if name != "wendel"])
+@pytest.mark.parametrize("name", [name for name in STATEMENTS if name not in ("wendel", "noisy-threshold")])
 def test_a_run_without_two_snapshots_is_undecided(name):
     example = STATEMENTS[name].example()
     run = example.simulate()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attnflow.attention import Sinkhorn as Sinkhorn
     from attnflow.attention import Softmax as Softmax
     from attnflow.attention import Unnormalised as Unnormalised
-    from attnflow.coalesce import coalesce as coalesce
+    from attnflow.coalescence import coalesce as coalesce
     from attnflow.dynamics import EuclideanAttention as EuclideanAttention
     from attnflow.dynamics import RescaledAttention as RescaledAttention
     from attnflow.dynamics import SphereAttention as SphereAttention
@@ -83,7 +83,7 @@ _HOMES = {
         "frozen_attention", "hyperplanes", "leaders", "order", "polytope", "rates", "renyi", "spectra",
     ),
     "attnflow.attention": ("Hardmax", "Sinkhorn", "Softmax", "Unnormalised"),
-    "attnflow.coalesce": ("coalesce",),
+    "attnflow.coalescence": ("coalesce",),
     "attnflow.dynamics": ("EuclideanAttention", "RescaledAttention", "SphereAttention"),
     "attnflow.evaluate": ("attention_matrix", "attention_over_time", "velocity"),
     "attnflow.heads": ("Head",),

@@ -61,6 +61,9 @@ def run(
         settings = replace(settings, rtol=1e-5, atol=changes["atol"] or 1e-6)
     setup = scenarios.build(settings)
     files = _free_files(out or Path(f"{name}.zarr"), picture, no_picture, overwrite)
+    if scenario.coalesces:
+        cli_theory.run_coalescing(scenario, changes, settings, setup, files, overwrite, budget, as_json)
+        return
     wanted = {stopping.Clustered: clustered, stopping.Settled: settled, stopping.Diverged: diverged}
     result = simulate(
         setup.flow,
@@ -137,7 +140,12 @@ def show(
 
     picture = _free_picture(out or path.with_suffix(".png"), overwrite)
     result = trajectory.load(path)
-    _draw(trajectory.flow_of(result), result, picture, "")
+    if result.attrs["kind"] == trajectory.COALESCENCE:
+        from attnflow.show import staircase
+
+        staircase(result, picture)
+    else:
+        _draw(trajectory.flow_of(result), result, picture, "")
     print_json({"picture": str(picture)}) if as_json else print(picture)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow.options import with_model_options
-from attnflow.terminal import print_json
+from attnflow.terminal import print_facts, print_json
 
 COLOURS = {"holds": "green", "fails": "bold red", "not_applicable": "dim", "undecided": "yellow"}
 ORDER = ("fails", "undecided", "holds", "not_applicable")  # what readers look for first
@@ -292,6 +292,45 @@ def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | Non
         "share_of_gaussian": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta)),
         "share_of_positive": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta, positive=True)),
     }
+
+
+IDLE = ("end", "saves", "spacing", "runs", "solver", "atol")  # of a run that goes on until all tokens have met
+
+
+def run_coalescing(
+    scenario: Any, changes: dict, settings: Any, setup: Any, files: dict, overwrite: bool, budget: Any, as_json: bool
+) -> None:
+    """Follow a scenario through all its metastable states; write the result and its staircase."""
+    from dataclasses import asdict
+
+    from attnflow._checks import InputError
+    from attnflow.coalescence import coalesce
+    from attnflow.show import staircase
+    from attnflow.trajectory import save
+
+    for name in IDLE:
+        if changes[name] is not None:
+            raise InputError(
+                f"`{name}` would change nothing here: the run ends when all tokens have met. Leave it out."
+            )
+    given = {} if changes["rtol"] is None else {"rtol": changes["rtol"]}
+    found = coalesce(setup.flow, setup.tokens, budget=budget, progress=False if as_json else None, **given)
+    save(found, files["result"], overwrite=overwrite)
+    if "picture" in files:
+        staircase(found, files["picture"], scenario.sentence)
+    last = float(found.log_time[-1])
+    facts = {"scenario": scenario.name, "what": scenario.sentence, "outcome": found.attrs["outcome"]}
+    facts |= {
+        "merges": found.sizes["merge"],
+        "log_time": last,
+        "steps": int(found.steps),
+        "merge": found.attrs["merge"],
+    }
+    facts |= {name: str(path) for name, path in files.items()}
+    if as_json:
+        print_json(facts | {"settings": asdict(settings), "merge_log_times": found.merge_log_time.values.tolist()})
+    else:
+        print_facts(scenario.name, {key: value for key, value in facts.items() if key != "scenario"})
 
 
 def register(app: typer.Typer) -> None:

@@ -36,7 +36,7 @@ _HELP: dict[str, tuple[type, str]] = {
     "start": (
         str,
         "box:LOW,HIGH, ball:RADIUS, gaussian:DEVIATION, sphere, hemisphere, circle, equiangular:COSINE, "
-        "or a .npy or .csv file.",
+        "angles:FIRST,SECOND,..., or a .npy or .csv file.",
     ),
     "solver": (
         str,

@@ -57,6 +57,8 @@ class Scenario:
     sentence: str
     paper: str
     settings: Settings = field(default_factory=Settings)
+    coalesces: bool = False
+    """Whether tokens that have met become one, to go through all metastable states."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,19 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     if words.is_file(changed.start):
         tokens = words.read_numbers(changed.start, "start")
         changed = replace(changed, d=given.get("d", tokens.shape[-1]), n=given.get("n", tokens.shape[-2]))
+    if changed.start.startswith("angles"):
+        changed = replace(changed, n=len(words.split(changed.start, "start")[1]) or 1)
     _require_effect(changed, given)
     return changed
 
 
 def _require_effect(settings: Settings, given: dict[str, Any]) -> None:
     """A setting that could not change anything was a misunderstanding."""
+    is_given = words.is_file(settings.start) or settings.start.startswith("angles")
     solver = (settings.solver or ("stochastic-heun" if settings.kappa is not None else "tsit5")).partition(":")[0]
     reasons = {
-        "n": ("the file of `start` says how many tokens there are", words.is_file(settings.start)),
-        "runs": ("the file of `start` says how many runs there are", words.is_file(settings.start)),
+        "n": ("`start` says how many tokens there are", is_given),
+        "runs": ("`start` says how many runs there are", is_given),
         "beta": ("hardmax has no temperature", settings.attention.startswith("hardmax")),
         "rtol": (f"the solver {solver!r} has fixed steps", solver not in words.ADAPTIVE),
         "atol": (f"the solver {solver!r} has fixed steps", solver not in words.ADAPTIVE),
@@ -220,6 +225,11 @@ CATALOGUE = {
         Scenario("renyi", "Causal attention at beta = 64 on the circle: the first tokens of each region hold clusters.",
                  "2411.04990", Settings(n=200, d=2, beta=64.0, mask="causal", start="circle", end=150.0,
                                         spacing="log")),
+        Scenario("staircase", "Five tokens at beta = 2000: the energy climbs from one metastable level to the next.",
+                 "2410.06833", Settings(n=5, d=2, beta=2000.0, attention="unnormalised:1",
+                                        start="angles:0,0.0425,0.17,0.34,0.595"), coalesces=True),
+        Scenario("metastable", "200 tokens on the circle through every metastable state, to a time of order e^beta.",
+                 "2410.06833", Settings(n=200, d=2, beta=100.0, start="circle"), coalesces=True),
         Scenario("conjecture1", "Two causal tokens whose second rests away from the leading eigenvector for ever.",
                  "2411.04990", Settings(n=2, d=2, beta=4.0, mask="causal", start="circle", value="diagonal:2,1",
                                         query_key="diagonal:-1,1", runs=400, end=60.0)),

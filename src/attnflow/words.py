@@ -44,7 +44,7 @@ ATTENTIONS = ("softmax", "unnormalised", "hardmax", "sinkhorn")
 NORMALISATIONS = ("post", "pre", "mix", "peri", "ngpt", "sqrt")
 SOLVERS = ("tsit5", "dopri8", "kvaerno5", "euler", "heun", "rk4", "layers", "stochastic-heun")
 ADAPTIVE = SOLVERS[:3]
-STARTS = ("box", "ball", "gaussian", "sphere", "hemisphere", "circle", "equiangular")
+STARTS = ("box", "ball", "gaussian", "sphere", "hemisphere", "circle", "equiangular", "angles")
 
 
 def split(word: str, argument: str) -> tuple[str, list[float]]:
@@ -172,6 +172,12 @@ def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
     many: dict[str, Any] = {"rng": rng, "runs": runs}
     if name == "box":
         return initial.box(n, d, *_take(numbers, [-5.0, 5.0], "start", name), **many)
+    if name == "angles":
+        if not numbers:
+            raise InputError(
+                "`start` 'angles' needs an angle for every token after the colon, such as 'angles:0,0.5,2'."
+            )
+        return initial.on_circle(np.array(numbers), d)
     if name == "equiangular":
         tokens = initial.equiangular(n, d, *_take(numbers, [0.0], "start", name))
         return tokens if runs is None else np.repeat(tokens[None], runs, axis=0)

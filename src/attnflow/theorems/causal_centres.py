@@ -52,6 +52,19 @@ def _peak_bracket(beta: float) -> Evaluated:
     return (at_most("beta >= 1", 1.0, beta),), measure
 
 
+def _interaction_bounds(beta: float, end: float = np.pi) -> Evaluated:
+    def measure():
+        x = np.linspace(0, end, 4001)[1:]
+        h = renyi.interaction(x, beta)
+        low = np.exp(-beta * x**2 / 2) * (x - x**3 / 6)
+        high = np.exp(-beta * x**2 / 2 + beta * x**4 / 24) * x
+        worst = float(np.max(np.maximum(low - h, h - high) / np.maximum(np.abs(h), 1e-300)))
+        why = "rounding where the bounds touch, at small angles"
+        return Measurement("largest excess over a bound, relative,", worst, 1e-12, why)
+
+    return (above("beta > 0", beta, 0.0), at_most("angles up to pi", end, np.pi, "radians")), measure
+
+
 def _strong_count(beta: float, n: int, d: int, runs: int, law: str = "sphere", seed: int = 0) -> Evaluated:
     delta = renyi.separation(beta, C)
 
@@ -215,6 +228,14 @@ CENTRE_STATEMENTS: tuple[Statement | Computation, ...] = (
         evaluate=_interaction_peak,
         example={"beta": 10.0},
         control={"beta": -1.0},
+    ),
+    Computation(
+        id="interaction-bounds",
+        paper="arXiv:2411.04990 section 5",
+        says="For angles up to pi the attraction h lies between e^{-b x^2/2}(x - x^3/6) and e^{-b x^2/2 + b x^4/24} x.",
+        evaluate=_interaction_bounds,
+        example={"beta": 10.0},
+        control={"beta": 10.0, "end": 6.0},
     ),
     Computation(
         id="interaction-peak-bracket",

@@ -173,6 +173,39 @@ def _wendel(n: int, d: int, samples: int = 500, seed: int = 0, shift: float = 0.
     return hypotheses, measure
 
 
+def _noisy_threshold(beta: float, mode: int = 1, noise: float | None = None):
+    """A small ripple on the uniform density neither grows nor decays at the formula's kappa, by quadrature."""
+    kappa = circle.critical_kappa(beta, mode) if noise is None else noise
+
+    def measure() -> Measurement:
+        growth = _growth_of_ripple(beta, mode, kappa)
+        scale = mode**2 / kappa
+        return Measurement(
+            quantity=f"growth rate of mode {mode} at kappa = {kappa:.5g}, over that of diffusion alone,",
+            value=abs(growth) / scale,
+            tolerance=1e-6,
+            why="a ripple of 1e-6 has squares of that size; the quadrature of a periodic function is exact to rounding",
+        )
+
+    formula = circle.critical_kappa(beta, mode) if beta > 0 else np.nan
+    return (
+        above("beta > 0", beta, 0.0),
+        at_most("kappa is the critical one", abs(kappa - formula), 1e-9, "in kappa"),
+    ), measure
+
+
+def _growth_of_ripple(beta: float, mode: int, kappa: float, points: int = 512, ripple: float = 1e-6) -> float:
+    """d/dt of the mode's amplitude over itself, for d mu/dt = -(mu v)' + mu''/kappa and v the pull of mu."""
+    angles = 2 * np.pi * np.arange(points) / points
+    density = 1 + ripple * np.cos(mode * angles)
+    apart = angles[:, None] - angles
+    velocity = -np.mean(np.exp(beta * np.cos(apart)) * np.sin(apart) * density, axis=1)
+    # By parts: the flux against the derivative of the mode, and the mode's own second derivative.
+    amplitude = 2 * np.mean(density * np.cos(mode * angles))
+    drift = -2 * mode * np.mean(density * velocity * np.sin(mode * angles))
+    return float(drift / amplitude - mode**2 / kappa)
+
+
 STATEMENTS: tuple[Statement | Computation, ...] = (
     Statement(
         id="single-cluster-circle",
@@ -203,6 +236,15 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
         example=_number_example,
         control=_number_control,
         proved=False,
+    ),
+    Computation(
+        id="noisy-threshold",
+        paper="arXiv:2312.10794 with noise; arXiv:2512.01868",
+        says="With noise sqrt(2/kappa) dW the uniform density on the circle loses stability to mode k at kappa = "
+        "beta / I_k(beta).",
+        evaluate=_noisy_threshold,
+        example={"beta": 2.0},
+        control={"beta": 2.0, "noise": 1.5},
     ),
     Computation(
         id="wendel",
