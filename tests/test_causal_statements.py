@@ -13,7 +13,7 @@ from attnflow.theorems.statement import Instance
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 IDS = [
     "first-token", "first-token-jordan", "identity-value", "conjecture-1", "conjecture-2", "interaction-peak",
-    "interaction-bounds", "interaction-peak-bracket", "renyi-count", "strong-renyi-count", "quasi-stationary", "frozen-centres",
+    "interaction-bounds", "interaction-peak-bracket", "renyi-count", "renyi-exponent", "strong-renyi-count", "quasi-stationary", "frozen-centres",
 ]  # fmt: skip
 
 
@@ -175,4 +175,9 @@ def test_other_flows_are_not_applicable(name):
 
 def test_the_lower_bound_of_the_attraction_is_false_beyond_pi():
     _, measure = BY_ID["interaction-bounds"].evaluate(beta=0.5, end=2 * np.pi - 0.1)
+    assert not measure().met
+
+
+def test_wide_caps_do_not_grow_with_the_exponent():
+    _, measure = BY_ID["renyi-exponent"].evaluate(d=4, betas=(20.0, 100.0))
     assert not measure().met

@@ -51,6 +51,8 @@ def slow(scores):
 
 
 OUTSIDE = {
+    # With V = -1 they return.
+    "escaping-tokens": lambda: with_value(np.array([[-1.0]]), LINE * 5, 2.0),
     # With V = -I tokens approach each other.
     "growing-distances": lambda: with_value(-EYE, box(2), 2.0),
     # With V = -1 weights become equal.

@@ -54,6 +54,13 @@ def test_unnormalised_offset_rescales_the_identity():
     assert STATEMENTS["energy-usa"].check_instance(dataclasses.replace(example, flow=flow)).verdict == "holds"
 
 
+def test_close_tokens_that_repel_are_slower_than_the_bound():
+    head = af.Head(query=np.eye(3), key=np.eye(3), value=-np.eye(3))
+    tokens = np.array([0.0, 0.0, 1.0]) + 0.01 * af.initial.gaussian(6, 3, rng=0)
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    assert not measured("cone-speed", af.SphereAttention(head), tokens, np.linspace(0, 0.5, 11)).met
+
+
 def test_cone_is_left_where_tokens_repel():
     example = STATEMENTS["hemisphere-cone"].example()
     head = af.Head(query=np.eye(3), key=np.eye(3), value=-np.eye(3))

@@ -85,6 +85,17 @@ def _count(beta: float, n: int, d: int, runs: int, seed: int = 0) -> Evaluated:
     return (is_true("on the circle", d == 2), small, many), measure
 
 
+def _exponent(d: int, betas: tuple[float, float] = (1e4, 1e6)) -> Evaluated:
+    def measure():
+        counts = [renyi.expected_strong_count(renyi.separation(beta, C), d) for beta in betas]
+        slope = float(np.diff(np.log(counts))[0] / np.diff(np.log(betas))[0])
+        why = "caps of radius 4 beta^-1/2 are flat to 1/beta"
+        return Measurement("distance of the growth exponent from (d - 1) / 2", abs(slope - (d - 1) / 2), 1e-3, why)
+
+    flat = at_most("delta <= 0.1", renyi.separation(min(betas), C), 0.1, "radians")
+    return (at_most("d >= 2", 2, d), flat), measure
+
+
 def _compared(
     law: str, n: int, d: int, runs: int, seed: int, delta: float, expected: float, strong: bool
 ) -> Measurement:
@@ -252,6 +263,14 @@ CENTRE_STATEMENTS: tuple[Statement | Computation, ...] = (
         evaluate=_count,
         example={"beta": 64.0, "n": 200, "d": 2, "runs": 400},
         control={"beta": 64.0, "n": 200, "d": 3, "runs": 400},
+    ),
+    Computation(
+        id="renyi-exponent",
+        paper="arXiv:2411.04990 section 5",
+        says="The expected number of strong Renyi centres of uniform tokens grows like beta^{(d - 1)/2}.",
+        evaluate=_exponent,
+        example={"d": 4},
+        control={"d": 4, "betas": (1.0, 100.0)},
     ),
     Computation(
         id="strong-renyi-count",

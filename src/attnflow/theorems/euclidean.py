@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 from scipy.spatial.distance import pdist
+from scipy.special import lambertw
 
 from attnflow import initial, values
 from attnflow.analyse import attention_matrices, leaders, polytope
@@ -177,6 +178,41 @@ def _log_missing(flow, times, z, row):
     return times[is_resolved][late:], missing[late:]
 
 
+# On the line: who is far out goes farther.
+
+
+def escape_length(n: int) -> float:
+    """A > 0 with A^2 = n^2 e^{-A^2}.
+
+    Examples
+    --------
+    >>> round(escape_length(10), 4)
+    1.8404
+    """
+    return float(np.sqrt(np.real(lambertw(float(n) ** 2))))
+
+
+def _escape_hypotheses(flow, tokens):
+    far = float(np.abs(tokens).max()) - escape_length(len(tokens))
+    return (
+        *transformer(flow),
+        at_most("d = 1", flow.dimension, 1, "dimensions"),
+        given.value_is(flow),
+        at_most("beta Q K = 1", float(np.abs(given.score_matrix(flow) - 1).max()), given.SAME, "in the score"),
+        above("some token is beyond A", far, 0.0, "in its distance"),
+    )
+
+
+@on_whole_runs
+def _escape(flow, run):
+    x = plain_tokens(flow, run)[..., 0]
+    outside = np.abs(x[0]) > escape_length(x.shape[1])
+    growth = np.diff(np.sign(x[0, outside]) * x[:, outside], axis=0) / np.abs(x[:-1, outside])
+    tolerance, why, unknown = accuracy(run, 1.0)
+    quantity = f"the least relative growth of the {outside.sum()} tokens beyond A between saved times"
+    return Measurement(quantity, float(growth.min()), -tolerance, why, "at least", unknown)
+
+
 # V = -I: tokens go to zero, slowly.
 
 
@@ -277,6 +313,15 @@ STATEMENTS: tuple[Statement, ...] = (
         _rank,
         lambda: with_value(values.identity(2), box(2), 20.0),
         lambda: _with_scores(np.diag([1.0, -1.0])),
+    ),
+    Statement(
+        "escaping-tokens",
+        f"{PAPER}, the constant A of the case d = 1",
+        "On the line a token farther from 0 than A, A^2 = n^2 e^{-A^2}, moves away from 0 for ever.",
+        _escape_hypotheses,
+        _escape,
+        lambda: with_value(np.eye(1), initial.box(12, 1, rng=0), 5.0),
+        lambda: with_value(np.eye(1), initial.box(12, 1, -1.0, 1.0, rng=0), 5.0),
     ),
     *eigendirections.STATEMENTS,
     Statement(

@@ -42,6 +42,7 @@ from attnflow.theorems.paths import (
 from attnflow.theorems.statement import Computation, Instance, Statement
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most
 
+LATE_CONE = 0.1  # 1 - alpha below which tokens are close to their limit
 TAIL = (1e-6, 3e-2)  # diameters in which a local rate shows: above the solver's error, below curvature
 
 
@@ -276,6 +277,25 @@ def _single_control() -> Instance:
     return dataclasses.replace(_single_example(), tokens=initial.with_antipodes(initial.sphere(4, 3, rng=0), 4))
 
 
+@on_a_path
+def _cone_speed(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+    """alpha' over its bound, at saved times in which tokens are close to where they end."""
+    times, tokens = present(run)
+    centre = tokens[-1].mean(axis=0) / np.linalg.norm(tokens[-1].mean(axis=0))
+    heights = tokens @ centre
+    lowest = heights.argmin(axis=1)
+    alpha = heights.min(axis=1)
+    late = (alpha > 1 - LATE_CONE) & (alpha < 1 - 1e-9)
+    n, beta = tokens.shape[1], beta_of(flow)
+    speeds = [velocity(flow, tokens[at], times[at])[lowest[at]] @ centre for at in np.flatnonzero(late)]
+    bounds = (1 - alpha[late]) / (2 * n * np.exp(2 * beta))
+    value = float(np.min(np.array(speeds) / bounds)) if late.any() else np.nan
+    why = "the bound itself, met with a wide margin; below 1 - alpha = 1e-9 the end is not known well enough"
+    return Measurement(
+        "least speed of the farthest token towards the limit, over its bound,", value, 1.0, why, "at least"
+    )
+
+
 STATEMENTS: tuple[Statement | Computation, ...] = (
     Statement(
         id="energy-sa",
@@ -311,6 +331,16 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
         "attention and e^{-t e^beta} for unnormalised attention.",
         hypotheses=_rate_hypotheses,
         measure=_rate,
+        example=_rate_example,
+        control=lambda: dataclasses.replace(_rate_example(), tokens=_not_in_a_cone().tokens),
+    ),
+    Statement(
+        id="cone-speed",
+        paper="arXiv:2312.10794 Section 6",
+        says="Tokens close to their common limit x* come closer at least as fast as "
+        "alpha' = (1 - alpha) / (2 n e^{2 beta}), alpha = min <x_i, x*>.",
+        hypotheses=lambda flow, tokens: (*_rate_hypotheses(flow, tokens), attention_is(flow, Softmax)),
+        measure=_cone_speed,
         example=_rate_example,
         control=lambda: dataclasses.replace(_rate_example(), tokens=_not_in_a_cone().tokens),
     ),
