@@ -113,7 +113,7 @@ def captured_fraction(
         tokens = tokens.expand_dims("time", axis=-3)
     tokens = tokens.transpose("time", ..., "token", "coordinate")
     found = _centres(tokens[0], delta, query_key, strong).values
-    shares = [_share_near(now if not still else tokens.values[0], found, now, radius) for now in tokens.values]
+    shares = [_share_near(tokens.values[0] if still else now, found, now, radius) for now in tokens.values]
     coordinates = {key: value for key, value in tokens.coords.items() if set(value.dims) <= set(tokens.dims[:-2])}
     fraction = xr.DataArray(np.stack(shares), coordinates, tokens.dims[:-2], "captured_fraction")
     return fraction.transpose(..., "time").assign_attrs(delta=delta, radius=radius)
