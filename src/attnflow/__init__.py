@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attnflow import initial as initial
     from attnflow import masks as masks
+    from attnflow import models as models
     from attnflow import observables as observables
     from attnflow import show as show
     from attnflow import values as values
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives; a module is loaded when one of its names is first used.
 _HOMES = {
-    "attnflow": ("initial", "masks", "observables", "show", "values"),
+    "attnflow": ("initial", "masks", "models", "observables", "show", "values"),
     "attnflow.analyse": (
         "attention_matrices", "attention_rank", "circle", "cluster_tracks", "clusters", "collapse", "energy",
         "frozen_attention", "hyperplanes", "leaders", "order", "polytope", "rates", "renyi", "spectra",

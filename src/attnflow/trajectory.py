@@ -17,10 +17,15 @@ from attnflow._files import require_free, written_beside
 from attnflow.ensemble import Results
 from attnflow.outcome import failed
 
-KIND, COALESCENCE = "attnflow trajectory", "attnflow coalescence"
+KIND, COALESCENCE, PROMPT = "attnflow trajectory", "attnflow coalescence", "attnflow prompt"
 NEEDED = {  # attributes of each kind of result
     KIND: {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"},
     COALESCENCE: {"flow", "merge", "rtol"},
+    PROMPT: {"model", "origin", "config", "dtype"},
+}
+AGAIN = {  # how the other kinds are made again
+    COALESCENCE: "A run of `coalesce` is repeated by `coalesce(flow, run.initial_tokens, ...)`, not by `rerun`.",
+    PROMPT: "A prompt's way through a model is repeated by `models.load(run.origin).trajectory(run.id.values)`.",
 }
 
 
@@ -97,9 +102,7 @@ def request(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `simulate` that made a dataset, with some changed."""
     require_ours(run, "the dataset")
     if run.attrs["kind"] != KIND:
-        raise InputError(
-            "A run of `coalesce` is repeated by `coalesce(flow, run.initial_tokens, ...)`, not by `rerun`."
-        )
+        raise InputError(AGAIN[run.attrs["kind"]])
     attributes = run.attrs
     asked = {"keep_tokens": bool(attributes["keep_tokens"]), "dtype": attributes["dtype"]}
     asked |= {"memory": attributes["memory"], "times": np.array(json.loads(attributes["requested_times"]))}
@@ -120,14 +123,19 @@ def _seed(run: xr.Dataset) -> np.random.SeedSequence:
 
 def flow_of(run: xr.Dataset) -> Any:
     """The model recorded in a dataset."""
-    require_ours(run, "the dataset")
-    return records.restore(json.loads(run.attrs["flow"]), "flow")
+    return _restored(run, "flow")
 
 
 def solver_of(run: xr.Dataset) -> Any:
     """The solver recorded in a dataset."""
+    return _restored(run, "solver")
+
+
+def _restored(run: xr.Dataset, name: str) -> Any:
     require_ours(run, "the dataset")
-    return records.restore(json.loads(run.attrs["solver"]), "solver")
+    if name not in run.attrs:
+        raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {AGAIN[run.attrs['kind']]}")
+    return records.restore(json.loads(run.attrs[name]), name)
 
 
 def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
@@ -177,8 +185,10 @@ def _digest(run: xr.Dataset) -> str:
     """A fingerprint of all numbers, whatever type a file format keeps them in."""
     fingerprint = hashlib.sha256()
     for name in sorted(map(str, run.variables)):
-        values = np.ascontiguousarray(run[name].values, dtype="<f8")
-        fingerprint.update(f"{name} {values.shape}".encode() + values.tobytes())
+        values = run[name].values
+        is_text = values.dtype.kind in "OSUT"
+        content = json.dumps(values.tolist()).encode() if is_text else np.ascontiguousarray(values, "<f8").tobytes()
+        fingerprint.update(f"{name} {values.shape}".encode() + content)
     return fingerprint.hexdigest()
 
 
@@ -196,7 +206,7 @@ def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> 
 
 
 def require_ours(run: xr.Dataset, name: str) -> None:
-    """Raise ValueError unless a dataset was made by `simulate` (or, to be written and read, by `coalesce`)."""
+    """Raise ValueError unless a dataset was made by attnflow: by `simulate`, `coalesce` or a trained model."""
     is_ours = (
         isinstance(run, xr.Dataset)
         and run.attrs.get("kind") in NEEDED

@@ -1,0 +1,114 @@
+"""The attention of a trained block, head by head: biases, masks, grouped keys and rotary positions."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from attnflow._arrays import AnyArray, Tokens
+from attnflow.masks import AbstractMask
+
+OfHeads = Float[AnyArray, "heads n n"]
+
+
+class AttentionPart(eqx.Module):
+    """All heads of a layer: head h sends  W_O[h] sum_j A_ij (W_V[h] x_j + b_v[h])  to token i.
+
+    A is the softmax over j of `scale` <W_Q[h] x_i + b_q[h], W_K[h] x_j + b_k[h]>. There may be fewer
+    keys and values than queries (grouped-query attention): then head h uses those of group
+    h // (heads / groups). With `frequencies`, queries and keys are first turned by an angle
+    that grows with the token's position (rotary positions).
+    """
+
+    W_Q: AnyArray  # (heads, k, d)
+    W_K: AnyArray  # (groups, k, d)
+    W_V: AnyArray  # (groups, k, d)
+    W_O: AnyArray  # (heads, d, k)
+    b_q: AnyArray | None
+    b_k: AnyArray | None
+    b_v: AnyArray | None
+    b_o: AnyArray | None  # (d,), added once for all heads
+    mask: AbstractMask
+    scale: float = eqx.field(static=True)
+    frequencies: AnyArray | None = None  # (k / 2,), radians a position
+
+    @property
+    def heads(self) -> int:
+        """The number of heads."""
+        return self.W_Q.shape[0]
+
+    def __call__(self, tokens: Tokens, mask: AbstractMask | None = None) -> Tokens:
+        """What all heads together send to each token, bias included; no norm, no residual."""
+        mixed = self.weights(tokens, mask) @ self._values(tokens)
+        side_by_side = jnp.moveaxis(mixed, 0, 1).reshape(len(tokens), -1)
+        outward = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(tokens.shape[1], -1)
+        sent = side_by_side @ outward.T
+        return sent if self.b_o is None else sent + self.b_o
+
+    def pulls(self, tokens: Tokens, mask: AbstractMask | None = None) -> AnyArray:
+        """What each head sends, (heads, n, d): with `b_o` they add up to the whole."""
+        mixed = self.weights(tokens, mask) @ self._values(tokens)
+        return jnp.einsum("hnk,hdk->hnd", mixed, self.W_O)
+
+    def weights(self, tokens: Tokens, mask: AbstractMask | None = None) -> OfHeads:
+        """The attention weights of every head, (heads, n, n); rows add up to one."""
+        mask = self.mask if mask is None else mask
+        place = np.arange(len(tokens))
+        scores = self.scores(tokens)
+        factor = mask.log_weight(place[:, None], place[None, :])
+        visible = mask.visible(place[:, None], place[None, :])
+        return jax.nn.softmax(scores if factor is None else scores + factor, axis=-1, where=visible)
+
+    def scores(self, tokens: Tokens) -> OfHeads:
+        """What the softmax is taken of, (heads, n, n), before any mask."""
+        queries = self._turned(_projected(tokens, self.W_Q, self.b_q))
+        keys = self._turned(_projected(tokens, self.W_K, self.b_k))
+        return self.scale * (queries @ jnp.swapaxes(self._for_every_head(keys), 1, 2))
+
+    def with_heads(self, heads: tuple[int, ...]) -> "AttentionPart":
+        """Some of the heads, each with keys and values of its own."""
+        asked = np.array(heads)
+        groups = asked // (self.heads // len(self.W_K))
+        chosen = {"W_Q": asked, "W_O": asked, "b_q": asked, "W_K": groups, "W_V": groups, "b_k": groups, "b_v": groups}
+        arrays = {name: getattr(self, name) for name in chosen}
+        return dataclasses.replace(
+            self, **{name: None if array is None else array[chosen[name]] for name, array in arrays.items()}
+        )
+
+    def with_mask(self, mask: AbstractMask) -> "AttentionPart":
+        """The same heads under another mask."""
+        return dataclasses.replace(self, mask=mask)
+
+    def without_biases(self) -> "AttentionPart":
+        """The same matrices alone."""
+        return dataclasses.replace(self, b_q=None, b_k=None, b_v=None, b_o=None)
+
+    def without_rotary(self) -> "AttentionPart":
+        """The same heads, blind to positions."""
+        return dataclasses.replace(self, frequencies=None)
+
+    def _values(self, tokens: Tokens) -> AnyArray:
+        return self._for_every_head(_projected(tokens, self.W_V, self.b_v))
+
+    def _for_every_head(self, of_groups: AnyArray) -> AnyArray:
+        return jnp.repeat(of_groups, self.heads // len(of_groups), axis=0)
+
+    def _turned(self, vectors: AnyArray) -> AnyArray:
+        """Rotary positions: coordinates (i, i + k/2) turn in their plane by position x frequency i."""
+        if self.frequencies is None:
+            return vectors
+        angles = jnp.arange(vectors.shape[1], dtype=vectors.dtype)[:, None] * self.frequencies
+        first, second = jnp.split(vectors, 2, axis=-1)
+        cosine, sine = jnp.cos(angles), jnp.sin(angles)
+        return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+
+
+def _projected(tokens: Tokens, matrices: AnyArray, biases: AnyArray | None) -> AnyArray:
+    """W[h] x + b[h] for every head, (heads, n, k); one product, which is faster than one a head."""
+    heads, k, d = matrices.shape
+    images = (tokens @ matrices.reshape(heads * k, d).T).reshape(len(tokens), heads, k)
+    images = jnp.moveaxis(images, 1, 0)
+    return images if biases is None else images + biases[:, None, :]

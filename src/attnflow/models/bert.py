@@ -1,0 +1,119 @@
+"""BERT and its kin (MiniLM, RoBERTa): separate query, key and value maps, a norm after each sum."""
+
+import math
+
+import numpy as np
+
+from attnflow import masks
+from attnflow._arrays import Tokens
+from attnflow.models.attention_part import AttentionPart
+from attnflow.models.block import Block
+from attnflow.models.config import Config, Entries
+from attnflow.models.feed_forward import FeedForward
+from attnflow.models.tensors import Tensors, inward, norm, outward
+
+MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
+ANCHOR = "embeddings.word_embeddings.weight"
+
+
+def read_config(entries: Entries) -> Config:
+    """The config of a BERT or a RoBERTa."""
+    entries.refuse_unless("position_embedding_type", "absolute")
+    entries.refuse_unless("is_decoder", False)
+    return Config(
+        family="bert" if entries.raw["model_type"] == "bert" else "roberta",
+        positions=entries.count("max_position_embeddings") - _first_position(entries.raw),
+        embedding_width=entries.count("hidden_size"),
+        **encoder_entries(entries),
+    )
+
+
+def encoder_entries(entries: Entries) -> dict:
+    """What BERT and ALBERT call alike."""
+    return {
+        "layers": entries.count("num_hidden_layers"),
+        "heads": entries.count("num_attention_heads"),
+        "key_heads": entries.count("num_attention_heads"),
+        "head_width": entries.head_width("hidden_size", "num_attention_heads"),
+        "width": entries.count("hidden_size"),
+        "mlp_width": entries.count("intermediate_size"),
+        "vocabulary": entries.count("vocab_size"),
+        "is_causal": False,
+        "norm": "layer",
+        "norm_place": "post",
+        "norm_epsilon": entries.number("layer_norm_eps", 1e-12),
+        "activation": entries.raw.get("hidden_act", "gelu"),
+        "initializer_range": entries.number("initializer_range", 0.02),
+        "raw": entries.raw,
+    }
+
+
+def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: bool) -> Tokens:
+    """Word, sentence-type and position vectors, added and normalised."""
+    width, first = config.embedding_width, _first_position(config.raw)
+    types = config.raw.get("type_vocab_size", 2)
+    total = tensors.rows(ANCHOR, ids, (config.vocabulary, width))
+    total = total + tensors.rows("embeddings.token_type_embeddings.weight", [0], (types, width))
+    if with_positions:
+        places = _places(ids, config.raw) if first else np.arange(len(ids))
+        table = (config.positions + first, width)
+        total = total + tensors.rows("embeddings.position_embeddings.weight", places, table)
+    return norm(tensors, "embeddings.LayerNorm", config, width)(total)
+
+
+def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
+    """The block of one layer."""
+    stem, d, m = f"encoder.layer.{layer}.", config.width, config.mlp_width
+    return Block(
+        attention=read_attention(tensors, config, layer),
+        mlp=FeedForward(
+            inward=tensors.read(f"{stem}intermediate.dense.weight", (m, d)),
+            inward_bias=tensors.read(f"{stem}intermediate.dense.bias", (m,)),
+            outward=tensors.read(f"{stem}output.dense.weight", (d, m)),
+            outward_bias=tensors.read(f"{stem}output.dense.bias", (d,)),
+            activation=config.activation,
+        ),
+        attention_norm=norm(tensors, f"{stem}attention.output.LayerNorm", config),
+        mlp_norm=norm(tensors, f"{stem}output.LayerNorm", config),
+        norm_place=config.norm_place,
+    )
+
+
+def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
+    """The heads of one layer."""
+    stem = f"encoder.layer.{layer}.attention."
+    return separate_heads(tensors, config, f"{stem}self.", f"{stem}output.dense")
+
+
+def separate_heads(tensors: Tensors, config: Config, stem: str, out: str) -> AttentionPart:
+    """Heads from a query, a key and a value map with biases, and an output map."""
+    d, h = config.width, config.heads
+    return AttentionPart(
+        W_Q=inward(tensors.read(f"{stem}query.weight", (d, d)), h),
+        W_K=inward(tensors.read(f"{stem}key.weight", (d, d)), h),
+        W_V=inward(tensors.read(f"{stem}value.weight", (d, d)), h),
+        W_O=outward(tensors.read(f"{out}.weight", (d, d)), h),
+        b_q=tensors.read(f"{stem}query.bias", (d,)).reshape(h, -1),
+        b_k=tensors.read(f"{stem}key.bias", (d,)).reshape(h, -1),
+        b_v=tensors.read(f"{stem}value.bias", (d,)).reshape(h, -1),
+        b_o=tensors.read(f"{out}.bias", (d,)),
+        mask=masks.full,
+        scale=1 / math.sqrt(config.head_width),
+    )
+
+
+def last_norm(tensors: Tensors, config: Config) -> None:
+    """None: the last block ends with its own norm."""
+    del tensors, config
+
+
+def _first_position(raw) -> int:
+    """RoBERTa counts positions from after its padding id."""
+    return 0 if raw["model_type"] in ("bert", "albert") else raw.get("pad_token_id", 1) + 1
+
+
+def _places(ids: np.ndarray, raw) -> np.ndarray:
+    """RoBERTa's positions: padding does not count, and sits at the padding id itself."""
+    padding = raw.get("pad_token_id", 1)
+    counts = ids != padding
+    return np.cumsum(counts) * counts + padding

@@ -1,0 +1,127 @@
+"""The tensors of a checkpoint, read one at a time from safetensors files; pickles are refused."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
+import numpy as np
+
+from attnflow._checks import InputError, require_all_finite
+from attnflow.models.source import Directory, Hub, extra
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
+FLOATING = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # computed in
+
+
+class Checkpoint:
+    """Named tensors on disk. Opening reads headers only; each tensor is read when it is asked for.
+
+    `dtype` None means the checkpoint's own precision, float32 for anything narrower.
+    """
+
+    def __init__(self, source: Directory | Hub, anchor: str, dtype: str | None = None):
+        self._source = source
+        self._opened: dict[str, Any] = {}
+        self._file_of = self._index()
+        self._prefix = self._prefix_of(anchor)
+        kind = self._stored(anchor).get_dtype()
+        self.dtype = dtype or FLOATING.get(kind, "float32")
+        self.touched: list[str] = []  # tensors read so far, wholly or in part
+
+    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """A whole tensor, of this shape."""
+        return self._checked(self._stored(name, shape)[:], name)
+
+    def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """Some rows of a matrix of this shape; the others are not read."""
+        stored = self._stored(name, shape)
+        wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
+        return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+        return self._full_name(name) in self._file_of
+
+    def _checked(self, values: np.ndarray, name: str) -> np.ndarray:
+        self.touched.append(name)
+        values = values.astype(self.dtype)
+        require_all_finite(values, f"{name} in {self._source}", tuple(f"axis {axis} at" for axis in range(values.ndim)))
+        return values
+
+    def _stored(self, name: str, shape: tuple[int, ...] | None = None) -> Any:
+        """The tensor's handle, which has read nothing yet but its header."""
+        name = self._full_name(name)
+        if name not in self._file_of:
+            raise InputError(
+                f"{self._source} lacks the tensor {name}, which its config.json calls for. "
+                "Its files are incomplete, or of another model: fetch them again."
+            )
+        stored = self._open(self._file_of[name]).get_slice(name)
+        found = tuple(stored.get_shape())
+        if shape is not None and found != shape:
+            raise InputError(
+                f"{name} in {self._source} must have shape {shape} by its config.json, but it has {found}. "
+                "The two files do not belong together: fetch both again."
+            )
+        if stored.get_dtype() not in FLOATING:
+            raise InputError(
+                f"{name} in {self._source} must hold floating-point numbers ({', '.join(FLOATING)}), but it holds "
+                f"{stored.get_dtype()}. Use a checkpoint that is not quantised."
+            )
+        return stored
+
+    def _full_name(self, name: str) -> str:
+        full = self._prefix + name if hasattr(self, "_prefix") else name
+        old = full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        return old if full not in self._file_of and old in self._file_of else full  # as the first BERTs were saved
+
+    def _prefix_of(self, anchor: str) -> str:
+        """What stands before all names ("bert." where the file holds a model with a task's head)."""
+        found = sorted((name for name in self._file_of if name.endswith(anchor)), key=len)
+        return found[0].removesuffix(anchor) if found else ""
+
+    def _index(self) -> dict[str, str]:
+        """Which file holds each tensor."""
+        if self._source.find(SINGLE):
+            return dict.fromkeys(self._open(SINGLE).keys(), SINGLE)
+        index = self._source.find(INDEX)
+        if index:
+            return _weight_map(index.read_text(encoding="utf-8", errors="replace"), str(self._source))
+        pickled = next((file for file in PICKLES if self._source.find(file)), None)
+        if pickled:
+            raise InputError(
+                f"{self._source} holds its weights as a pickle ({pickled}), which is refused: reading one can run "
+                "any program hidden in it. Convert it where you trust it, with transformers: "
+                "AutoModel.from_pretrained(DIR).save_pretrained(DIR)"
+            )
+        raise InputError(f"{self._source} holds no weights: there is neither {SINGLE} nor {INDEX}.")
+
+    def _open(self, file: str) -> Any:
+        if file not in self._opened:
+            path = self._source.find(file)
+            if path is None:
+                raise InputError(f"{self._source} lacks {file}, a part of its weights. Fetch it again.")
+            library = extra("safetensors")
+            try:
+                self._opened[file] = library.safe_open(path, framework="numpy")
+            except (library.SafetensorError, OSError) as error:
+                raise InputError(
+                    f"{path} is not a whole safetensors file ({str(error).rstrip('.')}). "
+                    "It is truncated or damaged: fetch it again."
+                ) from error
+        return self._opened[file]
+
+
+def _weight_map(text: str, where: str) -> dict[str, str]:
+    """The table of a sharded checkpoint; a file name may not lead out of the model's directory."""
+    try:
+        table = json.loads(text)["weight_map"]
+        is_table = all(isinstance(file, str) and "/" not in file and "\\" not in file for file in table.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_table = False
+        table = {}
+    if not is_table:
+        raise InputError(f"{INDEX} of {where} must map tensors to files in `weight_map`, but does not. Fetch it again.")
+    return table

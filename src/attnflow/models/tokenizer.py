@@ -1,0 +1,93 @@
+"""From text to ids and back to words, with the model's own tokenizer.json; ids alone need none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attnflow._checks import InputError
+from attnflow.models.source import Directory, Hub, extra
+
+FILE = "tokenizer.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A prompt as the model sees it: one id and one word (or piece of a word) a token."""
+
+    ids: np.ndarray
+    words: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+Prompt = str | Sequence[int] | np.ndarray | Tokens
+
+
+class Tokenizer:
+    """The tokenizer of a model, opened when text is first given."""
+
+    def __init__(self, source: Directory | Hub, vocabulary: int):
+        self._source = source
+        self._vocabulary = vocabulary
+
+    def encode(self, prompt: Prompt) -> Tokens:
+        """A text with the special tokens that the model expects around it; ids are taken as they are."""
+        if isinstance(prompt, Tokens):
+            return self.encode(prompt.ids)
+        ids = self._ids_of(prompt) if isinstance(prompt, str) else np.asarray(prompt)
+        self._require_ids(ids)
+        return Tokens(ids.astype(int), self._words(ids))
+
+    def _ids_of(self, text: str) -> np.ndarray:
+        if not text.strip():
+            raise InputError("`prompt` must have at least one word, but it is empty.")
+        if self._library is None:
+            raise InputError(
+                f"{self._source} has no {FILE}, so text cannot be read. Pass a list of ids below {self._vocabulary} "
+                "instead, or make the file with transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+            )
+        return np.array(self._library.encode(text).ids, dtype=int)
+
+    def _require_ids(self, ids: np.ndarray) -> None:
+        if ids.ndim != 1 or len(ids) == 0 or ids.dtype.kind not in "iu":
+            found = "it is empty" if ids.size == 0 else f"it has shape {ids.shape} and type {ids.dtype}"
+            raise InputError(f"`prompt` must be a text or a list of whole numbers, the ids of tokens, but {found}.")
+        outside = np.flatnonzero((ids < 0) | (ids >= self._vocabulary))
+        if len(outside):
+            raise InputError(
+                f"The ids of `prompt` must be from 0 to {self._vocabulary - 1}, the model's vocabulary, but "
+                f"{len(outside)} of {len(ids)} are not: the first is {ids[outside[0]]} at position {outside[0]}."
+            )
+
+    def _words(self, ids: np.ndarray) -> list[str]:
+        if self._library is None:
+            return [str(int(one)) for one in ids]
+        return [self._word(int(one)) for one in ids]
+
+    def _word(self, one: int) -> str:
+        """What a reader would call the token: its text, or its name where the text alone is not readable."""
+        text = self._library.decode([one], skip_special_tokens=False).strip()
+        is_readable = text and "\N{REPLACEMENT CHARACTER}" not in text
+        return text if is_readable else str(self._library.id_to_token(one) or one)
+
+    @cached_property
+    def _library(self) -> Any:
+        """The library's tokenizer, or None if the model has no file for it."""
+        path = self._source.find(FILE)
+        if path is None:
+            return None
+        try:
+            opened = extra("tokenizers").Tokenizer.from_file(str(path))
+        except InputError:
+            raise
+        except Exception as error:  # the library raises plain Exception
+            raise InputError(
+                f"{FILE} of {self._source} cannot be read ({error}). Fetch it again, or pass ids."
+            ) from error
+        opened.no_truncation()
+        opened.no_padding()
+        return opened

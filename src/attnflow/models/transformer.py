@@ -1,0 +1,227 @@
+"""A trained transformer: its heads, its blocks, and the way of a prompt through its layers."""
+
+import os
+from dataclasses import dataclass
+from types import ModuleType
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attnflow._arrays import AnyArray
+from attnflow._checks import InputError, require_count, require_known
+from attnflow._precision import DTYPES, double
+from attnflow._random import Rng, seed_sequence
+from attnflow.heads import Head
+from attnflow.models import albert, bert
+from attnflow.models.attention_part import AttentionPart
+from attnflow.models.block import Block
+from attnflow.models.checkpoint import Checkpoint
+from attnflow.models.config import Config, read_entries
+from attnflow.models.prompt import dataset, follow
+from attnflow.models.source import PACKAGED, Hub, locate
+from attnflow.models.tensors import FreshTensors, Tensors
+from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
+from attnflow.progress import Progress, shown
+
+FAMILIES = {model_type: family for family in (albert, bert) for model_type in family.MODEL_TYPES}
+
+
+@dataclass(frozen=True, eq=False)
+class HeadWeights:
+    """The weights of one head as stored: column convention, ``W_Q @ x + b_q`` for a token x.
+
+    W_Q, W_K and W_V are k x d, W_O is d x k; b_q, b_k and b_v have k entries, b_o has d and is added
+    once for all heads of the layer. A bias is None where the model has none.
+    """
+
+    W_Q: AnyArray
+    W_K: AnyArray
+    W_V: AnyArray
+    W_O: AnyArray
+    b_q: AnyArray | None
+    b_k: AnyArray | None
+    b_v: AnyArray | None
+    b_o: AnyArray | None
+
+
+class Model:
+    """A trained transformer (see the package's docstring for the conventions); made by `load`."""
+
+    def __init__(
+        self, name: str, origin: str, config: Config, family: ModuleType, tensors: Tensors, tokenizer: Tokenizer
+    ):
+        self.name = name
+        self.origin = origin  # what to load to have it again
+        self.config = config
+        self._family = family
+        self._tensors = tensors
+        self._tokenizer = tokenizer
+        self._last_block: tuple[int, Block] | None = None
+
+    @property
+    def family(self) -> str:
+        """ "albert", "bert", "roberta", "gpt2" or "llama"."""
+        return self.config.family
+
+    @property
+    def dtype(self) -> str:
+        """The precision that prompts are evaluated in."""
+        return self._tensors.dtype
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: {self.config.summary()}>"
+
+    def heads(self, layer: int = 0) -> list[Head]:
+        """The heads of a layer in float64, factors kept: Q = W_Q / sqrt(k), K = W_K, V = W_O W_V.
+
+        Biases, norms and rotary positions are no part of a `Head`.
+        Only the tensors of this layer's attention are read.
+        """
+        part = self._attention(layer)
+        found = [part.with_heads((head,)) for head in range(part.heads)]
+        return [Head(one.W_Q[0] * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in found]
+
+    def head_weights(self, layer: int = 0) -> list[HeadWeights]:
+        """The weights of a layer's heads as stored, biases included; heads that share keys get a copy each."""
+        part = self._attention(layer)
+        return [_weights_of_one(part.with_heads((head,))) for head in range(part.heads)]
+
+    def block(self, layer: int = 0) -> Block:
+        """The block of a layer, as pure functions in the model's precision.
+
+        Its arrays are NumPy's: in float64 call it inside ``with jax.enable_x64(True):``.
+        """
+        self._require_layer(layer)
+        key = 0 if self.config.shares_layers else layer
+        if self._last_block is None or self._last_block[0] != key:
+            self._last_block = (key, self._family.read_block(self._tensors, self.config, key))
+        return self._last_block[1]
+
+    def encode(self, prompt: Prompt) -> Tokens:
+        """A text as `ids` and `words`, with the special tokens the model expects; ids are taken as they are."""
+        found = self._tokenizer.encode(prompt)
+        if len(found) > self.config.positions:
+            raise InputError(
+                f"`prompt` must have at most {self.config.positions} tokens, the positions that {self.name} knows, "
+                f"but it has {len(found)}. Shorten it."
+            )
+        return found
+
+    def embed(self, prompt: Prompt, *, positions: bool = True) -> np.ndarray:
+        """The tokens that enter the first layer, (n, d); `positions=False` leaves learned positions out."""
+        ids = self.encode(prompt).ids
+        with double():
+            return np.asarray(self._family.embed(self._tensors, self.config, ids, positions))
+
+    def last_norm(self, tokens: np.ndarray) -> np.ndarray:
+        """Tokens after the norm that follows the last layer; unchanged where the model has none."""
+        norm = self._family.last_norm(self._tensors, self.config)
+        with double():
+            return np.asarray(tokens if norm is None else norm(jnp.asarray(tokens, self.dtype)))
+
+    def trajectory(
+        self,
+        prompt: Prompt,
+        layers: int | None = None,
+        *,
+        attention: bool = False,
+        sublayers: bool = False,
+        progress: Progress = None,
+    ) -> xr.Dataset:
+        """The prompt's tokens through the layers: `tokens` at time 0 (embedding), 1, ... after each layer.
+
+        Parameters
+        ----------
+        prompt
+            A text, ids, or what `encode` returned.
+        layers
+            How many layers; more than the model has only where all layers are the same one (ALBERT).
+        attention
+            Keep `attention` too, (layer, head, token, source).
+        sublayers
+            Keep `after_attention` too, the residual stream after each attention half.
+        progress
+            As in `simulate`.
+
+        Returns
+        -------
+        A dataset with the coordinates `word` and `id` of each token. `normed_tokens` is the last state after
+        the model's last norm, which GPT-2 and Llama have; the stream itself is never changed.
+        """
+        layers = self._require_depth(layers)
+        asked = self.encode(prompt)
+        report = shown(progress)
+        blocks = ((layer, self.block(layer % self.config.layers)) for layer in range(layers))
+        try:
+            with double():
+                start = jnp.asarray(self.embed(asked), self.dtype)
+                kept = follow(blocks, start, layers, attention, report)
+        finally:
+            getattr(report, "close", lambda: None)()
+        if not sublayers:
+            kept["after_attention"] = []
+        final = self.last_norm(kept["tokens"][-1])
+        return dataset(kept, final, asked, self.config, model=self.name, origin=self.origin)
+
+    def reinitialised(self, rng: Rng = None) -> "Model":
+        """A twin with the same config and freshly drawn weights: what training is compared with."""
+        factor = getattr(self._family, "residual_factor", lambda config: 1.0)(self.config)
+        fresh = FreshTensors(seed_sequence(rng), self.config.initializer_range, self.dtype, factor)
+        return Model(f"{self.name} (untrained)", self.origin, self.config, self._family, fresh, self._tokenizer)
+
+    def _attention(self, layer: int) -> AttentionPart:
+        self._require_layer(layer)
+        return self._family.read_attention(self._tensors, self.config, layer)
+
+    def _require_layer(self, layer: int) -> None:
+        require_count(layer, "layer", least=0)
+        if layer >= self.config.layers:
+            raise InputError(f"`layer` must be from 0 to {self.config.layers - 1} in {self.name}, but it is {layer}.")
+
+    def _require_depth(self, layers: int | None) -> int:
+        if layers is None:
+            return self.config.layers
+        require_count(layers, "layers")
+        if layers > self.config.layers and not self.config.shares_layers:
+            raise InputError(
+                f"`layers` must be at most {self.config.layers}, the layers of {self.name}, but it is {layers}. "
+                "Only a model whose layers are all the same one (ALBERT) can go on."
+            )
+        return layers
+
+
+def _weights_of_one(part: AttentionPart) -> HeadWeights:
+    biases = [None if bias is None else bias[0] for bias in (part.b_q, part.b_k, part.b_v)]
+    return HeadWeights(part.W_Q[0], part.W_K[0], part.W_V[0], part.W_O[0], *biases, b_o=part.b_o)
+
+
+def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
+    """A trained transformer from "minilm", a directory, or a name of the Hugging Face hub.
+
+    Opening reads the config and the headers; weights are read when they are needed.
+
+    Parameters
+    ----------
+    name
+        "minilm" (``pip install 'attnflow[minilm]'``), a directory with config.json and safetensors
+        files, or a hub name such as "albert/albert-base-v2".
+    dtype
+        "float32" or "float64"; None means the checkpoint's own precision, at least float32.
+    """
+    if dtype is not None:
+        require_known(dtype, DTYPES, "dtype")
+    source = locate(name)
+    entries = read_entries(source)
+    model_type = entries.raw.get("model_type")
+    if model_type not in FAMILIES:
+        raise InputError(
+            f"config.json of {source} says the model is of type {model_type!r} (architectures "
+            f"{entries.raw.get('architectures')}), which is not known here. Known: {', '.join(sorted(FAMILIES))}."
+        )
+    family = FAMILIES[model_type]
+    config = family.read_config(entries)
+    tensors = Checkpoint(source, family.ANCHOR, dtype)
+    origin = str(name) if str(name) in PACKAGED or isinstance(source, Hub) else str(source.folder.resolve())
+    tokenizer = Tokenizer(source, config.vocabulary)
+    return Model(os.path.basename(origin), origin, config, family, tensors, tokenizer)
