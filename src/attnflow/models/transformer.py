@@ -13,7 +13,7 @@ from attnflow._checks import InputError, require_count, require_known
 from attnflow._precision import DTYPES, double
 from attnflow._random import Rng, seed_sequence
 from attnflow.heads import Head
-from attnflow.models import albert, bert
+from attnflow.models import albert, bert, gpt2, llama
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.checkpoint import Checkpoint
@@ -24,7 +24,7 @@ from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
 from attnflow.progress import Progress, shown
 
-FAMILIES = {model_type: family for family in (albert, bert) for model_type in family.MODEL_TYPES}
+FAMILIES = {model_type: family for family in (albert, bert, gpt2, llama) for model_type in family.MODEL_TYPES}
 
 
 @dataclass(frozen=True, eq=False)

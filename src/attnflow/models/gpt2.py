@@ -1,0 +1,97 @@
+"""GPT-2: causal, a norm before each part, query, key and value in one matrix that is stored transposed."""
+
+import math
+
+import numpy as np
+
+from attnflow import masks
+from attnflow._arrays import Tokens
+from attnflow.models.attention_part import AttentionPart
+from attnflow.models.block import Block, Norm
+from attnflow.models.config import Config, Entries
+from attnflow.models.feed_forward import FeedForward
+from attnflow.models.tensors import Tensors, inward, norm, outward
+
+MODEL_TYPES = ("gpt2",)
+ANCHOR = "wte.weight"
+
+
+def read_config(entries: Entries) -> Config:
+    """The config of a GPT-2."""
+    width, heads = entries.count("n_embd"), entries.count("n_head")
+    return Config(
+        family="gpt2",
+        layers=entries.count("n_layer"),
+        heads=heads,
+        key_heads=heads,
+        head_width=entries.head_width("n_embd", "n_head"),
+        width=width,
+        embedding_width=width,
+        mlp_width=entries.count("n_inner", 4 * width),
+        vocabulary=entries.count("vocab_size"),
+        positions=entries.count("n_positions"),
+        is_causal=True,
+        norm="layer",
+        norm_place="pre",
+        norm_epsilon=entries.number("layer_norm_epsilon", 1e-5),
+        activation=entries.raw.get("activation_function", "gelu_new"),
+        initializer_range=entries.number("initializer_range", 0.02),
+        raw=entries.raw,
+    )
+
+
+def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: bool) -> Tokens:
+    """Word and position vectors, added."""
+    words = tensors.rows(ANCHOR, ids, (config.vocabulary, config.width))
+    if not with_positions:
+        return words
+    return words + tensors.rows("wpe.weight", np.arange(len(ids)), (config.positions, config.width))
+
+
+def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
+    """The block of one layer."""
+    stem, d, m = f"h.{layer}.", config.width, config.mlp_width
+    return Block(
+        attention=read_attention(tensors, config, layer),
+        mlp=FeedForward(
+            inward=tensors.read(f"{stem}mlp.c_fc.weight", (d, m)).T,
+            inward_bias=tensors.read(f"{stem}mlp.c_fc.bias", (m,)),
+            outward=tensors.read(f"{stem}mlp.c_proj.weight", (m, d)).T,
+            outward_bias=tensors.read(f"{stem}mlp.c_proj.bias", (d,)),
+            activation=config.activation,
+        ),
+        attention_norm=norm(tensors, f"{stem}ln_1", config),
+        mlp_norm=norm(tensors, f"{stem}ln_2", config),
+        norm_place=config.norm_place,
+    )
+
+
+def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
+    """The heads of one layer."""
+    stem, d, h = f"h.{layer}.attn.", config.width, config.heads
+    queries, keys, values = np.split(tensors.read(f"{stem}c_attn.weight", (d, 3 * d)).T, 3)
+    b_q, b_k, b_v = tensors.read(f"{stem}c_attn.bias", (3 * d,)).reshape(3, h, -1)
+    scale = 1 / math.sqrt(config.head_width) if config.raw.get("scale_attn_weights", True) else 1.0
+    by_layer = layer + 1 if config.raw.get("scale_attn_by_inverse_layer_idx", False) else 1
+    return AttentionPart(
+        W_Q=inward(queries, h),
+        W_K=inward(keys, h),
+        W_V=inward(values, h),
+        W_O=outward(tensors.read(f"{stem}c_proj.weight", (d, d)).T, h),
+        b_q=b_q,
+        b_k=b_k,
+        b_v=b_v,
+        b_o=tensors.read(f"{stem}c_proj.bias", (d,)),
+        mask=masks.causal,
+        scale=scale / by_layer,
+    )
+
+
+def last_norm(tensors: Tensors, config: Config) -> Norm:
+    """The norm after the last layer."""
+    return norm(tensors, "ln_f", config)
+
+
+def residual_factor(config: Config) -> float:
+    """Before training, what is added to the stream is narrower by the root of the number of additions."""
+    return 1 / math.sqrt(2 * config.layers)

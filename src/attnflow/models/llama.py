@@ -1,0 +1,126 @@
+"""Llama and its kin (SmolLM): causal, RMSNorm before each part, rotary positions, heads that share keys."""
+
+import math
+
+import numpy as np
+
+from attnflow import masks
+from attnflow._arrays import Tokens
+from attnflow._checks import InputError
+from attnflow.models.attention_part import AttentionPart
+from attnflow.models.block import Block, Norm
+from attnflow.models.config import Config, Entries
+from attnflow.models.feed_forward import FeedForward
+from attnflow.models.tensors import Tensors, inward, norm, outward
+
+MODEL_TYPES = ("llama",)
+ANCHOR = "embed_tokens.weight"
+
+
+def read_config(entries: Entries) -> Config:
+    """The config of a Llama."""
+    heads, width = entries.count("num_attention_heads"), entries.count("hidden_size")
+    _frequencies(entries.raw, 2)  # refuses rotations that are not known
+    return Config(
+        family="llama",
+        layers=entries.count("num_hidden_layers"),
+        heads=heads,
+        key_heads=entries.count("num_key_value_heads", heads),
+        head_width=entries.count("head_dim", width // heads),
+        width=width,
+        embedding_width=width,
+        mlp_width=entries.count("intermediate_size"),
+        vocabulary=entries.count("vocab_size"),
+        positions=entries.count("max_position_embeddings"),
+        is_causal=True,
+        norm="rms",
+        norm_place="pre",
+        norm_epsilon=entries.number("rms_norm_eps", 1e-6),
+        activation=entries.raw.get("hidden_act", "silu"),
+        initializer_range=entries.number("initializer_range", 0.02),
+        raw=entries.raw,
+    )
+
+
+def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: bool) -> Tokens:
+    """Word vectors; positions enter in the attention, as rotations."""
+    del with_positions
+    return tensors.rows(ANCHOR, ids, (config.vocabulary, config.width))
+
+
+def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
+    """The block of one layer."""
+    stem, d, m = f"layers.{layer}.", config.width, config.mlp_width
+    has_bias = config.raw.get("mlp_bias", False)
+    return Block(
+        attention=read_attention(tensors, config, layer),
+        mlp=FeedForward(
+            inward=tensors.read(f"{stem}mlp.up_proj.weight", (m, d)),
+            inward_bias=_bias(tensors, f"{stem}mlp.up_proj", m, has_bias),
+            outward=tensors.read(f"{stem}mlp.down_proj.weight", (d, m)),
+            outward_bias=_bias(tensors, f"{stem}mlp.down_proj", d, has_bias),
+            gate=tensors.read(f"{stem}mlp.gate_proj.weight", (m, d)),
+            gate_bias=_bias(tensors, f"{stem}mlp.gate_proj", m, has_bias),
+            activation=config.activation,
+        ),
+        attention_norm=norm(tensors, f"{stem}input_layernorm", config),
+        mlp_norm=norm(tensors, f"{stem}post_attention_layernorm", config),
+        norm_place=config.norm_place,
+    )
+
+
+def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
+    """The heads of one layer."""
+    stem, d, k = f"layers.{layer}.self_attn.", config.width, config.head_width
+    has_bias = config.raw.get("attention_bias", False)
+
+    def maps(name, heads):
+        bias = _bias(tensors, f"{stem}{name}_proj", heads * k, has_bias)
+        matrix = tensors.read(f"{stem}{name}_proj.weight", (heads * k, d))
+        return inward(matrix, heads), None if bias is None else bias.reshape(heads, k)
+
+    W_Q, b_q = maps("q", config.heads)
+    W_K, b_k = maps("k", config.key_heads)
+    W_V, b_v = maps("v", config.key_heads)
+    return AttentionPart(
+        W_Q=W_Q,
+        W_K=W_K,
+        W_V=W_V,
+        W_O=outward(tensors.read(f"{stem}o_proj.weight", (d, config.heads * k)), config.heads),
+        b_q=b_q,
+        b_k=b_k,
+        b_v=b_v,
+        b_o=_bias(tensors, f"{stem}o_proj", d, has_bias),
+        mask=masks.causal,
+        scale=1 / math.sqrt(k),
+        frequencies=_frequencies(config.raw, k).astype(tensors.dtype),
+    )
+
+
+def last_norm(tensors: Tensors, config: Config) -> Norm:
+    """The norm after the last layer."""
+    return norm(tensors, "norm", config)
+
+
+def _bias(tensors: Tensors, name: str, size: int, has_bias: bool) -> np.ndarray | None:
+    return tensors.read(f"{name}.bias", (size,)) if has_bias else None
+
+
+def _frequencies(raw, k: int) -> np.ndarray:
+    """How fast each plane turns, in radians a position; long contexts slow the slow ones down."""
+    rotation = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
+    base = rotation.get("rope_theta") or raw.get("rope_theta") or 10000.0
+    plain = base ** (-np.arange(0, k, 2) / k)
+    kind = rotation.get("rope_type", rotation.get("type", "default"))
+    if kind == "default":
+        return plain
+    if kind == "linear":
+        return plain / rotation["factor"]
+    if kind == "llama3":
+        slow, fast = rotation["low_freq_factor"], rotation["high_freq_factor"]
+        turns = rotation["original_max_position_embeddings"] * plain / (2 * np.pi)  # within the first context
+        kept = np.clip((turns - slow) / (fast - slow), 0, 1)
+        return plain * (kept + (1 - kept) / rotation["factor"])
+    raise InputError(
+        f"config.json turns positions by {kind!r}, which is not evaluated here; known: default, linear, llama3."
+    )
