@@ -5,6 +5,8 @@ import pytest
 from scipy.integrate import quad
 
 import attnflow as af
+from attnflow.heavy import HeavyTokens, Pull
+from attnflow.meeting import NEAR, meeting
 
 CIRCLE = af.initial.on_circle
 
@@ -61,6 +63,56 @@ def test_it_agrees_with_the_plain_solver(model):
         found = af.coalesce(model, tokens, until=np.log(end), rtol=1e-8, progress=False)
         assert float(found.log_time[-1]) == pytest.approx(np.log(end), abs=1e-9)
         np.testing.assert_allclose(found.tokens[-1], plain.final_tokens, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        flow(60.0),
+        flow(60.0, 3),
+        flow(60.0, 10, masses=[1.0, 5.0, 2.0, 1.0, 1.0, 2.0, 1.0, 1.0]),
+        af.SphereAttention(af.Head.identity(3), af.Unnormalised(60.0, offset=1.0)),
+    ],
+    ids=["circle", "S^2", "S^9 with masses", "unnormalised"],
+)
+def test_shortcuts_change_nothing(model):
+    """Each step and each meeting may be wrong by rtol of a gap; beta magnifies that in log t, and merges add up."""
+    tokens = af.initial.sphere(8, model.dimension, rng=5)
+    quick = af.coalesce(model, tokens, progress=False)
+    exact = af.coalesce(model, tokens, shortcuts=False, rtol=1e-7, progress=False)
+    assert int(exact.meetings) == 0 < int(quick.meetings)
+    assert 0 < float(quick.meeting_error) <= 2e-6  # rtol times the widest gap
+    np.testing.assert_array_equal(quick["first"], exact["first"])
+    late = exact.merge_log_time.values > 10
+    assert late.sum() >= 3
+    np.testing.assert_allclose(quick.merge_log_time[late], exact.merge_log_time[late], atol=1e-6 * 60 * 7)
+    # That two have met is seen at the end of a step, which takes a few units of time then.
+    np.testing.assert_allclose(quick.merge_log_time, exact.merge_log_time, atol=0.05)
+    np.testing.assert_allclose(quick.tokens[-1], exact.tokens[-1], atol=1e-5)
+
+
+def test_a_pair_that_is_not_alone_is_not_followed_at_once():
+    """Of three tokens at equal distances no pair is faster than what else moves."""
+    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.9, 1.8])))
+    pull = Pull.of(flow(60.0), 3.0)
+    near = meeting(pull, heavy, np.array([0, 1]), pull.sums(heavy.places, heavy.masses), 1e-6)
+    assert near.error > 1e-3
+    far = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.4, 1.8])))
+    alone = meeting(pull, far, np.array([0, 1]), pull.sums(far.places, far.masses), 1e-6)
+    assert alone.error < 1e-9
+    np.testing.assert_allclose(alone.log_duration, exact_log_time(0.4, 60.0, merge=NEAR * 1e-6), atol=1e-8)
+
+
+def test_the_effect_of_rtol_on_the_logarithm_of_time_is_stated():
+    """beta rtol a merge, and no more: the docstring's word."""
+    tokens = af.initial.sphere(8, 3, rng=5)
+    exact = af.coalesce(flow(60.0, 3), tokens, rtol=1e-8, progress=False)
+    errors = []
+    for rtol in (1e-4, 1e-6):
+        found = af.coalesce(flow(60.0, 3), tokens, rtol=rtol, progress=False)
+        errors.append(abs(float(found.merge_log_time[-1] - exact.merge_log_time[-1])))
+        assert errors[-1] < 60 * rtol * 7
+    assert errors[1] < errors[0]
 
 
 def test_velocities_of_e_to_the_minus_thousand_are_not_zero():

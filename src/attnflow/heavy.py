@@ -6,6 +6,7 @@ smallest float; they are kept as e^logarithm times directions of size one.
 """
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +19,17 @@ from attnflow.dynamics import AbstractDynamics
 from attnflow.fused import sums_of_others
 
 FEW = 400  # heavy tokens up to which all pairs are looked at for the nearest
+FLAT = 3  # dimensions up to which a tree finds the nearest of many faster
 SCALAR = 1e-12  # V closer to a multiple of I than this share is one
 
 
 class Velocity(NamedTuple):
-    """e^logarithm * directions, and how large the terms are that add up to the directions."""
+    """e^logarithm * directions, how large the terms are that add up to the directions, and what they come from."""
 
     directions: np.ndarray
     logarithm: float
     size_of_terms: float
+    sums: "Sums"
 
     @property
     def log_speed(self) -> float:
@@ -73,19 +76,23 @@ class HeavyTokens:
             found[members] = index
         return found
 
+    @functools.cached_property
     def gaps(self) -> tuple[np.ndarray, np.ndarray]:
         """Distance to the nearest other, and which that is."""
         if len(self) == 1:
             return np.array([np.inf]), np.array([0])
-        if len(self) <= FEW:
-            cosines = self.places @ self.places.T
-            np.fill_diagonal(cosines, -np.inf)
-            nearest = np.argmax(cosines, axis=1)
+        if len(self) <= FEW or self.places.shape[1] > FLAT:
+            nearest = np.concatenate([self._nearest(rows) for rows in _blocks(len(self))])
             return np.linalg.norm(self.places - self.places[nearest], axis=1), nearest
         distances, pairs = map(np.asarray, KDTree(self.places).query(self.places, k=2))
         # Of tokens in one place the tree may name either first.
         itself = pairs[:, 0] == np.arange(len(self))
         return distances[:, 1], np.where(itself, pairs[:, 1], pairs[:, 0])
+
+    def _nearest(self, rows: np.ndarray) -> np.ndarray:
+        cosines = self.places[rows] @ self.places.T
+        cosines[np.arange(len(rows)), rows] = -np.inf
+        return np.argmax(cosines, axis=1)
 
     def moved_to(self, places: np.ndarray) -> "HeavyTokens":
         """The same tokens elsewhere, back on the sphere."""
@@ -93,18 +100,35 @@ class HeavyTokens:
 
     def merged(self, distance: float) -> tuple["HeavyTokens", list[np.ndarray]]:
         """Those within `distance` as one, at their centre of mass; and who was put together."""
+        if self.gaps[0].min() > distance:
+            return self, []
         pairs = np.asarray(KDTree(self.places).query_pairs(distance, output_type="ndarray"))
         graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self), len(self)))
         found: Any = connected_components(graph, directed=False)[1]
-        groups = sorted(
-            (np.flatnonzero(found == one) for one in range(found.max() + 1)),
-            key=lambda group: min(int(self.members[one][0]) for one in group),
-        )
-        masses = np.array([self.masses[group].sum() for group in groups])
-        centres = np.stack([self.masses[group] @ self.places[group] for group in groups])
-        members = tuple(np.sort(np.concatenate([self.members[one] for one in group])) for group in groups)
-        whole = HeavyTokens(centres / np.linalg.norm(centres, axis=1, keepdims=True), masses, members)
-        return whole, [group for group in groups if len(group) > 1]
+        groups = [np.flatnonzero(found == one) for one in np.flatnonzero(np.bincount(found) > 1)]
+        places, masses, members = self.places.copy(), self.masses.copy(), list(self.members)
+        for group in groups:  # the token with the smallest member stands for all, so that their order stays
+            centre = self.masses[group] @ self.places[group]
+            places[group[0]] = centre / np.linalg.norm(centre)
+            masses[group[0]] = self.masses[group].sum()
+            members[group[0]] = np.sort(np.concatenate([self.members[one] for one in group]))
+        stays = np.ones(len(self), bool)
+        stays[np.concatenate([group[1:] for group in groups])] = False
+        kept = np.flatnonzero(stays)
+        return HeavyTokens(places[kept], masses[kept], tuple(members[one] for one in kept)), groups
+
+
+def _blocks(count: int) -> list[np.ndarray]:
+    """Rows in turn, so many that their products with all others stay in the cache."""
+    return np.array_split(np.arange(count), -(-count // FEW))
+
+
+class Sums(NamedTuple):
+    """What every row receives from the others, over e^best: pulls V x_j, weights, and the largest exponent of a row."""
+
+    pulls: np.ndarray
+    weights: np.ndarray
+    best: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +144,7 @@ class Pull:
     is_scalar: bool
     """V = c I: what a token sends to itself has no tangent part."""
     value_size: float
+    score_size: float
 
     @classmethod
     def of(cls, flow: AbstractDynamics, total_mass: float) -> "Pull":
@@ -133,23 +158,46 @@ class Pull:
         mean = np.trace(value) / len(value)
         is_scalar = bool(np.abs(value - mean * np.eye(len(value))).max() <= SCALAR * max(abs(mean), 1e-300))
         scores = beta * np.asarray(head.query_key)
-        return cls(scores, value, offset, total_mass, is_scalar, float(np.linalg.norm(value, 2)))
+        sizes = (float(np.linalg.norm(matrix, 2)) for matrix in (value, scores))
+        return cls(scores, value, offset, total_mass, is_scalar, *sizes)
 
-    def velocity(self, places: np.ndarray, masses: np.ndarray) -> Velocity:
-        """At places near the sphere; its part along each token is taken out."""
-        queries = places @ self.scores
-        own = np.sum(queries * places, axis=1) + np.log(masses)
-        sums, best = sums_of_others(queries, places, places @ self.value.T, np.log(masses))
+    @property
+    def beta(self) -> float:
+        """Of scores beta <x, y> that attract, V being a positive multiple of I; NaN where they are anything else."""
+        beta = float(self.scores[0, 0])
+        is_plain = self.is_scalar and self.value[0, 0] > 0 and beta > 0
+        return beta if is_plain and np.array_equal(self.scores, beta * np.eye(len(self.scores))) else np.nan
+
+    def velocity(self, places: np.ndarray, masses: np.ndarray, rows: np.ndarray | None = None) -> Velocity:
+        """At places near the sphere, of all tokens or of some rows; its part along each token is taken out."""
+        chosen = slice(None) if rows is None else rows
+        return self.velocity_of(self.sums(places, masses, rows), places[chosen], masses[chosen])
+
+    def sums(self, places: np.ndarray, masses: np.ndarray, rows: np.ndarray | None = None) -> Sums:
+        """What all tokens, or some rows, receive from the others."""
+        values, logs = places @ self.value.T, np.log(masses)
+        if rows is None:
+            found, best = sums_of_others(places @ self.scores, places, values, logs)
+            return Sums(found[:, :-1], found[:, -1], best)
+        exponents = (places[rows] @ self.scores) @ places.T + logs
+        exponents[np.arange(len(rows)), rows] = -np.inf
+        best = exponents.max(axis=1)
+        weights = np.exp(exponents - best[:, None])
+        return Sums(weights @ values, weights.sum(axis=1), best)
+
+    def velocity_of(self, sums: Sums, places: np.ndarray, masses: np.ndarray) -> Velocity:
+        """Of the rows at `places` that receive `sums`."""
+        own = np.sum((places @ self.scores) * places, axis=1) + np.log(masses)
         with np.errstate(divide="ignore"):  # two tokens that are NaN in a step too long
-            others = best + np.log(sums[:, -1])
-        logs = best - self._log_divisor(own, others)
+            others = sums.best + np.log(sums.weights)
+        logs = sums.best - self._log_divisor(own, others)
         scale = float(logs.max())
-        weights = np.exp(logs - scale)
-        pulls, sizes = weights[:, None] * sums[:, :-1], weights * sums[:, -1]
+        factors = np.exp(logs - scale)
+        pulls, sizes = factors[:, None] * sums.pulls, factors * sums.weights
         if not self.is_scalar:
             scale, pulls, sizes = self._with_own(places, own, others, scale, pulls, sizes)
         along = np.sum(places * pulls, axis=1) / np.sum(places * places, axis=1)
-        return Velocity(pulls - along[:, None] * places, scale, float(sizes.max() * self.value_size))
+        return Velocity(pulls - along[:, None] * places, scale, float(sizes.max() * self.value_size), sums)
 
     def _log_divisor(self, own: np.ndarray, others: np.ndarray) -> Any:
         if self.offset is not None:

@@ -1,0 +1,145 @@
+"""The chronicle of a coalescing run: states kept on the way, merges, and the dataset made of them."""
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow import records
+from attnflow.dynamics import AbstractDynamics
+from attnflow.heavy import FEW, HeavyTokens, Pull, Sums
+from attnflow.trajectory import COALESCENCE
+
+MOST_NUMBERS = 20_000_000  # of all states together, in the dataset: more are thinned out
+
+
+@dataclasses.dataclass(frozen=True)
+class Merge:
+    """Two heavy tokens that became one."""
+
+    log_time: float
+    first: int
+    second: int
+    masses: tuple[float, float]
+    energies: tuple[float, float]
+    levels: tuple[float, float]
+    log_duration: float
+    predicted_log_duration: float
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What is kept of one moment."""
+
+    log_time: float
+    heavy: HeavyTokens
+    energy: float
+
+
+class Chronicle:
+    """Grows as a run goes on."""
+
+    def __init__(self, flow: AbstractDynamics, pull: Pull):
+        self.flow, self.pull = flow, pull
+        self.beta = float(getattr(flow.attention, "beta", np.nan))
+        self.states: list[State] = []
+        self.merges: list[Merge] = []
+
+    def keep(self, log_time: float, heavy: HeavyTokens, sums: Sums | None = None) -> State:
+        """Remember this moment; `sums` is what rows receive there."""
+        self.states.append(State(log_time, heavy, self._energy(heavy, sums)))
+        return self.states[-1]
+
+    def _energy(self, heavy: HeavyTokens, sums: Sums | None) -> float:
+        shares = heavy.masses / self.pull.total_mass
+        if len(heavy) > FEW and sums is not None and self.pull.beta == self.beta:  # the velocity has added it all up
+            received = np.exp(sums.best - self.beta) * sums.weights / self.pull.total_mass
+            return float(shares @ (shares + received))
+        return float(shares @ np.exp(self.beta * (heavy.places @ heavy.places.T - 1)) @ shares)
+
+    def record(self, before: HeavyTokens, groups: list[np.ndarray], last: State, now: State) -> None:
+        """Groups of tokens of `before` became one `now`, after the plateau that began with `last`."""
+        level = self._level(before)
+        for group in groups:
+            mass = float(before.masses[group[0]])
+            for other in group[1:]:
+                event = self._event(before, int(group[0]), int(other), mass, level, last, now)
+                self.merges.append(event)
+                mass, level = mass + event.masses[1], event.levels[1]
+
+    def _event(
+        self, before: HeavyTokens, one: int, other: int, mass: float, level: float, last: State, now: State
+    ) -> Merge:
+        """`other` joins `one`, whose mass is `mass` by then; of several in one step each raises the level in turn."""
+        angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last.heavy.places[one] - last.heavy.places[other]) / 2))
+        masses = (mass, float(before.masses[other]))
+        return Merge(
+            now.log_time,
+            int(before.members[one][0]),
+            int(before.members[other][0]),
+            masses,
+            (last.energy, now.energy),
+            (level, level + 2 * masses[0] * masses[1] / self.pull.total_mass**2),
+            _log_difference(now.log_time, last.log_time),
+            self._predicted(float(angle), masses),
+        )
+
+    def _predicted(self, angle: float, masses: tuple[float, float]) -> float:
+        """Logarithm of the time in which two isolated clusters meet, to leading order for large beta, or NaN."""
+        pull = self.pull
+        if np.isnan(pull.beta) or np.sin(angle) == 0:
+            return np.nan
+        first, second = masses
+        if pull.offset is None:
+            strength, delay = first / second + second / first, pull.beta * (1 - np.cos(angle))
+        else:
+            strength, delay = (first + second) / pull.total_mass, pull.offset - pull.beta * np.cos(angle)
+        return float(delay - np.log(pull.beta * strength * pull.value[0, 0] * np.sin(angle) ** 2))
+
+    def _level(self, heavy: HeavyTokens) -> float:
+        return float(np.sum((heavy.masses / self.pull.total_mass) ** 2))
+
+    def dataset(self, first_tokens: np.ndarray, attributes: dict[str, Any], counts: dict[str, Any]) -> xr.Dataset:
+        """Everything that was kept."""
+        states = self._thinned(first_tokens.size)
+        variables: dict[str, Any] = {name: (("merge",), values) for name, values in self._of_merges().items()}
+        variables |= {
+            "tokens": (("state", "token", "coordinate"), np.stack([one.heavy.tokens() for one in states])),
+            "clusters": (("state",), np.array([len(one.heavy) for one in states])),
+            "energy": (("state",), np.array([one.energy for one in states])),
+            "level": (("state",), np.array([self._level(one.heavy) for one in states])),
+            "initial_tokens": (("token", "coordinate"), first_tokens),
+        }
+        variables |= {name: ((), value) for name, value in counts.items()}
+        attributes = {"kind": COALESCENCE, **attributes, "flow": json.dumps(records.record(self.flow))}
+        coordinates = {"log_time": (("state",), np.array([one.log_time for one in states]))}
+        return xr.Dataset(variables, coordinates, attributes)
+
+    def _thinned(self, numbers: int) -> list[State]:
+        """All states but the first, which only tells tokens in one place apart; every so many where they are many."""
+        states = self.states[1:]
+        kept = max(min(len(states), MOST_NUMBERS // numbers), 2)
+        return [states[index] for index in np.unique(np.linspace(0, len(states) - 1, kept).astype(int))]
+
+    def _of_merges(self) -> dict[str, np.ndarray]:
+        merges = self.merges
+        found: dict[str, Any] = {
+            "merge_log_time": [one.log_time for one in merges],
+            "first": np.array([one.first for one in merges], int),
+            "second": np.array([one.second for one in merges], int),
+            "log_duration": [one.log_duration for one in merges],
+            "predicted_log_duration": [one.predicted_log_duration for one in merges],
+        }
+        for place, end in enumerate(("before", "after")):
+            found[f"energy_{end}"] = [one.energies[place] for one in merges]
+            found[f"level_{end}"] = [one.levels[place] for one in merges]
+        for place, end in enumerate(("first", "second")):
+            found[f"mass_of_{end}"] = [one.masses[place] for one in merges]
+        return {name: np.asarray(values) for name, values in found.items()}
+
+
+def _log_difference(later: float, earlier: float) -> float:
+    """log(e^later - e^earlier)."""
+    return later if np.isneginf(earlier) else later + float(np.log(-np.expm1(min(earlier - later, -1e-16))))

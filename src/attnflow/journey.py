@@ -1,0 +1,177 @@
+"""A journey: heavy tokens on their way through metastable states, step by step and meeting by meeting."""
+
+import time
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow.chronicle import Chronicle, State
+from attnflow.clock import Clock
+from attnflow.dynamics import AbstractDynamics
+from attnflow.heavy import HeavyTokens, Pull, Velocity
+from attnflow.meeting import Meeting, meeting
+from attnflow.stride import Stride, stride
+
+NARROW = 0.01  # gaps below need no finer error than this one: tokens meet there
+ROUNDING = 1e-12  # of log t
+PROBE = 1e-3  # of the step of length one, for derivatives of the speed
+LONGEST = 2.0  # of a step, in units of the fastest relative change
+EVERY_LOG_TIME = 0.05  # states are kept at least this densely in log t
+
+
+class Journey:
+    """Heavy tokens on their way; without shortcuts everybody is looked at in every step."""
+
+    def __init__(
+        self, flow: AbstractDynamics, tokens: np.ndarray, merge: float, rtol: float, until: float, shortcuts: bool
+    ):
+        self.merge, self.rtol, self.until, self.shortcuts = merge, rtol, until, shortcuts
+        heavy = HeavyTokens.alone(tokens, flow.masses)
+        self.pull = Pull.of(flow, float(heavy.masses.sum()))
+        self.chronicle = Chronicle(flow, self.pull)
+        self.log_time, self.step, self.steps, self.rejected = -np.inf, 0.02, 0, 0
+        self.meetings, self.meeting_error = 0, 0.0
+        self.hope = 1.0  # falls where a meeting was tried too early
+        self.chronicle.keep(self.log_time, heavy)
+        self._stand(heavy.merged(0.0)[0])  # tokens in one place are one from the start
+        self.plateau = self._keep()
+
+    def travel(self, max_steps: int, budget: float | None, show: Any) -> str:
+        """Until one cluster is left or something ends it; returns the outcome as a sentence."""
+        began, count = time.monotonic(), max(len(self.heavy) - 1, 1)
+        while len(self.heavy) > 1:
+            if self.velocity.is_balanced:
+                return self._rests()
+            if self._is_over():
+                return f"Reached log t = {self.until:.6g} with {len(self.heavy)} clusters, after {self.steps} steps."
+            if self.steps + self.rejected >= max_steps:
+                return (
+                    f"Stopped after {max_steps} steps at log t = {self.log_time:.6g}, {len(self.heavy)} clusters left."
+                )
+            if budget is not None and time.monotonic() - began > budget:
+                return f"Reached the time budget at log t = {self.log_time:.6g} with {len(self.heavy)} clusters."
+            try:
+                self._advance()
+            except KeyboardInterrupt:
+                return f"Interrupted at log t = {self.log_time:.6g} with {len(self.heavy)} clusters."
+            if show is not None:
+                show(1 - (len(self.heavy) - 1) / count, f"{len(self.heavy)} clusters, log t = {self.log_time:.4g}")
+        return f"One cluster since log t = {self.log_time:.6g}, after {self.steps} steps."
+
+    def _rests(self) -> str:
+        return (
+            f"At rest with {len(self.heavy)} clusters since log t = {self.log_time:.6g}: all pulls cancel. Such an "
+            "equilibrium is unstable under attraction; pass `perturb=1e-6` to leave it."
+        )
+
+    def _stand(self, heavy: HeavyTokens, velocity: Velocity | None = None) -> None:
+        """Be here now."""
+        self.heavy = heavy
+        if len(heavy) > 1:
+            self.velocity = velocity or self.pull.velocity(heavy.places, heavy.masses)
+
+    def _keep(self) -> State:
+        return self.chronicle.keep(self.log_time, self.heavy, self.velocity.sums if len(self.heavy) > 1 else None)
+
+    def _advance(self) -> None:
+        """One accepted step or one meeting, and what has met at its end."""
+        gaps, nearest = self.heavy.gaps
+        relative = np.linalg.norm(self.velocity.directions - self.velocity.directions[nearest], axis=1) / gaps
+        fastest = int(np.argmax(relative))
+        pair = np.array([fastest, nearest[fastest]])
+        met = self._meeting(pair, float(relative[fastest])) if self.shortcuts else None
+        if met is not None:
+            self.meetings, self.meeting_error = self.meetings + 1, max(self.meeting_error, met.error)
+            self._arrive(met.places, met.log_duration)
+            return
+        rate = max(float(relative[fastest]), float(np.abs(self.velocity.directions).max()) / np.pi)
+        unit = -self.velocity.logarithm - np.log(rate)  # logarithm of the time that a short step of length one takes
+        clock = self._clock(rate)
+        # The fastest pair shrinks by e^-step: no farther than to where it has met.
+        longest = min(LONGEST, clock.longest_step(), max(float(np.log(gaps[fastest] / self.merge)) + 1e-3, 1e-3))
+        step, found = self._accepted(rate, clock, longest, self._log_left() - unit)
+        self.steps += 1
+        self._arrive(found.places, unit + float(np.log(clock.duration(step))), found.velocity)
+
+    def _meeting(self, pair: np.ndarray, relative: float) -> Meeting | None:
+        """The meeting of the fastest pair, if the others are still enough and it takes next to no time."""
+        gaps, beta = self.heavy.gaps[0], self.pull.beta
+        gap = float(gaps[pair[0]])
+        reach = min(gap, 1 / (beta * gap))  # a way on which the pair becomes faster by a factor
+        others = float(np.delete(np.linalg.norm(self.velocity.directions, axis=1), pair).max(initial=0.0))
+        tolerance = self.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), NARROW)
+        latest = min(self.log_time + np.log(EVERY_LOG_TIME), self._log_left())
+        drift, log_duration = others * reach / (relative * gap), np.log(reach / (relative * gap))
+        is_hopeful = 2 * beta * (drift / self.hope) ** 2 <= tolerance
+        if not is_hopeful or log_duration - self.velocity.logarithm > latest:  # also where beta is NaN
+            return None
+        found = meeting(self.pull, self.heavy, pair, self.velocity.sums, self.merge)
+        if found.error <= tolerance and found.log_duration <= latest:
+            return found
+        self.hope /= 4
+        return None
+
+    def _accepted(self, rate: float, clock: Clock, longest: float, log_left: float) -> tuple[float, Stride]:
+        """A step whose error is within the tolerance, and how long it is."""
+        scales = self.rtol * np.maximum(self.heavy.gaps[0], NARROW)
+        speeds = np.abs(self.velocity.directions).max(axis=1) / rate
+        # What moves by D changes its velocity by a share |B| D, and so its way by |B| D^2.
+        calm = np.sqrt(scales / self.pull.score_size) / 3 if self.shortcuts else np.full_like(scales, -1.0)
+        startled = speeds == speeds.max()  # and later slow ones that others have made fast
+        while True:
+            step = clock.cut(min(self.step, longest), log_left)
+            fast = startled | (speeds * clock.duration(step) > calm)
+            found = stride(self.pull, self.heavy, self.velocity, rate, clock, step, fast)
+            errors = np.nan_to_num(found.errors / scales, nan=np.inf)
+            worst, missed = float(errors[fast].max(initial=0.0)), ~fast & (errors > 1)
+            if worst > 1 or not missed.any():
+                self.step = step * float(np.clip(0.9 * max(worst, 1e-10) ** -0.2, 0.2, 4.0))
+            if worst <= 1 and not missed.any():
+                return step, found
+            startled |= missed
+            self.rejected += 1
+            if self.step < 1e-12:
+                raise ArithmeticError("steps became too short; the gaps cannot be resolved in float64")
+
+    def _clock(self, rate: float) -> Clock:
+        """Slows down as the logarithm of the largest speed grows along the straight way ahead."""
+        way = self.velocity.directions / rate
+        fastest = np.array([int(np.argmax(np.abs(way).max(axis=1)))])
+        behind, ahead = (
+            self.pull.velocity(self.heavy.places + reach * way, self.heavy.masses, fastest).log_speed
+            - self.velocity.log_speed
+            for reach in (-PROBE, PROBE)
+        )
+        first, second = (ahead - behind) / (2 * PROBE), (ahead + behind) / PROBE**2
+        return Clock(float(first), float(second)) if np.isfinite(first + second) else Clock()
+
+    def _log_left(self) -> float:
+        """Logarithm of the time until the end."""
+        if np.isinf(self.until):
+            return np.inf
+        return self.until + float(np.log(-np.expm1(min(self.log_time - self.until, -1e-16))))
+
+    def _arrive(self, places: np.ndarray, log_duration: float, velocity: Velocity | None = None) -> None:
+        """Be there after so long; who has met becomes one, and what is worth it is kept."""
+        self.log_time = float(np.logaddexp(self.log_time, log_duration))
+        moved = self.heavy.moved_to(places)
+        merged, groups = moved.merged(self.merge)
+        self._stand(merged, None if groups else velocity)
+        if groups:
+            last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
+            self.chronicle.record(moved, groups, last, self.plateau)
+        elif self.log_time - self.chronicle.states[-1].log_time >= EVERY_LOG_TIME or self._is_over():
+            self._keep()
+
+    def _is_over(self) -> bool:
+        return self.log_time >= self.until - ROUNDING
+
+    def dataset(self, first_tokens: np.ndarray, outcome: str) -> xr.Dataset:
+        """Everything that was kept."""
+        if self.chronicle.states[-1].log_time < self.log_time:
+            self._keep()
+        attributes = {"outcome": outcome, "merge": self.merge, "rtol": self.rtol}
+        counts = {"steps": self.steps, "rejected_steps": self.rejected}
+        counts |= {"meetings": self.meetings, "meeting_error": self.meeting_error}
+        return self.chronicle.dataset(first_tokens, attributes, counts)
