@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow import cli_theory
+from attnflow import cli_figures, cli_explore, cli_theory
 from attnflow.options import with_model_options
 from attnflow.terminal import print_facts, print_json
 
@@ -87,13 +87,20 @@ def run(
     _finish(setup.flow, result, files, overwrite, heading, began, as_json)
 
 
-@app.command("list", epilog="Example: attnflow list --json")
-def list_scenarios(as_json: AsJson = False) -> None:
-    """Show the named scenarios."""
+@app.command("list", epilog="Example: attnflow list figures --json")
+def list_names(
+    what: Annotated[str, typer.Argument(help="scenarios or figures.")] = "scenarios", as_json: AsJson = False
+) -> None:
+    """Show the named scenarios, or the figures that 'attnflow reproduce' makes."""
     from dataclasses import asdict
 
+    from attnflow._checks import require_known
     from attnflow.scenarios import CATALOGUE
 
+    require_known(what, ("scenarios", "figures"), "list")
+    if what == "figures":
+        cli_figures.list_figures(as_json)
+        return
     if as_json:
         print_json([asdict(scenario) for scenario in CATALOGUE.values()])
         return
@@ -164,6 +171,8 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 cli_theory.register(app)
+cli_figures.register(app)
+cli_explore.register(app)
 
 
 def _free_files(out: Path, picture: Path | None, no_picture: bool, overwrite: bool) -> dict[str, Path]:

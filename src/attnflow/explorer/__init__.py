@@ -1,0 +1,7 @@
+"""The explorer: a web page on which attention gathers tokens while one turns its knobs.
+
+It stands above scenarios, theorems and show, since it needs all three. Data goes one way:
+`stepper` integrates with the library, `recording` keeps what was computed, `viewer` plays it for one
+visitor, `panels` measures it, `protocol` puts it into messages, `server` carries them to `page/`.
+PROTOCOL.md has every message.
+"""

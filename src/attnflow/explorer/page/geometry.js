@@ -1,0 +1,79 @@
+// From tokens in R^d to the three coordinates that are drawn, and from there to the screen.
+
+export function axesFor(d, chosen, principal) {
+  // Rows of a 3 x d matrix; null where the coordinates themselves are drawn.
+  if (d <= 3) return null;
+  if (principal) return principal.map((row) => Float32Array.from(row));
+  return chosen.map((axis) => { const row = new Float32Array(d); row[Math.min(axis, d - 1)] = 1; return row; });
+}
+
+export function toSpace(frame, axes) {
+  // Coordinates (n x 3); missing ones are zero. On the line tokens stand above each other by their index.
+  const { n, d, tokens } = frame, out = new Float32Array(3 * n);
+  if (axes) {
+    for (let k = 0; k < axes.length; k++) {
+      const row = axes[k];
+      for (let i = 0; i < n; i++) {
+        let sum = 0;
+        for (let j = 0; j < d; j++) sum += row[j] * tokens[i * d + j];
+        out[3 * i + k] = sum;
+      }
+    }
+    return out;
+  }
+  for (let i = 0; i < n; i++) for (let j = 0; j < d; j++) out[3 * i + j] = tokens[i * d + j];
+  return out;
+}
+
+export function spread(points) {
+  let largest = 0;
+  for (const x of points) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
+  return largest || 1;
+}
+
+export class Camera {
+  constructor() { this.reset(3); }
+
+  reset(d) {
+    this.isFlat = d <= 2;
+    this.zoom = 1;
+    this.matrix = [1, 0, 0, 0, 1, 0, 0, 0, 1];
+    if (!this.isFlat) { this.turn(0.6, 0); this.turn(0, 0.35); }
+  }
+
+  turn(right, down) {
+    if (this.isFlat) return;
+    const [c, s, e, f] = [Math.cos(right), Math.sin(right), Math.cos(down), Math.sin(down)];
+    this.matrix = product(product([1, 0, 0, 0, e, -f, 0, f, e], [c, 0, s, 0, 1, 0, -s, 0, c]), this.matrix);
+  }
+
+  see(x, y, z) {
+    const m = this.matrix;
+    return [m[0] * x + m[1] * y + m[2] * z, m[3] * x + m[4] * y + m[5] * z, m[6] * x + m[7] * y + m[8] * z];
+  }
+
+  get state() { return [...this.matrix, this.zoom]; }
+
+  set state(numbers) { this.matrix = numbers.slice(0, 9); this.zoom = Math.min(Math.max(numbers[9], 0.05), 1e6); }
+}
+
+function product(a, b) {
+  const out = [];
+  for (let i = 0; i < 3; i++) for (let j = 0; j < 3; j++) out.push(a[3 * i] * b[j] + a[3 * i + 1] * b[3 + j] + a[3 * i + 2] * b[6 + j]);
+  return out;
+}
+
+export function hull(points) {
+  // Convex hull of points on the screen by Andrew's chains; indices in order.
+  const order = points.map((_, i) => i).sort((a, b) => points[a][0] - points[b][0] || points[a][1] - points[b][1]);
+  const side = (a, b, c) => (points[b][0] - points[a][0]) * (points[c][1] - points[a][1]) - (points[b][1] - points[a][1]) * (points[c][0] - points[a][0]);
+  const chain = (indices) => {
+    const out = [];
+    for (const i of indices) {
+      while (out.length > 1 && side(out.at(-2), out.at(-1), i) <= 0) out.pop();
+      out.push(i);
+    }
+    return out.slice(0, -1);
+  };
+  return [...chain(order), ...chain([...order].reverse())];
+}

@@ -1,0 +1,55 @@
+// The page's state as the hash of its address, and back: a link restores exactly what was seen.
+
+const VIEW = ["trails", "hull", "centres", "colours"];
+
+export function write(state) {
+  const parts = new URLSearchParams({ scenario: state.scenario });
+  for (const [name, value] of Object.entries(state.changes)) parts.set(name, value === null ? "none" : String(value));
+  if (state.later.length) parts.set("later", JSON.stringify(state.later));
+  if (state.time !== null) parts.set("t", String(state.time));
+  if (state.speed) parts.set("speed", String(state.speed));
+  if (state.camera) parts.set("camera", state.camera.map((x) => +x.toFixed(4)).join(","));
+  const hidden = VIEW.filter((name) => !state.view[name]);
+  if (hidden.length) parts.set("hide", hidden.join(","));
+  return "#" + parts.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
+}
+
+export function read(hash, catalogue) {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const scenario = catalogue.find((one) => one.name === parts.get("scenario")) ?? catalogue.find((one) => one.name === "sphere");
+  const changes = {};
+  for (const [name, standard] of Object.entries(scenario.settings)) {
+    if (parts.has(name)) changes[name] = valueOf(name, parts.get(name), standard);
+  }
+  const hidden = (parts.get("hide") ?? "").split(",");
+  return {
+    scenario: scenario.name,
+    changes,
+    later: parsed(parts.get("later")) ?? [],
+    time: parts.has("t") && Number.isFinite(Number(parts.get("t"))) ? Number(parts.get("t")) : null,
+    speed: Number(parts.get("speed")) || 0,
+    camera: cameraOf(parts.get("camera")),
+    view: Object.fromEntries(VIEW.map((name) => [name, !hidden.includes(name)])),
+  };
+}
+
+export const NUMBERS = new Set(["n", "d", "heads", "seed", "saves", "beta", "redraw", "kappa", "end", "rtol", "atol"]);
+
+export function valueOf(name, text) {
+  if (text === "none" || text === "") return null;
+  return NUMBERS.has(name) && Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+function cameraOf(text) {
+  const numbers = (text ?? "").split(",").map(Number);
+  return numbers.length === 10 && numbers.every(Number.isFinite) ? numbers : null;
+}
+
+function parsed(text) {
+  try {
+    const found = JSON.parse(text ?? "null");
+    return Array.isArray(found) ? found : null;
+  } catch {
+    return null;
+  }
+}

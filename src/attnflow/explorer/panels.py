@@ -1,0 +1,235 @@
+"""What the panels beside the stage show, measured with the library on one moment or on the run so far."""
+
+import math
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._checks import InputError
+from attnflow.analyse import clusters, energy, hyperplanes, renyi
+from attnflow.analyse.spectra import spectrum
+from attnflow.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.evaluate import attention_matrix
+from attnflow.explorer.recording import Moment
+from attnflow.heads import Head
+from attnflow.report import CLOSE, model_name, value_name
+from attnflow.solvers import AbstractSolver
+from attnflow.spaces import Sphere
+from attnflow.theorems.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
+from attnflow.theorems.predict import Prediction, predict
+
+SIDE = 256  # of the attention image at most
+COSINE_BINS = 48
+MOST_COSINE_TOKENS = 600
+MOST_ATTENDED = 24  # lines drawn from a token that is pointed at
+MOST_TIMES = 80  # of a run that is held against its prediction
+LARGEST_MATRIX = 3_000  # tokens up to which n x n weights are formed
+MOST_EIGENVALUES = 512
+MOST_PLANES = 3  # that the theorem allows
+PLANE_WIDTH = 3.0  # over that of a cluster
+
+
+def closeness(flow: AbstractDynamics, first: np.ndarray) -> float:
+    """The distance within which tokens are one cluster, as `attnflow run` has it."""
+    is_sphere = isinstance(flow.space, Sphere)
+    return CLOSE * (1.0 if is_sphere else float(np.linalg.norm(first, axis=-1).max()) or 1.0)
+
+
+def numbers_of(flow: AbstractDynamics, moment: Moment, first: np.ndarray) -> dict[str, Any]:
+    """Cluster count, energy (on the sphere) or size (elsewhere), and the histogram of cosines."""
+    tokens = moment.tokens
+    counted = int(clusters.labels(tokens, closeness(flow, first)).max()) + 1
+    height = _height(flow, tokens, first)
+    planes = planes_of(flow, tokens, PLANE_WIDTH * closeness(flow, first))
+    return {"clusters": counted, "height": height, "cosines": cosine_histogram(tokens), "planes": planes}
+
+
+def planes_of(flow: AbstractDynamics, tokens: np.ndarray, tolerance: float) -> dict[str, Any] | None:
+    """The at most three parallel hyperplanes that rescaled tokens lie on: their normal and their levels.
+
+    None where they lie on more, or where no simple real eigenvalue above zero leads.
+    """
+    head = flow.heads[0]
+    if not isinstance(flow, RescaledAttention) or len(flow.heads) > 1 or not isinstance(head, Head):
+        return None
+    value = np.asarray(head.value_matrix)
+    found = spectrum(value)
+    if not (found.is_leading_simple and found.leading.value.real > 0) or tokens.shape[1] < 2:
+        return None
+    groups = hyperplanes.parallel_subspaces(tokens, value, tolerance=tolerance)
+    if groups.count > MOST_PLANES:
+        return None
+    return {"normal": hyperplanes.left_eigenvectors(value).rows[0].tolist(), "levels": groups.levels[:, 0].tolist()}
+
+
+def height_name(flow: AbstractDynamics) -> str:
+    """What `height` is in this space."""
+    return "energy" if _has_energy(flow) else "size"
+
+
+def _has_energy(flow: AbstractDynamics) -> bool:
+    return isinstance(flow.space, Sphere)
+
+
+def _height(flow: AbstractDynamics, tokens: np.ndarray, first: np.ndarray) -> float | None:
+    """The energy in (0, 1] on the sphere; elsewhere the mean length over that of the first tokens."""
+    if not np.all(np.isfinite(tokens)):
+        return None
+    if _has_energy(flow):
+        beta = float(getattr(flow.attention, "beta", 1.0))
+        return float(energy.normalised(_some(tokens), beta))
+    before = float(np.mean(np.linalg.norm(first, axis=-1))) or 1.0
+    return float(np.mean(np.linalg.norm(tokens, axis=-1))) / before
+
+
+def _some(tokens: np.ndarray) -> np.ndarray:
+    """All of a few tokens, evenly chosen ones of many."""
+    return tokens[:: -(-len(tokens) // MOST_COSINE_TOKENS)]
+
+
+def cosine_histogram(tokens: np.ndarray) -> list[float]:
+    """Shares of pairs of distinct tokens in `COSINE_BINS` equal parts of [-1, 1]; empty for one token.
+
+    Examples
+    --------
+    >>> shares = cosine_histogram(np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]))
+    >>> round(shares[-1], 3), round(shares[0], 3)
+    (0.333, 0.667)
+    """
+    some = _some(tokens)
+    norms = np.linalg.norm(some, axis=-1, keepdims=True)
+    units = some / np.where(norms > 0, norms, 1)
+    if len(units) < 2 or not np.all(np.isfinite(units)):
+        return []
+    cosines = np.clip((units @ units.T)[np.triu_indices(len(units), 1)], -1, 1)
+    return (np.histogram(cosines, COSINE_BINS, (-1, 1))[0] / len(cosines)).round(5).tolist()
+
+
+def attention_image(flow: AbstractDynamics, moment: Moment) -> np.ndarray | None:
+    """P(t), averaged over heads and over blocks of tokens down to `SIDE`; None for too many tokens."""
+    weights = _weights(flow, moment)
+    return None if weights is None else shrunk(weights, SIDE)
+
+
+def shrunk(weights: np.ndarray, side: int) -> np.ndarray:
+    """Means over blocks of rows; sums over blocks of columns, since a block's weight is what its tokens have together.
+
+    Examples
+    --------
+    >>> shrunk(np.full((4, 4), 0.25), 2)
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    n = len(weights)
+    if n <= side:
+        return weights
+    edges = np.linspace(0, n, side + 1).astype(int)[:-1]
+    sizes = np.diff(np.append(edges, n))
+    return np.add.reduceat(np.add.reduceat(weights, edges, axis=0), edges, axis=1) / sizes[:, None]
+
+
+def attended(flow: AbstractDynamics, moment: Moment, token: int) -> list[list[float]]:
+    """The tokens that one attends to most, with their weights."""
+    weights = _weights(flow, moment)
+    if weights is None or token >= len(weights):
+        return []
+    row = weights[token]
+    first = np.argsort(-row)[:MOST_ATTENDED]
+    return [[int(one), round(float(row[one]), 6)] for one in first if row[one] > 1e-4]
+
+
+def _weights(flow: AbstractDynamics, moment: Moment) -> np.ndarray | None:
+    tokens = moment.tokens if moment.radii is None else moment.tokens * moment.radii[:, None]
+    if len(tokens) > LARGEST_MATRIX or not np.all(np.isfinite(tokens)):
+        return None
+    weights = attention_matrix(flow, tokens, moment.time)
+    return weights if weights.ndim == 2 else weights.mean(axis=0)
+
+
+def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray) -> dict[str, Any]:
+    """What is known of a model before it runs: its name, the spectrum of V, the prediction."""
+    return {
+        "model": model_name(flow),
+        "value": value_name(flow),
+        "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
+        "height": height_name(flow),
+        "isSphere": isinstance(flow.space, Sphere),
+        "prediction": prediction_words(_predicted(flow, solver, tokens)),
+    }
+
+
+def eigenvalues_of(head: Any) -> list[list[float]]:
+    """Real and imaginary parts of V's eigenvalues; none where V changes in time."""
+    if not isinstance(head, Head):
+        return []
+    found = np.linalg.eigvals(np.asarray(head.value_matrix))[:MOST_EIGENVALUES]
+    return [[float(one.real), float(one.imag)] for one in found]
+
+
+def prediction_words(prediction: Prediction | None) -> dict[str, Any]:
+    """The prediction for the page: what, how fast, who says so, what is missing."""
+    if prediction is None:
+        return {
+            "limit": "unknown",
+            "words": WORDS["unknown"],
+            "says": "Nothing is known of these tokens.",
+            "proved": False,
+        }
+    first = prediction.results[0] if prediction.results else None
+    return {
+        "limit": prediction.limit,
+        "words": WORDS[prediction.limit],
+        "says": prediction.says,
+        "rate": prediction.rate,
+        "proved": prediction.proved,
+        "paper": "" if first is None else first.paper,
+        "suggestion": prediction.suggestion,
+    }
+
+
+def plain(value: float) -> float | None:
+    """A number for JSON, which has no infinities."""
+    return value if math.isfinite(value) else None
+
+
+def _predicted(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray) -> Prediction | None:
+    try:
+        return predict(flow, tokens, solver)
+    except InputError:
+        return None
+
+
+def verdict(flow: AbstractDynamics, promised: str, times: np.ndarray, tokens: np.ndarray) -> dict[str, str]:
+    """Whether the run so far shows the limit that was promised: agrees, not yet, differs, or nothing to compare."""
+    if len(times) < FEWEST_TIMES:
+        return {"answer": "not-yet", "says": "The run has only begun."}
+    run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
+    try:
+        shown = limit_shown(flow, run)
+    except (InputError, np.linalg.LinAlgError):
+        return {"answer": "none", "says": "Of such a model the run alone does not show a limit."}
+    if promised == "unknown":
+        answer = "none"
+    elif fulfils(promised, shown.limit):
+        answer = "agrees"
+    else:
+        answer = "not-yet" if shown.limit == "undecided" else "differs"
+    return {"answer": answer, "says": f"The run so far shows: {shown.says}."}
+
+
+def principal_axes(tokens: np.ndarray) -> list[list[float]]:
+    """Up to three orthonormal directions in which tokens differ most, longest first, the largest entry positive."""
+    centred = tokens - tokens.mean(axis=0)
+    axes = np.linalg.svd(np.concatenate([centred, np.zeros((3, tokens.shape[1]))]), full_matrices=False)[2][:3]
+    leading = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    return (axes * np.where(leading < 0, -1, 1)).tolist()
+
+
+def centres_of(flow: AbstractDynamics, tokens: np.ndarray, is_causal: bool) -> list[int]:
+    """Renyi centres of the first tokens; only a causal flow on the sphere at beta > 0 has them."""
+    beta = float(getattr(flow.attention, "beta", 0.0))
+    if not (is_causal and isinstance(flow.space, Sphere) and beta > 0) or tokens.shape[1] < 2:
+        return []
+    found = renyi.centres(tokens, min(renyi.separation(beta), np.pi)).values
+    return [int(token) for token in np.flatnonzero(found)]

@@ -1,0 +1,321 @@
+"""A viewer: one visitor's run in a thread of its own, between a mailbox of requests and an outbox of news."""
+
+import dataclasses
+import logging
+import threading
+import time as wall
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from attnflow._checks import InputError
+from attnflow.explorer import panels, protocol
+from attnflow.explorer.looks import explained
+from attnflow.explorer.pace import FRAMES_PER_SECOND
+from attnflow.explorer.run import Run, settings_of
+
+Publish = Callable[[str, Any], None]
+
+MOST_UNSEEN = 3  # frames on their way to the page before the run waits for it
+SECONDS_BETWEEN_PANELS = 0.15
+SECONDS_BETWEEN_VERDICTS = 1.0
+SECONDS_BETWEEN_COLOURS = 0.1
+log = logging.getLogger("attnflow.explorer")
+
+
+class _Closed(Exception):
+    """The viewer has left while something was computed."""
+
+
+class Viewer:
+    """Answers requests in the order they came. Of several of one kind the last counts, so that nothing queues up."""
+
+    def __init__(self, publish: Publish, helpers: ThreadPoolExecutor):
+        self._publish, self._helpers = publish, helpers
+        self._news = threading.Condition()
+        self._mailbox: dict[type, protocol.Request] = {}
+        self._is_closed = False
+        self._unseen = 0
+        self._runs = 0
+        self.run: Run | None = None
+        self._plays, self._until, self._factor = False, None, 1.0
+        self._row: int | None = None
+        self._next_frame = self._next_panels = self._next_verdict = self._next_colours = 0.0
+        self._measured: tuple[int, int, int | None] | None = None
+        self._job: Future | None = None
+        self._verdict: dict[str, str] = {}
+        self._promised = "unknown"
+        self._thread = threading.Thread(target=self._work, name="attnflow viewer", daemon=True)
+        self._thread.start()
+
+    def post(self, request: protocol.Request) -> None:
+        """Leave a request; never waits."""
+        with self._news:
+            if isinstance(request, protocol.Seen):
+                self._unseen = max(self._unseen - 1, 0)
+            elif isinstance(request, protocol.Start):
+                self._mailbox = {protocol.Start: request}
+            elif isinstance(request, protocol.Change):
+                before = self._mailbox.pop(protocol.Change, protocol.Change({}))
+                self._mailbox[protocol.Change] = protocol.Change({**before.changes, **request.changes})  # pyright: ignore
+            else:
+                self._mailbox.pop(type(request), None)
+                self._mailbox[type(request)] = request
+            self._news.notify()
+
+    def close(self) -> None:
+        """Stop as soon as the present computation returns."""
+        with self._news:
+            self._is_closed = True
+            self._news.notify()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the thread to end; whether it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        while True:
+            requests = self._take()
+            if self._is_closed:
+                self.run = None
+                return
+            try:
+                for request in requests:
+                    self._answer(request)
+                self._tick()
+            except InputError as error:
+                self._stop(str(error))
+            except _Closed:
+                continue
+            except Exception as error:
+                log.exception("A viewer's run failed")
+                self._stop(f"This run failed unexpectedly ({type(error).__name__}). Restart it, or change a setting.")
+
+    def _stop(self, sentence: str) -> None:
+        self._plays, self._until = False, None
+        self._publish("problem", {"type": "problem", "sentence": sentence})
+        self._publish_state()
+
+    def _take(self) -> list[protocol.Request]:
+        with self._news:
+            if not self._mailbox and not self._is_closed:
+                self._news.wait(self._patience())
+            requests = list(self._mailbox.values())
+            self._mailbox = {}
+            return requests
+
+    def _patience(self) -> float | None:
+        """Seconds until there is something to do; None: until a request comes."""
+        now, due = wall.monotonic(), []
+        if self._is_moving and self._unseen < MOST_UNSEEN:
+            due.append(0.0 if self._until is not None else self._next_frame - now)
+        elif self._is_moving:
+            due.append(0.5)
+        if self._is_unmeasured():
+            due.append(max(self._next_panels - now, 0.02))
+        return max(min(due), 0.0) if due else None
+
+    @property
+    def _is_moving(self) -> bool:
+        return self.run is not None and (self._plays or self._until is not None)
+
+    def _answer(self, request: protocol.Request) -> None:
+        if isinstance(request, protocol.Start):
+            self._start(request)
+            return
+        if isinstance(request, protocol.Speed):
+            self._factor = request.factor
+            return
+        if self.run is None:
+            raise InputError("There is no run yet. Choose a scenario.")
+        actions: dict[type, Callable[[Any], None]] = {
+            protocol.Change: lambda asked: self._change(asked.changes),
+            protocol.Play: lambda asked: self._play(asked.plays),
+            protocol.Step: lambda asked: self._step(asked.by),
+            protocol.Seek: lambda asked: self._seek(asked.share),
+            protocol.Row: self._ask_row,
+            protocol.Axes: lambda _: self._publish_axes(),
+        }
+        actions[type(request)](request)
+
+    def _start(self, asked: protocol.Start) -> None:
+        self._publish("busy", {"type": "busy", "sentence": "Preparing the run ..."})
+        run = Run(self._runs + 1, asked, self._report)
+        self._runs += 1
+        self.run, self._unseen, self._measured, self._row = run, 0, None, None
+        self._plays, self._until = asked.plays, asked.until
+        self._verdict, self._next_verdict = {}, 0.0
+        self._publish("started", {"type": "started", "run": run.number, "scenario": run.scenario.name,
+                                  "words": explained(run.scenario), "paper": run.scenario.paper,
+                                  "logTime": run.is_coalescing, **self._model(run)})  # fmt: skip
+        if run.first.tokens.shape[1] > 3:
+            self._publish_axes()
+        self._show()
+
+    def _model(self, run: Run) -> dict[str, Any]:
+        stepper, first = run.stepper, run.first
+        is_causal = "causal" in run.settings.mask
+        tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
+        facts = panels.model_facts(stepper.flow, stepper.solver, tokens)
+        self._promised = facts["prediction"]["limit"]
+        return {
+            "settings": dataclasses.asdict(run.settings),
+            "later": run.later,
+            "centres": panels.centres_of(stepper.flow, first.tokens, is_causal),
+            "closeness": panels.closeness(stepper.flow, first.tokens),
+            **facts,
+        }
+
+    def _report(self, share: float, sentence: str) -> None:
+        """Progress of a run that is computed at once; ends it when the viewer wants something else."""
+        if self._is_closed or protocol.Start in self._mailbox:
+            raise _Closed
+        self._publish("busy", {"type": "busy", "sentence": f"Computing: {sentence}", "share": share})
+
+    def _change(self, changes: dict[str, Any]) -> None:
+        run = self._current
+        settings = settings_of(run.settings, changes)
+        if run.needs_restart(settings, changes):
+            self._start(protocol.Start(run.scenario.name, _different(settings, run), plays=self._plays))
+            return
+        run.change(changes)
+        self._verdict, self._next_verdict = {}, 0.0
+        self._publish("changed", {"type": "changed", "run": run.number, "time": run.moment.time, **self._model(run)})
+        self._measured = None
+        self._next_frame = 0.0  # at once
+        self._publish_state()
+
+    def _play(self, plays: bool) -> None:
+        run = self._current
+        if plays and run.is_at_end and run.is_coalescing:
+            run.seek(0.0)
+        self._plays, self._until = plays, None
+        self._publish_state()
+
+    def _step(self, by: int) -> None:
+        run = self._current
+        self._plays, self._until = False, None
+        if by > 0 and run.place == len(run.recording.moments) - 1 and not run.is_coalescing:
+            while not run.forward(self._factor):
+                self._raise_if_closed()
+        else:
+            run.step(by)
+        self._show()
+
+    def _seek(self, share: float) -> None:
+        self._until = None
+        self._current.seek(share)
+        self._show()
+
+    def _ask_row(self, asked: protocol.Row) -> None:
+        n = len(self._current.first.tokens)
+        self._row = None if asked.token is None or asked.token >= n else asked.token
+        self._next_panels = 0.0
+
+    @property
+    def _current(self) -> Run:
+        if self.run is None:
+            raise InputError("There is no run yet. Choose a scenario.")
+        return self.run
+
+    def _raise_if_closed(self) -> None:
+        if self._is_closed:
+            raise _Closed
+
+    def _tick(self) -> None:
+        """The next frame if it is time for it, and the panels if they are behind."""
+        now = wall.monotonic()
+        is_due = now >= self._next_frame or self._until is not None
+        if self._is_moving and is_due and self._unseen < MOST_UNSEEN:
+            self._go_on(now)
+        elif self._is_moving and self._unseen >= MOST_UNSEEN:
+            self._unseen = MOST_UNSEEN  # a page that paints nothing gets nothing new
+        if self._is_unmeasured() and now >= self._next_panels:
+            self._measure()
+
+    def _go_on(self, now: float) -> None:
+        run = self._current
+        was_before_end = run.moment.time < run.settings.end
+        recolours = now >= self._next_colours
+        if not run.forward(self._factor, self._until, recolours):
+            return
+        if recolours:
+            self._next_colours = now + SECONDS_BETWEEN_COLOURS
+        self._next_frame = max(self._next_frame + 1 / FRAMES_PER_SECOND, now)
+        if self._until is not None and run.moment.time >= self._until:
+            self._until = None
+        if run.is_at_end and (was_before_end or run.is_coalescing):
+            self._plays = False
+        self._show()
+
+    def _show(self) -> None:
+        run = self._current
+        moment = run.moment
+        flags = protocol.LOG_TIME if run.is_coalescing else 0
+        frame = protocol.Frame(run.number, moment.index, moment.time, moment.tokens, moment.labels, flags)
+        with self._news:
+            self._unseen += 1
+        self._publish("frame", protocol.frame_bytes(frame))
+        self._publish_state()
+
+    def _publish_state(self) -> None:
+        run = self.run
+        if run is None:
+            return
+        state = {"run": run.number, "plays": self._is_moving, "share": run.share, "computed": run.computed}
+        state |= {"atEnd": run.is_at_end, "end": run.settings.end, "later": run.later, "frame": run.moment.index}
+        self._publish("state", {"type": "state", **state})
+
+    def _publish_axes(self) -> None:
+        run = self._current
+        axes = panels.principal_axes(run.moment.tokens)
+        self._publish("axes", {"type": "axes", "run": run.number, "axes": axes})
+
+    def _is_unmeasured(self) -> bool:
+        run = self.run
+        if run is None or (self._job is not None and not self._job.done()):
+            return run is not None
+        return self._measured != (run.number, run.moment.index, self._row)
+
+    def _measure(self) -> None:
+        """Hand the present moment to a helper; frames go on meanwhile."""
+        if self._job is not None and not self._job.done():
+            self._next_panels = wall.monotonic() + 0.03
+            return
+        run = self._current
+        now = wall.monotonic()
+        self._measured = (run.number, run.moment.index, self._row)
+        self._next_panels = now + SECONDS_BETWEEN_PANELS
+        wants_verdict = now >= self._next_verdict or not self._is_moving
+        sample = run.recording.sample(panels.MOST_TIMES, run.place) if wants_verdict and not run.is_coalescing else None
+        if wants_verdict:
+            self._next_verdict = now + SECONDS_BETWEEN_VERDICTS
+        self._job = self._helpers.submit(self._measured_by_helper, run, run.moment, self._row, self._promised, sample)
+
+    def _measured_by_helper(self, run: Run, moment: Any, row: int | None, promised: str, sample: Any) -> None:
+        try:
+            flow = run.stepper.flow
+            facts = panels.numbers_of(flow, moment, run.first.tokens)
+            if sample is not None:
+                self._verdict = panels.verdict(flow, promised, *sample)
+            about = {"run": run.number, "frame": moment.index, "time": panels.plain(moment.time)}
+            self._publish("panels", {"type": "panels", **about, **facts, "verdict": self._verdict})
+            time = 0.0 if run.is_coalescing else moment.time
+            now = moment._replace(time=time)
+            matrix = panels.attention_image(flow, now)
+            if matrix is not None:
+                sizes = (len(moment.tokens), len(flow.heads))
+                self._publish("attention", protocol.attention_bytes(run.number, moment.index, time, matrix, *sizes))
+            if row is not None:
+                weights = panels.attended(flow, now, row)
+                self._publish("row", {"type": "row", **about, "token": row, "weights": weights})
+        except Exception:
+            log.exception("A panel failed")
+
+
+def _different(settings: Any, run: Run) -> dict[str, Any]:
+    """What differs from the scenario, as changes."""
+    standard = dataclasses.asdict(run.scenario.settings)
+    wanted = dataclasses.asdict(settings)
+    return {name: value for name, value in wanted.items() if value != standard[name] and name != "runs"}

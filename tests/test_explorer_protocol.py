@@ -1,0 +1,144 @@
+"""The explorer's messages: what is read, what is refused, and that frames come back as they were."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnflow import scenarios
+from attnflow._checks import InputError
+from attnflow.explorer import guard, protocol
+from attnflow.explorer.looks import LOOK
+from attnflow.explorer.run import settings_of
+
+
+def message(**fields):
+    return json.dumps(fields)
+
+
+def test_requests_are_read():
+    asked = protocol.parse(
+        message(type="start", scenario="sphere", changes={"n": 8, "beta": 2}, later=[[1.5, {"beta": 3}]])
+    )
+
+    assert asked == protocol.Start("sphere", {"n": 8, "beta": 2.0}, ((1.5, {"beta": 3.0}),))
+    assert protocol.parse(message(type="speed", factor=1e9)) == protocol.Speed(protocol.SPEEDS[1])
+    assert protocol.parse(message(type="seek", share=-4)) == protocol.Seek(0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "must be JSON"),
+        ("[" * 100_000, "at most 32,768 bytes"),
+        ("[" * 20_000, "must be JSON"),
+        ("[1]", "JSON object"),
+        (message(type="eval", code="1"), "`type` 'eval' is not known"),
+        ('{"type": "seek", "share": NaN}', "must be finite"),
+        (message(type="seek", share="0.5"), "`share` must be a finite number"),
+        (message(type="change", changes={"n": 3.5}), "`n` must be a whole number"),
+        (message(type="change", changes={"n": True}), "`n` must be a whole number"),
+        (message(type="change", changes={"betta": 3}), "Did you mean 'beta'"),
+        (message(type="change", changes={"mask": "x" * 3000}), "at most 2,000 characters"),
+        (message(type="start", scenario="sphere", later=[[1]]), "a time and changes"),
+        (message(type="play", plays=1), "true or false"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
+    with pytest.raises(InputError, match=sentence):
+        protocol.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n": 10_001}, "`n` must be at most 10,000"),
+        ({"d": 513}, "`d` must be at most 512"),
+        ({"n": 9_000, "d": 100}, "n times d must be at most"),
+        ({"heads": 17}, "`heads` must be at most 16"),
+        ({"value": "/etc/secret.npy"}, "names a file"),
+        ({"start": "tokens.csv"}, "names a file"),
+        ({"mask": "causal+mask.npy"}, "names a file"),
+    ],
+)
+def test_what_is_too_large_or_names_a_file_is_refused(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        settings_of(scenarios.get("sphere").settings, changes)
+
+
+def test_an_optional_part_can_be_taken_away():
+    assert scenarios.get("noisy").settings.kappa == 8.0
+    assert settings_of(scenarios.get("noisy").settings, {"kappa": None}).kappa is None
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "share", "changes", "later", "n", "scenario"]), inner, max_size=4
+            )
+        ),
+        max_leaves=12,
+    ),
+    st.sampled_from(["start", "change", "seek", "row", "seen", "step"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_json_is_a_request_or_a_sentence(value, kind):
+    given_message = (
+        {**value, "type": kind}
+        if isinstance(value, dict)
+        else {"type": kind, "changes": value, "share": value, "token": value}
+    )
+    try:
+        found = protocol.parse(json.dumps(given_message))
+    except InputError as error:
+        found = str(error)
+    assert isinstance(found, protocol.Request) or found.endswith((".", "?"))
+
+
+def test_frames_come_back_as_they_were():
+    tokens = np.random.default_rng(0).normal(size=(5, 3))
+    labels = np.arange(5, dtype=np.uint16)
+
+    frame = protocol.read_frame(protocol.frame_bytes(protocol.Frame(3, 7, 1.25, tokens, labels)))
+
+    assert (frame.run, frame.index, frame.time) == (3, 7, 1.25)
+    np.testing.assert_array_equal(frame.tokens, tokens.astype(np.float32))
+    np.testing.assert_array_equal(frame.labels, labels)
+
+
+def test_the_header_is_where_the_page_looks_for_it():
+    data = protocol.frame_bytes(protocol.Frame(3, 7, 1.25, np.zeros((5, 2)), None, protocol.LOG_TIME))
+
+    assert data[:4] == bytes([protocol.FRAME, protocol.VERSION, protocol.LOG_TIME, 0])
+    assert struct.unpack_from("<II", data, 4) == (3, 7)
+    assert struct.unpack_from("<d", data, 16) == (1.25,)
+    assert struct.unpack_from("<II", data, 24) == (5, 2)
+    assert len(data) == 32 + 4 * 10
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "is_socket", "is_refused"),
+    [
+        ("127.0.0.1:8000", "http://127.0.0.1:8000", True, False),
+        ("localhost:8000", None, False, False),
+        ("[::1]:8000", "http://[::1]:8000", True, False),
+        ("evil.example:8000", "http://evil.example:8000", True, True),
+        ("127.0.0.1:8000", "http://evil.example", True, True),
+        ("127.0.0.1:8000", "http://127.0.0.1:9000", True, True),
+        ("127.0.0.1:8000", None, True, True),
+        ("127.0.0.1:8000", "null", True, True),
+        ("", None, False, True),
+    ],
+)
+def test_only_the_own_page_is_heard(host, origin, is_socket, is_refused):
+    assert (guard.refusal(host, origin, guard.LOCAL, is_socket) is not None) == is_refused
+
+
+def test_every_scenario_is_explained():
+    assert set(LOOK) == set(scenarios.CATALOGUE)
