@@ -1,6 +1,7 @@
 """`Movie`: a figure whose artists move from frame to frame, and how it becomes MP4 or GIF."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,10 @@ def _write_mp4(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
         str(path), (width, height), fps=movie.rate, codec="libx264", quality=None, macro_block_size=2,
         output_params=options, ffmpeg_log_level="error",
     )  # fmt: skip
-    writer.send(None)
+    with warnings.catch_warnings():
+        # JAX warns of forks, but the child becomes ffmpeg at once.
+        warnings.filterwarnings("ignore", message=".*os.fork", category=RuntimeWarning)
+        writer.send(None)
     for frame, picture in enumerate(pictures):
         for _ in range(round(movie.seconds(frame) * movie.rate)):
             writer.send(np.ascontiguousarray(picture))

@@ -1,0 +1,107 @@
+"""The command line's part for figures: `reproduce`, and what `list figures` shows."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow.terminal import print_json
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+DEFAULT_FOLDER = Path("attnflow-figures")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command(epilog="Example: attnflow reproduce polytope-2d boolean-1d --quick --out figures")(reproduce)
+
+
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="Figures; 'attnflow list figures' shows them. All.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller ensembles and movies: minutes for all.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
+    as_json: AsJson = False,
+) -> None:
+    """Make published figures from scratch, and one self-contained HTML report of them.
+
+    A figure that is in the folder with the same parameters, made by the same code, is kept: after Ctrl-C
+    the same command goes on with the next figure.
+    """
+    from attnflow.figures.catalogue import catalogue, find
+    from attnflow.figures.gallery import write_report
+    from attnflow.figures.make import require_folder
+
+    chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
+    folder = require_folder(out)
+    began = time.monotonic()
+    say = (lambda *words: None) if as_json else (lambda *words: print(*words, file=sys.stderr))
+    say(_announcement(chosen, quick))
+    entries = _make_all(chosen, folder, quick, say, as_json)
+    report = write_report(entries, folder, is_quick=quick)
+    facts = _facts(entries, report, round(time.monotonic() - began, 1))
+    if as_json:
+        print_json(facts)
+        return
+    say(f"{facts['made']} made, {facts['kept']} kept, {facts['skipped']} skipped, in {_span(facts['seconds'])}.")
+    print(report)
+
+
+def list_figures(as_json: bool) -> None:
+    """Every figure: id, source, what it shows, how long it takes."""
+    from attnflow.figures.catalogue import catalogue
+
+    if as_json:
+        names = ("id", "source", "title", "shows", "deviates", "settings", "quick", "seconds", "needs")
+        print_json([{name: getattr(figure, name) for name in names} for figure in catalogue().values()])
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("figure", "what it shows", "source", "full", "quick", box=None, header_style="bold")
+    for figure in catalogue().values():
+        full, quick = (_span(seconds) for seconds in figure.seconds)
+        table.add_row(f"[cyan]{figure.id}[/]", figure.title, figure.source, full, quick)
+    Console().print(table)
+
+
+def _announcement(chosen: Sequence[Any], quick: bool) -> str:
+    seconds = sum(figure.seconds[1 if quick else 0] for figure in chosen)
+    kind = "quick" if quick else "full"
+    count = "1 figure" if len(chosen) == 1 else f"{len(chosen)} figures"
+    return f"{count}, {kind}: about {_span(seconds)} on two cores, less where figures are kept."
+
+
+def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
+    from attnflow.figures.make import make
+    from attnflow.progress import Bar
+
+    entries = []
+    for place, figure in enumerate(chosen):
+        bar = None if as_json or not sys.stderr.isatty() else Bar()
+        named = lambda share, words, name=figure.id, bar=bar: bar(share, f"{name}: {words}") if bar else None
+        try:
+            made = make(figure, folder, is_quick=quick, progress=named)
+        finally:
+            if bar is not None:
+                bar.close()
+        entries.append((figure, made))
+        took = f" in {_span(made.seconds)}" if made.state == "made" else ""
+        say(f"[{place + 1}/{len(chosen)}] {figure.id}: {made.note or made.state + took}")
+    return entries
+
+
+def _facts(entries: Sequence[Any], report: Path, seconds: float) -> dict[str, Any]:
+    states = [made.state for _, made in entries]
+    names = ("id", "state", "seconds", "numbers", "verdicts", "files", "settings", "note")
+    figures = [{name: getattr(made, name) for name in names} for _, made in entries]
+    counts = {state: states.count(state) for state in ("made", "kept", "skipped")}
+    return {"report": str(report), **counts, "seconds": seconds, "figures": figures}
+
+
+def _span(seconds: float) -> str:
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

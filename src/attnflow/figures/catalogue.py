@@ -1,0 +1,20 @@
+"""All figures there are, by id, in the order of the report."""
+
+from functools import cache
+
+from attnflow._checks import require_known
+from attnflow.figures import emergence, slides, trained
+from attnflow.figures.figure import Figure
+
+
+@cache
+def catalogue() -> dict[str, Figure]:
+    """Every entry by its id."""
+    sources = (emergence, slides, trained)
+    return {figure.id: figure for source in sources for figure in source.FIGURES}
+
+
+def find(name: str) -> Figure:
+    """The entry of that id."""
+    require_known(name, catalogue(), "figure")
+    return catalogue()[name]

