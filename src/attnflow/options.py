@@ -20,7 +20,7 @@ _HELP: dict[str, tuple[type, str]] = {
     "value": (
         str,
         "V by spectrum: identity, minus-identity, perron-frobenius, gaussian, goe, jordan:1, pair:0.5,2, "
-        "diagonal:2,1, eigenvalues:2,1, eigenvalues-random:2,1, or a .npy or .csv file.",
+        "diagonal:2,1, eigenvalues:2,1, eigenvalues-random:2,1, matrix:0,1,-1,0 (row by row), or a .npy or .csv file.",
     ),
     "query_key": (str, "Q^T K, in the words of --value."),
     "heads": (int, "Number of heads."),

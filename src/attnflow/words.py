@@ -37,7 +37,7 @@ PUBLISHED = {
 
 SPECTRA = (
     "identity", "minus-identity", "perron-frobenius", "gaussian", "goe", "jordan", "pair", "diagonal",
-    "eigenvalues", "eigenvalues-random", *PUBLISHED,
+    "eigenvalues", "eigenvalues-random", "matrix", *PUBLISHED,
 )  # fmt: skip
 MASKS = ("full", "causal", "strictly-causal", "others", "window", "alibi")
 ATTENTIONS = ("softmax", "unnormalised", "hardmax", "sinkhorn")
@@ -91,6 +91,10 @@ def _from_numbers(name: str, numbers: list[float], d: int, rng: Rng, argument: s
         real, imaginary = _take(numbers, [0.5, 1.0], argument, name)
         rest = [real / 2] * (d - 2)
         return values.from_spectrum([complex(real, imaginary), complex(real, -imaginary), *rest], "standard")
+    if name == "matrix":
+        if len(numbers) != d * d:
+            raise InputError(f"`{argument}` 'matrix' needs {d * d} numbers, row by row, but it has {len(numbers)}.")
+        return np.reshape(numbers, (d, d))
     if len(numbers) != d:
         raise InputError(f"`{argument}` {name!r} needs d = {d} eigenvalues after the colon, but it has {len(numbers)}.")
     basis = {"diagonal": "standard", "eigenvalues": "orthogonal", "eigenvalues-random": "random"}[name]

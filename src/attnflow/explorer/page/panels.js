@@ -54,7 +54,7 @@ export class Panels {
     const strong = document.createElement("b");
     strong.textContent = words[0].toUpperCase() + words.slice(1);
     const how = proved ? "proved" : paper ? "not proved" : "";
-    const facts = [how, rate ? `rate ${rate}` : "", paper].filter(Boolean).join(", ");
+    const facts = [how, rate ? `rate: ${rate}` : "", paper].filter(Boolean).join(", ");
     root.append(strong, facts ? ` (${facts}). ` : ". ", says ?? "", suggestion ? ` ${suggestion}` : "");
   }
 
