@@ -26,7 +26,10 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import tiny_models  # noqa: E402
 
-SENTENCES = ("The cat sat on the mat because it was warm.", "Attention gathers the tokens of a sentence.")
+SENTENCES = (
+    "The cat sat on the mat because it was warm.",
+    "The central bank has raised its interest rates again today.",
+)
 ALBERT_IDS = [0, 50, 83, 54, 156, 57, 135, 16, 0]
 
 

@@ -26,8 +26,7 @@ class Checkpoint:
         self._opened: dict[str, Any] = {}
         self._file_of = self._index()
         self._prefix = self._prefix_of(anchor)
-        kind = self._stored(anchor).get_dtype()
-        self.dtype = dtype or FLOATING.get(kind, "float32")
+        self.dtype = dtype or FLOATING[self._stored(anchor).get_dtype()]
         self.touched: list[str] = []  # tensors read so far, wholly or in part
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -40,25 +39,22 @@ class Checkpoint:
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
 
-    def has(self, name: str) -> bool:
-        """Whether there is a tensor of this name."""
-        return self._full_name(name) in self._file_of
-
     def _checked(self, values: np.ndarray, name: str) -> np.ndarray:
         self.touched.append(name)
         values = values.astype(self.dtype)
-        require_all_finite(values, f"{name} in {self._source}", tuple(f"axis {axis} at" for axis in range(values.ndim)))
+        require_all_finite(values, f"{name} in {self._source}", ("row", "column")[: values.ndim])
         return values
 
     def _stored(self, name: str, shape: tuple[int, ...] | None = None) -> Any:
         """The tensor's handle, which has read nothing yet but its header."""
         name = self._full_name(name)
-        if name not in self._file_of:
+        file = self._open(self._file_of[name]) if name in self._file_of else None
+        if file is None or name not in file.keys():  # noqa: SIM118, a handle is no dictionary
             raise InputError(
                 f"{self._source} lacks the tensor {name}, which its config.json calls for. "
                 "Its files are incomplete, or of another model: fetch them again."
             )
-        stored = self._open(self._file_of[name]).get_slice(name)
+        stored = file.get_slice(name)
         found = tuple(stored.get_shape())
         if shape is not None and found != shape:
             raise InputError(
@@ -73,7 +69,7 @@ class Checkpoint:
         return stored
 
     def _full_name(self, name: str) -> str:
-        full = self._prefix + name if hasattr(self, "_prefix") else name
+        full = self._prefix + name
         old = full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
         return old if full not in self._file_of and old in self._file_of else full  # as the first BERTs were saved
 

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,25 +42,31 @@ class Hub:
         """The path of the fetched file, or None if the repository has none of that name."""
         hub = extra("huggingface_hub")
         errors = importlib.import_module("huggingface_hub.errors")
+        kept = hub.try_to_load_from_cache(self.repository, file)
+        if kept is not None:  # a path, or the mark of a file known not to exist
+            return Path(kept) if isinstance(kept, str) else None
         try:
+            # Without network this fails at once, where the download would try again for half a minute.
+            with suppress(errors.EntryNotFoundError):
+                hub.get_hf_file_metadata(hub.hf_hub_url(self.repository, file))
             return Path(hub.hf_hub_download(self.repository, file))
-        except (errors.RepositoryNotFoundError, errors.GatedRepoError) as error:
-            raise InputError(
-                f"`{self.repository}` is neither a directory nor a model of the Hugging Face hub that can be read "
-                f"without logging in ({type(error).__name__}). {WHAT_TO_PASS}"
-            ) from error
         except errors.LocalEntryNotFoundError as error:
-            raise InputError(
-                f"`{self.repository}` is not a directory, and the Hugging Face hub cannot be reached to fetch {file}. "
-                f"{WHAT_TO_PASS}"
-            ) from error
+            raise self._unreachable(file, error) from error
         except errors.EntryNotFoundError:
             return None
-        except (OSError, errors.HfHubHTTPError) as error:
+        except (errors.RepositoryNotFoundError, errors.GatedRepoError) as error:
             raise InputError(
-                f"{file} of `{self.repository}` cannot be fetched from the Hugging Face hub: "
-                f"{type(error).__name__}. {WHAT_TO_PASS}"
+                f"`{self.repository}` is neither a directory nor a model that the Hugging Face hub shows you. "
+                f"{WHAT_TO_PASS}"
             ) from error
+        except Exception as error:  # the library's transport has changed, and its errors with it
+            raise self._unreachable(file, error) from error
+
+    def _unreachable(self, file: str, error: Exception) -> InputError:
+        return InputError(
+            f"`{self.repository}` is not a directory, and {file} cannot be fetched from the Hugging Face hub "
+            f"({type(error).__name__}): is there a network? {WHAT_TO_PASS}"
+        )
 
 
 WHAT_TO_PASS = f"Pass a directory with config.json and model.safetensors, or {' or '.join(map(repr, PACKAGED))}."

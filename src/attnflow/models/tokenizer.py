@@ -38,8 +38,8 @@ class Tokenizer:
         """A text with the special tokens that the model expects around it; ids are taken as they are."""
         if isinstance(prompt, Tokens):
             return self.encode(prompt.ids)
-        ids = self._ids_of(prompt) if isinstance(prompt, str) else np.asarray(prompt)
-        self._require_ids(ids)
+        ids = self._ids_of(prompt) if isinstance(prompt, str) else self._as_ids(prompt)
+        self._require_in_vocabulary(ids)
         return Tokens(ids.astype(int), self._words(ids))
 
     def _ids_of(self, text: str) -> np.ndarray:
@@ -52,10 +52,17 @@ class Tokenizer:
             )
         return np.array(self._library.encode(text).ids, dtype=int)
 
-    def _require_ids(self, ids: np.ndarray) -> None:
+    def _as_ids(self, prompt: Sequence[int] | np.ndarray) -> np.ndarray:
+        try:
+            ids = np.asarray(prompt)
+        except ValueError:  # lists of different lengths
+            ids = np.asarray(prompt, dtype=object)
         if ids.ndim != 1 or len(ids) == 0 or ids.dtype.kind not in "iu":
             found = "it is empty" if ids.size == 0 else f"it has shape {ids.shape} and type {ids.dtype}"
             raise InputError(f"`prompt` must be a text or a list of whole numbers, the ids of tokens, but {found}.")
+        return ids
+
+    def _require_in_vocabulary(self, ids: np.ndarray) -> None:
         outside = np.flatnonzero((ids < 0) | (ids >= self._vocabulary))
         if len(outside):
             raise InputError(
