@@ -58,9 +58,14 @@ def start_style(n: int) -> dict:
 def end_style(motion: Motion) -> dict:
     """Filled dots; those of large clusters are larger, since they stand for many."""
     sizes = motion.cluster_sizes[motion.labels]
+    how = {"edgecolors": "white", "linewidths": 0.5, "label": "end", "rasterized": is_crowd(len(sizes))}
+    return {"s": dot_areas(sizes), **how}
+
+
+def dot_areas(sizes: np.ndarray) -> np.ndarray:
+    """Of the dots of tokens whose clusters have these sizes, in square points."""
     n = len(sizes)
-    areas = _area(n) * (1 + 4 * (sizes - 1) / n)
-    return {"s": areas, "edgecolors": "white", "linewidths": 0.5, "label": "end", "rasterized": is_crowd(n)}
+    return _area(n) * (1 + 4 * (sizes - 1) / n)
 
 
 def is_crowd(n: int) -> bool:

@@ -49,11 +49,11 @@ def draw_globe(axes: Axes, motion: Motion, points: Points) -> None:
     """Tokens on the unit sphere, seen from far away on the side where most of them end."""
     camera = camera_of(points.values[-1])
     seen = points.values @ camera.T
-    _draw_grid(axes, camera)
+    draw_grid(axes, camera)
     if motion.is_followed:
         ways, tokens = ways_of(motion, seen)
         style = way_style(len(motion.labels))
-        _draw_by_side(axes, rounded(ways), motion.token_colours[tokens], zorder=1.8, **style)
+        draw_by_side(axes, rounded(ways), motion.token_colours[tokens], zorder=1.8, **style)
     _draw_dots(axes, motion, seen)
     axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
     axes.set_axis_off()
@@ -70,12 +70,12 @@ def camera_of(tokens: np.ndarray) -> np.ndarray:
     return np.stack([right, np.cross(towards, right), towards])
 
 
-def _draw_grid(axes: Axes, camera: np.ndarray) -> None:
+def draw_grid(axes: Axes, camera: np.ndarray) -> None:
     """Outline, meridians and parallels every 30 degrees, and where the coordinate axes come out."""
     axes.add_patch(Circle((0, 0), 1, facecolor="#f5f7fa", edgecolor=GREY, linewidth=0.8, zorder=0))
     lines = np.concatenate([_meridians(), _parallels()])
     shades = np.full(len(lines), PALE)
-    _draw_by_side(axes, lines @ camera.T, shades, alpha=1.0, linewidths=0.6, zorder=0.5, label="grid")
+    draw_by_side(axes, lines @ camera.T, shades, alpha=1.0, linewidths=0.6, zorder=0.5, label="grid")
     for name, end in zip("xyz", camera.T, strict=True):
         _draw_axis(axes, name, end)
 
@@ -100,7 +100,7 @@ def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
     axes.annotate(name, (1.18 * end[0], 1.18 * end[1]), ha="center", va="center", fontsize=9, alpha=opacity)
 
 
-def _draw_by_side(
+def draw_by_side(
     axes: Axes, lines: np.ndarray, colours: np.ndarray, *, alpha: float, zorder: float, **style: Any
 ) -> None:
     """Lines (line, point, 3) piece by piece, faint where they run on the far side."""
@@ -114,12 +114,13 @@ def _draw_by_side(
 
 def _draw_dots(axes: Axes, motion: Motion, seen: np.ndarray) -> None:
     colours, (first, last) = motion.token_colours, seen[[0, -1]]
-    edges, fills = _faint_behind(colours, first, 0.8), _faint_behind(colours, last, 1.0)
+    edges, fills = faint_behind(colours, first, 0.8), faint_behind(colours, last, 1.0)
     axes.scatter(*first[:, :2].T, edgecolors=list(edges), zorder=2, **start_style(len(colours)))
     axes.scatter(*last[:, :2].T, c=fills, zorder=3, **end_style(motion))
 
 
-def _faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.ndarray:
+def faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.ndarray:
+    """Colours (token, 4) with an opacity, lower for tokens on the far side."""
     return np.column_stack([colours, np.where(seen[:, 2] >= 0, opacity, HIDDEN * opacity)])
 
 

@@ -1,0 +1,48 @@
+"""`Ridges`: densities above each other, one for each moment, as one reads a histogram that changes in time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from attnflow.show.style import GREY, INK, OKABE_ITO, fix_ticks
+
+FILL = "#bfe0f5"  # a pale blue that hides what stands behind
+OVERLAP = 1.6  # of the tallest ridge over the next one
+
+
+@dataclass(frozen=True)
+class Ridges:
+    """Densities over common bins, the first below; fits on a board."""
+
+    x: np.ndarray
+    densities: np.ndarray
+    """Of shape (moment, x)."""
+    names: Sequence[str]
+    marks: np.ndarray | None = None
+    """Where a theory expects the middle of each."""
+    mark_label: str = ""
+    xlabel: str = ""
+    xlim: tuple[float, float] = (-1.0, 1.0)
+    projection: str = "rectilinear"
+
+    def draw(self, axes: Axes) -> None:
+        """Each ridge is drawn to its own height: early ones are wide and low, late ones narrow and high."""
+        heights = OVERLAP * self.densities / self.densities.max(axis=1, keepdims=True)
+        for place, height in enumerate(heights):
+            order = len(heights) - place  # earlier ridges stand in front
+            edge = np.where(height > 0, place + height, np.nan)
+            axes.fill_between(self.x, place, place + height, color=FILL, linewidth=0, zorder=order)
+            axes.plot(self.x, edge, color=OKABE_ITO[0], linewidth=1.0, zorder=order + 0.1)
+            axes.axhline(place, color=GREY, linewidth=0.5, zorder=order + 0.2)
+            if self.marks is not None:
+                axes.plot([self.marks[place]] * 2, [place, place + 0.8], color=INK, linewidth=1.2, zorder=order + 0.3)
+        if self.marks is not None:
+            axes.plot([], [], color=INK, linewidth=1.2, label=self.mark_label)
+            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.12), borderaxespad=0)
+        axes.set(xlabel=self.xlabel, xlim=self.xlim, yticks=range(len(heights)))
+        axes.set_yticklabels(list(self.names))
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        fix_ticks(axes)
