@@ -45,11 +45,16 @@ class Chronicle:
         self.flow, self.pull = flow, pull
         self.beta = float(getattr(flow.attention, "beta", np.nan))
         self.states: list[State] = []
+        self.numbers = 0
         self.merges: list[Merge] = []
 
     def keep(self, log_time: float, heavy: HeavyTokens, sums: Sums | None = None) -> State:
         """Remember this moment; `sums` is what rows receive there."""
         self.states.append(State(log_time, heavy, self._energy(heavy, sums)))
+        self.numbers += heavy.places.size
+        if self.numbers > 2 * MOST_NUMBERS:  # every other one goes, but the first and the last
+            self.states = self.states[:1] + self.states[:0:-2][::-1]
+            self.numbers = sum(state.heavy.places.size for state in self.states)
         return self.states[-1]
 
     def _energy(self, heavy: HeavyTokens, sums: Sums | None) -> float:

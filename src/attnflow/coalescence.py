@@ -8,9 +8,9 @@ its logarithm. While two clusters close in, their speed grows exponentially; wit
 as it will grow, to second order, so that the motion is nearly uniform and the time a step takes is an integral
 known beforehand.
 
-Most of the way, though, nothing has to be stepped through: a pair that has become far faster than everybody else is alone
-with itself, and its meeting is two integrals over an angle (`meeting`); slow tokens need no stages of their own (`stride`).
-Both are held to the same tolerance as a step, and the result tells the largest error of a meeting.
+Most of the way nothing has to be stepped through: a pair that has become far faster than everybody else is
+alone with itself, and its meeting is two integrals over an angle (`meeting`); slow tokens need no stages of their
+own (`stride`). Both are held to the tolerance of a step, and the result tells the largest error of a meeting.
 
 A causal mask is not served: a later token cannot be put together with an earlier one, since tokens between
 them see the one and not the other.

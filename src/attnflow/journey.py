@@ -17,7 +17,9 @@ NARROW = 0.01  # gaps below need no finer error than this one: tokens meet there
 ROUNDING = 1e-12  # of log t
 PROBE = 1e-3  # of the step of length one, for derivatives of the speed
 LONGEST = 2.0  # of a step, in units of the fastest relative change
-EVERY_LOG_TIME = 0.05  # states are kept at least this densely in log t
+EVERY_LOG_TIME = 0.05  # of log t: so densely states are kept while something moves
+FAR = 0.1  # so far nobody moves between states, but in a meeting
+SUDDEN = 0.01  # a meeting takes at most this share of the time so far
 
 
 class Journey:
@@ -101,7 +103,7 @@ class Journey:
         reach = min(gap, 1 / (beta * gap))  # a way on which the pair becomes faster by a factor
         others = float(np.delete(np.linalg.norm(self.velocity.directions, axis=1), pair).max(initial=0.0))
         tolerance = self.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), NARROW)
-        latest = min(self.log_time + np.log(EVERY_LOG_TIME), self._log_left())
+        latest = min(self.log_time + np.log(SUDDEN), self._log_left())
         drift, log_duration = others * reach / (relative * gap), np.log(reach / (relative * gap))
         is_hopeful = 2 * beta * (drift / self.hope) ** 2 <= tolerance
         if not is_hopeful or log_duration - self.velocity.logarithm > latest:  # also where beta is NaN
@@ -161,8 +163,14 @@ class Journey:
         if groups:
             last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
             self.chronicle.record(moved, groups, last, self.plateau)
-        elif self.log_time - self.chronicle.states[-1].log_time >= EVERY_LOG_TIME or self._is_over():
+        elif self._has_changed() or self._is_over():
             self._keep()
+
+    def _has_changed(self) -> bool:
+        """Since the last state that was kept, in which nobody had met who has not now."""
+        last = self.chronicle.states[-1]
+        way = float(np.abs(self.heavy.places - last.heavy.places).max())
+        return way > FAR or self.log_time - last.log_time >= EVERY_LOG_TIME
 
     def _is_over(self) -> bool:
         return self.log_time >= self.until - ROUNDING

@@ -1,16 +1,27 @@
-"""`staircase`: the energy of a coalescing run on logarithmic time, and who joined whom when."""
+"""`staircase` and `staircases`: the energy of coalescing runs on logarithmic time."""
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnflow._checks import InputError
-from attnflow.show.style import GREY, INK, OKABE_ITO, in_house_style, new_figure, save_figure, write_heading
-
-MOST_NAMED = 40  # tokens up to which the tree names them
+from attnflow.show.log_time import known, require_coalescing, require_several, write_times
+from attnflow.show.merge_tree import draw_tree
+from attnflow.show.style import (
+    GREY,
+    OKABE_ITO,
+    colours,
+    fix_ticks,
+    from_oklch,
+    in_house_style,
+    new_figure,
+    save_figure,
+    write_heading,
+)
+from attnflow.trajectory import flow_of
 
 
 @in_house_style()
@@ -26,58 +37,78 @@ def staircase(run: xr.Dataset, path: str | os.PathLike | None = None, title: str
     title
         Instead of the outcome.
     """
-    if not isinstance(run, xr.Dataset) or "merge_log_time" not in run:
-        raise InputError("`run` must be a dataset made by `coalesce`. Use `show.trajectories` for one of `simulate`.")
+    require_coalescing(run)
     figure = new_figure(9.0, 4.2)
     left, right = figure.subplots(1, 2)
     _draw_energy(left, run)
-    _draw_tree(right, run)
+    draw_tree(right, run, most_named=18)
+    right.set_title("Who joined whom")
     write_heading(figure, title or "Through every metastable state", run.attrs["outcome"])
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def _draw_energy(axes: Axes, run: xr.Dataset) -> None:
-    known = np.isfinite(run.log_time.values)
-    times = run.log_time.values[known]
-    axes.plot(times, run.level.values[known], color=GREY, linewidth=3.5, alpha=0.35, drawstyle="steps-post")
-    axes.plot(times, run.energy.values[known], color=OKABE_ITO[0])
-    axes.plot([], [], color=GREY, linewidth=3.5, alpha=0.35, label="sum of squared cluster shares")
-    axes.plot([], [], color=OKABE_ITO[0], label="energy, its largest value being one")
-    axes.set(xlabel="log t", ylabel="energy", ylim=(-0.03, 1.06), title="The staircase")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
+@in_house_style()
+def staircases(
+    results: Sequence[xr.Dataset] | xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None
+) -> Figure:
+    """Draw the energies of several runs: left against time, right against log t / beta, where the stairs line up.
 
+    Two clusters at an angle th meet when log t is about beta (1 - cos th): on the right their step stands at
+    1 - cos th whatever beta is, and becomes steeper as beta grows.
 
-def _draw_tree(axes: Axes, run: xr.Dataset) -> None:
-    """Every merge a bracket at its time; leaves are ordered so that no lines cross."""
-    heights = run.merge_log_time.values
-    merges = list(zip(run["first"].values.tolist(), run["second"].values.tolist(), heights, strict=True))
-    order = _leaves(merges, run.sizes["token"])
-    places = {token: float(place) for place, token in enumerate(order)}
-    floor = float(heights.min()) - 0.06 * (float(np.ptp(heights)) or 1.0) if len(heights) else 0.0
-    bottoms = dict.fromkeys(order, floor)
-    width = 1.0 if len(order) <= MOST_NAMED else 0.4
-    for first, second, height in merges:
-        for token in (first, second):
-            axes.plot([places[token]] * 2, [bottoms[token], height], color=INK, linewidth=width)
-        axes.plot([places[first], places[second]], [height] * 2, color=INK, linewidth=width)
-        places[first], bottoms[first] = (places[first] + places[second]) / 2, height
-    named = range(len(order)) if len(order) <= MOST_NAMED else []
-    axes.set(xlabel="token", ylabel="log t", title="Who joined whom", xticks=list(named))
-    axes.set_xticklabels([str(order[place]) for place in named])
-    axes.set_xlim(-0.7, max(len(order) - 0.3, 0.7))
-
-
-def _leaves(merges: list[tuple[int, int, float]], count: int) -> list[int]:
-    """Tokens side by side with those they join: each merge puts one row of leaves after the other.
-
-    Examples
-    --------
-    >>> _leaves([(0, 2, 1.0), (0, 1, 2.0)], 3)
-    [0, 2, 1]
+    Parameters
+    ----------
+    results
+        Datasets made by `coalesce`, from one start with different beta.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of a sentence on what is to be seen.
     """
-    rows = {token: [token] for token in range(count)}
-    for first, second, _ in merges:
-        rows[first] += rows.pop(second)
-    return [token for row in rows.values() for token in row]
+    runs = sorted(require_several(results), key=_beta)
+    figure = new_figure(9.0, 4.0)
+    left, right = figure.subplots(1, 2, sharey=True)
+    lightness = np.linspace(0.78, 0.35, len(runs))
+    shades = from_oklch(lightness, np.full(len(runs), 0.12), np.full(len(runs), 4.4))
+    for run, shade in zip(runs, shades if len(runs) > 1 else colours(1), strict=True):
+        states, beta = known(run), _beta(run)
+        for axes, unit in ((left, 1.0), (right, beta)):
+            axes.plot(states.log_time / unit, states.energy, color=shade, label=f"β = {beta:g}")
+    lowest = min(float(known(run).energy.min()) for run in runs)
+    left.set(ylabel="energy, at most one", ylim=(lowest - 0.04, 1.04), title="against time")
+    right.set(title="against log t / β", xlabel="log t / β", xlim=(-0.1, None))
+    left.set_xlim(-0.03 * max(float(run.log_time[-1]) for run in runs), None)
+    write_times(left.xaxis)
+    right.legend(loc="upper left")
+    for axes in (left, right):
+        fix_ticks(axes)
+    write_heading(figure, title or "The staircase of energy", _caption(runs))
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def _beta(run: xr.Dataset) -> float:
+    return float(getattr(flow_of(run).attention, "beta", np.nan))
+
+
+def _caption(runs: list[xr.Dataset]) -> str:
+    last = runs[-1]
+    return (
+        f"{last.sizes['token']} tokens in dimension {last.sizes['coordinate']}. While clusters wait the energy rests "
+        "at the sum of their squared shares; every merge is a step up, at a time exponential in β."
+    )
+
+
+def _draw_energy(axes: Axes, run: xr.Dataset) -> None:
+    states = known(run)
+    axes.plot(states.log_time, states.level, color=GREY, linewidth=3.5, alpha=0.35, drawstyle="steps-post")
+    axes.plot(states.log_time, states.energy, color=OKABE_ITO[0])
+    axes.plot([], [], color=GREY, linewidth=3.5, alpha=0.35, label="sum of squared cluster shares")
+    axes.plot([], [], color=OKABE_ITO[0], label="energy")
+    axes.set(ylabel="energy, at most one", ylim=(-0.03, 1.06), title="The staircase")
+    write_times(axes.xaxis)
+    fix_ticks(axes)
+    axes.legend(loc="upper left")
