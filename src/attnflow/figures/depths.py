@@ -43,7 +43,7 @@ def draw_boolean(run: xr.Dataset) -> Any:
         Matrix(
             one.attention.values,
             f"t = {float(one.time):.3g}",
-            leaders.attended(one.attention.values, 0.5),
+            leaders.attended(one.attention.values, 0.5).tolist(),
             scale,
             has_bar=one is chosen[-1],
         )
@@ -225,8 +225,8 @@ def follow_minus(progress: Progress, **settings: Any) -> xr.Dataset:
     n = run.sizes["token"]
     centred = run.tokens - run.tokens.mean("token")
     covariance = np.einsum("tni,tnj->tij", centred, centred) / n
-    apart = n * np.abs(attention_over_time(run) - 1 / n).max(["token", "attended"])
-    return run.assign(covariance=(("time", "row", "column"), covariance), apart=apart)
+    apart = n * np.abs(attention_over_time(run).values - 1 / n).max(axis=(1, 2))
+    return run.assign(covariance=(("time", "row", "column"), covariance), apart=("time", apart))
 
 
 def draw_minus(run: xr.Dataset) -> Any:

@@ -106,7 +106,7 @@ FIGURES = (
         shows="The published V has eigenvalue 0.99 and a complex pair with negative real part. Tokens gather on two "
         "parallel planes, and in them they wind outwards.",
         deviates=SLOWER,
-        settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 15.0, "seed": 0},
+        settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 18.0, "seed": 0},
         seconds=(5, 4),
         compute=followed,
         quick={},

@@ -21,7 +21,8 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 system-ui, sans-serif; }
 main, header, nav { max-width: 62rem; margin: 0 auto; padding: 0 1.2rem; }
-header { padding-top: 2.2rem; } h1 { margin: 0 0 .3rem; font-size: 1.9rem; } h2 { margin: 0 0 .2rem; font-size: 1.3rem; }
+header { padding-top: 2.2rem; } h1 { margin: 0 0 .3rem; font-size: 1.9rem; }
+h2 { margin: 0 0 .2rem; font-size: 1.3rem; }
 h3 { margin: 1.3rem 0 .3rem; font-size: 1.05rem; } a { color: var(--accent); }
 nav ol { columns: 2 22rem; padding-left: 1.3rem; } nav li { break-inside: avoid; }
 article { border-top: 1px solid var(--line); padding: 1.8rem 0; }

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def _kept(record: Path, key: str, folder: Path) -> Made | None:
     except (OSError, ValueError, TypeError):  # none, damaged, or of another version
         return None
     is_whole = found.key == key and all((folder / name).is_file() for name in found.files)
-    return Made(**(asdict(found) | {"state": "kept"})) if is_whole else None
+    return replace(found, state="kept") if is_whole else None
 
 
 def _write(figure: Figure, dataset: Any, folder: Path, is_quick: bool) -> list[str]:

@@ -8,11 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from attnflow.show.attention import colour_scale, draw_bar, draw_matrix
 from attnflow.show.style import GREY, OKABE_ITO, fix_ticks, in_house_style, new_figure, write_heading
 
 PANEL = 3.1  # inches
+LEGEND_BELOW = 0.55  # inches under the axes, where ticks and label end
 
 
 class Drawing(Protocol):
@@ -46,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines against a common axis, with marked levels; the legend stands above the data."""
+    """Lines against a common axis, with marked levels; the legend stands below."""
 
     lines: Sequence[Line]
     xlabel: str = "time t"
@@ -60,6 +63,8 @@ class Lines:
     """Vertical lines by name."""
     xlim: tuple[float, float] | None = None
     ylim: tuple[float | None, float | None] | None = None
+    xticks: Sequence[float] = ()
+    """Where the numbers of the axis are; by default where matplotlib puts them."""
     is_square: bool = False
     """One scale for both axes."""
     columns: int = 1
@@ -79,11 +84,18 @@ class Lines:
         axes.set(**{name: limit for name in ("xlim", "ylim") if (limit := getattr(self, name)) is not None})
         if self.is_square:
             axes.set_aspect("equal")
+        if len(self.xticks):
+            axes.xaxis.set_major_locator(FixedLocator(list(self.xticks)))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(ScalarFormatter())
         axes.grid(True, which="major")
         axes.set_axisbelow(True)
         fix_ticks(axes)
         if axes.get_legend_handles_labels()[1]:
-            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0, ncols=self.columns)
+            below = axes.transAxes + ScaledTranslation(0, -LEGEND_BELOW, axes.figure.dpi_scale_trans)
+            axes.legend(
+                loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, ncols=self.columns
+            )
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def _write_mp4(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
     height, width = pictures[0].shape[:2]
     options = ["-crf", str(QUALITY), "-f", "mp4", "-movflags", "+faststart", "-threads", "1"]
     writer = imageio_ffmpeg.write_frames(
-        str(path), (width, height), fps=movie.rate, codec="libx264", quality=None, macro_block_size=2,
+        str(path), (width, height), fps=movie.rate, codec="libx264", macro_block_size=2,
         output_params=options, ffmpeg_log_level="error",
     )  # fmt: skip
     with warnings.catch_warnings():

@@ -1,0 +1,243 @@
+"""Several heads: where tokens go and how fast, and what the eigenvalues of the heads say of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow import initial
+from attnflow.analyse import clusters, hyperplanes, rates
+from attnflow.dynamics import EuclideanAttention, RescaledAttention
+from attnflow.evaluate import attention_matrix
+from attnflow.heads import Head
+from attnflow.integrate import simulate
+from attnflow.progress import Progress
+from attnflow.show.board import Line, Lines, board
+from attnflow.show.flats import Flat
+from attnflow.show.scenes import Scene, Snapshot, scene_of, snapshots
+from attnflow.show.style import GREY, OKABE_ITO
+from attnflow.solvers import Adaptive
+
+CLOSE = 0.05  # of the largest norm: tokens this close are one cluster
+STARTS = {"gaussian": initial.gaussian, "circle": initial.circle}
+LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "positive": lambda matrix: matrix @ matrix.T / len(matrix),
+    "Gaussian": lambda matrix: matrix,
+}
+SOLVER = Adaptive(rtol=1e-6, atol=1e-9)
+NOTE = "Tokens are divided by the largest norm at each time. Grey line: leading eigenvector of the sum of all V."
+
+
+def random_heads(count: int, d: int, rng: np.random.Generator) -> list[Head]:
+    """Heads with Gaussian V of size one in all, and random positive definite Q^T K."""
+    values = rng.normal(size=(count, d, d)) / np.sqrt(d * count)
+    factors = rng.normal(size=(count, d, d))
+    return [Head.bilinear(factor @ factor.T / d, value) for factor, value in zip(factors, values, strict=True)]
+
+
+# -- One start ---------------------------------------------------------------------------------------------------------
+
+
+def follow_heads(
+    progress: Progress, *, n: list[int], d: int, heads: int, start: str, end: float, saves: int, seed: int
+) -> xr.Dataset:
+    """Runs of the same heads, one for every number of tokens, with how fast the largest token grows."""
+    weights = random_heads(heads, d, np.random.default_rng(seed))
+    flow, times = EuclideanAttention(weights), np.linspace(0, end, saves)
+    found = {}
+    for count in n:
+        run = simulate(flow, STARTS[start](count, d, rng=seed), times, progress=progress)
+        sizes = np.linalg.norm(run.tokens.values, axis=-1).max(axis=1)
+        dims = ("time", f"token_{count}", "coordinate")
+        found[f"tokens_{count}"] = (dims, run.tokens.values)
+        found[f"growth_{count}"] = ("time", np.gradient(np.log(sizes), times))
+    found["value"] = (("head", "row", "column"), np.stack([np.asarray(head.value_matrix) for head in weights]))
+    return xr.Dataset(found, {"time": times, "n": n}, {"flow": run.attrs["flow"]})
+
+
+def draw_heads(dataset: xr.Dataset) -> Any:
+    """Three moments, the eigenvalues of every head and of their sum, and the growth they predict."""
+    count = int(dataset.n[-1])
+    scene = _scene(dataset, count)
+    end = float(dataset.time[-1])
+    moments = snapshots(scene, [0, end / 3, end])
+    below = [_eigenvalue_panel(dataset), _growth_panel(dataset)]
+    heads, d = dataset.sizes["head"], dataset.sizes["coordinate"]
+    title = f"{heads} heads in dimension {d}: tokens line up along the leading eigenvector of the sum"
+    return board([moments, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+
+
+def draw_more_tokens(dataset: xr.Dataset) -> Any:
+    """The end of every run, and the growth of all."""
+    last = len(dataset.time) - 1
+    ends = [Snapshot(_scene(dataset, n), last, f"n = {n}, t = {float(dataset.time[-1]):.3g}") for n in _counts(dataset)]
+    below = [_growth_panel(dataset), _eigenvalue_panel(dataset)]
+    title = f"{dataset.sizes['head']} heads: more tokens, the same line"
+    return board([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+
+
+def head_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """Predicted and measured growth, and how well tokens are lined up."""
+    leading = leading_eigenvalue(dataset)
+    found: dict[str, float | int | str] = {
+        "leading eigenvalue of the sum of all V": _complex(leading),
+        "largest real part of a single head": float(np.linalg.eigvals(dataset.value.values).real.max()),
+    }
+    for n in _counts(dataset):
+        of = f" (n = {n})" if len(_counts(dataset)) > 1 else ""
+        found[f"growth rate at the end{of}"] = float(dataset[f"growth_{n}"][-2])
+        found[f"clusters at the end{of}"] = int(clusters.labels(_scaled_end(dataset, n), CLOSE).max() + 1)
+        found[f"largest angle to the eigenvector, degrees{of}"] = _largest_angle(dataset, n)
+    return found
+
+
+def leading_eigenvalue(dataset: xr.Dataset) -> complex:
+    """Of the sum of all value matrices, the one of largest real part."""
+    return complex(hyperplanes.left_eigenvectors(dataset.value.sum("head").values).eigenvalues[0])
+
+
+def _counts(dataset: xr.Dataset) -> list[int]:
+    return dataset.n.values.tolist()
+
+
+def _right_eigenvector(dataset: xr.Dataset) -> np.ndarray:
+    """The direction in which x grows: real part where the leading eigenvalue is complex."""
+    eigenvalues, vectors = np.linalg.eig(dataset.value.sum("head").values)
+    vector = np.real(vectors[:, np.argmax(eigenvalues.real)])
+    return vector / np.linalg.norm(vector)
+
+
+def _scaled_end(dataset: xr.Dataset, n: int) -> np.ndarray:
+    tokens = dataset[f"tokens_{n}"].values[-1]
+    return tokens / np.linalg.norm(tokens, axis=-1).max()
+
+
+def _largest_angle(dataset: xr.Dataset, n: int) -> float:
+    tokens, axis = _scaled_end(dataset, n), _right_eigenvector(dataset)
+    across = np.linalg.norm(tokens - np.outer(tokens @ axis, axis), axis=1)
+    return float(np.degrees(np.arctan2(across, np.abs(tokens @ axis))).max())
+
+
+def _scene(dataset: xr.Dataset, n: int) -> Scene:
+    tokens = dataset[f"tokens_{n}"].rename({f"token_{n}": "token"})
+    run = xr.Dataset({"tokens": tokens, "initial_tokens": tokens.isel(time=0, drop=True)}, attrs=dataset.attrs)
+    scene = scene_of(run, distance=CLOSE)
+    sizes = np.linalg.norm(tokens.values, axis=-1).max(axis=1)
+    scaled = tokens.values / sizes[:, None, None]
+    labels = clusters.labels(scaled[-1], CLOSE)
+    axis = _right_eigenvector(dataset)
+    across = np.linalg.svd(axis[None])[2][1:]
+    flat = Flat(across, np.zeros(len(across)), GREY)
+    return replace(scene, flats=(flat,), motion=replace(scene.motion, tokens=scaled, labels=labels, is_scaled=False))
+
+
+def _eigenvalue_panel(dataset: xr.Dataset) -> Lines:
+    each = np.linalg.eigvals(dataset.value.values).ravel()
+    total = np.linalg.eigvals(dataset.value.sum("head").values)
+    lines = [
+        Line(each.real, each.imag, "of every head", OKABE_ITO[5], "", "o"),
+        Line(total.real, total.imag, "of the sum of all V", OKABE_ITO[1], "", "D"),
+    ]
+    most = 1.15 * float(np.abs(np.concatenate([each, total])).max())
+    box: dict[str, Any] = {"xlim": (-most, most), "ylim": (-most, most), "is_square": True}
+    return Lines(lines, "real part", "imaginary part", "Eigenvalues", **box)
+
+
+def _growth_panel(dataset: xr.Dataset) -> Lines:
+    counts = _counts(dataset)
+    lines = [Line(dataset.time, dataset[f"growth_{n}"], f"n = {n}", OKABE_ITO[k]) for k, n in enumerate(counts)]
+    level = {"real part of the sum's leading eigenvalue": leading_eigenvalue(dataset).real}
+    return Lines(lines, ylabel="d/dt log of the largest norm", title="Growth", levels=level)
+
+
+def _complex(number: complex) -> str:
+    return f"{number.real:.4g}" if abs(number.imag) < 1e-12 else f"{number.real:.4g}{number.imag:+.4g}i"
+
+
+# -- How fast, against the number of heads -----------------------------------------------------------------------------
+
+
+def follow_rates(
+    progress: Progress, *, heads: list[int], runs: int, n: int, d: int, end: float, seed: int
+) -> xr.Dataset:
+    """The rate at which rescaled tokens come to rest under V_h = I/H, and what the last weights predict."""
+    places = [(law, count, run) for law in LAWS for count in heads for run in range(runs)]
+    found, times = [], np.linspace(0, end, 121)
+    for done, (law, count, place) in enumerate(places):
+        rng = np.random.default_rng([seed, count, place])
+        flow = RescaledAttention([_averaging_head(law, count, d, rng) for _ in range(count)])
+        run = simulate(flow, initial.gaussian(n, d, 2.0, rng=rng), times, solver=SOLVER, progress=False)
+        found.append((_measured_rate(run), _predicted_rate(flow, run)))
+        if callable(progress):
+            progress((done + 1) / len(places), f"{count} heads, Q^T K {law}")
+    both = np.reshape(found, (len(LAWS), len(heads), runs, 2))
+    dims = ("law", "heads", "run")
+    variables = {"measured": (dims, both[..., 0]), "predicted": (dims, both[..., 1])}
+    return xr.Dataset(variables, {"law": list(LAWS), "heads": heads})
+
+
+def draw_rates(dataset: xr.Dataset) -> Any:
+    """Median rates with all runs, and prediction against measurement."""
+    heads = dataset.heads.values
+    medians, every, both = [], [], []
+    for shade, law in zip(OKABE_ITO, dataset.law.values, strict=False):
+        one = dataset.sel(law=law)
+        medians.append(Line(heads, one.measured.median("run"), f"Q\u1d40K {law}, median", shade, marker="D"))
+        points = [Line(heads, one.measured[:, run], "", shade, "", "o", alpha=0.35) for run in range(one.sizes["run"])]
+        every += points
+        both.append(Line(one.predicted.values.ravel(), one.measured.values.ravel(), f"Q\u1d40K {law}", shade, "", "o"))
+    most = 1.05 * float(dataset.predicted.max())
+    panels = [
+        Lines(
+            [*medians, *every],
+            "heads H",
+            "rate",
+            "Convergence against heads",
+            xscale="log",
+            ylim=(0, None),
+            xticks=heads,
+        ),
+        Lines(
+            [*both, Line([0, most], [0, most], "equal", GREY, "--")],
+            "1 - second eigenvalue of the mean P",
+            "rate",
+            "Predicted and measured",
+            is_square=True,
+        ),
+    ]
+    return board([panels], "How fast tokens come to rest, against the number of heads", "", width=4.2, heights=[4.4])
+
+
+def rate_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """The median rate for every number of heads, and how well the last weights predict it."""
+    found: dict[str, float | int | str] = {
+        f"median rate, Q^T K {law}, {count} head{'' if count == 1 else 's'}": float(
+            dataset.measured.sel(law=law, heads=count).median()
+        )
+        for law in dataset.law.values
+        for count in dataset.heads.values
+    }
+    apart = np.abs(dataset.measured - dataset.predicted)
+    return found | {"median |measured - predicted|": float(apart.median())}
+
+
+def _averaging_head(law: str, count: int, d: int, rng: np.random.Generator) -> Head:
+    return Head.bilinear(LAWS[law](rng.normal(size=(d, d))), np.eye(d) / count)
+
+
+def _measured_rate(run: xr.Dataset) -> float:
+    """Steps between saved times shrink at the rate of the slowest mode that is left."""
+    steps = np.linalg.norm(np.diff(run.tokens.values, axis=0), axis=(1, 2))
+    times = run.time.values[:-1]
+    is_late = (times > times[-1] / 2) & (steps > 1e-8 * np.abs(run.initial_tokens.values).max())
+    return rates.exponential(times[is_late], steps[is_late]).rate if is_late.sum() >= rates.FEWEST_POINTS else np.nan
+
+
+def _predicted_rate(flow: RescaledAttention, run: xr.Dataset) -> float:
+    """Z' = (P - I) Z with the mean P of all heads: one minus the largest real part below one."""
+    matrices = attention_matrix(flow, run.final_tokens.values, float(run.final_time))
+    mean = matrices if matrices.ndim == 2 else matrices.mean(axis=0)
+    real = np.linalg.eigvals(mean).real
+    return float(1 - real[real < 1 - 1e-9].max(initial=-np.inf))
