@@ -26,6 +26,7 @@ MOST_ATTENDED = 24  # lines drawn from a token that is pointed at
 MOST_TIMES = 80  # of a run that is held against its prediction
 LARGEST_MATRIX = 3_000  # tokens up to which n x n weights are formed
 MOST_EIGENVALUES = 512
+ONE_PLACE = frozenset({"point", "first-token", "point-of-subspace", "poles"})
 MOST_PLANES = 3  # that the theorem allows
 PLANE_WIDTH = 3.0  # over that of a cluster
 
@@ -73,23 +74,20 @@ def _has_energy(flow: AbstractDynamics) -> bool:
 
 
 def _height(flow: AbstractDynamics, tokens: np.ndarray, first: np.ndarray) -> float | None:
-    """The energy in (0, 1] on the sphere; elsewhere the mean length over that of the first tokens."""
-    if not np.all(np.isfinite(tokens)):
+    """The energy in (0, 1] on the sphere, None of too many pairs; elsewhere the mean length over that of the first."""
+    if not np.all(np.isfinite(tokens)) or (_has_energy(flow) and len(tokens) > LARGEST_MATRIX):
         return None
     if _has_energy(flow):
         beta = float(getattr(flow.attention, "beta", 1.0))
-        return float(energy.normalised(_some(tokens), beta))
+        return float(energy.normalised(tokens, beta))
     before = float(np.mean(np.linalg.norm(first, axis=-1))) or 1.0
     return float(np.mean(np.linalg.norm(tokens, axis=-1))) / before
 
 
-def _some(tokens: np.ndarray) -> np.ndarray:
-    """All of a few tokens, evenly chosen ones of many."""
-    return tokens[:: -(-len(tokens) // MOST_COSINE_TOKENS)]
-
-
 def cosine_histogram(tokens: np.ndarray) -> list[float]:
     """Shares of pairs of distinct tokens in `COSINE_BINS` equal parts of [-1, 1]; empty for one token.
+
+    Of many tokens evenly chosen ones stand for all.
 
     Examples
     --------
@@ -97,13 +95,14 @@ def cosine_histogram(tokens: np.ndarray) -> list[float]:
     >>> round(shares[-1], 3), round(shares[0], 3)
     (0.333, 0.667)
     """
-    some = _some(tokens)
+    some = tokens[:: -(-len(tokens) // MOST_COSINE_TOKENS)]
     norms = np.linalg.norm(some, axis=-1, keepdims=True)
     units = some / np.where(norms > 0, norms, 1)
     if len(units) < 2 or not np.all(np.isfinite(units)):
         return []
-    cosines = np.clip((units @ units.T)[np.triu_indices(len(units), 1)], -1, 1)
-    return (np.histogram(cosines, COSINE_BINS, (-1, 1))[0] / len(cosines)).round(5).tolist()
+    bins = np.minimum(((units @ units.T + 1) * (COSINE_BINS / 2)).astype(int), COSINE_BINS - 1).clip(0)
+    counts = np.bincount(bins.ravel(), minlength=COSINE_BINS) - np.bincount(bins.diagonal(), minlength=COSINE_BINS)
+    return (counts / counts.sum()).round(5).tolist()
 
 
 def attention_image(flow: AbstractDynamics, moment: Moment) -> np.ndarray | None:
@@ -172,6 +171,7 @@ def prediction_words(prediction: Prediction | None) -> dict[str, Any]:
     if prediction is None:
         return {
             "limit": "unknown",
+            "limits": ["unknown"],
             "words": WORDS["unknown"],
             "says": "Nothing is known of these tokens.",
             "proved": False,
@@ -179,6 +179,7 @@ def prediction_words(prediction: Prediction | None) -> dict[str, Any]:
     first = prediction.results[0] if prediction.results else None
     return {
         "limit": prediction.limit,
+        "limits": [result.limit for result in prediction.results] or [prediction.limit],
         "words": WORDS[prediction.limit],
         "says": prediction.says,
         "rate": prediction.rate,
@@ -200,8 +201,11 @@ def _predicted(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarra
         return None
 
 
-def verdict(flow: AbstractDynamics, promised: str, times: np.ndarray, tokens: np.ndarray) -> dict[str, str]:
-    """Whether the run so far shows the limit that was promised: agrees, not yet, differs, or nothing to compare."""
+def verdict(flow: AbstractDynamics, promised: list[str], times: np.ndarray, tokens: np.ndarray) -> dict[str, str]:
+    """Whether the run so far shows a limit that was promised: agrees, not yet, differs, or nothing to compare.
+
+    Several results may apply to one flow; on the line, for instance, a polytope is a pair of hyperplanes.
+    """
     if len(times) < FEWEST_TIMES:
         return {"answer": "not-yet", "says": "The run has only begun."}
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
@@ -209,13 +213,21 @@ def verdict(flow: AbstractDynamics, promised: str, times: np.ndarray, tokens: np
         shown = limit_shown(flow, run)
     except (InputError, np.linalg.LinAlgError):
         return {"answer": "none", "says": "Of such a model the run alone does not show a limit."}
-    if promised == "unknown":
+    if promised == ["unknown"]:
         answer = "none"
-    elif fulfils(promised, shown.limit):
+    elif any(fulfils(one, shown.limit) for one in promised):
         answer = "agrees"
     else:
-        answer = "not-yet" if shown.limit == "undecided" else "differs"
+        waits = shown.limit == "several-points" and bool(ONE_PLACE & set(promised))  # metastable, not against it
+        answer = "not-yet" if waits or shown.limit == "undecided" else "differs"
     return {"answer": answer, "says": f"The run so far shows: {shown.says}."}
+
+
+def verdict_of_count(count: int, log_time: float) -> dict[str, str]:
+    """The same of a run that coalesces: tokens that have met never part, so one cluster is the end."""
+    answer = "agrees" if count == 1 else "not-yet"
+    places = "one place" if count == 1 else f"{count} places"
+    return {"answer": answer, "says": f"The tokens are in {places} at log t = {log_time:.4g}."}
 
 
 def principal_axes(tokens: np.ndarray) -> list[list[float]]:

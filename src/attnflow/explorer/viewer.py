@@ -40,11 +40,12 @@ class Viewer:
         self.run: Run | None = None
         self._plays, self._until, self._factor = False, None, 1.0
         self._row: int | None = None
+        self._changed_at: float | None = None  # when the model changed that the page has not been told of
         self._next_frame = self._next_panels = self._next_verdict = self._next_colours = 0.0
         self._measured: tuple[int, int, int | None] | None = None
         self._job: Future | None = None
         self._verdict: dict[str, str] = {}
-        self._promised = "unknown"
+        self._promised = ["unknown"]
         self._thread = threading.Thread(target=self._work, name="attnflow viewer", daemon=True)
         self._thread.start()
 
@@ -144,6 +145,7 @@ class Viewer:
         run = Run(self._runs + 1, asked, self._report)
         self._runs += 1
         self.run, self._unseen, self._measured, self._row = run, 0, None, None
+        self._changed_at = None
         self._plays, self._until = asked.plays, asked.until
         self._verdict, self._next_verdict = {}, 0.0
         self._publish("started", {"type": "started", "run": run.number, "scenario": run.scenario.name,
@@ -158,7 +160,7 @@ class Viewer:
         is_causal = "causal" in run.settings.mask
         tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
         facts = panels.model_facts(stepper.flow, stepper.solver, tokens)
-        self._promised = facts["prediction"]["limit"]
+        self._promised = facts["prediction"]["limits"]
         return {
             "settings": dataclasses.asdict(run.settings),
             "later": run.later,
@@ -181,10 +183,18 @@ class Viewer:
             return
         run.change(changes)
         self._verdict, self._next_verdict = {}, 0.0
-        self._publish("changed", {"type": "changed", "run": run.number, "time": run.moment.time, **self._model(run)})
-        self._measured = None
+        self._measured, self._changed_at = None, run.moment.time
         self._next_frame = 0.0  # at once
         self._publish_state()
+
+    def _describe_change(self) -> None:
+        """What theory says of the changed model; it takes a moment, so that a frame goes first."""
+        run, time = self._current, self._changed_at
+        is_shown = not self._is_moving or run.moment.time != time or self._unseen >= MOST_UNSEEN
+        if time is None or not is_shown:
+            return
+        self._changed_at = None
+        self._publish("changed", {"type": "changed", "run": run.number, "time": time, **self._model(run)})
 
     def _play(self, plays: bool) -> None:
         run = self._current
@@ -231,6 +241,8 @@ class Viewer:
             self._go_on(now)
         elif self._is_moving and self._unseen >= MOST_UNSEEN:
             self._unseen = MOST_UNSEEN  # a page that paints nothing gets nothing new
+        if self._changed_at is not None:
+            self._describe_change()
         if self._is_unmeasured() and now >= self._next_panels:
             self._measure()
 
@@ -293,12 +305,14 @@ class Viewer:
             self._next_verdict = now + SECONDS_BETWEEN_VERDICTS
         self._job = self._helpers.submit(self._measured_by_helper, run, run.moment, self._row, self._promised, sample)
 
-    def _measured_by_helper(self, run: Run, moment: Any, row: int | None, promised: str, sample: Any) -> None:
+    def _measured_by_helper(self, run: Run, moment: Any, row: int | None, promised: list[str], sample: Any) -> None:
         try:
             flow = run.stepper.flow
             facts = panels.numbers_of(flow, moment, run.first.tokens)
             if sample is not None:
                 self._verdict = panels.verdict(flow, promised, *sample)
+            if run.is_coalescing:
+                self._verdict = panels.verdict_of_count(facts["clusters"], moment.time)
             about = {"run": run.number, "frame": moment.index, "time": panels.plain(moment.time)}
             self._publish("panels", {"type": "panels", **about, **facts, "verdict": self._verdict})
             time = 0.0 if run.is_coalescing else moment.time

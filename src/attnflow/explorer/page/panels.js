@@ -91,11 +91,11 @@ export class Panels {
     const { pen, width, height } = this.#prepare("attention");
     if (!this.attention) return;
     const { side, weights } = this.attention, image = new ImageData(side, side);
-    let most = 0;
+    let most = Math.min(6 / side, 1); // equal weights are pale, not dark
     for (const weight of weights) most = Math.max(most, weight);
     const [from, to] = [this.theme.cardNumbers, this.theme.weightNumbers];
     for (let i = 0; i < side * side; i++) {
-      const share = Math.sqrt(Math.max(weights[i], 0) / (most || 1)); // the root, so that small weights are seen
+      const share = Math.sqrt(Math.max(weights[i], 0) / most); // the root, so that small weights are seen
       for (let k = 0; k < 3; k++) image.data[4 * i + k] = from[k] + share * (to[k] - from[k]);
       image.data[4 * i + 3] = 255;
     }

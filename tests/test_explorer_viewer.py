@@ -1,0 +1,227 @@
+"""A viewer's run without a browser: what it computes, records, replays and refuses."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+import attnflow as af
+from attnflow import scenarios
+from attnflow._checks import InputError
+from attnflow.explorer import panels, protocol, server
+from attnflow.explorer.pace import Pace
+from attnflow.explorer.run import Run, settings_of
+from attnflow.explorer.stepper import Stepper
+
+SMALL = {"n": 8}  # one shape for all tests: compiled once
+OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}
+
+
+def started(name="sphere", later=(), **changes):
+    return Run(1, protocol.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
+
+
+def forward(run, frames, factor=1.0):
+    for _ in range(frames):
+        while not run.forward(factor):
+            pass
+    return run
+
+
+def simulated(run, times, **changes):
+    setup = scenarios.build(settings_of(run.scenario.settings, {**SMALL, **changes}))
+    return af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng).tokens.values
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("sphere", 1e-7), ("redrawn", 1e-6), ("layers", 0.0)])
+def test_frames_are_what_simulate_gives_at_their_times(name, tolerance):
+    """Two steppings of one solver agree to its tolerance of 1e-8, grown along the run; layers to the bit."""
+    run = forward(started(name), 60, 4.0)
+
+    times = np.array(run.recording.times)
+    expected = simulated(run, times)
+
+    found = np.stack([moment.tokens for moment in run.recording.moments])
+    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+    assert times[-1] > 1.0  # past a redrawing of the weights
+
+
+def test_a_change_acts_on_the_tokens_that_are_shown():
+    run = forward(started(), 10)
+    before = run.moment
+    run.change({"beta": 6.0})
+    forward(run, 10)
+
+    setup = scenarios.build(settings_of(run.scenario.settings, {**SMALL, "beta": 6.0}))
+    expected = af.simulate(
+        setup.flow, before.tokens, [before.time, run.moment.time], solver=setup.solver
+    ).tokens.values[-1]
+
+    np.testing.assert_allclose(run.moment.tokens, expected, atol=1e-7)
+    assert (
+        np.abs(run.moment.tokens - simulated(run, [0.0, run.moment.time])[-1]).max() > 1e-4
+    )  # not what beta = 1 gives
+
+
+def test_changes_of_a_link_give_the_same_bits_as_making_them():
+    made = forward(started(), 10)
+    made.change({"beta": 6.0})
+    forward(made, 15, 2.0)
+
+    again = started(later=made.later)
+    while again.moment.time < made.moment.time:
+        while not again.forward(0.7, made.moment.time):
+            pass
+
+    np.testing.assert_array_equal(again.moment.tokens, made.moment.tokens)
+    assert again.later == made.later
+
+
+def test_another_beta_compiles_nothing(caplog):
+    import jax
+
+    run = forward(started(), 3)
+    run.change({"beta": 3.0})
+    forward(run, 2)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        run.change({"beta": 5.0})
+        forward(run, 2)
+
+    assert not [record for record in caplog.records if "Compiling" in record.message and "advance" in record.message]
+
+
+def test_going_back_shows_recorded_frames_and_going_on_returns_to_the_edge():
+    run = forward(started(), 20)
+    edge = run.moment
+    run.seek(0.0)
+    assert run.moment.time == 0.0
+    while run.moment.index < edge.index:
+        forward(run, 1)
+
+    assert run.moment is edge
+
+
+def test_a_coalescing_scenario_is_played_through_all_of_its_states():
+    run = Run(1, protocol.Start("staircase", {}), lambda *_: None)
+    assert run.moment.time == -np.inf
+    forward(run, 600)
+
+    assert run.is_at_end
+    assert run.moment.time > 100  # log t
+    assert np.ptp(run.moment.tokens, axis=0).max() < 1e-5  # all in one place
+
+
+def test_what_a_page_may_not_ask_leaves_the_run_as_it_is():
+    run = forward(started(), 3)
+    before = run.settings
+    with pytest.raises(InputError, match="`mask` 'causel' is not known"):
+        run.change({"mask": "causel"})
+
+    assert run.settings == before
+    forward(run, 1)
+
+
+def test_noise_is_the_same_as_in_simulate():
+    run = forward(started("noisy"), 30)
+
+    expected = simulated(run, run.recording.times)
+
+    np.testing.assert_allclose(run.moment.tokens, expected[-1], atol=1e-12)
+
+
+def test_a_run_is_held_against_its_prediction():
+    """Several points are no argument against one point, which comes later; two poles are one against a polytope."""
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=60.0))
+    rest = np.repeat(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])[None], 6, axis=0)
+    start = af.initial.on_circle(np.array([0.0, 0.3, 1.2, 1.5]))[None]
+    path, times = np.concatenate([start, rest]), np.arange(7.0)
+
+    answers = [
+        panels.verdict(flow, promised, times, path)["answer"]
+        for promised in (["point"], ["several-points"], ["rotation"], ["unknown"])
+    ]
+
+    assert answers == ["not-yet", "agrees", "differs", "none"]
+
+
+def test_the_pace_is_a_clock():
+    for pace in (Pace(7.0), Pace(7.0, is_log=True)):
+        times = [0.0, 0.01, 3.0, 7.0]
+        np.testing.assert_allclose([pace.time_of(pace.share_of(time)) for time in times], times, rtol=1e-9)
+        assert pace.after(3.0, 1.0) > 3.0
+
+
+def test_attention_in_blocks_keeps_what_a_row_gives():
+    weights = np.random.default_rng(0).dirichlet(np.ones(50), size=50)
+
+    small = panels.shrunk(weights, 7)
+
+    np.testing.assert_allclose(small.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_stepper_shows_one_run():
+    setup = scenarios.build(scenarios.get("conjecture1").settings)
+    with pytest.raises(InputError, match="one run at a time"):
+        Stepper(setup)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with TestClient(server.application(most_viewers=2), base_url="http://127.0.0.1:8000") as client:
+        yield client
+
+
+def received(socket, kind):
+    """The next message of a kind; frames are kind 'frame'."""
+    for _ in range(400):
+        message = socket.receive()
+        if message.get("bytes") is not None:
+            if kind == "frame" and message["bytes"][0] == protocol.FRAME:
+                frame = protocol.read_frame(message["bytes"])
+                socket.send_json({"type": "seen", "run": frame.run, "frame": frame.index})
+                return frame
+        elif json.loads(message["text"])["type"] == kind:
+            return json.loads(message["text"])
+    raise AssertionError(f"no {kind}")
+
+
+def test_the_page_is_served_with_its_rules_and_nothing_else_is(client):
+    page = client.get("/", headers={"host": OWN["host"]})
+
+    assert "attnflow explorer" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    for path in ("/../server.py", "/%2e%2e/server.py", "/server.py", "/main.py"):
+        assert client.get(path, headers={"host": OWN["host"]}).status_code == 404
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_a_viewer_plays_and_hears_sentences(client):
+    with client.websocket_connect("/live", headers=OWN) as socket:
+        assert len(received(socket, "hello")["catalogue"]) == len(scenarios.CATALOGUE)
+        socket.send_text("{")
+        assert "must be JSON" in received(socket, "problem")["sentence"]
+        socket.send_bytes(b"\x00")
+        assert "binary" in received(socket, "problem")["sentence"]
+        socket.send_json({"type": "start", "scenario": "sphere", "changes": SMALL})
+        assert received(socket, "started")["settings"]["n"] == 8
+        assert received(socket, "frame").tokens.shape == (8, 3)
+        socket.send_json({"type": "change", "changes": {"n": 10**9}})
+        assert "`n` must be at most" in received(socket, "problem")["sentence"]
+
+
+def test_viewers_are_limited_and_strangers_refused(client):
+    connect = lambda: client.websocket_connect("/live", headers=OWN)
+    with connect(), connect(), connect() as third:
+        assert "viewers already" in received(third, "problem")["sentence"]
+    with (
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect("/live", headers={**OWN, "origin": "http://evil.example"}),
+    ):
+        pass
+    end = time.monotonic() + 20
+    while client.app.state.viewers and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not client.app.state.viewers
