@@ -2,6 +2,7 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from attnflow.explorer import panels, protocol, server
 from attnflow.explorer.pace import Pace
 from attnflow.explorer.run import Run, settings_of
 from attnflow.explorer.stepper import Stepper
+from attnflow.explorer.viewer import MOST_UNSEEN, Viewer
 
 SMALL = {"n": 8}  # one shape for all tests: compiled once
 OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}
@@ -210,6 +212,28 @@ def test_a_viewer_plays_and_hears_sentences(client):
         assert received(socket, "frame").tokens.shape == (8, 3)
         socket.send_json({"type": "change", "changes": {"n": 10**9}})
         assert "`n` must be at most" in received(socket, "problem")["sentence"]
+
+
+def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_is_waited_for():
+    frames = []
+    viewer = Viewer(
+        lambda kind, message: frames.append(protocol.read_frame(message)) if kind == "frame" else None,
+        ThreadPoolExecutor(1),
+    )
+    viewer.post(protocol.Start("sphere", SMALL))
+    patience = time.monotonic() + 60
+    while len(frames) < MOST_UNSEEN and time.monotonic() < patience:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    assert len(frames) == MOST_UNSEEN
+
+    while len(frames) < 5 * MOST_UNSEEN and time.monotonic() < patience:
+        viewer.post(protocol.Seen(frames[-1].run, frames[-1].index))
+        time.sleep(0.05)
+    viewer.close()
+
+    assert len(frames) >= 5 * MOST_UNSEEN
+    assert viewer.join(20)
 
 
 def test_viewers_are_limited_and_strangers_refused(client):

@@ -35,7 +35,7 @@ class Viewer:
         self._news = threading.Condition()
         self._mailbox: dict[type, protocol.Request] = {}
         self._is_closed = False
-        self._unseen = 0
+        self._sent: list[tuple[int, int]] = []  # frames on their way, (run, frame)
         self._runs = 0
         self.run: Run | None = None
         self._plays, self._until, self._factor = False, None, 1.0
@@ -53,7 +53,7 @@ class Viewer:
         """Leave a request; never waits."""
         with self._news:
             if isinstance(request, protocol.Seen):
-                self._unseen = max(self._unseen - 1, 0)
+                self._forget_seen((request.run, request.frame))
             elif isinstance(request, protocol.Start):
                 self._mailbox = {protocol.Start: request}
             elif isinstance(request, protocol.Change):
@@ -63,6 +63,17 @@ class Viewer:
                 self._mailbox.pop(type(request), None)
                 self._mailbox[type(request)] = request
             self._news.notify()
+
+    def _forget_seen(self, frame: tuple[int, int]) -> None:
+        """A painted frame tells of all before it, which the page may have left out."""
+        if frame in self._sent:
+            last = len(self._sent) - 1 - self._sent[::-1].index(frame)
+            self._sent = self._sent[last + 1 :]
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the page has not painted what it was sent: it gets nothing new then."""
+        return len(self._sent) >= MOST_UNSEEN
 
     def close(self) -> None:
         """Stop as soon as the present computation returns."""
@@ -109,7 +120,7 @@ class Viewer:
     def _patience(self) -> float | None:
         """Seconds until there is something to do; None: until a request comes."""
         now, due = wall.monotonic(), []
-        if self._is_moving and self._unseen < MOST_UNSEEN:
+        if self._is_moving and not self._is_waiting:
             due.append(0.0 if self._until is not None else self._next_frame - now)
         elif self._is_moving:
             due.append(0.5)
@@ -144,7 +155,7 @@ class Viewer:
         self._publish("busy", {"type": "busy", "sentence": "Preparing the run ..."})
         run = Run(self._runs + 1, asked, self._report)
         self._runs += 1
-        self.run, self._unseen, self._measured, self._row = run, 0, None, None
+        self.run, self._sent, self._measured, self._row = run, [], None, None
         self._changed_at = None
         self._plays, self._until = asked.plays, asked.until
         self._verdict, self._next_verdict = {}, 0.0
@@ -190,7 +201,7 @@ class Viewer:
     def _describe_change(self) -> None:
         """What theory says of the changed model; it takes a moment, so that a frame goes first."""
         run, time = self._current, self._changed_at
-        is_shown = not self._is_moving or run.moment.time != time or self._unseen >= MOST_UNSEEN
+        is_shown = not self._is_moving or run.moment.time != time or self._is_waiting
         if time is None or not is_shown:
             return
         self._changed_at = None
@@ -237,10 +248,8 @@ class Viewer:
         """The next frame if it is time for it, and the panels if they are behind."""
         now = wall.monotonic()
         is_due = now >= self._next_frame or self._until is not None
-        if self._is_moving and is_due and self._unseen < MOST_UNSEEN:
+        if self._is_moving and is_due and not self._is_waiting:
             self._go_on(now)
-        elif self._is_moving and self._unseen >= MOST_UNSEEN:
-            self._unseen = MOST_UNSEEN  # a page that paints nothing gets nothing new
         if self._changed_at is not None:
             self._describe_change()
         if self._is_unmeasured() and now >= self._next_panels:
@@ -267,7 +276,7 @@ class Viewer:
         flags = protocol.LOG_TIME if run.is_coalescing else 0
         frame = protocol.Frame(run.number, moment.index, moment.time, moment.tokens, moment.labels, flags)
         with self._news:
-            self._unseen += 1
+            self._sent = [*self._sent[-MOST_UNSEEN:], (run.number, moment.index)]
         self._publish("frame", protocol.frame_bytes(frame))
         self._publish_state()
 
