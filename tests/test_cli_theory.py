@@ -76,8 +76,14 @@ def test_coalescing_scenarios_reach_one_cluster_and_draw_a_staircase(tmp_path):
     assert found["merges"] == 4
     assert found["log_time"] > 100
     assert (tmp_path / "staircase.png").read_bytes().startswith(b"\x89PNG")
+    assert {"staircase-levels": "holds", "plateau-lengths": "holds"}.items() <= {
+        one["id"]: one["verdict"] for one in found["verdicts"]
+    }.items()
+    again = json.loads(attnflow("verify", "staircase-levels", "--run", "staircase.zarr", "--json", cwd=tmp_path)[0])
+    assert [one["verdict"] for one in again] == ["holds"]
     text, _ = attnflow("run", "metastable", "--n", 20, "--beta", 40, "--no-picture", cwd=tmp_path)
     assert "One cluster since" in text
+    assert "plateau-lengths" in text.replace("\n", "")
     attnflow("show", "metastable.zarr", cwd=tmp_path)
     assert (tmp_path / "metastable.png").exists()
 

@@ -7,9 +7,10 @@ import pytest
 from scipy.integrate import quad
 
 import attnflow as af
-from attnflow.theorems import metastable
+from attnflow.theorems import metastable, plateaus
 
-STATEMENTS = {statement.id: statement for statement in metastable.STATEMENTS}
+STATEMENTS = {statement.id: statement for statement in (*metastable.STATEMENTS, *plateaus.STATEMENTS)}
+ON_PATHS = [name for name, statement in STATEMENTS.items() if statement.measure is not None]
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -88,7 +89,7 @@ def test_merge_time_is_the_leading_order_of_the_exact_integral(beta, masses):
 
     exact = quad(slowness, np.cos(0.8), np.cos(0.4), limit=200, epsabs=0)[0] * np.exp(beta * (1 - np.cos(0.8)))
 
-    assert abs(exact / metastable.merge_time(0.8, beta, masses) - 1) < 3.5 / beta
+    assert abs(exact / plateaus.merge_time(0.8, beta, masses) - 1) < 3.5 / beta
 
 
 def test_pair_of_another_mass_takes_another_time():
@@ -135,10 +136,83 @@ def test_staircase_with_one_step_is_undecided():
     assert STATEMENTS["staircase-levels"].check_instance(example).verdict == "undecided"
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("name", ON_PATHS)
 def test_a_run_without_two_snapshots_is_undecided(name):
     example = STATEMENTS[name].example()
     run = example.simulate()
     run.tokens[1:] = np.nan
 
     assert STATEMENTS[name].check(example.flow, run).verdict == "undecided"
+
+
+# On runs of `coalesce`
+
+
+def coalesced(name):
+    example = STATEMENTS[name].example()
+    return dataclasses.replace(example, coalesces=True).simulate()
+
+
+@pytest.fixture(scope="module")
+def long_runs():
+    """Each example followed to one cluster."""
+    return {name: coalesced(name) for name in STATEMENTS}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_it_holds_on_a_coalescing_run(name, long_runs):
+    found = {verdict.id: verdict for verdict in af.verify(long_runs[name])}
+    assert found[name].verdict == "holds", found[name].explanation()
+    assert "fails" not in {verdict.verdict for verdict in found.values()}
+    assert "a run of `simulate`" in found["polytope"].explanation()
+
+
+def test_caps_hold_as_long_as_the_statement_says(long_runs):
+    """Up to log T2, which no solver that counts in seconds reaches; and they are left in the end."""
+    run, flow = long_runs["caps-hold"], STATEMENTS["caps-hold"].example().flow
+    verdict = STATEMENTS["caps-hold"].check(flow, run)
+    found = metastable.caps(run.initial_tokens.values, 30.0)
+    last = np.log(found.width / 8) + (1 - found.cosine) * 30
+    assert 10 < last < float(run.log_time[-1])
+    assert f"{last:.4g}" in verdict.measurement.why
+    hurried = run.assign_coords(log_time=run.log_time - 60)  # had it all happened e^60 times faster
+    assert not STATEMENTS["caps-hold"].coalescing.measure(flow, hurried).met
+
+
+def test_caps_that_stay_apart_do_not_hold_on_a_coalescing_run(long_runs):
+    run, flow = long_runs["caps-collapse"], STATEMENTS["caps-collapse"].example().flow
+    apart = run.copy(deep=True)
+    apart["tokens"] = run.tokens * 0 + run.initial_tokens
+    assert not STATEMENTS["caps-collapse"].coalescing.measure(flow, apart).met
+
+
+CONTROLS = {
+    "pair-merge-time": {"merge_log_time": 0.2},
+    "staircase-levels": {"energy_after": 0.1},
+    "plateau-lengths": {"log_duration": 6.0},
+}
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_it_can_fail_on_a_coalescing_run(name, long_runs):
+    """The same run with its times or energies put off."""
+    run = long_runs[name].copy(deep=True)
+    for variable, much in CONTROLS[name].items():
+        run[variable] = run[variable] + much
+    assert STATEMENTS[name].check(STATEMENTS[name].example().flow, run).verdict == "fails"
+
+
+def test_a_coalescing_run_that_was_ended_is_undecided():
+    example = STATEMENTS["pair-merge-time"].example()
+    run = af.coalesce(example.flow, example.tokens, until=2.0, progress=False)
+    assert STATEMENTS["pair-merge-time"].check(example.flow, run).verdict == "undecided"
+    waiting = STATEMENTS["plateau-lengths"].example()
+    run = af.coalesce(waiting.flow, waiting.tokens, until=0.0, progress=False)
+    assert STATEMENTS["plateau-lengths"].check(waiting.flow, run).verdict == "undecided"
+
+
+def test_lengths_of_plateaus_need_a_coalescing_run():
+    example = STATEMENTS["pair-merge-time"].example()
+    verdict = STATEMENTS["plateau-lengths"].check(example.flow, example.simulate())
+    assert verdict.verdict == "not_applicable"
+    assert "a run of `coalesce`" in verdict.explanation()

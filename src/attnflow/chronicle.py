@@ -22,6 +22,8 @@ class Merge:
     log_time: float
     first: int
     second: int
+    angle: float
+    """Between them as the plateau before began."""
     masses: tuple[float, float]
     energies: tuple[float, float]
     levels: tuple[float, float]
@@ -84,6 +86,7 @@ class Chronicle:
             now.log_time,
             int(before.members[one][0]),
             int(before.members[other][0]),
+            float(angle),
             masses,
             (last.energy, now.energy),
             (level, level + 2 * masses[0] * masses[1] / self.pull.total_mass**2),
@@ -134,6 +137,7 @@ class Chronicle:
             "merge_log_time": [one.log_time for one in merges],
             "first": np.array([one.first for one in merges], int),
             "second": np.array([one.second for one in merges], int),
+            "angle": [one.angle for one in merges],
             "log_duration": [one.log_duration for one in merges],
             "predicted_log_duration": [one.predicted_log_duration for one in merges],
         }

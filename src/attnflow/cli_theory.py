@@ -1,6 +1,6 @@
 """The commands about theorems: verify, predict, atlas, robustness."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,8 +49,6 @@ def verify(
 
 def _verify_run(path: Path, ids: list[str], member: int) -> list[Any]:
     from attnflow._checks import InputError, require_count
-    from attnflow.theorems.catalogue import find
-    from attnflow.theorems.verify import Checked, verify
     from attnflow.trajectory import load
 
     run = load(path)
@@ -59,6 +57,14 @@ def _verify_run(path: Path, ids: list[str], member: int) -> list[Any]:
         if member >= run.sizes["run"]:
             raise InputError(f"`member` must be below {run.sizes['run']}, the number of runs, but it is {member}.")
         run = run.isel(run=member)
+    return _verdicts_on(run, ids)
+
+
+def _verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
+    """What statements say of a run, what readers look for first."""
+    from attnflow.theorems.catalogue import find
+    from attnflow.theorems.verify import Checked, verify
+
     verdicts = sorted(verify(run, only=ids), key=lambda verdict: ORDER.index(verdict.verdict))
     return [Checked(verdict, 0.0, find(verdict.id).proved) for verdict in verdicts]
 
@@ -300,7 +306,7 @@ IDLE = ("end", "saves", "spacing", "runs", "solver", "atol")  # of a run that go
 def run_coalescing(
     scenario: Any, changes: dict, settings: Any, setup: Any, files: dict, overwrite: bool, budget: Any, as_json: bool
 ) -> None:
-    """Follow a scenario through all its metastable states; write the result and its staircase."""
+    """Follow a scenario through all its metastable states; write the result and its staircase, print its verdicts."""
     from dataclasses import asdict
 
     from attnflow._checks import InputError
@@ -325,12 +331,16 @@ def run_coalescing(
         "log_time": last,
         "steps": int(found.steps),
         "merge": found.attrs["merge"],
+        "meeting_error": float(found.meeting_error),
     }
     facts |= {name: str(path) for name, path in files.items()}
+    checked = [one for one in _verdicts_on(found) if one.verdict.verdict != "not_applicable"]
     if as_json:
-        print_json(facts | {"settings": asdict(settings), "merge_log_times": found.merge_log_time.values.tolist()})
+        facts |= {"settings": asdict(settings), "merge_log_times": found.merge_log_time.values.tolist()}
+        print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
     else:
         print_facts(scenario.name, {key: value for key, value in facts.items() if key != "scenario"})
+        _print_verdicts(checked, folded=False)
 
 
 def register(app: typer.Typer) -> None:

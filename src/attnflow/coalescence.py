@@ -81,7 +81,9 @@ def coalesce(
     -------
     A dataset over `state` (`log_time`, `tokens`, `clusters`, `energy` in (0, 1], and `level`, the sum of squared shares
     of clusters) and over `merge` (`merge_log_time`, `first` and `second` as the smallest tokens of who met, their
-    masses, energy and level before and after, how long the plateau took, and how long an isolated pair would take).
+    masses, energy and level before and after, `log_duration` of the plateau before, their `angle` as it began, and
+    `predicted_log_duration`, which an isolated pair would take). `meetings` of them were followed at once, none with
+    more than `meeting_error` in a place. States that together hold more than 20 million numbers are thinned out.
 
     Examples
     --------

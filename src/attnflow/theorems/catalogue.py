@@ -6,7 +6,17 @@ import importlib
 from attnflow._checks import require_known
 from attnflow.theorems.statement import Computation, Statement
 
-FAMILIES = ("euclidean", "sphere", "metastable", "causal", "normalised", "hardmax", "long_context", "layers")
+FAMILIES = (
+    "euclidean",
+    "sphere",
+    "metastable",
+    "plateaus",
+    "causal",
+    "normalised",
+    "hardmax",
+    "long_context",
+    "layers",
+)
 
 
 @functools.cache

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow.coalescence import coalesce
 from attnflow.dynamics import AbstractDynamics
 from attnflow.integrate import simulate
 from attnflow.solvers import AbstractFixedStep, AbstractSolver, Adaptive, Layers
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
-from attnflow.trajectory import solver_of
+from attnflow.trajectory import COALESCENCE, solver_of
 
 COARSE = 1e-6  # relative tolerance above which the solver's error may exceed what statements tolerate
 
@@ -25,10 +26,23 @@ class Instance:
     times: np.ndarray
     solver: AbstractSolver | None = None
     seed: int = 0
+    coalesces: bool = False
+    """Whether it is followed by `coalesce`, to one cluster, instead of to `times`."""
 
     def simulate(self, progress: Any = False) -> xr.Dataset:
         """The run of this instance."""
+        if self.coalesces:
+            return coalesce(self.flow, self.tokens, progress=progress)
         return simulate(self.flow, self.tokens, self.times, solver=self.solver, rng=self.seed, progress=progress)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnCoalescing:
+    """How a statement is held against a run of `coalesce`, whose times may be beyond floats."""
+
+    measure: Callable[[AbstractDynamics, xr.Dataset], Measurement]
+    hypotheses: Callable[[AbstractDynamics, xr.Dataset], Sequence[Hypothesis]] | None = None
+    """Instead of the statement's own, which look at the first tokens."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +57,12 @@ class Statement:
     paper: str
     says: str
     hypotheses: Callable[[AbstractDynamics, np.ndarray], Sequence[Hypothesis]]
-    measure: Callable[[AbstractDynamics, xr.Dataset], Measurement]
+    measure: Callable[[AbstractDynamics, xr.Dataset], Measurement] | None
+    """None where only a run of `coalesce` can tell."""
     example: Callable[[], Instance]
     control: Callable[[], Instance]
+    coalescing: OnCoalescing | None = None
+    """None where the statement needs times of its own to look at."""
     proved: bool = True
     """False for conjectures: a `fails` is then news, not a bug."""
     continuous: bool = True
@@ -53,13 +70,30 @@ class Statement:
 
     def check(self, flow: AbstractDynamics, run: xr.Dataset) -> Verdict:
         """The verdict on one run of `flow`."""
-        hypotheses = (*self.hypotheses(flow, run.initial_tokens.values), *self._hypotheses_on_time(run))
+        is_coalescing = run.attrs.get("kind") == COALESCENCE
+        hypotheses = self._of_coalescing(flow, run) if is_coalescing else self._of_simulating(flow, run)
         applies = all(hypothesis.holds for hypothesis in hypotheses)
-        measurement = self._measured(flow, run) if applies else None
+        measurement = self._measured(flow, run, is_coalescing) if applies else None
         return Verdict(self.id, self.paper, self.says, judge(hypotheses, measurement), hypotheses, measurement)
 
-    def _measured(self, flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+    def _of_coalescing(self, flow: AbstractDynamics, run: xr.Dataset) -> tuple[Hypothesis, ...]:
+        if self.coalescing is None:
+            return (is_true("a run of `simulate`, with times to look at", False),)
+        if self.coalescing.hypotheses is not None:
+            return tuple(self.coalescing.hypotheses(flow, run))
+        return tuple(self.hypotheses(flow, run.initial_tokens.values))
+
+    def _of_simulating(self, flow: AbstractDynamics, run: xr.Dataset) -> tuple[Hypothesis, ...]:
+        if self.measure is None:
+            return (is_true("a run of `coalesce`, through all merges", False),)
+        return (*self.hypotheses(flow, run.initial_tokens.values), *self._hypotheses_on_time(run))
+
+    def _measured(self, flow: AbstractDynamics, run: xr.Dataset, is_coalescing: bool) -> Measurement:
         """The measurement; what a coarse solver misses is held against the solver, not the statement."""
+        if is_coalescing:
+            assert self.coalescing is not None  # or it would not apply
+            return self.coalescing.measure(flow, run)
+        assert self.measure is not None
         found, solver = self.measure(flow, run), solver_of(run)
         is_coarse = isinstance(solver, AbstractFixedStep) or (isinstance(solver, Adaptive) and solver.rtol > COARSE)
         if self.continuous and is_coarse and not found.open:

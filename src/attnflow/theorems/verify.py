@@ -32,7 +32,7 @@ def verify(
     Parameters
     ----------
     flow, run
-        A run and the flow that made it; a run of `simulate` alone is enough, since it records its
+        A run and the flow that made it; a run of `simulate` or `coalesce` alone is enough, since it records its
         flow. Without any, every statement is held against its own example.
     only
         Ids of statements; ``attnflow verify --list`` shows them.
