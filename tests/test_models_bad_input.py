@@ -36,8 +36,8 @@ CONFIGS = {
         r"type 'mamba' \(architectures \['MambaModel'\]\), which is not known here. Known: albert, bert, camembert, gpt2, llama, roberta",
     ),
     "no architecture": ({"model_type": "absent"}, "type None"),
-    "no width": ({"hidden_size": "absent"}, "must have a whole number `hidden_size`, but it is missing"),
-    "negative width": ({"hidden_size": -4}, "must have a whole number `hidden_size`, but it is -4"),
+    "no width": ({"hidden_size": "absent"}, "must have a whole number `hidden_size`, at least 1, but it is missing"),
+    "negative width": ({"hidden_size": -4}, "must have a whole number `hidden_size`, at least 1, but it is -4"),
     "heads that do not divide": ({"num_attention_heads": 5}, "`hidden_size` .* must be divided by .* 12 and 5"),
     "relative positions": ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'relative_key'"),
     "unknown activation": ({"hidden_act": "gellu"}, "Did you mean 'gelu'"),
@@ -52,6 +52,35 @@ def test_configs(folder, case):
 
     with pytest.raises(InputError, match=sentence):
         af.models.load(folder)
+
+
+ODD = ("absent", None, "x", -1, 0, 10**30, 2.5, True, [1], {})
+OPTIONAL = ("pad_token_id", "n_inner", "num_hidden_groups", "rope_parameters", "rope_theta", "num_key_value_heads")
+
+
+@pytest.mark.parametrize("name", ["roberta", "albert", "gpt2", "llama3"])
+def test_configs_of_any_content_are_read_or_refused(tmp_path, name):
+    """Every entry absent, or of another type or size: never an error of another kind."""
+    folder = tiny_models.write(name, tmp_path)
+    config = tiny_models.CONFIGS[name]
+    nested = [
+        {"rope_scaling": config.get("rope_scaling", {}) | {key: odd}}
+        for key in config.get("rope_scaling", {})
+        for odd in ODD
+    ]
+    changes = nested + [{key: odd} for key in (*config, *OPTIONAL) for odd in ODD]
+    refused = 0
+    for change in changes:
+        kept = config | change
+        (folder / "config.json").write_text(
+            json.dumps({key: value for key, value in kept.items() if value != "absent"})
+        )
+        try:
+            af.models.load(folder).block(0)
+        except InputError:
+            refused += 1
+
+    assert 0.2 < refused / len(changes) < 0.9
 
 
 @pytest.mark.parametrize(("content", "sentence"), [("{", "is not JSON"), ("[1]", "must be a table of entries")])
@@ -171,6 +200,24 @@ def test_a_header_that_lies(folder, case):
 
     with pytest.raises(InputError, match=r"model\.safetensors is not a whole safetensors file"):
         af.models.load(folder)
+
+
+def test_headers_of_any_content_are_read_or_refused(folder):
+    """One byte of the header changed: the file is still read, or refused in a sentence."""
+    path, rng = folder / "model.safetensors", np.random.default_rng(0)
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    refused = 0
+    for place in rng.integers(0, 8 + length, 200):
+        damaged = bytearray(raw)
+        damaged[place] ^= 1 << int(rng.integers(0, 8))
+        path.write_bytes(damaged)
+        try:
+            af.models.load(folder).block(0)
+        except InputError:
+            refused += 1
+
+    assert 50 < refused < 200  # names of other layers' tensors may change unnoticed
 
 
 @pytest.mark.parametrize("size", [0, 5, 500, -100])

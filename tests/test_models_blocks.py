@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import attnflow as af
 import tiny_models
@@ -186,6 +187,29 @@ def test_the_shared_layer_of_albert_goes_on(models):
     for _ in range(5):
         tokens = model.block(0)(tokens)
     close(run.final_tokens, tokens)
+
+
+def test_an_interrupted_trajectory_keeps_what_is_done(models):
+    def interrupt(fraction, _):
+        if fraction > 0.5:  # after the second of three layers
+            raise KeyboardInterrupt
+
+    run = models["albert"].trajectory(IDS, attention=True, sublayers=True, progress=interrupt)
+
+    assert run.sizes["time"] == 3
+    assert run.outcome == "7 tokens through 2 layers of albert: interrupted before the other 1."
+
+
+def test_numbers_that_overflow_are_told(tmp_path):
+    folder = tiny_models.write("albert", tmp_path)
+    tensors = tiny_models.tensors("albert")
+    stem = "encoder.albert_layer_groups.0.albert_layers.0."
+    tensors[f"{stem}ffn_output.weight"] *= 5e307  # products are beyond float64
+    save_file(tensors, folder / "model.safetensors")
+
+    run = af.models.load(folder).trajectory(IDS, attention=True, sublayers=True)
+
+    assert "Failed at layer 1" in run.outcome
 
 
 def test_positions_can_be_left_out_of_the_embedding(models):

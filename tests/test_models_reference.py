@@ -38,6 +38,18 @@ def test_every_family_in_float64(tiny):
     np.testing.assert_allclose(run.attention.values, reference[f"{name}_attention"], rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_float32(name, tmp_path):
+    """The families without real weights here; numbers below 100 leave 1e-4 some ten roundings."""
+    model = af.models.load(tiny_models.write(name, tmp_path, "float32"))
+
+    run = model.trajectory(tiny_models.IDS, attention=True)
+
+    assert run.tokens.dtype == np.float32
+    np.testing.assert_allclose(hidden_states(run), recorded("tiny")[f"{name}_hidden"], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(run.attention.values, recorded("tiny")[f"{name}_attention"], rtol=0, atol=1e-4)
+
+
 def test_the_references_are_demanding(tiny):
     """Negative control: attention is far from uniform, and every layer moves the tokens."""
     name, _, _ = tiny

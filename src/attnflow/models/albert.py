@@ -8,7 +8,8 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config, Entries
 from attnflow.models.feed_forward import FeedForward, affine
-from attnflow.models.tensors import Tensors, norm
+from attnflow.models.slices import norm
+from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("albert",)
 ANCHOR = bert.ANCHOR
@@ -23,7 +24,7 @@ def read_config(entries: Entries) -> Config:
         positions=entries.count("max_position_embeddings"),
         embedding_width=entries.count("embedding_size", 128),
         shares_layers=entries.count("num_hidden_groups", 1) == 1,
-        **bert.encoder_entries(entries),
+        **bert.encoder_entries(entries, activation="gelu_new"),
     )
 
 
@@ -63,6 +64,6 @@ last_norm = bert.last_norm
 
 
 def _stem(config: Config, layer: int) -> str:
-    groups = config.raw.get("num_hidden_groups", 1)
+    groups = config.raw.get("num_hidden_groups") or 1
     group = layer * groups // config.layers if groups > 1 else 0
     return f"encoder.albert_layer_groups.{group}.albert_layers.0."

@@ -10,7 +10,8 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config, Entries
 from attnflow.models.feed_forward import FeedForward
-from attnflow.models.tensors import Tensors, inward, norm, outward
+from attnflow.models.slices import inward, norm, outward
+from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 ANCHOR = "embeddings.word_embeddings.weight"
@@ -20,16 +21,20 @@ def read_config(entries: Entries) -> Config:
     """The config of a BERT or a RoBERTa."""
     entries.refuse_unless("position_embedding_type", "absolute")
     entries.refuse_unless("is_decoder", False)
+    is_bert = entries.raw["model_type"] == "bert"
+    first = 0 if is_bert else entries.count("pad_token_id", 1, least=0) + 1
     return Config(
-        family="bert" if entries.raw["model_type"] == "bert" else "roberta",
-        positions=entries.count("max_position_embeddings") - _first_position(entries.raw),
+        family="bert" if is_bert else "roberta",
+        positions=entries.count("max_position_embeddings", least=first + 1) - first,
+        first_position=first,
         embedding_width=entries.count("hidden_size"),
-        **encoder_entries(entries),
+        **encoder_entries(entries, activation="gelu"),
     )
 
 
-def encoder_entries(entries: Entries) -> dict:
+def encoder_entries(entries: Entries, activation: str) -> dict:
     """What BERT and ALBERT call alike."""
+    entries.count("type_vocab_size", 2)
     return {
         "layers": entries.count("num_hidden_layers"),
         "heads": entries.count("num_attention_heads"),
@@ -42,7 +47,7 @@ def encoder_entries(entries: Entries) -> dict:
         "norm": "layer",
         "norm_place": "post",
         "norm_epsilon": entries.number("layer_norm_eps", 1e-12),
-        "activation": entries.raw.get("hidden_act", "gelu"),
+        "activation": entries.word("hidden_act", activation),
         "initializer_range": entries.number("initializer_range", 0.02),
         "raw": entries.raw,
     }
@@ -50,14 +55,12 @@ def encoder_entries(entries: Entries) -> dict:
 
 def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: bool) -> Tokens:
     """Word, sentence-type and position vectors, added and normalised."""
-    width, first = config.embedding_width, _first_position(config.raw)
-    types = config.raw.get("type_vocab_size", 2)
+    width, types = config.embedding_width, config.raw.get("type_vocab_size") or 2
     total = tensors.rows(ANCHOR, ids, (config.vocabulary, width))
     total = total + tensors.rows("embeddings.token_type_embeddings.weight", [0], (types, width))
     if with_positions:
-        places = _places(ids, config.raw) if first else np.arange(len(ids))
-        table = (config.positions + first, width)
-        total = total + tensors.rows("embeddings.position_embeddings.weight", places, table)
+        table = (config.first_position + config.positions, width)
+        total = total + tensors.rows("embeddings.position_embeddings.weight", _places(ids, config), table)
     return norm(tensors, "embeddings.LayerNorm", config, width)(total)
 
 
@@ -107,13 +110,10 @@ def last_norm(tensors: Tensors, config: Config) -> None:
     del tensors, config
 
 
-def _first_position(raw) -> int:
-    """RoBERTa counts positions from after its padding id."""
-    return 0 if raw["model_type"] in ("bert", "albert") else raw.get("pad_token_id", 1) + 1
-
-
-def _places(ids: np.ndarray, raw) -> np.ndarray:
-    """RoBERTa's positions: padding does not count, and sits at the padding id itself."""
-    padding = raw.get("pad_token_id", 1)
+def _places(ids: np.ndarray, config: Config) -> np.ndarray:
+    """Rows of the position table: RoBERTa counts from after its padding id, and gives padding that row itself."""
+    if config.first_position == 0:
+        return np.arange(len(ids))
+    padding = config.first_position - 1
     counts = ids != padding
     return np.cumsum(counts) * counts + padding

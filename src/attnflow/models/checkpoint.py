@@ -9,13 +9,14 @@ import numpy as np
 
 from attnflow._checks import InputError, require_all_finite
 from attnflow.models.source import Directory, Hub, extra
+from attnflow.models.tensors import Tensors
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
 FLOATING = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # computed in
 
 
-class Checkpoint:
+class Checkpoint(Tensors):
     """Named tensors on disk. Opening reads headers only; each tensor is read when it is asked for.
 
     `dtype` None means the checkpoint's own precision, float32 for anything narrower.

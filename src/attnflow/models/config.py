@@ -30,6 +30,8 @@ class Config:
     head_width: int  # k
     key_heads: int  # fewer than heads where heads share keys and values
     shares_layers: bool = False
+    first_position: int = 0  # of the position table; RoBERTa leaves room for its padding id
+    frequencies: tuple[float, ...] = ()  # of rotary positions, radians a position
     initializer_range: float = 0.02
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)  # config.json itself
 
@@ -53,21 +55,35 @@ class Entries:
         self.raw = raw
         self._where = where
 
-    def count(self, name: str, default: int | None = None) -> int:
-        """A whole number, at least one."""
+    def count(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number, at least `least`."""
         value = self.raw.get(name)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
             found = "it is missing" if value is None else f"it is {value!r}"
-            raise InputError(f"config.json of {self._where} must have a whole number `{name}`, but {found}.")
+            raise InputError(
+                f"config.json of {self._where} must have a whole number `{name}`, at least {least}, but {found}."
+            )
         return value
 
-    def number(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """A number above zero."""
-        value = self.raw.get(name, default)
+        value = self.raw.get(name)
+        value = default if value is None else value
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
             raise InputError(f"config.json of {self._where} must have a positive `{name}`, but it is {value!r}.")
         return float(value)
+
+    def word(self, name: str, default: str) -> str:
+        """A text."""
+        return str(self.raw.get(name) or default)
+
+    def table(self, name: str) -> "Entries":
+        """Entries within an entry; none where it is absent."""
+        value = self.raw.get(name) or {}
+        if not isinstance(value, dict):
+            raise InputError(f"`{name}` in config.json of {self._where} must be a table, but it is {value!r}.")
+        return Entries(value, f"{self._where} (`{name}`)")
 
     def head_width(self, width: str, heads: str) -> int:
         """The width of a head, from the width of a token."""
@@ -94,7 +110,7 @@ def read_entries(source: Directory | Hub) -> Entries:
         raise InputError(f"{source} holds no config.json, so it is not a model in the Hugging Face layout.")
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"config.json of {source} is not JSON ({error}). Fetch it again.") from error
     if not isinstance(raw, dict):
         raise InputError(f"config.json of {source} must be a table of entries, but it is a {type(raw).__name__}.")

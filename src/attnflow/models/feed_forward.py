@@ -7,18 +7,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from attnflow._arrays import AnyArray, Matrix, Tokens
+from attnflow._arrays import AnyArray, Tokens
 
 
 class FeedForward(eqx.Module):
     """x -> W_out sigma(W_in x + b_in) + b_out, and with a gate W_out (sigma(W_gate x) * (W_in x))."""
 
-    inward: Matrix
-    outward: Matrix
+    inward: AnyArray  # (m, d)
+    outward: AnyArray  # (d, m)
     activation: str = eqx.field(static=True)
     inward_bias: AnyArray | None = None
     outward_bias: AnyArray | None = None
-    gate: Matrix | None = None
+    gate: AnyArray | None = None
     gate_bias: AnyArray | None = None
 
     # Hugging Face's names: its "gelu" is exact, the others approximate it with tanh.
@@ -46,7 +46,7 @@ class FeedForward(eqx.Module):
         return dataclasses.replace(self, inward_bias=None, outward_bias=None, gate_bias=None)
 
 
-def affine(tokens: Tokens, matrix: Matrix, bias: AnyArray | None) -> Tokens:
+def affine(tokens: AnyArray, matrix: AnyArray, bias: AnyArray | None) -> AnyArray:
     """W x + b for each row x."""
     image = tokens @ matrix.T
     return image if bias is None else image + bias

@@ -10,7 +10,8 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block, Norm
 from attnflow.models.config import Config, Entries
 from attnflow.models.feed_forward import FeedForward
-from attnflow.models.tensors import Tensors, inward, norm, outward
+from attnflow.models.slices import inward, norm, outward
+from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("gpt2",)
 ANCHOR = "wte.weight"
@@ -34,7 +35,7 @@ def read_config(entries: Entries) -> Config:
         norm="layer",
         norm_place="pre",
         norm_epsilon=entries.number("layer_norm_epsilon", 1e-5),
-        activation=entries.raw.get("activation_function", "gelu_new"),
+        activation=entries.word("activation_function", "gelu_new"),
         initializer_range=entries.number("initializer_range", 0.02),
         raw=entries.raw,
     )

@@ -11,22 +11,24 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block, Norm
 from attnflow.models.config import Config, Entries
 from attnflow.models.feed_forward import FeedForward
-from attnflow.models.tensors import Tensors, inward, norm, outward
+from attnflow.models.slices import inward, norm, outward
+from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("llama",)
 ANCHOR = "embed_tokens.weight"
+WIDEST_HEAD = 2**16
 
 
 def read_config(entries: Entries) -> Config:
     """The config of a Llama."""
     heads, width = entries.count("num_attention_heads"), entries.count("hidden_size")
-    _frequencies(entries.raw, 2)  # refuses rotations that are not known
+    head_width = entries.count("head_dim", width // heads)
     return Config(
         family="llama",
         layers=entries.count("num_hidden_layers"),
         heads=heads,
         key_heads=entries.count("num_key_value_heads", heads),
-        head_width=entries.count("head_dim", width // heads),
+        head_width=head_width,
         width=width,
         embedding_width=width,
         mlp_width=entries.count("intermediate_size"),
@@ -36,9 +38,10 @@ def read_config(entries: Entries) -> Config:
         norm="rms",
         norm_place="pre",
         norm_epsilon=entries.number("rms_norm_eps", 1e-6),
-        activation=entries.raw.get("hidden_act", "silu"),
+        activation=entries.word("hidden_act", "silu"),
         initializer_range=entries.number("initializer_range", 0.02),
         raw=entries.raw,
+        frequencies=tuple(_frequencies(entries, head_width).tolist()),
     )
 
 
@@ -93,7 +96,7 @@ def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPar
         b_o=_bias(tensors, f"{stem}o_proj", d, has_bias),
         mask=masks.causal,
         scale=1 / math.sqrt(k),
-        frequencies=_frequencies(config.raw, k).astype(tensors.dtype),
+        frequencies=np.array(config.frequencies, tensors.dtype),
     )
 
 
@@ -106,21 +109,31 @@ def _bias(tensors: Tensors, name: str, size: int, has_bias: bool) -> np.ndarray 
     return tensors.read(f"{name}.bias", (size,)) if has_bias else None
 
 
-def _frequencies(raw, k: int) -> np.ndarray:
-    """How fast each plane turns, in radians a position; long contexts slow the slow ones down."""
-    rotation = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
-    base = rotation.get("rope_theta") or raw.get("rope_theta") or 10000.0
-    plain = base ** (-np.arange(0, k, 2) / k)
-    kind = rotation.get("rope_type", rotation.get("type", "default"))
+def _frequencies(entries: Entries, k: int) -> np.ndarray:
+    """How fast each plane turns, in radians a position; models of long contexts slow the slow ones down."""
+    if k % 2 or k > WIDEST_HEAD:
+        raise InputError(
+            f"Heads with rotary positions must have an even width, at most {WIDEST_HEAD}, but config.json says {k}."
+        )
+    rotation = entries.table("rope_parameters" if entries.raw.get("rope_parameters") else "rope_scaling")
+    plain = rotation.number("rope_theta", entries.number("rope_theta", 10000.0)) ** (-np.arange(0, k, 2) / k)
+    kind = rotation.word("rope_type", rotation.word("type", "default"))
     if kind == "default":
         return plain
     if kind == "linear":
-        return plain / rotation["factor"]
+        return plain / rotation.number("factor")
     if kind == "llama3":
-        slow, fast = rotation["low_freq_factor"], rotation["high_freq_factor"]
-        turns = rotation["original_max_position_embeddings"] * plain / (2 * np.pi)  # within the first context
-        kept = np.clip((turns - slow) / (fast - slow), 0, 1)
-        return plain * (kept + (1 - kept) / rotation["factor"])
+        return _slowed(plain, rotation)
     raise InputError(
         f"config.json turns positions by {kind!r}, which is not evaluated here; known: default, linear, llama3."
     )
+
+
+def _slowed(plain: np.ndarray, rotation: Entries) -> np.ndarray:
+    """Llama 3: planes that turn too few times within the first context turn `factor` times slower, with a ramp."""
+    slow, fast = rotation.number("low_freq_factor"), rotation.number("high_freq_factor")
+    if fast <= slow:
+        raise InputError(f"`high_freq_factor` in config.json must be above `low_freq_factor`, {slow}, but is {fast}.")
+    turns = rotation.number("original_max_position_embeddings") * plain / (2 * np.pi)
+    kept = np.clip((turns - slow) / (fast - slow), 0, 1)
+    return plain * (kept + (1 - kept) / rotation.number("factor"))

@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -16,68 +17,78 @@ from attnflow.models.config import Config
 from attnflow.models.tokenizer import Tokens
 from attnflow.trajectory import PROMPT
 
-Blocks = Iterator[tuple[int, Block]]
+PER_TOKEN = ("token", "coordinate")
+DIMENSIONS = {
+    "tokens": ("time", *PER_TOKEN),
+    "after_attention": ("layer", *PER_TOKEN),
+    "attention": ("layer", "head", "token", "source"),
+}
+Kept = dict[str, list[np.ndarray]]
 
 
-def follow(blocks: Blocks, start: Any, layers: int, attention: bool, report: Callable | None) -> dict[str, list]:
-    """The residual stream before and after each block, after each attention half, and the weights if asked for."""
-    kept: dict[str, list] = {"tokens": [np.asarray(start)], "after_attention": [], "attention": []}
+def follow(
+    blocks: Iterable[tuple[int, Block]],
+    start: AnyArray,
+    layers: int,
+    attention: bool,
+    report: Callable[[float, str], None] | None = None,
+    *,
+    may_end_early: bool = False,
+) -> Kept:
+    """The tokens before and after each numbered block, after each attention half, and the weights if asked for.
+
+    With `may_end_early`, Ctrl-C keeps the layers that were done.
+    """
+    steps: list[dict[str, np.ndarray]] = []
     tokens = start
-    for layer, block in blocks:
-        tokens, halfway, weights = _step(block, tokens, attention)
-        kept["tokens"].append(np.asarray(tokens))
-        kept["after_attention"].append(np.asarray(halfway))
-        if attention:
-            kept["attention"].append(np.asarray(weights))
-        if report is not None:
-            report((layer + 1) / layers, f"layer {layer + 1} of {layers}")
-    return kept
+    with suppress(KeyboardInterrupt) if may_end_early else nullcontext():
+        for layer, block in blocks:
+            found = _step(block, tokens, attention)
+            tokens = found["tokens"]
+            steps.append({name: np.asarray(values) for name, values in found.items()})
+            if report is not None:
+                report((layer + 1) / layers, f"layer {layer + 1} of {layers}")
+    kept = {name: [step[name] for step in steps if name in step] for name in DIMENSIONS}
+    return kept | {"tokens": [np.asarray(start), *kept["tokens"]]}
 
 
 @eqx.filter_jit
-def _step(block: Block, tokens: AnyArray, attention: bool) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+def _step(block: Block, tokens: AnyArray, attention: bool) -> dict[str, AnyArray]:
     halfway = block.after_attention(tokens)
-    weights = block.attention_weights(tokens) if attention else None
-    return block.after_mlp(halfway), halfway, weights
+    found = {"tokens": block.after_mlp(halfway), "after_attention": halfway}
+    return found | ({"attention": block.attention_weights(tokens)} if attention else {})
 
 
-def dataset(kept: dict[str, list], final: np.ndarray, prompt: Tokens, config: Config, **names: str) -> xr.Dataset:
-    """What `follow` kept, labelled; `final` is the last state after the model's last norm.
-
-    `names` say which model it was and what to load to have it again.
-    """
-    stream = np.stack(kept["tokens"])
-    per_token = ("token", "coordinate")
-    variables: dict[str, Any] = {
-        "tokens": (("time", *per_token), stream),
-        "initial_tokens": (per_token, stream[0]),
-        "final_tokens": (per_token, stream[-1]),
-        "normed_tokens": (per_token, final),
+def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, attributes: dict[str, Any]) -> xr.Dataset:
+    """What `follow` kept, labelled; `final` is the last state after the model's last norm."""
+    variables = {name: (DIMENSIONS[name], np.stack(values)) for name, values in kept.items() if values}
+    variables |= {
+        "initial_tokens": (PER_TOKEN, kept["tokens"][0]),
+        "final_tokens": (PER_TOKEN, kept["tokens"][-1]),
+        "normed_tokens": (PER_TOKEN, final),
     }
-    if kept["after_attention"]:
-        variables["after_attention"] = (("layer", *per_token), np.stack(kept["after_attention"]))
-    if kept["attention"]:
-        variables["attention"] = (("layer", "head", "token", "source"), np.stack(kept["attention"]))
     coordinates = {
-        "time": np.arange(len(stream), dtype=float),
+        "time": np.arange(len(kept["tokens"]), dtype=float),
         "id": ("token", prompt.ids),
         "word": ("token", np.array(prompt.words, dtype=object)),
     }
-    return xr.Dataset(variables, coordinates, _attributes(stream, prompt, config, names))
+    return xr.Dataset(variables, coordinates, {"kind": PROMPT, "attnflow_version": version("attnflow")} | attributes)
 
 
-def _attributes(stream: np.ndarray, prompt: Tokens, config: Config, names: dict[str, str]) -> dict[str, Any]:
-    layers = len(stream) - 1
-    outcome = f"{len(prompt)} tokens through {layers} layer{'' if layers == 1 else 's'} of {names['model']}."
-    broken = np.flatnonzero(~np.isfinite(stream).all(axis=(1, 2)))
-    if len(broken):
-        outcome = f"Failed: from layer {broken[0]} on there are NaN or infinite numbers. Load with dtype='float64'."
-    described = {key: value for key, value in dataclasses.asdict(config).items() if key != "raw"}
-    return {
-        "kind": PROMPT,
-        "attnflow_version": version("attnflow"),
-        "outcome": outcome,
-        **names,
-        "config": json.dumps(described),
-        "dtype": stream.dtype.name,
-    }
+def outcome(kept: Kept, layers: int, prompt: Tokens, model: str) -> str:
+    """How it ended, as a sentence."""
+    broken = [layer for layer, tokens in enumerate(kept["tokens"]) if not np.isfinite(tokens).all()]
+    if broken:
+        return f"Failed at layer {broken[0]} of {model}: numbers became NaN or infinite; load it with dtype='float64'."
+    done = len(kept["tokens"]) - 1
+    way = f"{_counted(len(prompt), 'token')} through {_counted(done, 'layer')} of {model}"
+    return f"{way}." if done == layers else f"{way}: interrupted before the other {layers - done}."
+
+
+def described(config: Config) -> str:
+    """A config as JSON."""
+    return json.dumps({key: value for key, value in dataclasses.asdict(config).items() if key != "raw"})
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

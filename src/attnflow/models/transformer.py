@@ -1,5 +1,6 @@
 """A trained transformer: its heads, its blocks, and the way of a prompt through its layers."""
 
+import json
 import os
 from dataclasses import dataclass
 from types import ModuleType
@@ -18,11 +19,11 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import Config, read_entries
-from attnflow.models.prompt import dataset, follow
+from attnflow.models.prompt import dataset, described, follow, outcome
 from attnflow.models.source import PACKAGED, Hub, locate
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
-from attnflow.progress import Progress, shown
+from attnflow.progress import Bar, Progress, shown
 
 FAMILIES = {model_type: family for family in (albert, bert, gpt2, llama) for model_type in family.MODEL_TYPES}
 
@@ -49,10 +50,10 @@ class Model:
     """A trained transformer (see the package's docstring for the conventions); made by `load`."""
 
     def __init__(
-        self, name: str, origin: str, config: Config, family: ModuleType, tensors: Tensors, tokenizer: Tokenizer
+        self, name: str, origin: dict, config: Config, family: ModuleType, tensors: Tensors, tokenizer: Tokenizer
     ):
         self.name = name
-        self.origin = origin  # what to load to have it again
+        self._origin = origin  # what to load to have it again, and a twin's seed
         self.config = config
         self._family = family
         self._tensors = tensors
@@ -63,6 +64,11 @@ class Model:
     def family(self) -> str:
         """ "albert", "bert", "roberta", "gpt2" or "llama"."""
         return self.config.family
+
+    @property
+    def origin(self) -> str:
+        """What to load to have the trained model again."""
+        return self._origin["origin"]
 
     @property
     def dtype(self) -> str:
@@ -114,7 +120,7 @@ class Model:
         with double():
             return np.asarray(self._family.embed(self._tensors, self.config, ids, positions))
 
-    def last_norm(self, tokens: np.ndarray) -> np.ndarray:
+    def last_norm(self, tokens: AnyArray) -> np.ndarray:
         """Tokens after the norm that follows the last layer; unchanged where the model has none."""
         norm = self._family.last_norm(self._tensors, self.config)
         with double():
@@ -150,25 +156,30 @@ class Model:
         the model's last norm, which GPT-2 and Llama have; the stream itself is never changed.
         """
         layers = self._require_depth(layers)
-        asked = self.encode(prompt)
-        report = shown(progress)
+        encoded = self.encode(prompt)
         blocks = ((layer, self.block(layer % self.config.layers)) for layer in range(layers))
+        report = shown(progress)
         try:
             with double():
-                start = jnp.asarray(self.embed(asked), self.dtype)
-                kept = follow(blocks, start, layers, attention, report)
+                start = jnp.asarray(self.embed(encoded), self.dtype)
+                kept = follow(blocks, start, layers, attention, report, may_end_early=True)
         finally:
-            getattr(report, "close", lambda: None)()
+            if isinstance(report, Bar):
+                report.close()
         if not sublayers:
-            kept["after_attention"] = []
-        final = self.last_norm(kept["tokens"][-1])
-        return dataset(kept, final, asked, self.config, model=self.name, origin=self.origin)
+            del kept["after_attention"]
+        made = {"model": self.name, "config": described(self.config), "dtype": self.dtype, **self._origin}
+        made["outcome"] = outcome(kept, layers, encoded, self.name)
+        return dataset(kept, self.last_norm(kept["tokens"][-1]), encoded, made)
 
     def reinitialised(self, rng: Rng = None) -> "Model":
         """A twin with the same config and freshly drawn weights: what training is compared with."""
+        seed = seed_sequence(rng)
         factor = getattr(self._family, "residual_factor", lambda config: 1.0)(self.config)
-        fresh = FreshTensors(seed_sequence(rng), self.config.initializer_range, self.dtype, factor)
-        return Model(f"{self.name} (untrained)", self.origin, self.config, self._family, fresh, self._tokenizer)
+        fresh = FreshTensors(seed, self.config.initializer_range, self.dtype, factor)
+        words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
+        origin = self._origin | {"reinitialised": json.dumps({"entropy": words, "spawn_key": list(seed.spawn_key)})}
+        return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._tokenizer)
 
     def _attention(self, layer: int) -> AttentionPart:
         self._require_layer(layer)
@@ -214,7 +225,7 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     source = locate(name)
     entries = read_entries(source)
     model_type = entries.raw.get("model_type")
-    if model_type not in FAMILIES:
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise InputError(
             f"config.json of {source} says the model is of type {model_type!r} (architectures "
             f"{entries.raw.get('architectures')}), which is not known here. Known: {', '.join(sorted(FAMILIES))}."
@@ -224,4 +235,4 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     tensors = Checkpoint(source, family.ANCHOR, dtype)
     origin = str(name) if str(name) in PACKAGED or isinstance(source, Hub) else str(source.folder.resolve())
     tokenizer = Tokenizer(source, config.vocabulary)
-    return Model(os.path.basename(origin), origin, config, family, tensors, tokenizer)
+    return Model(os.path.basename(origin), {"origin": origin}, config, family, tensors, tokenizer)
