@@ -142,3 +142,11 @@ def test_only_the_own_page_is_heard(host, origin, is_socket, is_refused):
 
 def test_every_scenario_is_explained():
     assert set(LOOK) == set(scenarios.CATALOGUE)
+
+
+def test_a_typed_matrix_is_the_value_matrix():
+    typed = settings_of(scenarios.get("hyperplanes").settings, {"value": "matrix:0,1,-2,0.5"})
+
+    np.testing.assert_array_equal(scenarios.build(typed).flow.heads[0].value_matrix, [[0.0, 1.0], [-2.0, 0.5]])
+    with pytest.raises(InputError, match="needs 4 numbers, row by row, but it has 3"):
+        scenarios.build(settings_of(typed, {"value": "matrix:1,2,3"}))
