@@ -25,7 +25,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
     as_json: AsJson = False,
 ) -> None:
-    """Make published figures from scratch, and one self-contained HTML report of them.
+    """Make published figures from scratch, and one self-contained HTML report of all that are in the folder.
 
     A figure that is in the folder with the same parameters, made by the same code, is kept: after Ctrl-C
     the same command goes on with the next figure.
@@ -40,7 +40,7 @@ def reproduce(
     say = (lambda *words: None) if as_json else (lambda *words: print(*words, file=sys.stderr))
     say(_announcement(chosen, quick))
     entries = _make_all(chosen, folder, quick, say, as_json)
-    report = write_report(entries, folder, is_quick=quick)
+    report = write_report(_in_folder(entries, folder, quick), folder, is_quick=quick)
     facts = _facts(entries, report, round(time.monotonic() - began, 1))
     if as_json:
         print_json(facts)
@@ -91,6 +91,16 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
         took = f" in {_span(made.seconds)}" if made.state == "made" else ""
         say(f"[{place + 1}/{len(chosen)}] {figure.id}: {made.note or made.state + took}")
     return entries
+
+
+def _in_folder(entries: Sequence[Any], folder: Path, quick: bool) -> list:
+    """What was asked for, and what the folder holds besides: the report shows all of it, in the catalogue's order."""
+    from attnflow.figures.catalogue import catalogue
+    from attnflow.figures.make import kept
+
+    asked = {figure.id: made for figure, made in entries}
+    found = [(figure, asked.get(name) or kept(figure, folder, is_quick=quick)) for name, figure in catalogue().items()]
+    return [(figure, made) for figure, made in found if made is not None]
 
 
 def _facts(entries: Sequence[Any], report: Path, seconds: float) -> dict[str, Any]:

@@ -56,10 +56,9 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
     settings = figure.settings_of(is_quick)
     if missing := missing_extra(figure.needs):
         return Made(figure.id, "skipped", settings, is_quick, note=missing)
-    key = _key(figure, settings)
+    if (already := kept(figure, folder, is_quick=is_quick)) is not None:
+        return already
     record = folder / f"{stem(figure, is_quick)}.json"
-    if (kept := _kept(record, key, folder)) is not None:
-        return kept
     record.unlink(missing_ok=True)
     began = time.monotonic()
     with _noticing_interrupts() as require_whole:
@@ -70,10 +69,21 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
         files = _write(figure, dataset, folder, is_quick)
         require_whole()
     seconds = round(time.monotonic() - began, 2)
-    made = Made(figure.id, "made", settings, is_quick, seconds, numbers, verdicts, files, key)
+    made = Made(figure.id, "made", settings, is_quick, seconds, numbers, verdicts, files, _key(figure, settings))
     with written_beside(record) as beside:
         beside.write_text(json.dumps(asdict(made), indent=2))
     return made
+
+
+def kept(figure: Figure, folder: Path, *, is_quick: bool) -> Made | None:
+    """What is recorded in a folder, if it is the same figure and all its files are there."""
+    try:
+        found = Made(**json.loads((folder / f"{stem(figure, is_quick)}.json").read_text()))
+    except (OSError, ValueError, TypeError):  # none, damaged, or of another version
+        return None
+    is_same = found.key == _key(figure, figure.settings_of(is_quick))
+    is_whole = is_same and all((folder / name).is_file() for name in found.files)
+    return replace(found, state="kept") if is_whole else None
 
 
 def stem(figure: Figure, is_quick: bool) -> str:
@@ -101,16 +111,6 @@ def code_fingerprint() -> str:
 def _key(figure: Figure, settings: dict[str, Any]) -> str:
     said = json.dumps([figure.id, settings, code_fingerprint(), has_video()], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()[:32]
-
-
-def _kept(record: Path, key: str, folder: Path) -> Made | None:
-    """What is recorded, if it is the same figure and all its files are there."""
-    try:
-        found = Made(**json.loads(record.read_text()))
-    except (OSError, ValueError, TypeError):  # none, damaged, or of another version
-        return None
-    is_whole = found.key == key and all((folder / name).is_file() for name in found.files)
-    return replace(found, state="kept") if is_whole else None
 
 
 def _write(figure: Figure, dataset: Any, folder: Path, is_quick: bool) -> list[str]:

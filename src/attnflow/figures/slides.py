@@ -193,7 +193,7 @@ FIGURES = (
         source=f"{SLIDES}, multi-head dynamics: rate of convergence",
         title="The rate of convergence against the number of heads",
         shows="With V_h = I/H the rescaled tokens obey Z' = (P - I) Z, P being the mean of the heads' weights. The "
-        "rate is one minus the second eigenvalue of P: exactly one where all heads agree on their leaders.",
+        "rate is one minus the second eigenvalue of P, and once every head has become Boolean that is one, for any H.",
         deviates=WEIGHTS,
         compute=multihead.follow_rates,
         draw=multihead.draw_rates,

@@ -1,0 +1,194 @@
+"""Making figures: what is kept, what is made again, what interruption leaves, and the page they end on."""
+
+import json
+import os
+import re
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure as Picture
+from PIL import Image
+
+from attnflow._checks import InputError
+from attnflow.figures import gallery, make
+from attnflow.figures.catalogue import catalogue, find
+from attnflow.figures.figure import Figure
+from attnflow.show.movies import Movie, has_video, save_movie
+
+calls = []
+
+
+def compute(progress, *, size, seed):
+    calls.append(size)
+    return xr.Dataset({"values": ("place", np.random.default_rng(seed).normal(size=size))})
+
+
+def draw(dataset):
+    picture = Picture(figsize=(2, 2))
+    picture.add_subplot().plot(dataset.values)
+    return picture
+
+
+def movie(dataset):
+    picture = Picture(figsize=(2.01, 2.01))
+    (line,) = picture.add_subplot(xlim=(0, 1), ylim=(0, 1)).plot([0, 1], [0, 1])
+    return Movie(picture, 4, lambda frame: line.set_ydata([0, frame / 3]), rate=10)
+
+
+SMALL = Figure(
+    id="small",
+    source="arXiv:0000.00000, Figure 1",
+    title="Sums of <random> numbers",
+    shows="A line. It goes up and down.",
+    deviates="The published one is straight & short.",
+    compute=compute,
+    draw=lambda dataset: draw(dataset["values"]),
+    numbers=lambda dataset: {
+        "sum": dataset["values"].values.sum(),
+        "count": dataset["values"].values.size,
+        "law": "normal",
+    },
+    settings={"size": 8, "seed": 3},
+    quick={"size": 4},
+    seconds=(1.0, 0.5),
+    movie=movie,
+)
+
+
+@pytest.fixture
+def made(tmp_path):
+    calls.clear()
+    return make.make(SMALL, tmp_path, is_quick=True), tmp_path
+
+
+def test_a_figure_is_written_with_its_numbers(made):
+    first, folder = made
+
+    assert first.state == "made"
+    assert first.numbers == {"sum": float(np.random.default_rng(3).normal(size=4).sum()), "count": 4, "law": "normal"}
+    assert json.loads((folder / "small-quick.json").read_text())["numbers"] == first.numbers
+    assert {".png", ".pdf", ".gif"} <= {os.path.splitext(name)[1] for name in first.files}
+    assert all((folder / name).stat().st_size > 500 for name in first.files)
+
+
+def test_the_same_figure_is_not_made_again(made):
+    first, folder = made
+
+    again = make.make(SMALL, folder, is_quick=True)
+
+    assert again.state == "kept"
+    assert calls == [4]
+    assert replace(again, state="made") == first
+
+
+@pytest.mark.parametrize("spoil", ["parameters", "picture", "record", "code"])
+def test_whatever_differs_is_made_again(made, spoil, monkeypatch):
+    _, folder = made
+    figure = replace(SMALL, quick={"size": 5}) if spoil == "parameters" else SMALL
+    if spoil == "picture":
+        (folder / "small-quick.png").unlink()
+    if spoil == "record":
+        (folder / "small-quick.json").write_text('{"id": "small"')
+    if spoil == "code":
+        monkeypatch.setattr(make, "code_fingerprint", lambda: "other")
+
+    assert make.make(figure, folder, is_quick=True).state == "made"
+    assert len(calls) == 2
+
+
+def test_quick_and_full_do_not_replace_each_other(made):
+    _, folder = made
+
+    assert make.make(SMALL, folder, is_quick=False).settings == {"size": 8, "seed": 3}
+    assert make.make(SMALL, folder, is_quick=True).state == "kept"
+
+
+def test_half_a_run_is_no_figure(tmp_path):
+    """`simulate` answers Ctrl-C with what it has; the figure is left out then and made by the next call."""
+
+    def interrupted(progress, **settings):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            return compute(progress, **settings)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        make.make(replace(SMALL, compute=interrupted), tmp_path, is_quick=True)
+
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGINT) is before
+    assert make.make(SMALL, tmp_path, is_quick=True).state == "made"
+
+
+def test_a_missing_extra_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(make.EXTRAS, "models", ("no_such_module",))
+
+    skipped = make.make(replace(SMALL, needs="models"), tmp_path, is_quick=True)
+
+    assert skipped.state == "skipped"
+    assert 'pip install "attnflow[models]"' in skipped.note
+    assert skipped.note in gallery.write_report([(SMALL, skipped)], tmp_path, is_quick=True).read_text().replace(
+        "&quot;", '"'
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InputError, match="`out` must be a folder"):
+        make.require_folder(tmp_path / "file")
+
+
+def test_the_page_says_everything_and_needs_no_network(made):
+    first, folder = made
+    text = gallery.write_report([(SMALL, first)], folder, is_quick=True).read_text()
+
+    assert "Sums of &lt;random&gt; numbers" in text
+    assert "straight &amp; short" in text
+    assert "attnflow reproduce small --quick" in text
+    assert "size = 4 for 8" in text
+    assert "Seed 3" in text
+    assert f"{first.numbers['sum']:.4g}" in text
+    assert not re.search(r"(?:src|href)=.(?:https?:|//)|@import|url\(", text)
+    assert re.findall(r'<(?:img|video)[^>]* src="(data:[a-z/0-9]+);base64', text)[0] == "data:image/png"
+    assert text.count(" src=") == 2  # picture and movie
+    for link in re.findall(r'href="([^"#]+)"', text):
+        assert (folder / link).is_file()
+
+
+def test_a_movie_has_its_frames(tmp_path):
+    with Image.open(save_movie(movie(None), tmp_path / "m.gif")) as opened:
+        assert opened.n_frames == 4
+        assert opened.size == (200, 200)
+
+
+@pytest.mark.skipif(not has_video(), reason="needs the extra [video]")
+def test_a_video_is_an_mp4(tmp_path):
+    content = save_movie(movie(None), tmp_path / "m.mp4").read_bytes()
+
+    assert content[4:8] == b"ftyp"
+    assert b"moov" in content
+
+
+def test_a_movie_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"`.mp4` or `.gif`"):
+        save_movie(movie(None), tmp_path / "m.avi")
+
+
+def test_entries_of_the_catalogue_are_complete():
+    for name, figure in catalogue().items():
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+        assert figure.source
+        assert len(figure.shows.split(". ")) >= 2, name
+        assert json.loads(json.dumps(figure.settings)) == figure.settings, name
+        assert set(figure.quick) <= set(figure.settings), name
+        assert figure.seconds[1] <= figure.seconds[0], name
+
+
+def test_an_unknown_figure_has_its_neighbours_named():
+    with pytest.raises(InputError, match="polytope-2d"):
+        find("polytop-2d")

@@ -1,0 +1,86 @@
+"""The whole quick report from the command line."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from attnflow.cli import app
+from attnflow.figures.catalogue import catalogue
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """Everything, once."""
+    folder = tmp_path_factory.mktemp("figures")
+    finished = CliRunner().invoke(app, ["reproduce", "--quick", "--json", "--out", str(folder)], catch_exceptions=False)
+    assert finished.exit_code == 0
+    return folder, json.loads(finished.stdout)
+
+
+def test_every_figure_is_made_or_says_what_it_needs(report):
+    folder, facts = report
+
+    assert [one["id"] for one in facts["figures"]] == list(catalogue())
+    for one in facts["figures"]:
+        if one["state"] == "skipped":
+            assert "pip install" in one["note"]
+            continue
+        assert one["state"] == "made"
+        assert one["numbers"], one["id"]
+        suffixes = {name.rpartition(".")[2] for name in one["files"]}
+        assert {"png", "pdf"} <= suffixes
+        assert ("gif" in suffixes) == (catalogue()[one["id"]].movie is not None)
+        assert all(0 < (folder / name).stat().st_size < 2e6 for name in one["files"]), one["id"]
+
+
+def test_no_theorem_fails_on_a_figure(report):
+    verdicts = [(one["id"], verdict) for one in report[1]["figures"] for verdict in one["verdicts"]]
+
+    assert len(verdicts) > 10
+    assert not [(name, verdict["id"]) for name, verdict in verdicts if verdict["verdict"] == "fails"]
+    assert sum(verdict["verdict"] == "holds" for _, verdict in verdicts) > len(verdicts) / 2
+
+
+def test_the_page_holds_all_figures_and_says_that_they_are_quick(report):
+    folder, facts = report
+    text = (folder / "report-quick.html").read_text()
+
+    shown = [one["id"] for one in facts["figures"] if one["state"] == "made"]
+    assert text.count('<img src="data:image/png;base64,') == len(shown)
+    assert text.count("Quick version:") == len(catalogue())
+    for name, figure in catalogue().items():
+        assert f'<a href="#{name}">' in text
+        assert f'<article id="{name}">' in text
+        assert f"attnflow reproduce {name} --quick" in text or figure.needs
+    assert not re.search(r"(?:src|href)=.(?:https?:|//)|@import|url\(", text)
+
+
+def test_a_second_call_keeps_everything(report):
+    folder, facts = report
+    finished = CliRunner().invoke(app, ["reproduce", "--quick", "--json", "--out", str(folder)], catch_exceptions=False)
+
+    again = json.loads(finished.stdout)
+
+    assert again["made"] == 0
+    assert again["kept"] == facts["made"]
+    assert [one["numbers"] for one in again["figures"]] == [one["numbers"] for one in facts["figures"]]
+
+
+def test_the_list_names_every_figure_and_its_time():
+    finished = CliRunner().invoke(app, ["list", "figures", "--json"], catch_exceptions=False)
+
+    assert [one["id"] for one in json.loads(finished.stdout)] == list(catalogue())
+
+
+def test_the_time_is_said_before_it_starts(report):
+    name = next(one["id"] for one in report[1]["figures"] if one["state"] == "made")
+    arguments = ["reproduce", name, "--quick", "--out", str(report[0])]
+
+    finished = CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+    assert finished.stderr.startswith("1 figure, quick: about ")
+    assert f"[1/1] {name}: kept" in finished.stderr
+    assert finished.stdout.strip().endswith("report-quick.html")
+    assert (report[0] / "report-quick.html").read_text().count("<article") > 1  # the others stay in it

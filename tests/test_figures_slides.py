@@ -1,0 +1,97 @@
+"""Numbers of the figures of the slides, at small sizes, against SciPy and against what theory says."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from attnflow.figures import multihead, slides
+
+
+@pytest.fixture(scope="module")
+def two_sizes():
+    settings = {"n": [4, 8], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 25, "seed": 2}
+    return multihead.follow_heads(False, **settings)
+
+
+def test_tokens_grow_at_the_leading_eigenvalue_of_the_sum(two_sizes):
+    """In the end all heads of a token look at leaders of its own side, and x' = (sum of V_h) x."""
+    eigenvalues, vectors = np.linalg.eig(two_sizes.value.sum("head").values)
+    leading = np.argmax(eigenvalues)
+
+    numbers = multihead.head_numbers(two_sizes)
+
+    for n in (4, 8):
+        assert abs(numbers[f"growth rate at the end (n = {n})"] - eigenvalues[leading]) < 1e-3
+        last = two_sizes[f"tokens_{n}"].values[-1]
+        cosines = np.abs(last @ vectors[:, leading]) / np.linalg.norm(last, axis=1)
+        angle = np.degrees(np.arccos(np.clip(cosines.min(), 0, 1)))
+        assert abs(numbers[f"largest angle to the eigenvector, degrees (n = {n})"] - angle) < 1e-4
+        assert numbers[f"clusters at the end (n = {n})"] <= 2
+    # Negative control: the best single head would give another rate.
+    assert abs(numbers["largest real part of a single head"] - eigenvalues[leading]) > 0.1
+
+
+def test_the_velocity_of_several_heads_is_the_sum_of_theirs(two_sizes):
+    """A step of the flow from the start, with the heads made again from the seed."""
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(3, 2, 2)) / np.sqrt(6)
+    factors = rng.normal(size=(3, 2, 2))
+    x = two_sizes.tokens_4.values[0]
+    velocity = np.zeros_like(x)
+    for value, factor in zip(values, factors, strict=True):
+        weights = np.exp(x @ (factor @ factor.T / 2) @ x.T)
+        velocity += weights / weights.sum(axis=1, keepdims=True) @ x @ value.T
+
+    fine = {"n": [4], "d": 2, "heads": 3, "start": "gaussian", "end": 2e-4, "saves": 3, "seed": 2}
+    path = multihead.follow_heads(False, **fine).tokens_4.values
+
+    np.testing.assert_allclose((path[2] - path[0]) / 2e-4, velocity, atol=2e-3)  # first order in the step
+
+
+def test_one_head_or_several_come_to_rest_at_rate_one():
+    dataset = multihead.follow_rates(False, heads=[1, 2], runs=2, n=8, d=2, end=12.0, seed=0)
+
+    numbers = multihead.rate_numbers(dataset)
+
+    for name, rate in numbers.items():
+        if name.startswith("median rate"):
+            assert abs(rate - 1) < 0.05, name  # softness of attention lasts for a few units of time
+    np.testing.assert_allclose(dataset.predicted, 1, atol=1e-6)
+
+
+def test_start_laws_report_the_means_of_their_starts():
+    dataset = slides.follow_laws(False, laws=["gaussian", "shell"], n=[8], d=[2], seeds=3, end=12.0, seed=0)
+
+    numbers = slides.law_numbers(dataset)
+
+    assert numbers["vertices, shell, n = 8, d = 2"] == dataset.vertices.sel(law="shell", n=8, d=2).values.mean()
+    assert abs(numbers["median rate over all starts, 1 in theory"] - 1) < 0.02
+
+
+@pytest.fixture(scope="module")
+def frozen():
+    return slides.follow_frozen(False, n=8, sizes=[0.2, 1.0], end=5.0, saves=26, seed=0)
+
+
+def test_frozen_attention_is_the_matrix_exponential(frozen):
+    for place in range(2):
+        z = frozen.initial_tokens.values[place]
+        weights = np.exp(z @ z.T)
+        weights /= weights.sum(axis=1, keepdims=True)
+        expected = expm(5.0 * (weights - np.eye(8))) @ z
+        np.testing.assert_allclose(frozen.predicted[place, -1], expected, atol=1e-9)
+        rates = np.sort(1 - np.linalg.eigvals(weights).real)
+        np.testing.assert_allclose(frozen.rate[place], rates, atol=1e-9)
+
+
+def test_frozen_attention_is_right_longer_for_small_starts(frozen):
+    numbers = slides.frozen_numbers(frozen)
+    apart = np.linalg.norm(frozen.predicted - frozen.tokens, axis=(2, 3)) / np.linalg.norm(frozen.tokens, axis=(2, 3))
+
+    until = [numbers[f"right within 5 % until t, size {size}"] for size in ("0.2", "1")]
+
+    assert until[0] > until[1]
+    for place, moment in enumerate(until):
+        times = frozen.time.values
+        assert np.all(apart[place][times < moment - 1e-9] <= 0.05)
+        assert apart[place][times > moment][0] > 0.05
