@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attnflow import models as models
     from attnflow import observables as observables
     from attnflow import show as show
+    from attnflow import trained as trained
     from attnflow import values as values
     from attnflow.analyse import attention_matrices as attention_matrices
     from attnflow.analyse import attention_rank as attention_rank
@@ -73,12 +74,14 @@ if TYPE_CHECKING:
     from attnflow.theorems.predict import predict as predict
     from attnflow.theorems.robustness import robustness as robustness
     from attnflow.theorems.verify import verify as verify
+    from attnflow.token_by_token import append as append
+    from attnflow.token_by_token import stream as stream
     from attnflow.trajectory import load as load
     from attnflow.trajectory import save as save
 
 # Where each public name lives; a module is loaded when one of its names is first used.
 _HOMES = {
-    "attnflow": ("initial", "masks", "models", "observables", "show", "values"),
+    "attnflow": ("initial", "masks", "models", "observables", "show", "trained", "values"),
     "attnflow.analyse": (
         "attention_matrices", "attention_rank", "circle", "cluster_tracks", "clusters", "collapse", "energy",
         "frozen_attention", "hyperplanes", "leaders", "order", "polytope", "rates", "renyi", "spectra",
@@ -101,6 +104,7 @@ _HOMES = {
     "attnflow.theorems.predict": ("predict",),
     "attnflow.theorems.robustness": ("robustness",),
     "attnflow.theorems.verify": ("verify",),
+    "attnflow.token_by_token": ("append", "stream"),
     "attnflow.trajectory": ("load", "save"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

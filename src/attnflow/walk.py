@@ -1,0 +1,168 @@
+"""A walk: one token followed along the given paths of those it sees, piece by piece, to the last time."""
+
+import dataclasses
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from attnflow.collocation import DERIVATIVE, END_DERIVATIVES, NODES, STAGES, series_of, unresolved
+from attnflow.lone_token import Chart, LoneToken
+from attnflow.moments import PARTS, parts_of
+from attnflow.paths import Onlooker, Path, Paths
+
+FIRST_STEP = 0.05  # of time; what it should be is found within a few attempts
+LONGER = 10.0  # than the last step, at most
+RESOLVED = 1e-6  # of the tolerance: below is rounding, which does not say how much longer a step may be
+MOST_NEWTON = 12
+NEWTON_SHARE = 0.01  # of the tolerance: Newton's error is no part of the error
+ROUNDING = 1e-14
+FARTHEST = 1.0  # in the chart, an eighth of a turn: beyond, its scale changes too much
+MOST_BEND = 6.0  # time within a piece slows down by a factor of 400 at most
+MOST_GROWTH = 8.0  # of a deviation within a piece, as a logarithm: steps far longer would hold a token at an
+# equilibrium that it leaves, as all implicit methods do; up to half as much more, twelve stages follow the growth
+MOVED = 1e4  # tolerances: what moves less within a piece has no speed that could be seen to grow
+MOST_STEPS = 100_000
+MOST_REJECTED = 200  # one after the other
+
+
+@dataclasses.dataclass(frozen=True)
+class Walked:
+    """A token's path and what it took; `arrived` is False where steps became too short or too many."""
+
+    path: Path
+    rejected: int
+    arrived: bool
+
+
+class _Step(NamedTuple):
+    """A step to attempt: at the share s of it time passes at the rate `pace` e^(-bend s)."""
+
+    pace: float
+    bend: float
+
+    @property
+    def length(self) -> float:
+        return float(self.after(np.ones(1))[0])
+
+    def after(self, shares: np.ndarray) -> np.ndarray:
+        """The time that shares of the step take."""
+        return self.pace * (shares if self.bend == 0 else -np.expm1(-self.bend * shares) / self.bend)
+
+    def paces(self, shares: np.ndarray) -> np.ndarray:
+        """The rate at which time passes there."""
+        return self.pace * np.exp(-self.bend * shares)
+
+
+class _Piece(NamedTuple):
+    start: np.ndarray
+    length: float
+    bend: float
+    series: np.ndarray
+
+
+class Walk:
+    """The state of a walk: place, moment, and the step to try next."""
+
+    def __init__(self, lone: LoneToken, token: np.ndarray, paths: Paths, times: tuple[float, float], tolerance: float):
+        self.lone, self.place, self.tolerance = lone, token, tolerance
+        self.onlooker = Onlooker(paths, lone.seen)
+        self.now, self.end = Fraction(times[0]), Fraction(times[1])
+        self.pace, self.acceleration, self.rejected = FIRST_STEP, 0.0, 0
+        self.pieces: list[_Piece] = []
+
+    def to_the_end(self) -> Walked:
+        """Piece after piece."""
+        in_a_row = 0
+        while self.now < self.end and len(self.pieces) < MOST_STEPS and in_a_row < MOST_REJECTED:
+            in_a_row = 0 if self._advance() else in_a_row + 1
+            self.rejected += in_a_row > 0
+        count, d = len(self.pieces), len(self.place)
+        path = Path(
+            np.array([piece.start for piece in self.pieces]).reshape(count, PARTS),
+            np.array([piece.length for piece in self.pieces]),
+            np.array([piece.bend for piece in self.pieces]),
+            np.array([piece.series for piece in self.pieces]).reshape(count, STAGES + 1, d),
+        )
+        return Walked(path, self.rejected, self.now >= self.end)
+
+    def _advance(self) -> bool:
+        """One attempt; whether it was kept."""
+        left = float(self.end - self.now)
+        step = self._step(left)
+        start = parts_of(self.now)
+        self.onlooker.wait_until(start)
+        found = self._solve(step)
+        if found is None:
+            self.pace = step.pace / 4
+            return False
+        places, growth = np.concatenate([self.place[None], found[0]]), found[1]
+        series = series_of(places)
+        size = 1.0 if self.lone.is_on_sphere else max(1.0, float(np.abs(places).max()))
+        error = unresolved(series) / (self.tolerance * size)
+        factor = LONGER if error < RESOLVED else 0.8 * error ** (-1 / STAGES)
+        factor = min(factor, MOST_GROWTH / growth) if growth > 0 else factor
+        self.pace = step.pace * float(np.clip(factor, 1 / LONGER, LONGER))
+        if error > 1 or growth > 1.5 * MOST_GROWTH:
+            return False
+        self.pieces.append(_Piece(start, step.length, step.bend, series))
+        self.now = self.end if step.length == left else self.now + Fraction(step.length)
+        self.place = places[-1]
+        self._look_back(step, series, size)
+        return True
+
+    def _step(self, left: float) -> _Step:
+        """As long as the pace says, or as is left."""
+        rate = self.acceleration
+        bend = min(rate * self.pace, MOST_BEND)
+        if bend < 1e-3:
+            return _Step(min(self.pace, left), 0.0)
+        step = _Step(bend / rate, bend)
+        if step.length < left:
+            return step
+        # Within what is left time slows down by less; the length has to be that to the last digit.
+        bend = -float(np.log1p(-min(rate * left, 1 - np.exp(-MOST_BEND))))
+        return _Step(left, 0.0) if bend < 1e-3 else _Step(bend * left / -float(np.expm1(-bend)), bend)
+
+    def _look_back(self, step: _Step, series: np.ndarray, size: float) -> None:
+        """The pace for what is ahead in its own units, and the rate at which the speed was growing at the end."""
+        velocity, change = END_DERIVATIVES @ series
+        speed, end_pace = float(np.linalg.norm(velocity)), float(step.paces(np.ones(1))[0])
+        self.pace *= end_pace / step.pace
+        growth = float(velocity @ change) / speed**2 + step.bend if speed > MOVED * self.tolerance * size else 0.0
+        self.acceleration = max(growth, 0.0) / end_pace
+
+    def _solve(self, step: _Step) -> tuple[np.ndarray, float] | None:
+        """Newton's method for the places at the nodes, in the chart around the start; None where it does not converge.
+
+        Besides how much small deviations grow, at most, as a logarithm.
+        """
+        paces = step.paces(NODES)
+        offers = self.lone.offers(self.onlooker.look(step.after(NODES)))
+        chart, size = Chart.around(self.place, self.lone.is_on_sphere), np.inf
+        farthest = FARTHEST if self.lone.is_on_sphere else np.inf
+        y, rates = np.zeros((STAGES, len(self.place) - self.lone.is_on_sphere)), DERIVATIVE / paces[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(MOST_NEWTON):
+                velocity, slopes = self.lone.velocity(chart, y, offers)
+                move = _correction(rates, slopes, velocity - rates @ y)
+                y, before, size = y + move, size, float(np.abs(move).max(initial=0.0))
+                if not size <= 2 * before or np.abs(y).max(initial=0.0) > farthest:
+                    return None
+                if size <= max(NEWTON_SHARE * self.tolerance, ROUNDING):
+                    fastest = np.linalg.eigvals(slopes).real.max(axis=1, initial=-np.inf)
+                    return chart.places(y), float((paces * fastest).max())
+        return None
+
+
+def _correction(rates: np.ndarray, slopes: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Newton's: (rates - slopes) move = residual."""
+    m = residual.shape[1]
+    matrix = np.zeros((STAGES, m, STAGES, m))
+    every, own = np.arange(STAGES), np.arange(m)
+    matrix[:, own, :, own] = rates
+    matrix[every, :, every, :] -= slopes
+    try:
+        return np.linalg.solve(matrix.reshape(STAGES * m, -1), residual.reshape(-1)).reshape(residual.shape)
+    except np.linalg.LinAlgError:
+        return np.full_like(residual, np.nan)
