@@ -26,7 +26,7 @@ def double_precision():
         yield
 
 
-def close(found, expected, atol=1e-11):  # a handful of float64 sums of numbers below 100
+def assert_close(found, expected, atol=1e-11):  # a handful of float64 sums of numbers below 100
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
@@ -43,12 +43,12 @@ def test_heads_of_gpt2_are_the_stored_columns(models):
     found = models["gpt2"].head_weights(1)[2]
 
     own = slice(2 * K, 3 * K)
-    close(found.W_Q, fused[:, :WIDTH][:, own].T)
-    close(found.W_K, fused[:, WIDTH : 2 * WIDTH][:, own].T)
-    close(found.W_V, fused[:, 2 * WIDTH :][:, own].T)
-    close(found.W_O, out[own].T)
-    close(found.b_k, stored["c_attn.bias"][WIDTH : 2 * WIDTH][own])
-    close(found.b_o, stored["c_proj.bias"])
+    assert_close(found.W_Q, fused[:, :WIDTH][:, own].T)
+    assert_close(found.W_K, fused[:, WIDTH : 2 * WIDTH][:, own].T)
+    assert_close(found.W_V, fused[:, 2 * WIDTH :][:, own].T)
+    assert_close(found.W_O, out[own].T)
+    assert_close(found.b_k, stored["c_attn.bias"][WIDTH : 2 * WIDTH][own])
+    assert_close(found.b_o, stored["c_proj.bias"])
 
 
 def test_heads_of_llama_share_keys_and_values(models):
@@ -60,9 +60,9 @@ def test_heads_of_llama_share_keys_and_values(models):
 
     keys, values = (stored[f"model.layers.0.self_attn.{name}_proj.weight"] for name in "kv")
     for head, group in enumerate([0, 0, 1, 1]):
-        close(found[head].W_K, keys[group * k : (group + 1) * k])
-        close(found[head].W_V, values[group * k : (group + 1) * k])
-        close(found[head].W_O, stored["model.layers.0.self_attn.o_proj.weight"][:, head * k : (head + 1) * k])
+        assert_close(found[head].W_K, keys[group * k : (group + 1) * k])
+        assert_close(found[head].W_V, values[group * k : (group + 1) * k])
+        assert_close(found[head].W_O, stored["model.layers.0.self_attn.o_proj.weight"][:, head * k : (head + 1) * k])
     assert found[0].b_q is None
 
 
@@ -76,8 +76,8 @@ def test_bilinear_form_and_value_map_of_a_head(models):
 
     head = models["bert"].heads(2)[1]
 
-    close(head.query_key, query.T @ key / np.sqrt(K))
-    close(head.value_matrix, stored["output.dense.weight"][:, own] @ value)
+    assert_close(head.query_key, query.T @ key / np.sqrt(K))
+    assert_close(head.value_matrix, stored["output.dense.weight"][:, own] @ value)
     assert (head.value.shape, head.output.shape) == ((K, WIDTH), (WIDTH, K))
 
 
@@ -91,8 +91,8 @@ def test_heads_in_a_flow_are_the_block_without_biases(models, name):
 
     flow = af.EuclideanAttention(model.heads(0), mask=mask)
 
-    close(af.attention_matrix(flow, tokens), bare.weights(tokens))
-    close(af.velocity(flow, tokens), bare(tokens))
+    assert_close(af.attention_matrix(flow, tokens), bare.weights(tokens))
+    assert_close(af.velocity(flow, tokens), bare(tokens))
     assert np.abs(af.velocity(flow, tokens) - model.block(0).attention(tokens)).max() > 0.1  # biases do matter
 
 
@@ -103,8 +103,8 @@ def test_the_pulls_of_the_heads_add_up(models, name):
 
     pulls = block.attention.pulls(tokens)
 
-    close(pulls.sum(axis=0) + block.attention.b_o, block.attention(tokens))
-    close(block.with_heads([3]).attention(tokens), pulls[3] + block.attention.b_o)
+    assert_close(pulls.sum(axis=0) + block.attention.b_o, block.attention(tokens))
+    assert_close(block.with_heads([3]).attention(tokens), pulls[3] + block.attention.b_o)
 
 
 def test_each_part_can_be_left_out(models):
@@ -117,13 +117,13 @@ def test_each_part_can_be_left_out(models):
         return norm.gain * centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) + norm.shift
 
     bare = sum(softmax(tokens @ head.query_key @ tokens.T) @ tokens @ head.value_matrix.T for head in model.heads(0))
-    close(block.without("biases", "norms", "mlp")(tokens), tokens + bare)
+    assert_close(block.without("biases", "norms", "mlp")(tokens), tokens + bare)
     moved = tokens + np.asarray(block.attention(tokens))
-    close(block.without("norms", "mlp")(tokens), moved)
-    close(block.without("mlp")(tokens), normed(block.attention_norm, moved))
-    close(block.without("norms")(tokens), moved + np.asarray(block.mlp(moved)))
+    assert_close(block.without("norms", "mlp")(tokens), moved)
+    assert_close(block.without("mlp")(tokens), normed(block.attention_norm, moved))
+    assert_close(block.without("norms")(tokens), moved + np.asarray(block.mlp(moved)))
     after = normed(block.attention_norm, moved)
-    close(block(tokens), normed(block.mlp_norm, after + np.asarray(block.mlp(after))))
+    assert_close(block(tokens), normed(block.mlp_norm, after + np.asarray(block.mlp(after))))
 
 
 def test_only_positions_and_mask_tell_the_tokens_of_llama_apart(models):
@@ -133,7 +133,7 @@ def test_only_positions_and_mask_tell_the_tokens_of_llama_apart(models):
 
     blind = seen.without("rotary")
 
-    close(blind(tokens[order]), blind(tokens)[order])
+    assert_close(blind(tokens[order]), blind(tokens)[order])
     assert np.abs(seen(tokens[order]) - seen(tokens)[order]).max() > 0.1
 
 
@@ -144,8 +144,10 @@ def test_a_mask_of_ones_own(models):
 
     assert np.all(np.triu(causal, 1) == 0)
     assert np.triu(full, 1).max() > 0.5
-    close(full.sum(axis=-1), 1)
-    close(block.attention.weights(tokens, af.masks.full), block.with_mask(af.masks.full).attention.weights(tokens))
+    assert_close(full.sum(axis=-1), 1)
+    assert_close(
+        block.attention.weights(tokens, af.masks.full), block.with_mask(af.masks.full).attention.weights(tokens)
+    )
 
 
 def test_jacobian_of_a_block(models):
@@ -157,7 +159,7 @@ def test_jacobian_of_a_block(models):
     _, found = jax.jit(lambda x: jax.jvp(block, (x,), (jnp.asarray(direction),)))(tokens)
 
     expected = (block(tokens + h * direction) - block(tokens - h * direction)) / (2 * h)
-    close(found, expected, atol=1e-5)
+    assert_close(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["albert", "llama"])
@@ -169,10 +171,10 @@ def test_a_trajectory_is_the_blocks_one_after_another(models, name):
     tokens = model.embed(IDS)
     for layer in range(LAYERS):
         block = model.block(layer)
-        close(run.attention[layer], block.attention_weights(tokens))
-        close(run.after_attention[layer], block.after_attention(tokens))
+        assert_close(run.attention[layer], block.attention_weights(tokens))
+        assert_close(run.after_attention[layer], block.after_attention(tokens))
         tokens = block(tokens)
-        close(run.tokens[layer + 1], tokens)
+        assert_close(run.tokens[layer + 1], tokens)
     assert run.tokens.dims == ("time", "token", "coordinate")
     assert run.time.values.tolist() == [0, 1, 2, 3]
     assert run.outcome == f"7 tokens through 3 layers of {name}."
@@ -186,7 +188,7 @@ def test_the_shared_layer_of_albert_goes_on(models):
     tokens = model.embed(IDS)
     for _ in range(5):
         tokens = model.block(0)(tokens)
-    close(run.final_tokens, tokens)
+    assert_close(run.final_tokens, tokens)
 
 
 def test_an_interrupted_trajectory_keeps_what_is_done(models):
@@ -216,8 +218,8 @@ def test_positions_can_be_left_out_of_the_embedding(models):
     stored = tiny_models.tensors("gpt2")
     words = stored["transformer.wte.weight"][IDS]
 
-    close(models["gpt2"].embed(IDS, positions=False), words)
-    close(models["gpt2"].embed(IDS), words + stored["transformer.wpe.weight"][: len(IDS)])
+    assert_close(models["gpt2"].embed(IDS, positions=False), words)
+    assert_close(models["gpt2"].embed(IDS), words + stored["transformer.wpe.weight"][: len(IDS)])
 
 
 def test_a_trajectory_is_a_run_of_attnflow(models, tmp_path):

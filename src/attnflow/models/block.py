@@ -19,7 +19,14 @@ PARTS = ("biases", "norms", "mlp", "rotary")
 
 
 class Norm(eqx.Module):
-    """LayerNorm, or RMSNorm where `centres` is False: x over its spread, times `gain`, plus `shift`."""
+    """LayerNorm, or RMSNorm where `centres` is False: x over its spread, times `gain`, plus `shift`.
+
+    Examples
+    --------
+    >>> norm = Norm(gain=jnp.ones(2), shift=jnp.array([0.0, 5.0]), epsilon=1e-12, centres=True)
+    >>> norm(jnp.array([[1.0, 3.0]])).tolist()
+    [[-1.0, 6.0]]
+    """
 
     gain: AnyArray
     shift: AnyArray | None
