@@ -12,7 +12,7 @@ from attnflow import scenarios
 from attnflow._checks import InputError
 from attnflow.explorer import guard, protocol
 from attnflow.explorer.looks import LOOK
-from attnflow.explorer.run import settings_of
+from attnflow.explorer.run import Run, settings_of
 
 
 def message(**fields):
@@ -62,11 +62,25 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
         ({"value": "/etc/secret.npy"}, "names a file"),
         ({"start": "tokens.csv"}, "names a file"),
         ({"mask": "causal+mask.npy"}, "names a file"),
+        ({"mask": "+".join(["causal"] * 9)}, "masks joined in `mask` must be at most 4"),
+        ({"mask": "window:inf"}, "numbers in `mask` must be finite"),
+        ({"attention": "sinkhorn:1000001"}, "iterations in `attention` must be at most 199"),
+        ({"attention": "sinkhorn:nan"}, "numbers in `attention` must be finite"),
+        ({"attention": "sinkhorn:99", "n": 5_000}, "work of one step"),
+        ({"heads": 16, "n": 9_000}, "work of one step"),
+        ({"redraw": 1e-12}, "redrawings, `end` over `redraw`, must be at most 10,000"),
+        ({"solver": "layers:1e-9"}, "steps to `end` must be at most 1,000,000"),
+        ({"solver": "kvaerno5", "n": 500}, "n times d with the solver kvaerno5 must be at most 600"),
     ],
 )
 def test_what_is_too_large_or_names_a_file_is_refused(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         settings_of(scenarios.get("sphere").settings, changes)
+
+
+def test_a_run_through_all_metastable_states_has_a_limit_of_its_own():
+    with pytest.raises(InputError, match="`n` of a run through all metastable states must be at most 1,000"):
+        Run(1, protocol.Start("metastable", {"n": 2_000}), lambda *_: None)
 
 
 def test_an_optional_part_can_be_taken_away():

@@ -126,6 +126,22 @@ def test_what_a_page_may_not_ask_leaves_the_run_as_it_is():
     forward(run, 1)
 
 
+def test_weights_redrawn_long_after_the_end_are_not_listed_until_then():
+    """The next jump is all that a step needs; a list to t = 1e15 would fill the memory."""
+    run = forward(started("redrawn"), 1)
+
+    assert run.stepper._window(run.stepper._cursors, 1e15).targets.time[0, 0] == 1.0
+
+
+def test_a_coalescing_run_is_decided_by_its_last_merge():
+    assert panels.verdict_of_count(1, 380.25) == {
+        "answer": "agrees",
+        "says": "The tokens are in one place at log t = 380.2.",
+    }
+    assert panels.verdict_of_count(3, 2.0)["answer"] == "not-yet"
+    assert "3 places at log t = 2." in panels.verdict_of_count(3, 2.0)["says"]
+
+
 def test_noise_is_the_same_as_in_simulate():
     run = forward(started("noisy"), 30)
 

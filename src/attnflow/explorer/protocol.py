@@ -12,16 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnflow import words
 from attnflow._checks import InputError, require_known
 from attnflow.scenarios import Settings
 
 VERSION = 1
-MOST_TOKENS = 10_000
-MOST_DIMENSIONS = 512
-MOST_NUMBERS = 100_000  # n d: a frame is four bytes for each
-MOST_HEADS = 16
-MOST_SAVES = 10_000
 LONGEST_WORD = 2_000  # characters; a typed 8 x 8 matrix fits
 MOST_CHANGES = 200  # made while a run plays, in one link
 MESSAGE_BYTES = 32_768
@@ -36,7 +30,6 @@ ATTENTION_HEADER = struct.Struct("<BBHIIxxxxdII")
 
 _WHOLE = {"n", "d", "heads", "saves", "runs", "seed"}
 _NUMBERS = {"beta", "redraw", "kappa", "end", "rtol", "atol"}
-_FROM_FILES = ("value", "query_key", "mask", "start")
 _FIELDS = [entry.name for entry in fields(Settings)]
 
 
@@ -168,23 +161,6 @@ def attention_bytes(run: int, index: int, time: float, matrix: np.ndarray, n: in
     """P(t), already made small enough, as it travels: header and weights as float32."""
     header = ATTENTION_HEADER.pack(ATTENTION, VERSION, heads, run, index, time, len(matrix), n)
     return header + np.ascontiguousarray(matrix, "<f4").tobytes()
-
-
-def require_allowed(settings: Settings) -> None:
-    """Settings that the explorer can show to several visitors at a time, and that name no file of this computer."""
-    for name, most in (("n", MOST_TOKENS), ("d", MOST_DIMENSIONS), ("heads", MOST_HEADS), ("saves", MOST_SAVES)):
-        if getattr(settings, name) > most:
-            raise InputError(f"`{name}` must be at most {most:,} on the page, but it is {getattr(settings, name):,}.")
-    if settings.n * settings.d > MOST_NUMBERS:
-        raise InputError(
-            f"n times d must be at most {MOST_NUMBERS:,} on the page, but it is {settings.n * settings.d:,}. "
-            "Take fewer tokens or dimensions, or use `attnflow run`."
-        )
-    for name in _FROM_FILES:
-        if any(words.is_file(part) for part in getattr(settings, name).split("+")):
-            raise InputError(
-                f"`{name}` names a file, which the page may not read. Type the numbers, or use `attnflow run`."
-            )
 
 
 def checked_changes(given: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from attnflow import scenarios
 from attnflow._checks import InputError
 from attnflow.coalescence import coalesce
-from attnflow.explorer import protocol
+from attnflow.explorer import limits, protocol
 from attnflow.explorer.colours import Slots
 from attnflow.explorer.pace import FRAMES_PER_SECOND, SECONDS, Pace
 from attnflow.explorer.panels import closeness
@@ -27,10 +27,10 @@ def settings_of(settings: Settings, changes: dict[str, Any]) -> Settings:
     """Settings with changes; None takes an optional part away. One run, and nothing the page may not ask for."""
     without = {name: None for name, value in changes.items() if value is None and name in OPTIONAL}
     settings = replace(settings, runs=None, **without)
-    for name in ("value", "query_key", "mask", "start"):  # before anything would open a file
-        protocol.require_allowed(replace(settings, **{name: changes.get(name) or getattr(settings, name)}))
-    changed = scenarios.change(settings, {name: value for name, value in changes.items() if name != "runs"})
-    protocol.require_allowed(changed)
+    given = {name: value for name, value in changes.items() if value is not None and name != "runs"}
+    limits.require_allowed(replace(settings, **given))  # before anything would open a file
+    changed = scenarios.change(settings, given)
+    limits.require_allowed(changed)
     return changed
 
 
@@ -44,6 +44,7 @@ class Run:
         self.later: list[tuple[float, dict[str, Any]]] = []
         self._planned = sorted(asked.later, key=lambda moment: moment[0])
         self.is_coalescing = self.scenario.coalesces
+        limits.require_allowed(self.settings, self.is_coalescing)
         setup = scenarios.build(self.settings)
         self.stepper = Stepper(setup)
         self.first = self.stepper.first

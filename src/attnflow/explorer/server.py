@@ -33,7 +33,7 @@ def require_installed() -> None:
 
 def hello() -> dict[str, Any]:
     """What the page needs to know first: scenarios, words, limits, colours."""
-    from attnflow.explorer import looks, protocol
+    from attnflow.explorer import limits, looks, protocol
     from attnflow.scenarios import CATALOGUE, SPACES
     from attnflow.show.style import colours
 
@@ -45,10 +45,9 @@ def hello() -> dict[str, Any]:
     known = {"space": SPACES, "attention": words.ATTENTIONS, "mask": words.MASKS, "value": words.SPECTRA,
              "query_key": words.SPECTRA, "normalisation": words.NORMALISATIONS, "start": words.STARTS,
              "solver": words.SOLVERS}  # fmt: skip
-    limits = {"n": protocol.MOST_TOKENS, "d": protocol.MOST_DIMENSIONS, "numbers": protocol.MOST_NUMBERS,
-              "heads": protocol.MOST_HEADS, "bytes": protocol.MESSAGE_BYTES}  # fmt: skip
+    most = {**limits.COUNTS, "numbers": limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
     palette = (255 * colours(COLOURS)).round().astype(int).tolist()
-    return {"type": "hello", "version": protocol.VERSION, "catalogue": catalogue, "words": known, "limits": limits,
+    return {"type": "hello", "version": protocol.VERSION, "catalogue": catalogue, "words": known, "limits": most,
             "palette": palette}  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class Stepper:
     def _window(self, cursors: Any, time: float) -> Window:
         """One target: the time asked for, or the next jump of the field before it."""
         now = float(np.asarray(cursors.time)[0])
-        jumps = np.empty(0) if isinstance(self.solver, Layers) else self.flow.jumps(now, self._horizon(now, time))
+        jumps = np.empty(0) if isinstance(self.solver, Layers) else self.flow.jumps(now, self._horizon(now))
         target = min(time, jumps[0]) if len(jumps) else time
         lands = getattr(self.solver, "lands_on_times", True)
         ahead = [target] if lands else []
@@ -112,10 +112,10 @@ class Stepper:
         places = (target, barrier, is_jump)
         return Window(Target(*(jnp.asarray(place)[None, None] for place in places)), jnp.asarray([[True]]))
 
-    def _horizon(self, now: float, time: float) -> float:
-        """Far enough to see the next jump before any step can cross it."""
+    def _horizon(self, now: float) -> float:
+        """Far enough to see the next jump; no farther, since weights that are redrawn have a jump every period."""
         periods = [float(period) for head in self.flow.heads if (period := getattr(head, "period", None)) is not None]
-        return max(time, now) + 2 * min(periods) if periods else 1e300
+        return now + 2 * min(periods) if periods else 1e300
 
     def _set_budget(self, seconds: float) -> None:
         pace = np.clip(SECONDS_PER_CALL / max(seconds, 1e-4), 0.25, 4)
