@@ -3,14 +3,24 @@
 from functools import cache
 
 from attnflow._checks import require_known
-from attnflow.figures import emergence, slides, trained
+from attnflow.figures import (
+    beyond,
+    causal,
+    centres,
+    emergence,
+    metastability,
+    slides,
+    sphere,
+    thresholds,
+    trained,
+)
 from attnflow.figures.figure import Figure
 
 
 @cache
 def catalogue() -> dict[str, Figure]:
     """Every entry by its id."""
-    sources = (emergence, slides, trained)
+    sources = (emergence, slides, sphere, causal, centres, metastability, beyond, thresholds, trained)
     return {figure.id: figure for source in sources for figure in source.FIGURES}
 
 

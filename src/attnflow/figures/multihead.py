@@ -176,7 +176,7 @@ def follow_rates(
             progress((done + 1) / len(places), f"{count} heads, Q^T K {law}")
     both = np.reshape(found, (len(LAWS), len(heads), runs, 2))
     dims = ("law", "heads", "run")
-    variables = {"measured": (dims, both[..., 0]), "predicted": (dims, both[..., 1])}
+    variables: dict[str, Any] = {"measured": (dims, both[..., 0]), "predicted": (dims, both[..., 1])}
     variables["step"] = ((*dims, "time"), np.reshape(steps, (*both.shape[:-1], -1)))
     return xr.Dataset(variables, {"law": list(LAWS), "heads": heads, "time": times[:-1]})
 
