@@ -228,7 +228,7 @@ def draw_cosines(data: xr.Dataset) -> Any:
         data.curve.values,
         mark_label="where tokens that start orthogonal are",
         xlabel="inner product",
-        xlim=(-0.5, 1.02),
+        xlim=(-0.3, 1.02),
     )
     caption = f"{n} tokens in {d} dimensions, β = {data.attrs['beta']:g}. Every histogram is drawn to its own height."
     title = "Inner products of tokens move to 1 together"

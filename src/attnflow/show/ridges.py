@@ -32,9 +32,10 @@ class Ridges:
         heights = OVERLAP * self.densities / self.densities.max(axis=1, keepdims=True)
         for place, height in enumerate(heights):
             order = len(heights) - place  # earlier ridges stand in front
-            edge = np.where(height > 0, place + height, np.nan)
-            axes.fill_between(self.x, place, place + height, color=FILL, linewidth=0, zorder=order)
-            axes.plot(self.x, edge, color=OKABE_ITO[0], linewidth=1.0, zorder=order + 0.1)
+            is_ridge = np.convolve(height > 0, np.ones(3), "same") > 0  # with a foot on either side
+            edge = np.where(is_ridge, place + height, np.nan)
+            axes.fill_between(self.x, place, place + height, step="mid", color=FILL, linewidth=0, zorder=order)
+            axes.step(self.x, edge, where="mid", color=OKABE_ITO[0], linewidth=1.0, zorder=order + 0.1)
             axes.axhline(place, color=GREY, linewidth=0.5, zorder=order + 0.2)
             if self.marks is not None:
                 axes.plot([self.marks[place]] * 2, [place, place + 0.8], color=INK, linewidth=1.2, zorder=order + 0.3)

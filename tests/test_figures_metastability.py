@@ -1,0 +1,75 @@
+"""Figures of arXiv:2410.06833: merge times against SciPy and the formula of a pair, levels against their definition."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.integrate import solve_ivp
+
+from attnflow.figures import metastability
+from attnflow.figures.metastability import FIVE
+
+
+def test_five_tokens_meet_when_an_accurate_solver_says():
+    """The last two clusters are a millionth apart, the merging distance, at the time the figure prints."""
+    beta, first = 4.0, np.array(FIVE)
+
+    def rate(_, angles):
+        gaps = angles[None, :] - angles[:, None]
+        weights = np.exp(beta * np.cos(gaps))
+        return np.sum(weights * np.sin(gaps), axis=1) / weights.sum(axis=1)
+
+    meets = lambda _, angles: 2 * np.sin(abs(angles[2] - angles[0]) / 2) - 1e-6
+    meets.terminal = True
+    angles = np.arctan2(first[:, 1], first[:, 0]) % (2 * np.pi)
+    run = solve_ivp(rate, (0, 400), angles, events=meets, rtol=1e-10, atol=1e-12)
+    data = metastability.compute_five(False, tokens=FIVE, beta=beta, seed=0)
+    numbers = metastability.five_numbers(data)
+    # The approach takes e^{-t}: a relative error of 1e-6 in the distance is one of 1e-6 in t.
+    assert numbers["time at which 1 are left"] == pytest.approx(run.t_events[0][0], rel=1e-3)
+    assert numbers["longest plateau, clusters"] == 2
+
+
+@pytest.fixture(scope="module")
+def staircase():
+    return metastability.compute_staircase(False, betas=[1000, 4000], units=[0, 0.5, 2, 4, 7], seed=0)
+
+
+def test_levels_of_the_staircase_are_sums_of_squared_shares(staircase):
+    levels = [(4 + 1 + 1 + 1) / 25, (9 + 1 + 1) / 25, (9 + 4) / 25]
+    np.testing.assert_allclose(staircase.level_before[-1, 1:], levels)
+    numbers = metastability.staircase_numbers(staircase)
+    assert numbers["levels of the plateaus, sum of squared shares"] == "0.28, 0.44, 0.52"
+    assert numbers["largest distance of the energy from its level before a merge, largest beta"] < 1e-6
+
+
+def test_the_last_merge_takes_as_long_as_two_clusters_alone(staircase):
+    """Masses 3 and 2 of 5 at angle th: log t = beta (1 - cos th) - log(beta sin^2 th), to leading order."""
+    for beta, run in zip((1000, 4000), metastability.unpacked(staircase), strict=True):
+        state = int(np.argmax(run.clusters.values == 2))
+        angles = np.arctan2(run.tokens[state, :, 1], run.tokens[state, :, 0])
+        angle = float(angles.max() - angles.min())
+        expected = beta * (1 - np.cos(angle)) - np.log(beta * np.sin(angle) ** 2)
+        assert float(run.merge_log_time[-1]) == pytest.approx(expected, abs=0.1)  # 1 + O(1/beta) as a factor of t
+
+
+def test_runs_of_different_lengths_are_packed_and_unpacked():
+    data = metastability.compute_plateaus(False, n=5, beta=30.0, starts=3, seed=0)
+    runs = metastability.unpacked(data)
+    assert len({run.sizes["state"] for run in runs}) > 1
+    again = metastability.packed(runs)
+    xr.testing.assert_identical(data, again)
+    assert all(run.clusters.dtype.kind == "i" and not np.isnan(run.tokens).any() for run in runs)
+    numbers = metastability.plateau_numbers(data)
+    assert numbers["merges"] == 12
+    durations = data.log_duration.values
+    assert numbers["plateaus longer than e^3"] == np.sum(durations > 3)
+
+
+def test_the_tree_tells_its_longest_plateau():
+    data = metastability.compute_tree(False, n=6, beta=40.0, seed=1)
+    numbers = metastability.tree_numbers(data)
+    times = np.sort(data.merge_log_time.values)
+    gaps = times[1:] - times[:-1]
+    left = 6 - 1 - int(np.argmax(gaps))
+    assert (numbers["tokens"], numbers["clusters on the longest plateau"]) == (6, left)
+    assert numbers["log t at which one cluster is left"] == times[-1]
