@@ -71,15 +71,11 @@ class Tokenizer:
             )
 
     def _words(self, ids: np.ndarray) -> list[str]:
-        if self._library is None:
-            return [str(int(one)) for one in ids]
-        return [self._word(int(one)) for one in ids]
-
-    def _word(self, one: int) -> str:
-        """What a reader would call the token: its text, or its name where the text alone is not readable."""
-        text = self._library.decode([one], skip_special_tokens=False).strip()
-        is_readable = text and "\N{REPLACEMENT CHARACTER}" not in text
-        return text if is_readable else str(self._library.id_to_token(one) or one)
+        try:
+            library = self._library
+        except InputError:  # a damaged file, or no library to read it with: ids need neither
+            library = None
+        return [_word(library, int(one)) for one in ids]
 
     @cached_property
     def _library(self) -> Any:
@@ -98,3 +94,12 @@ class Tokenizer:
         opened.no_truncation()
         opened.no_padding()
         return opened
+
+
+def _word(library: Any, one: int) -> str:
+    """What a reader would call the token: its text, or its name where the text alone is not readable."""
+    if library is None:
+        return str(one)
+    text = library.decode([one], skip_special_tokens=False).strip()
+    is_readable = text and "\N{REPLACEMENT CHARACTER}" not in text
+    return text if is_readable else str(library.id_to_token(one) or one)
