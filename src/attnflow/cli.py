@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow import cli_figures, cli_explore, cli_theory
+from attnflow import cli_explore, cli_figures, cli_models, cli_stream, cli_theory
 from attnflow.options import with_model_options
 from attnflow.terminal import print_facts, print_json
 
@@ -171,6 +171,8 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 cli_theory.register(app)
+cli_stream.register(app)
+cli_models.register(app)
 cli_figures.register(app)
 cli_explore.register(app)
 

@@ -2,9 +2,13 @@
 
 from attnflow.show.atlas import atlas
 from attnflow.show.attention import attention
+from attnflow.show.centres import centres
 from attnflow.show.conjecture1 import conjecture1
+from attnflow.show.head_spectra import head_spectra
+from attnflow.show.ladder import ladder
 from attnflow.show.merge_tree import merge_tree
 from attnflow.show.plateau_lengths import plateau_lengths
+from attnflow.show.prompt import prompt
 from attnflow.show.robustness import robustness
 from attnflow.show.staircase import staircase, staircases
 from attnflow.show.summary import summary
@@ -14,9 +18,13 @@ from attnflow.show.trajectories import trajectories
 __all__ = [
     "atlas",
     "attention",
+    "centres",
     "conjecture1",
+    "head_spectra",
+    "ladder",
     "merge_tree",
     "plateau_lengths",
+    "prompt",
     "robustness",
     "staircase",
     "staircases",

@@ -1,0 +1,320 @@
+"""The commands about trained models: heads, flow, prompt, ladder."""
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow.model_words import print_by_heads, print_heads, print_rows, readable
+from attnflow.terminal import print_facts, print_json
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
+ModelName = Annotated[str, typer.Argument(help="minilm, a directory with config.json, or a name of the hub.")]
+Text = Annotated[str, typer.Argument(help="The prompt: a text, or ids with commas between, such as 101,2023,102.")]
+Layers = Annotated[int | None, typer.Option(help="How many layers; more than there are only where one is shared.")]
+Angle = Annotated[float, typer.Option(help="Directions closer than this, in radians, are one cluster.")]
+Picture = Annotated[Path | None, typer.Option(help="Where to draw it: .png, .pdf or .svg.")]
+Control = Annotated[
+    str, typer.Option(help="none, untrained (a fresh twin), repeated (one token over and over), iterated (128 layers).")
+]
+Seed = Annotated[int, typer.Option(help="Of random tokens and of a fresh twin.")]
+
+
+def heads(
+    model: ModelName = "minilm",
+    layers: Annotated[str | None, typer.Option(help="Which, such as 0,3; all when not given.")] = None,
+    runs: Annotated[int, typer.Option(help="Simulations a head; 0: only spectra.")] = 1,
+    untrained: Annotated[bool, typer.Option("--untrained", help="The freshly initialised twin instead.")] = False,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the table as .csv.")] = None,
+    picture: Picture = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """What geometry does each head induce? One row a head: spectrum, prediction, simulation."""
+    from attnflow import trained
+    from attnflow.models import load
+
+    files = _free({"csv": out, "picture": picture}, overwrite)
+    opened = load(model)
+    asked = opened.reinitialised(seed) if untrained else opened
+    numbers = None if layers is None else _numbers(layers, "layers")
+    with _bar(as_json) as progress:
+        table = trained.head_table(asked, numbers, runs=runs, seed=seed, progress=progress)
+    rows = trained.head_rows(table)
+    if "csv" in files:
+        _write_csv(rows, files["csv"])
+    if "picture" in files:
+        from attnflow.show import head_spectra
+
+        twin = None if untrained else trained.eigenvalues_of_heads(opened.reinitialised(seed), numbers)
+        head_spectra(table, files["picture"], untrained=twin)
+    _print_json_or(
+        as_json, {"model": table.attrs["model"], "rows": rows} | _named(files), lambda: print_heads(table, rows)
+    )
+
+
+def flow(
+    model: ModelName = "minilm",
+    layer: Annotated[int, typer.Option(help="Which layer the heads are of.")] = 0,
+    heads: Annotated[
+        str, typer.Option(help="Such as 0,5; all; or real-positive, real-negative, complex: the strongest such head.")
+    ] = "all",
+    start: Annotated[str, typer.Option(help="sphere, circle, gaussian, or prompt with --text.")] = "sphere",
+    text: Annotated[str | None, typer.Option(help="The prompt whose embedding is the start.")] = None,
+    space: Annotated[str, typer.Option(help="sphere or euclidean.")] = "sphere",
+    n: Annotated[int, typer.Option(help="Random tokens.")] = 24,
+    end: Annotated[float, typer.Option(help="Time to reach.")] = 30.0,
+    by_heads: Annotated[bool, typer.Option("--by-heads", help="With 1, 2, 4, ... heads: which align faster?")] = False,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
+    picture: Picture = None,
+    movie: Annotated[Path | None, typer.Option(help="Movie of the principal components: .gif or .mp4.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the idealised flow with trained heads: where do they take tokens, and how fast?"""
+    from attnflow import trained
+    from attnflow.models import load
+
+    files = _free({"result": out, "picture": picture, "movie": movie}, overwrite)
+    opened = load(model)
+    prompt = None if text is None else _prompt(text)
+    settings = {"space": space, "start": start, "prompt": prompt, "n": n, "end": end, "seed": seed}
+    if by_heads:
+        with _bar(as_json) as progress:
+            rows = trained.by_number_of_heads(opened, layer, progress=progress, **settings)
+        _print_json_or(as_json, {"model": opened.name, "rows": rows}, lambda: print_by_heads(rows))
+        return
+    layer, numbers = _which_heads(opened, layer, heads)
+    run = trained.head_flow(opened, layer, numbers, progress=False if as_json else None, **settings)
+    if "result" in files:
+        from attnflow.trajectory import save
+
+        save(run, files["result"], overwrite=overwrite)
+    _draw_flow(run, files)
+    summary = trained.flow_summary(run)
+    _print_json_or(as_json, summary | _named(files), lambda: print_facts("flow", summary | _named(files)))
+
+
+def prompt(
+    model: ModelName,
+    text: Text,
+    layers: Layers = None,
+    angle: Angle = 0.5,
+    betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
+    control: Control = "none",
+    coupling: Annotated[
+        bool, typer.Option("--coupling", help="Also the coupling of blocks, by their Jacobians.")
+    ] = False,
+    split: Annotated[
+        str | None, typer.Option(help="Also what V's parts do to the tokens: symmetry or spectrum.")
+    ] = None,
+    frames: Annotated[bool, typer.Option("--frames", help="Also the cosines in the frames of V, S and A.")] = False,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
+    picture: Picture = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Follow a prompt through a trained model: cosines, clusters and their words, ranks, energy."""
+    from attnflow import trained
+    from attnflow.models import load
+
+    files = _free({"result": out, "picture": picture}, overwrite)
+    asked = trained.controlled(load(model), _prompt(text), control, layers, rng=seed)
+    progress = False if as_json else None
+    report = trained.prompt_report(*asked, angle=angle, betas=_reals(betas, "betas"), progress=progress)
+    found = trained.story(report) | _further(asked, coupling, split, frames)
+    if "result" in files:
+        from attnflow.trajectory import save
+
+        save(report, files["result"], overwrite=overwrite)
+    if "picture" in files:
+        from attnflow.show import prompt as draw
+
+        draw(report, files["picture"])
+    _print_json_or(
+        as_json,
+        found | _named(files),
+        lambda: print_facts(f"prompt in {found['model']}", readable(found) | _named(files)),
+    )
+
+
+def ladder(
+    model: ModelName,
+    text: Text,
+    layers: Layers = None,
+    head: Annotated[int, typer.Option(help="The head that the first rungs have.")] = 0,
+    mask: Annotated[str, typer.Option(help="Of all rungs but the last: full or causal.")] = "full",
+    angle: Angle = 0.5,
+    control: Control = "none",
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the table as .csv.")] = None,
+    picture: Picture = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """From attention alone to the true block, part by part: which part keeps tokens from collapsing?"""
+    from attnflow import trained
+    from attnflow.models import load
+
+    files = _free({"csv": out, "picture": picture}, overwrite)
+    asked = trained.controlled(load(model), _prompt(text), control, layers, rng=seed)
+    with _bar(as_json) as progress:
+        climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress)
+    rows = trained.ladder_rows(climbed)
+    if "csv" in files:
+        _write_csv(rows, files["csv"])
+    if "picture" in files:
+        from attnflow.show import ladder as draw
+
+        draw(climbed, files["picture"])
+    facts = {"model": climbed.attrs["model"], "distance_to_model": climbed.attrs["distance_to_model"], "rows": rows}
+    _print_json_or(as_json, facts | _named(files), lambda: print_rows(rows, climbed.attrs["model"]))
+
+
+EXAMPLES = {
+    heads: "attnflow heads minilm --picture heads.png --out heads.csv",
+    flow: "attnflow flow minilm --heads real-positive --start circle --picture flow.png",
+    prompt: 'attnflow prompt minilm "The cat sat on the mat while the dog slept." --picture prompt.png',
+    ladder: 'attnflow ladder minilm "The cat sat on the mat while the dog slept." --picture ladder.png',
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command, example in EXAMPLES.items():
+        app.command(epilog=f"Example: {example}")(command)
+
+
+def _further(asked: tuple, coupling: bool, split: str | None, frames: bool) -> dict[str, Any]:
+    """The measures that cost more, where they are asked for."""
+    from attnflow import trained
+
+    found: dict[str, Any] = {}
+    if coupling:
+        found["block_coupling"] = trained.block_coupling(*asked).mismatch.values.tolist()
+    if split is not None:
+        parts = trained.displacements(*asked, split=split)
+        found["displacement"] = {
+            str(part): {name: parts[name].sel(part=part).values.tolist() for name in ("length", "cosine_change")}
+            for part in parts.part.values
+        }
+    if frames:
+        seen = trained.frames(*asked)
+        found["cosine_in_frame"] = {
+            str(name): seen.mean_cosine.sel(frame=name).values.tolist() for name in seen.frame.values
+        }
+    return found
+
+
+def _which_heads(model: Any, layer: int, heads: str) -> tuple[int, list[int] | None]:
+    """Layer and heads: named by numbers, all of a layer, or the strongest head of a kind anywhere."""
+    from attnflow import trained
+    from attnflow._checks import InputError
+    from attnflow.trained.head_spectra import KINDS
+
+    if heads == "all":
+        return layer, None
+    if heads not in KINDS:
+        return layer, _numbers(heads, "heads")
+    found = trained.strongest(trained.head_table(model, runs=0, progress=False), heads)
+    if found is None:
+        raise InputError(f"No head of {model.name} is {heads}. Choose heads by number, or all.")
+    return found[0], [found[1]]
+
+
+def _draw_flow(run: Any, files: dict[str, Path]) -> None:
+    title = f"{run.attrs['model']}, layer {run.attrs['layer']}, {_said(run.attrs['heads'])}"
+    if "picture" in files:
+        from attnflow.show import trajectories
+
+        trajectories(run, files["picture"], title=title)
+    if "movie" in files:
+        from attnflow.show.movies import save_movie
+        from attnflow.show.principal import principal_movie
+
+        save_movie(principal_movie(run, title), files["movie"])
+
+
+def _prompt(text: str) -> Any:
+    """Ids where the text is nothing but numbers with commas between."""
+    pieces = [piece.strip() for piece in text.split(",")]
+    return [int(piece) for piece in pieces] if len(pieces) > 1 and all(p.isdigit() for p in pieces) else text
+
+
+def _numbers(text: str, name: str) -> list[int]:
+    return [int(number) for number in _reals(text, name, whole=True)]
+
+
+def _reals(text: str, name: str, *, whole: bool = False) -> list[float]:
+    from attnflow._checks import InputError
+
+    try:
+        return [int(piece) if whole else float(piece) for piece in text.split(",")]
+    except ValueError:
+        kind = "whole numbers" if whole else "numbers"
+        raise InputError(f"`{name}` must be {kind} with commas between, such as 1,4, but it is {text!r}.") from None
+
+
+def _free(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:
+    """The files that are wanted, checked before anything is computed."""
+    from attnflow._checks import InputError
+    from attnflow._files import require_free
+
+    wanted = {name: path for name, path in paths.items() if path is not None}
+    for name, path in wanted.items():
+        if name == "picture":
+            from attnflow.show.style import require_free_picture
+
+            require_free_picture(path, overwrite=overwrite)
+        elif name == "result":
+            from attnflow.trajectory import require_free_result
+
+            require_free_result(path, overwrite=overwrite)
+        elif name == "csv" and path.suffix != ".csv":
+            raise InputError(f"A table is written as `.csv`, but the path is {path}. Use {path.with_suffix('.csv')}.")
+        else:
+            require_free(path, overwrite=overwrite)
+    return wanted
+
+
+def _named(files: dict[str, Path]) -> dict[str, str]:
+    return {name: str(path) for name, path in files.items()}
+
+
+def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+    from attnflow._files import written_beside
+
+    with written_beside(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@contextmanager
+def _bar(as_json: bool) -> Iterator[Any]:
+    """Progress for people, none for machines; the bar is taken away whatever happens."""
+    from attnflow.progress import shown
+
+    bar = None if as_json else shown(None)
+    try:
+        yield bar or False
+    finally:
+        getattr(bar, "close", lambda: None)()
+
+
+def _print_json_or(as_json: bool, facts: Any, otherwise: Any) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        otherwise()
+
+
+def _said(heads: list[int]) -> str:
+    return f"head{'' if len(heads) == 1 else 's'} {', '.join(map(str, heads))}"

@@ -1,0 +1,73 @@
+"""What the commands about trained models print for people."""
+
+from typing import Any
+
+
+def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
+    """One line a head, and how many of each kind there are."""
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = ("layer", "head", "leading", "gap", "Re > 0", "beta", "Q^T K", "predicted", "by", "simulated")
+    drawn = Table(
+        *columns, box=None, header_style="bold", title=f"heads of {table.attrs['model']}", title_justify="left"
+    )
+    for row in rows:
+        turning = f" ± {row['imaginary_part']:.2f}i" if row["imaginary_part"] else ""
+        gap = "" if row["gap"] is None else f"{row['gap']:.3f}"
+        mark = {None: "yellow", 1.0: "green"}.get(row["agreement"], "bold red")
+        drawn.add_row(
+            str(row["layer"]), str(row["head"]), f"{row['real_part']:.2f}{turning}", gap,
+            f"{100 * row['positive_share']:.0f} %", f"{row['effective_beta']:.0f}", row["definiteness"],
+            row["predicted"], row["by"], f"[{mark}]{row['simulated']}[/]",
+        )  # fmt: skip
+    Console().print(drawn)
+    kinds = [row["kind"] for row in rows]
+    decided = [row["agreement"] for row in rows if row["agreement"] is not None]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
+    agree = (
+        f" {sum(one == 1.0 for one in decided)} of {len(decided)} decided simulations do as predicted."
+        if decided
+        else ""
+    )
+    print(f"{len(rows)} heads: {counts}.{agree}")
+
+
+def print_by_heads(rows: list[dict[str, Any]]) -> None:
+    """One line for each number of heads."""
+    shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
+    print_rows([{"heads": len(row["heads"])} | {name: row[name] for name in shown} for row in rows], rows[0]["model"])
+
+
+def print_rows(rows: list[dict[str, Any]], title: str) -> None:
+    """Rows with the same names, as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*(name.replace("_", " ") for name in rows[0]), box=None, header_style="bold", title=title)
+    table.title_justify = "left"
+    for row in rows:
+        table.add_row(
+            *("" if one is None else f"{one:.3g}" if isinstance(one, float) else str(one) for one in row.values())
+        )
+    Console().print(table)
+
+
+def readable(found: dict[str, Any]) -> dict[str, str]:
+    """The story for people."""
+    line = lambda values: "  ".join("-" if value is None else f"{value:.2f}" for value in values)
+    shown = {name.replace("_", " "): line(found[name]) for name in ("mean_cosine", "effective_rank", "cka")}
+    shown["clusters"] = "  ".join(str(count) for count in found["clusters"])
+    shown["attention rank"] = line(found["attention_rank"])
+    shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
+    shown["last clusters"] = "\n".join(" ".join(words) for words in found["last_clusters"]) or "every token for itself"
+    shown["merges"] = "\n".join(
+        f"layer {merge['after_layer']}: " + " + ".join(" ".join(part) for part in merge["parts"])
+        for merge in found["merges"]
+    )
+    falls = [f"layer {fall['layer']}, {fall['half']}" for fall in found["energy_falls"] if str(fall["beta"]) == "1.0"]
+    shown["energy falls (beta = 1)"] = "; ".join(falls) or "nowhere"
+    for name in ("displacement", "cosine_in_frame", "block_coupling"):
+        if name in found:
+            shown[name.replace("_", " ")] = "see --json"
+    return {name: fact for name, fact in shown.items() if fact}

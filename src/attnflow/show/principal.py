@@ -1,0 +1,23 @@
+"""Runs in many dimensions as scenes: the two principal components that `trajectories` draws, at every time."""
+
+from dataclasses import replace
+
+import xarray as xr
+
+from attnflow.show.motion import motion_of
+from attnflow.show.movies import Movie
+from attnflow.show.projection import points_of
+from attnflow.show.scenes import Scene, scene_movie
+
+
+def principal_scene(run: xr.Dataset, *, distance: float | None = None) -> Scene:
+    """The scene of a run in the plane of its principal components; tokens closer than `distance` share a colour."""
+    motion = motion_of(run, 0, None, distance)
+    points = points_of(motion)
+    return Scene(replace(motion, tokens=points.values, is_sphere=False), is_to_scale=points.is_to_scale)
+
+
+def principal_movie(run: xr.Dataset, title: str) -> Movie:
+    """Tokens moving in the plane of their principal components."""
+    scene = principal_scene(run)
+    return scene_movie(scene, title, scene.motion.caption)

@@ -1,0 +1,28 @@
+"""Controls: the same question asked of an untrained twin, of one token repeated, or of one layer iterated."""
+
+import numpy as np
+
+from attnflow._checks import require_known
+from attnflow._random import Rng
+from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
+
+CONTROLS = ("none", "untrained", "repeated", "iterated")
+ITERATED = 128
+
+
+def controlled(
+    model: Model, prompt: Prompt, control: str = "none", layers: int | None = None, *, rng: Rng = 0
+) -> tuple[Model, Prompt, int | None]:
+    """Model, prompt and number of layers under a control.
+
+    "untrained": freshly drawn weights of the same config. "repeated": as many tokens as the prompt has, all of them
+    its middle one, so that only positions differ. "iterated": 128 layers, for models whose layers are all the same.
+    """
+    require_known(control, CONTROLS, "control")
+    if control == "untrained":
+        return model.reinitialised(rng), prompt, layers
+    if control == "repeated":
+        ids = model.encode(prompt).ids
+        return model, np.full(len(ids), ids[len(ids) // 2]), layers
+    return model, prompt, ITERATED if control == "iterated" else layers

@@ -1,0 +1,96 @@
+"""Block coupling (arXiv:2407.07810): do consecutive blocks act along the same directions on a prompt's tokens?
+
+J_l is the derivative of block l's update f_l = block - identity at one token with respect to one token, a d x d matrix
+U S V^T. Blocks i and j are coupled where U_j^T J_i V_j is nearly diagonal with J_i's own singular values.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attnflow._checks import InputError, require_count
+from attnflow._precision import double
+from attnflow.models.block import Block
+from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
+
+BATCH = 32  # directions at once: a derivative holds that many copies of the prompt's tokens
+
+
+def block_coupling(
+    model: Model, prompt: Prompt, layers: int | None = None, *, token: int = -1, top: int = 10
+) -> xr.Dataset:
+    """How far the singular vectors of each block's Jacobian diagonalise every other block's.
+
+    Parameters
+    ----------
+    model, prompt, layers
+        As in `model.trajectory`.
+    token
+        The token whose update is differentiated, with respect to itself; -1 is the last.
+    top
+        How many singular vectors.
+
+    Returns
+    -------
+    A dataset with `mismatch` over (block i, basis j): | |U_j^T J_i V_j| - S_i |_F / |S_i|_F on the `top` singular
+    vectors of block j, zero where block i acts along the directions of block j, about 1 or more where it does not; and
+    `singular_value` over (block, rank).
+    """
+    require_count(top, "top")
+    if top > model.config.width:
+        raise InputError(f"`top` must be at most {model.config.width}, the width of {model.name}, but it is {top}.")
+    run = model.trajectory(prompt, layers, progress=False)
+    n, depth = run.sizes["token"], run.sizes["time"] - 1
+    if not -n <= token < n:
+        raise InputError(f"`token` must be from {-n} to {n - 1}, but it is {token}.")
+    found = [
+        _jacobian(model.block(layer % model.config.layers), run.tokens.values[layer], token % n)
+        for layer in range(depth)
+    ]
+    mismatch, sizes = coupling_of(np.stack(found), top)
+    return xr.Dataset(
+        {"mismatch": (("block", "basis"), mismatch), "singular_value": (("block", "rank"), sizes)},
+        {"block": np.arange(depth), "basis": np.arange(depth)},
+        {"model": model.name, "token": str(run.word.values[token]), "top": top},
+    )
+
+
+def coupling_of(jacobians: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mismatch (i, j) and leading singular values of some square matrices.
+
+    Examples
+    --------
+    Diagonal matrices share their singular vectors; a rotated one does not.
+
+    >>> turned = np.array([[0.0, 1.0], [1.0, 0.0]]) @ np.diag([3.0, 1.0])
+    >>> coupling_of(np.stack([np.diag([3.0, 1.0]), np.diag([2.0, 1.0]), turned]), top=1)[0].round(3)
+    array([[0., 0., 1.],
+           [0., 0., 1.],
+           [1., 1., 0.]])
+    """
+    left, sizes, right = np.linalg.svd(jacobians)
+    left, sizes, right = left[..., :top], sizes[..., :top], right[..., :top, :]
+    seen = np.einsum("jak,iab,jlb->ijkl", left, jacobians, right)
+    wanted = sizes[:, None, :, None] * np.eye(top)
+    scale = np.linalg.norm(sizes, axis=1)
+    return np.linalg.norm(np.abs(seen) - wanted, axis=(-1, -2)) / scale[:, None], sizes
+
+
+def _jacobian(block: Block, tokens: np.ndarray, token: int) -> np.ndarray:
+    """d x d derivative of (block - identity) at one token with respect to it."""
+    with double():
+        return np.asarray(_columns(block, jnp.asarray(tokens), token), dtype=float).T - np.eye(tokens.shape[1])
+
+
+@eqx.filter_jit
+def _columns(block: Block, tokens: jax.Array, token: int) -> jax.Array:
+    """The derivative along each unit vector at the token: rows of the transposed Jacobian."""
+
+    def moved(direction):
+        tangent = jnp.zeros_like(tokens).at[token].set(direction)
+        return jax.jvp(block, (tokens,), (tangent,))[1][token]
+
+    return jax.lax.map(moved, jnp.eye(tokens.shape[1], dtype=tokens.dtype), batch_size=BATCH)

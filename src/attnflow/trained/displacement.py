@@ -1,0 +1,129 @@
+"""What attention does to a prompt's tokens, split by the parts of V; and the trajectory seen in V's moving frames."""
+
+import numpy as np
+import xarray as xr
+from scipy.linalg import expm
+
+from attnflow._checks import require_known
+from attnflow._precision import double
+from attnflow.analyse import factors, layer_similarity, order
+from attnflow.heads import Head
+from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
+from attnflow.trained.measures import directions
+
+SPLITS = {"symmetry": factors.Parts._fields, "spectrum": ("positive", "negative", "complex")}
+FRAMES = ("x", "V", "S", "A")
+
+
+def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, split: str = "symmetry") -> xr.Dataset:
+    """What the heads of each layer send to the tokens, sum_h sum_j A_ij V_h x_j, split by the parts of V; no biases.
+
+    Parameters
+    ----------
+    model, prompt, layers
+        As in `model.trajectory`.
+    split
+        "symmetry": V = attractive + repulsive + rotational, the symmetric part by sign and the antisymmetric part.
+        "spectrum": V = positive + negative + complex, by its eigenvalues.
+
+    Returns
+    -------
+    A dataset with `displacement` over (layer, part, token, coordinate), whose sum over parts is what attention sends;
+    `length`, its root mean square over tokens; and `cosine_change`, how fast the mean cosine between tokens changes
+    when they move along it: above zero the part draws tokens together. Both lengths and changes of the last two
+    are over (layer, part), and changes add up over parts.
+    """
+    require_known(split, SPLITS, "split")
+    run = model.trajectory(prompt, layers, attention=True, progress=False)
+    depth = run.sizes["time"] - 1
+    stream = run.tokens.values.astype(float)
+    moved = np.stack([_sent(model, layer, stream[layer], run.attention.values[layer], split) for layer in range(depth)])
+    lengths = np.sqrt(np.mean(np.sum(moved**2, axis=-1), axis=-1))
+    changes = np.array([[mean_cosine_rate(stream[layer], one) for one in moved[layer]] for layer in range(depth)])
+    per_part = ("layer", "part")
+    return xr.Dataset(
+        {
+            "displacement": ((*per_part, "token", "coordinate"), moved),
+            "length": (per_part, lengths),
+            "cosine_change": (per_part, changes),
+        },
+        {"part": list(SPLITS[split]), "word": run.word},
+        {"model": model.name, "split": split},
+    )
+
+
+def mean_cosine_rate(tokens: np.ndarray, velocities: np.ndarray) -> float:
+    """d/dt of the mean cosine between distinct tokens that move with these velocities.
+
+    Examples
+    --------
+    Two orthogonal tokens, one turning towards the other at unit speed.
+
+    >>> mean_cosine_rate(np.eye(2), np.array([[0.0, 1.0], [0.0, 0.0]]))
+    1.0
+    """
+    n, lengths = len(tokens), np.linalg.norm(tokens, axis=1, keepdims=True)
+    units = tokens / lengths
+    turning = (velocities - np.sum(units * velocities, axis=1, keepdims=True) * units) / lengths
+    return float(2 * np.sum(turning * units.sum(axis=0)) / (n * (n - 1)))
+
+
+def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Dataset:
+    """The prompt's tokens as they are and in the frames that move with V, its symmetric part S or antisymmetric part A.
+
+    With V_l the sum over the heads of layer l and a layer as unit of time, tokens after layer l are seen through
+    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. Norms and MLP are in the tokens, not in the frame.
+
+    Returns
+    -------
+    A dataset with `tokens` over (frame, time, token, coordinate), frame being "x", "V", "S" or "A", and `mean_cosine`
+    and `effective_rank` of each frame over time.
+    """
+    run = model.trajectory(prompt, layers, progress=False)
+    stream = run.tokens.values.astype(float)
+    seen = np.stack([stream] * len(FRAMES))
+    back = {name: np.eye(model.config.width) for name in FRAMES[1:]}
+    steps: dict[str, np.ndarray] = {}
+    for layer in range(len(stream) - 1):
+        if layer == 0 or not model.config.shares_layers:
+            steps = _steps_back(model.heads(layer % model.config.layers))
+        for place, name in enumerate(FRAMES[1:], start=1):
+            back[name] = back[name] @ steps[name]
+            seen[place, layer + 1] = stream[layer + 1] @ back[name].T
+    found = xr.Dataset(
+        {"tokens": (("frame", "time", "token", "coordinate"), seen)},
+        {"frame": list(FRAMES), "time": run.time, "word": run.word},
+        {"model": model.name},
+    )
+    units = directions(found)
+    by_frame = [units.sel(frame=name) for name in FRAMES]
+    measured = {
+        "mean_cosine": [order.mean_cosine(one).values for one in by_frame],
+        "effective_rank": [layer_similarity.effective_rank(one).values for one in by_frame],
+    }
+    return found.assign({name: (("frame", "time"), np.stack(values)) for name, values in measured.items()})
+
+
+def _steps_back(heads: list[Head]) -> dict[str, np.ndarray]:
+    """e^{-V}, e^{-S} and e^{-A} of a layer."""
+    value = np.sum([np.asarray(head.value_matrix) for head in heads], axis=0)
+    halves = {"V": value, "S": (value + value.T) / 2, "A": (value - value.T) / 2}
+    return {name: expm(-matrix) for name, matrix in halves.items()}
+
+
+def _sent(model: Model, layer: int, tokens: np.ndarray, weights: np.ndarray, split: str) -> np.ndarray:
+    """What all heads of a layer send, (part, token, coordinate)."""
+    number = layer % model.config.layers
+    with double():
+        read = np.asarray(model.block(number).attention_input(tokens.astype(model.dtype)), dtype=float)
+    total = np.zeros((len(SPLITS[split]), *tokens.shape))
+    for head, attention in zip(model.heads(number), weights.astype(float), strict=True):
+        outward, inward = np.asarray(head.output), np.asarray(head.value)
+        if split == "symmetry":
+            pairs = list(factors.parts(outward, inward))
+        else:
+            pairs = [factors.spectral_parts(outward, inward)[name] for name in SPLITS[split]]
+        for place, (left, right) in enumerate(pairs):
+            total[place] += attention @ (read @ right.T) @ left.T
+    return total
