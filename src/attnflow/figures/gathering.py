@@ -81,7 +81,7 @@ def _closeness(run: xr.Dataset) -> float:
 def draw_hyperplanes(run: xr.Dataset) -> Any:
     """Four moments, with the parallel hyperplanes that the tokens end on."""
     scene, found = _hyperplane_scene(run)
-    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
+    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])], azimuth=_azimuth(scene))
     kind = _kind(run)
     title = f"Tokens gather on {found.count} parallel {kind}"
     caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start."
@@ -122,6 +122,12 @@ def _hyperplane_scene(run: xr.Dataset) -> tuple[Scene, hyperplanes.Groups]:
     )
     scene = scene_of(run, flats=flats)
     return replace(scene, motion=replace(scene.motion, labels=found.labels)), found
+
+
+def _azimuth(scene: Scene) -> float:
+    """From where planes are seen neither as lines nor in front of each other."""
+    normal = scene.flats[0].rows[0]
+    return float(np.degrees(np.arctan2(normal[1], normal[0]))) + 125
 
 
 def _kind(run: xr.Dataset) -> str:

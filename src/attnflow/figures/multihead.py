@@ -190,7 +190,7 @@ def draw_rates(dataset: xr.Dataset) -> Any:
         medians.append(Line(heads, one.measured.median("run"), f"Q\u1d40K {law}, median", shade, marker="D"))
         every += [Line(heads, one.measured[:, run], "", shade, "", "o", alpha=0.3) for run in range(one.sizes["run"])]
     first = dataset.step.sel(law="Gaussian").isel(run=0)
-    moving = [Line(dataset.time, first[k], f"{count} heads", OKABE_ITO[k]) for k, count in enumerate(heads)]
+    moving = [Line(dataset.time, first[k], _heads(count), OKABE_ITO[k]) for k, count in enumerate(heads)]
     moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e^-t", GREY, "--"))
     panels = [
         Lines([*medians, *every], "heads H", "rate", "Rate of convergence", xscale="log", ylim=(0, 1.5), xticks=heads),
@@ -202,14 +202,16 @@ def draw_rates(dataset: xr.Dataset) -> Any:
 def rate_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     """The median rate for every number of heads, and how well the last weights predict it."""
     found: dict[str, float | int | str] = {
-        f"median rate, Q^T K {law}, {count} head{'' if count == 1 else 's'}": float(
-            dataset.measured.sel(law=law, heads=count).median()
-        )
+        f"median rate, Q^T K {law}, {_heads(count)}": float(dataset.measured.sel(law=law, heads=count).median())
         for law in dataset.law.values
         for count in dataset.heads.values
     }
     apart = np.abs(dataset.measured - dataset.predicted)
     return found | {"median |measured - predicted|": float(apart.median())}
+
+
+def _heads(count: int) -> str:
+    return f"{count} head{'' if count == 1 else 's'}"
 
 
 def _averaging_head(law: str, count: int, d: int, rng: np.random.Generator) -> Head:

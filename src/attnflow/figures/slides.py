@@ -193,7 +193,8 @@ FIGURES = (
         source=f"{SLIDES}, multi-head dynamics: rate of convergence",
         title="The rate of convergence against the number of heads",
         shows="With V_h = I/H the rescaled tokens obey Z' = (P - I) Z, P being the mean of the heads' weights. The "
-        "rate is one minus the second eigenvalue of P, and once every head has become Boolean that is one, for any H.",
+        "rate is one minus the second eigenvalue of P: one as soon as every head is Boolean, which takes longer where "
+        "heads find their leaders late.",
         deviates=WEIGHTS,
         compute=multihead.follow_rates,
         draw=multihead.draw_rates,
