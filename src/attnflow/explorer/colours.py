@@ -1,10 +1,33 @@
 """Which colour each cluster has: one that stays with it while it grows."""
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from attnflow.analyse import clusters
+from attnflow.report import CLOSE
 
 ALONE = 0  # the slot of tokens that are nobody's neighbour; clusters have 1, 2, ...
+WIDEST = 0.1  # distance within a cluster, over the size of all
+FEWEST = 50  # a cluster that is coloured holds two tokens and at least one of so many
+
+
+def cluster_distance(first: np.ndarray, size: float) -> float:
+    """The distance at which tokens count as one cluster: small against the distances that the first tokens have.
+
+    Half the distance within which a quarter of them have a neighbour, so that chance makes few clusters at the start,
+    between `CLOSE` and `WIDEST` times the size.
+
+    Examples
+    --------
+    >>> cluster_distance(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]), size=1.0)
+    0.1
+    >>> cluster_distance(np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), size=1.0)
+    0.01
+    """
+    if len(first) < 2 or not np.all(np.isfinite(first)):
+        return CLOSE * size
+    nearest = KDTree(first).query(first, k=2)[0][:, 1]
+    return float(np.clip(np.quantile(nearest, 0.25) / 2, CLOSE * size, WIDEST * size))
 
 
 class Slots:
@@ -30,10 +53,11 @@ class Slots:
         if labels[0] < 0:
             return slots
         sizes = np.bincount(labels)
+        least = max(2, len(labels) // FEWEST)
         before = np.zeros_like(slots) if self._before is None else self._before
         taken: set[int] = set()
         for label in np.argsort(-sizes, kind="stable"):
-            if sizes[label] < 2:
+            if sizes[label] < least:
                 break
             members = labels == label
             slots[members] = slot = _slot_of(before[members], taken)

@@ -2,6 +2,17 @@
 
 from attnflow.scenarios import Scenario
 
+PAPERS = {
+    "2110.11773": "Sinkformers: transformers with doubly stochastic attention",
+    "2305.05465": "The emergence of clusters in self-attention dynamics",
+    "2312.10794": "A mathematical perspective on transformers",
+    "2407.01602": "Clustering in pure-attention hardmax transformers",
+    "2410.06833": "Dynamic metastability in the self-attention model",
+    "2411.04990": "Clustering in causal attention masking",
+    "2510.22026": "Normalization in attention dynamics",
+    "2512.01868": "The mean-field dynamics of transformers",
+}
+
 LOOK = {
     "boolean": "Each dot is a token on the line; watch the attention matrix turn into one or two black columns.",
     "polytope": "Tokens are divided by their growth e^t: the hull shrinks to a polygon, and dots stop at its corners.",

@@ -11,9 +11,10 @@ from attnflow.analyse import clusters, energy, hyperplanes, renyi
 from attnflow.analyse.spectra import spectrum
 from attnflow.dynamics import AbstractDynamics, RescaledAttention
 from attnflow.evaluate import attention_matrix
+from attnflow.explorer.colours import cluster_distance
 from attnflow.explorer.recording import Moment
 from attnflow.heads import Head
-from attnflow.report import CLOSE, model_name, value_name
+from attnflow.report import model_name, value_name
 from attnflow.solvers import AbstractSolver
 from attnflow.spaces import Sphere
 from attnflow.theorems.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
@@ -28,13 +29,17 @@ LARGEST_MATRIX = 3_000  # tokens up to which n x n weights are formed
 MOST_EIGENVALUES = 512
 ONE_PLACE = frozenset({"point", "first-token", "point-of-subspace", "poles"})
 MOST_PLANES = 3  # that the theorem allows
-PLANE_WIDTH = 3.0  # over that of a cluster
+MOST_ROWS = 2  # of equations of a subspace: in space that is a line
+PLANE_WIDTH = 0.03  # over the size of the first tokens
 
 
 def closeness(flow: AbstractDynamics, first: np.ndarray) -> float:
-    """The distance within which tokens are one cluster, as `attnflow run` has it."""
-    is_sphere = isinstance(flow.space, Sphere)
-    return CLOSE * (1.0 if is_sphere else float(np.linalg.norm(first, axis=-1).max()) or 1.0)
+    """The distance within which tokens are one cluster on the page, wide enough that groups are seen early."""
+    return cluster_distance(first, _size(flow, first))
+
+
+def _size(flow: AbstractDynamics, first: np.ndarray) -> float:
+    return 1.0 if isinstance(flow.space, Sphere) else float(np.linalg.norm(first, axis=-1).max()) or 1.0
 
 
 def numbers_of(flow: AbstractDynamics, moment: Moment, first: np.ndarray) -> dict[str, Any]:
@@ -42,14 +47,15 @@ def numbers_of(flow: AbstractDynamics, moment: Moment, first: np.ndarray) -> dic
     tokens = moment.tokens
     counted = int(clusters.labels(tokens, closeness(flow, first)).max()) + 1
     height = _height(flow, tokens, first)
-    planes = planes_of(flow, tokens, PLANE_WIDTH * closeness(flow, first))
+    planes = planes_of(flow, tokens, PLANE_WIDTH * _size(flow, first))
     return {"clusters": counted, "height": height, "cosines": cosine_histogram(tokens), "planes": planes}
 
 
 def planes_of(flow: AbstractDynamics, tokens: np.ndarray, tolerance: float) -> dict[str, Any] | None:
-    """The at most three parallel hyperplanes that rescaled tokens lie on: their normal and their levels.
+    """The at most three parallel subspaces that rescaled tokens lie on: of the highest codimension that has so few.
 
-    None where they lie on more, or where no simple real eigenvalue above zero leads.
+    Their points x have <row, x> = level for every row. None where tokens lie on more, or where no simple real
+    eigenvalue above zero leads.
     """
     head = flow.heads[0]
     if not isinstance(flow, RescaledAttention) or len(flow.heads) > 1 or not isinstance(head, Head):
@@ -58,10 +64,16 @@ def planes_of(flow: AbstractDynamics, tokens: np.ndarray, tolerance: float) -> d
     found = spectrum(value)
     if not (found.is_leading_simple and found.leading.value.real > 0) or tokens.shape[1] < 2:
         return None
-    groups = hyperplanes.parallel_subspaces(tokens, value, tolerance=tolerance)
-    if groups.count > MOST_PLANES:
-        return None
-    return {"normal": hyperplanes.left_eigenvectors(value).rows[0].tolist(), "levels": groups.levels[:, 0].tolist()}
+    eigenvalues, rows = hyperplanes.left_eigenvectors(value)
+    growing = int(np.count_nonzero(eigenvalues.real > 0))
+    for codimension in range(min(growing, tokens.shape[1] - 1, MOST_ROWS), 0, -1):
+        try:
+            groups = hyperplanes.parallel_subspaces(tokens, value, codimension, tolerance)
+        except InputError:  # this codimension would cut a complex pair in two
+            continue
+        if groups.count <= MOST_PLANES:
+            return {"rows": rows[:codimension].tolist(), "levels": groups.levels.tolist()}
+    return None
 
 
 def height_name(flow: AbstractDynamics) -> str:

@@ -17,7 +17,6 @@ from attnflow._checks import InputError
 PAGE = Path(__file__).parent / "page"
 MOST_VIEWERS = 12
 NEEDED = ("starlette", "uvicorn", "websockets")
-COLOURS = 40  # that clusters have before they repeat
 TOO_MANY = (
     f"The explorer has {MOST_VIEWERS} viewers already, which is all it can compute for. Close another page and reload."
 )
@@ -34,21 +33,20 @@ def require_installed() -> None:
 def hello() -> dict[str, Any]:
     """What the page needs to know first: scenarios, words, limits, colours."""
     from attnflow.explorer import limits, looks, protocol
+    from attnflow.explorer.film import palette
     from attnflow.scenarios import CATALOGUE, SPACES
-    from attnflow.show.style import colours
 
     catalogue = [
-        {"name": one.name, "words": looks.explained(one), "paper": one.paper, "coalesces": one.coalesces,
-         "settings": dataclasses.asdict(one.settings)}
+        {"name": one.name, "words": looks.explained(one), "paper": one.paper, "title": looks.PAPERS[one.paper],
+         "coalesces": one.coalesces, "settings": dataclasses.asdict(one.settings)}
         for one in CATALOGUE.values()
     ]  # fmt: skip
     known = {"space": SPACES, "attention": words.ATTENTIONS, "mask": words.MASKS, "value": words.SPECTRA,
              "query_key": words.SPECTRA, "normalisation": words.NORMALISATIONS, "start": words.STARTS,
              "solver": words.SOLVERS}  # fmt: skip
     most = {**limits.COUNTS, "numbers": limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
-    palette = (255 * colours(COLOURS)).round().astype(int).tolist()
     return {"type": "hello", "version": protocol.VERSION, "catalogue": catalogue, "words": known, "limits": most,
-            "palette": palette}  # fmt: skip
+            "palette": palette()}  # fmt: skip
 
 
 def application(names: tuple[str, ...] | None = None, most_viewers: int = MOST_VIEWERS) -> Any:

@@ -7,28 +7,37 @@ export function axesFor(d, chosen, principal) {
   return chosen.map((axis) => { const row = new Float32Array(d); row[Math.min(axis, d - 1)] = 1; return row; });
 }
 
-export function toSpace(frame, axes) {
-  // Coordinates (n x 3); missing ones are zero. On the line tokens stand above each other by their index.
-  const { n, d, tokens } = frame, out = new Float32Array(3 * n);
-  if (axes) {
-    for (let k = 0; k < axes.length; k++) {
-      const row = axes[k];
-      for (let i = 0; i < n; i++) {
-        let sum = 0;
-        for (let j = 0; j < d; j++) sum += row[j] * tokens[i * d + j];
-        out[3 * i + k] = sum;
-      }
-    }
-    return out;
+export function toSpace(frame, axes, out) {
+  // The three coordinates drawn, n x 3, into `out`; missing ones are zero.
+  const { n, d, tokens } = frame;
+  out.fill(0);
+  if (!axes) {
+    for (let i = 0; i < n; i++) for (let j = 0; j < d; j++) out[3 * i + j] = tokens[i * d + j];
+    return;
   }
-  for (let i = 0; i < n; i++) for (let j = 0; j < d; j++) out[3 * i + j] = tokens[i * d + j];
-  return out;
+  for (let k = 0; k < axes.length; k++) {
+    const row = axes[k];
+    for (let i = 0; i < n; i++) {
+      let sum = 0;
+      for (let j = 0; j < d; j++) sum += row[j] * tokens[i * d + j];
+      out[3 * i + k] = sum;
+    }
+  }
 }
 
-export function spread(points) {
+export function spread(points, axis) {
+  // The largest size of a coordinate.
   let largest = 0;
-  for (const x of points) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
-  return largest || 1;
+  for (let i = axis; i < points.length; i += 3) if (Number.isFinite(points[i])) largest = Math.max(largest, Math.abs(points[i]));
+  return largest;
+}
+
+const MOST_UNLIKE = 3;
+
+export function extentsOf(spreads) {
+  // What each axis reaches to: the same for all, but an axis on which tokens would fill less than a third has its own.
+  const most = Math.max(...spreads) || 1;
+  return spreads.map((one) => (one && one < most / MOST_UNLIKE ? MOST_UNLIKE * one : most));
 }
 
 export class Camera {

@@ -1,18 +1,26 @@
 // The page: a source's messages to stage, panels and controls; what the visitor does back to the source.
 
 import { Controls } from "./controls.js";
+import { showTheory, showVerdict, showWords, stageWords } from "./explain.js";
+import { TakeAway } from "./export.js";
 import * as link from "./link.js";
 import { LiveSource } from "./live.js";
+import { timeText } from "./numbers.js";
 import { Panels } from "./panels.js";
+import { RecordedSource } from "./recorded.js";
 import { Stage } from "./stage.js";
 import { onThemeChange, readTheme, readable } from "./theme.js";
+import { showTooltip } from "./tooltip.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEW = ["trails", "hull", "centres", "colours"];
 const theme = readTheme();
 const stage = new Stage($("stage"), theme);
 const panels = new Panels(theme);
-const source = new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
+const film = $("film"); // a finished run, in a page without a server
+const source = film ? new RecordedSource(JSON.parse(film.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
+const takeAway = new TakeAway(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: film ? null : (kind) => source.send({ type: "export", kind }), say });
+document.body.classList.toggle("recorded", Boolean(film));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let hello = null, controls = null, model = null, latest = null, painted = null;
@@ -29,8 +37,8 @@ source.on("connection", ({ isOpen, isFull }) => {
 source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
-  if (!controls) controls = new Controls($("settings"), message.words, change);
-  if (!$("scenario").options.length) $("scenario").append(...message.catalogue.map((one) => new Option(one.name, one.name)));
+  if (!controls && !film) controls = new Controls($("settings"), message.words, change);
+  if (!$("scenario").options.length) $("scenario").append(...groupsOf(message.catalogue));
   restore(wanted ?? link.read(location.hash, message.catalogue));
   wanted = null;
 });
@@ -40,12 +48,15 @@ source.on("started", (message) => {
   model = message;
   base = { scenario: message.scenario, changes: differing(message.settings) };
   stage.restart(message, readable(palette, theme), !isNew);
+  if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
   if (pendingCamera) { stage.camera.state = pendingCamera; pendingCamera = null; }
   panels.restart(message);
+  showVerdict({});
   showModel();
   offerAxes(message.settings.d);
   say(message.model);
   $("problem").hidden = true;
+  wait("");
   latest = null;
 });
 
@@ -68,26 +79,34 @@ source.on("state", (message) => {
   $("play").innerHTML = message.plays ? "&#10074;&#10074;" : "&#9654;&#xFE0E;";
   $("play").setAttribute("aria-label", message.plays ? "Pause" : "Play");
   if (!isScrubbing) $("time").value = message.share;
+  panels.setPlace(message);
   remember();
 });
 
 source.on("panels", (message) => {
   if (model?.run !== message.run) return;
   panels.add(message);
+  if (message.verdict?.answer) showVerdict(message.verdict);
+  if (stage.frame) $("stage").setAttribute("aria-label", stageWords(model, stage.frame, message.clusters, clockText(stage.frame)));
   stage.planes = message.planes;
   if (!state.plays) stage.paint();
 });
 source.on("attention", (message) => { if (model?.run === message.run) panels.showAttention(message); });
-source.on("axes", (message) => { if (model?.run === message.run) { stage.setAxes(stage.chosen, message.axes); markAxes(true); } });
+source.on("file", (message) => takeAway.receive(message));
+source.on("axes", (message) => {
+  if (pendingAxes) { pendingAxes = null; return; } // the link has chosen others
+  if (model?.run === message.run) { stage.setAxes(stage.chosen, message.axes); markAxes(true); }
+});
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
-source.on("busy", (message) => say(message.sentence));
+source.on("busy", (message) => { say(message.sentence); wait(message.sentence, message.share); });
 source.on("problem", (message) => {
   $("problem").hidden = false;
+  wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
   if (model) controls?.show(model.settings, standardOf(model.scenario));
 });
 
-let isScheduled = false, pendingCamera = null;
+let isScheduled = false, pendingCamera = null, pendingAxes = null;
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
@@ -97,15 +116,32 @@ function schedule() {
     if (!frame || !model || frame.run !== model.run) return;
     stage.show(frame);
     painted = frame;
-    $("clock").textContent = timeText(frame);
+    $("clock").textContent = `t = ${clockText(frame)}`;
     source.send({ type: "seen", run: frame.run, frame: frame.index });
     tooltip();
   });
 }
 
-function timeText(frame) {
-  if (!frame.isLogTime) return `t = ${Number(frame.time.toPrecision(4))}`;
-  return Number.isFinite(frame.time) ? `t = e^${frame.time.toFixed(2)}` : "t = 0";
+const clockText = (frame) => timeText(frame.time, frame.isLogTime);
+
+let waiting = null;
+function wait(sentence, share) {
+  // Over the stage, but only of what takes longer than a blink.
+  clearTimeout(waiting);
+  $("waiting").textContent = sentence && share !== undefined ? `${sentence} (${Math.round(100 * share)}%)` : sentence;
+  if (sentence) waiting = setTimeout(() => { $("waiting").hidden = false; }, stage.frame ? 400 : 0);
+  else $("waiting").hidden = true;
+}
+
+function groupsOf(catalogue) {
+  // Scenarios under the papers they come from.
+  const groups = new Map();
+  for (const { name, title } of catalogue) groups.set(title ?? "", [...(groups.get(title ?? "") ?? []), name]);
+  return [...groups].map(([title, names]) => {
+    const group = Object.assign(document.createElement("optgroup"), { label: title });
+    group.append(...names.map((name) => new Option(name, name)));
+    return group;
+  });
 }
 
 function restore(wish) {
@@ -113,7 +149,7 @@ function restore(wish) {
   $("speed").value = wish.speed;
   showSpeed();
   for (const name of VIEW) { $(name).checked = wish.view[name]; stage.view[name] = wish.view[name]; }
-  pendingCamera = wish.camera;
+  [pendingCamera, pendingAxes] = [wish.camera, wish.axes];
   base = { scenario: wish.scenario, changes: wish.changes };
   const plays = wish.plays ?? (wish.time === null && !prefersStill);
   const at = wish.time === null ? {} : { until: wish.time };
@@ -136,13 +172,10 @@ function differing(settings) {
 
 function showModel() {
   const standard = standardOf(model.scenario), scenario = hello.catalogue.find((one) => one.name === model.scenario);
-  controls.show(model.settings, standard);
+  controls?.show(model.settings, standard);
   $("scenario").value = model.scenario;
-  const words = document.createElement("p"), paper = document.createElement("a");
-  const isChanged = Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves"].includes(name));
-  Object.assign(paper, { href: `https://arxiv.org/abs/${scenario.paper}`, textContent: `arXiv:${scenario.paper}`, rel: "noreferrer", target: "_blank" });
-  words.append(scenario.words.join(" "), isChanged ? " (With settings of your own.) " : " ", paper);
-  $("words").replaceChildren(words);
+  showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves"].includes(name)));
+  showTheory(model.prediction ?? {});
 }
 
 function current(withTime) {
@@ -151,35 +184,25 @@ function current(withTime) {
     scenario: base.scenario,
     changes: base.changes,
     later: model?.later ?? [],
-    time: withTime && painted && !painted.isLogTime ? painted.time : null,
+    time: withTime && Number.isFinite(painted?.time) ? painted.time : null,
     plays: withTime ? state.plays : undefined,
     speed: Number($("speed").value),
     camera: isChanged ? stage.camera.state : null,
+    axes: model?.settings.d > 3 && !stage.principal ? [...stage.chosen] : null,
     view: { ...stage.view },
   };
 }
 
 let remembering = null;
 function remember() {
+  if (film) return; // its address is a file's
   clearTimeout(remembering);
   remembering = setTimeout(() => { if (model) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
 }
 
 function say(sentence) { $("status").textContent = sentence; }
 
-function tooltip() {
-  const token = stage.hovered, note = $("tooltip");
-  if (token === null || !stage.seen?.[token]) { note.hidden = true; return; }
-  const slot = stage.frame.labels?.[token] ?? 0;
-  const mates = slot ? stage.frame.labels.reduce((sum, one) => sum + (one === slot), 0) : 1;
-  const row = stage.row?.token === token ? stage.row.weights.slice(0, 4) : [];
-  const seen = row.map(([j, weight]) => `${j + 1}: ${(100 * weight).toFixed(1)}%`).join("  ");
-  note.textContent = `token ${token + 1}, ${slot ? `in a cluster of ${mates}` : "alone"}${seen ? `\nattends to ${seen}` : ""}`;
-  note.hidden = false;
-  const [x, y] = stage.seen[token];
-  note.style.left = `${Math.min(Math.max(x + 14, 4), Math.max(stage.width - note.offsetWidth - 6, 4))}px`;
-  note.style.top = `${Math.min(Math.max(y + 14, 4), stage.height - note.offsetHeight - 6)}px`;
-}
+function tooltip() { showTooltip($("tooltip"), stage); }
 
 function offerAxes(d) {
   $("axes").hidden = d <= 3;
@@ -222,27 +245,34 @@ for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
   stage.chosen[k] = Number(event.target.value);
   stage.setAxes(stage.chosen, null);
   markAxes(false);
+  remember();
 };
 $("share").onclick = async () => {
   const address = location.href.split("#")[0] + link.write(current(true));
   history.replaceState(null, "", address);
   try { await navigator.clipboard.writeText(address); say("The link is copied."); } catch { say("The link is in the address bar."); }
 };
-stage.onHover = (token) => { source.send({ type: "row", token }); tooltip(); };
+stage.onHover = (token) => { source.send({ type: "row", token }); panels.mark(token); tooltip(); };
+panels.onPoint = (token, partner) => stage.point(token, partner);
+panels.onSeek = (share) => source.send({ type: "seek", share });
 stage.onView = remember;
-onThemeChange(() => { readTheme(theme); stage.palette = readable(palette, theme); stage.paint(); panels.paint(); });
-addEventListener("hashchange", () => { if (hello) restore(link.read(location.hash, hello.catalogue)); });
+onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); panels.paint(); });
+addEventListener("hashchange", () => { if (hello && !film) restore(link.read(location.hash, hello.catalogue)); });
 
+const choose = (by) => { if (stage.frame) stage.point(((stage.hovered ?? (by > 0 ? -1 : 0)) + by + stage.frame.n) % stage.frame.n); };
+const faster = (by) => { $("speed").stepUp(2 * by); showSpeed(); remember(); };
 const KEYS = {
-  " ": () => play(), ArrowLeft: () => step(-1), ArrowRight: () => step(1), r: restart, f: () => stage.fit(),
-  "+": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
-  ArrowUp: () => { $("speed").stepUp(2); showSpeed(); }, ArrowDown: () => { $("speed").stepDown(2); showSpeed(); },
+  " ": () => play(), ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => faster(1), ArrowDown: () => faster(-1),
+  r: restart, f: () => stage.fit(), "+": () => stage.zoomBy(1.15), "=": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
+  ",": () => choose(-1), ".": () => choose(1), Escape: () => stage.point(null), "?": () => $("help").togglePopover(),
 };
+const TURNS = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] };
 addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, select, textarea, button, a") && !(event.key === " " && event.target.type === "range");
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
-  event.preventDefault();
-  KEYS[event.key]();
+  const isTyping = event.target.closest("input, select, textarea, button, summary, a") && !(event.key === " " && event.target.type === "range");
+  const act = event.shiftKey && event.key in TURNS ? () => stage.turn(...TURNS[event.key]) : KEYS[event.key];
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !act) return;
+  if (event.key !== "Escape") event.preventDefault(); // which also closes what is open
+  act();
 });
 
 source.open();

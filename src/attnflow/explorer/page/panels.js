@@ -1,188 +1,146 @@
-// The panels beside the stage: attention as an image, numbers over time, cosines, the spectrum of V, the verdict.
+// The panels beside the stage, linked with it: attention, numbers over time, cosines, the spectrum of V.
 
-const PADDING = { left: 34, right: 6, top: 6, bottom: 18 };
-const ANSWERS = { agrees: "The run agrees", "not-yet": "Not decided yet", differs: "The run differs", none: "Nothing to compare" };
+import { drawHistogram, drawMatrix, drawSeries, drawSpectrum, prepare, shareAt } from "./charts.js";
+import { brief, percent, timeText } from "./numbers.js";
+
+const $ = (id) => document.getElementById(id);
+const MOST_POINTS = 3000;
 
 export class Panels {
   constructor(theme) {
     this.theme = theme;
-    this.canvases = Object.fromEntries(["attention", "series", "cosines", "spectrum"].map((name) => [name, document.getElementById(name)]));
-    this.restart({ eigenvalues: [], settings: {}, height: "energy", prediction: {} });
-    new ResizeObserver(() => this.paint()).observe(document.getElementById("panels"));
+    this.canvases = Object.fromEntries(["attention", "series", "cosines", "spectrum"].map((name) => [name, $(name)]));
+    this.onSeek = () => {};
+    this.onPoint = () => {};
+    this.token = this.pointed = this.bin = null;
+    this.restart({ eigenvalues: [], settings: {}, height: "energy" });
+    this.#listen();
+    new ResizeObserver(() => this.paint()).observe($("panels"));
   }
 
   restart(model) {
     this.series = [];
     this.attention = null;
     this.cosines = [];
+    this.now = null;
+    this.total = 1;
     this.change(model, Infinity);
-    this.#verdict({});
   }
 
   change(model, time) {
     this.model = model;
     this.series = this.series.filter((one) => one.time <= time);
-    document.getElementById("height-name").textContent = model.height ?? "energy";
-    this.#prediction(model.prediction ?? {});
+    $("height-name").textContent = model.height ?? "energy";
+    $("distance").textContent = model.closeness === undefined ? "" : `within ${brief(model.closeness)} of each other`;
     this.paint();
   }
 
-  add(message) {
-    const { frame, time, clusters, height } = message;
-    this.series = this.series.filter((one) => one.frame !== frame);
+  add({ frame, time, clusters, height, cosines }) {
+    const last = this.series.at(-1);
+    if (last && last.frame >= frame) this.series = this.series.filter((one) => one.frame !== frame);
     this.series.push({ frame, time: time ?? -Infinity, clusters, height });
-    this.series.sort((a, b) => a.frame - b.frame);
-    if (this.series.length > 3000) this.series = this.series.filter((_, i) => i % 2 === 0);
-    this.cosines = message.cosines;
-    this.now = frame;
-    if (message.verdict?.answer) this.#verdict(message.verdict);
+    if (last && last.frame > frame) this.series.sort((a, b) => a.frame - b.frame);
+    if (this.series.length > MOST_POINTS) this.series = this.series.filter((_, i) => i % 2 === 0 || i === this.series.length - 1);
+    this.cosines = cosines;
+    this.now = this.series.find((one) => one.frame === frame) ?? null;
     this.#paintSeries();
     this.#paintCosines();
   }
 
+  setPlace({ frame, share }) {
+    // How many frames there are is known from where this one stands.
+    if (this.model.logTime && share > 0) this.total = frame / share;
+  }
+
   showAttention(message) {
     this.attention = message;
-    const many = message.n > message.side ? `, ${message.n} tokens in ${message.side} blocks` : "";
-    document.getElementById("attention-title").textContent = `Attention P(t)${message.heads > 1 ? `, mean of ${message.heads} heads` : ""}${many}`;
+    const facts = [message.heads > 1 ? `mean of ${message.heads} heads` : "", message.n > message.side ? `${message.n} tokens in ${message.side} blocks` : ""];
+    $("attention-facts").textContent = facts.filter(Boolean).join(", ");
     this.#paintAttention();
   }
 
-  #prediction({ words, says, rate, proved, paper, suggestion }) {
-    const root = document.getElementById("prediction");
-    root.replaceChildren();
-    if (!words) return;
-    const strong = document.createElement("b");
-    strong.textContent = words[0].toUpperCase() + words.slice(1);
-    const how = proved ? "proved" : paper ? "not proved" : "";
-    const facts = [how, rate ? `rate: ${rate}` : "", paper].filter(Boolean).join(", ");
-    root.append(strong, facts ? ` (${facts}). ` : ". ", says ?? "", suggestion ? ` ${suggestion}` : "");
-  }
-
-  #verdict({ answer, says }) {
-    const root = document.getElementById("verdict");
-    root.dataset.answer = answer ?? "none";
-    root.textContent = answer ? `${ANSWERS[answer]}. ${says}` : "";
+  mark(token) {
+    // The row of the token that is chosen on the stage.
+    this.token = token;
+    this.#paintAttention();
   }
 
   paint() {
     this.#paintAttention();
     this.#paintSeries();
     this.#paintCosines();
-    this.#paintSpectrum();
-  }
-
-  #prepare(name) {
-    const canvas = this.canvases[name], ratio = Math.min(window.devicePixelRatio || 1, 2);
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-    const pen = canvas.getContext("2d");
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    pen.font = "11px system-ui, sans-serif";
-    pen.fillStyle = this.theme.grey;
-    pen.strokeStyle = this.theme.pale;
-    pen.lineWidth = 1;
-    const box = { x: PADDING.left, y: PADDING.top, w: width - PADDING.left - PADDING.right, h: height - PADDING.top - PADDING.bottom };
-    return { pen, width, height, box };
+    drawSpectrum(this.canvases.spectrum, this.theme, (this.model.eigenvalues ?? []).flat());
   }
 
   #paintAttention() {
-    const { pen, width, height } = this.#prepare("attention");
-    if (!this.attention) return;
-    const { side, weights } = this.attention, image = new ImageData(side, side);
-    let most = Math.min(6 / side, 1); // equal weights are pale, not dark
-    for (const weight of weights) most = Math.max(most, weight);
-    const [from, to] = [this.theme.cardNumbers, this.theme.weightNumbers];
-    for (let i = 0; i < side * side; i++) {
-      const share = Math.sqrt(Math.max(weights[i], 0) / most); // the root, so that small weights are seen
-      for (let k = 0; k < 3; k++) image.data[4 * i + k] = from[k] + share * (to[k] - from[k]);
-      image.data[4 * i + 3] = 255;
-    }
-    const sheet = new OffscreenCanvas(side, side);
-    sheet.getContext("2d").putImageData(image, 0, 0);
-    pen.imageSmoothingEnabled = false;
-    const size = Math.min(width, height);
-    pen.drawImage(sheet, 0, 0, size, size);
+    if (!this.attention) return prepare(this.canvases.attention, this.theme);
+    const { side, n } = this.attention, row = this.token === null ? null : Math.floor((this.token * side) / n);
+    return drawMatrix(this.canvases.attention, this.theme, this.attention, row);
   }
 
-  #x(point) {
-    // Times as the time slider has them: evenly, or by the logarithm.
-    if (this.model.logTime) return point.frame / Math.max(this.count ?? 1, 1);
-    const end = Math.max(this.model.settings.end ?? 1, this.series.at(-1)?.time ?? 0);
-    if (this.model.settings.spacing !== "log") return point.time / end;
-    return Math.log1p((1e4 * point.time) / end) / Math.log1p(1e4);
+  #share(point) {
+    // Times as the time slider has them: evenly, by the logarithm, or state after state.
+    if (this.model.logTime) return Math.min(point.frame / Math.max(this.total, this.series.at(-1)?.frame ?? 1, 1), 1);
+    const end = this.#end;
+    return this.model.settings.spacing === "log" ? Math.log1p((1e4 * point.time) / end) / Math.log1p(1e4) : point.time / end;
   }
+
+  get #end() { return Math.max(this.model.settings.end ?? 1, this.series.at(-1)?.time ?? 0); }
 
   #paintSeries() {
-    const { pen, box } = this.#prepare("series");
-    if (this.model.logTime) this.count = Math.max(this.count ?? 1, this.series.at(-1)?.frame ?? 1);
-    const most = Math.max(...this.series.map((one) => one.clusters), 1);
-    const highest = this.model.height === "energy" ? 1 : Math.max(...this.series.map((one) => one.height ?? 0), 1);
-    frame(pen, box, [["0", 1], [String(most), 0]], [["0", 0], [this.model.logTime ? "log t" : "t", 1]]);
-    const curve = (colour, at) => {
-      pen.strokeStyle = colour;
-      pen.lineWidth = 1.6;
-      pen.beginPath();
-      for (const [k, one] of this.series.entries()) pen[k ? "lineTo" : "moveTo"](box.x + box.w * this.#x(one), box.y + box.h * (1 - at(one)));
-      pen.stroke();
-    };
-    curve(this.theme.accent, (one) => one.clusters / most);
-    curve(this.theme.bad, (one) => (one.height ?? 0) / highest);
-    const now = this.series.find((one) => one.frame === this.now);
-    if (!now) return;
-    pen.strokeStyle = this.theme.grey;
-    pen.lineWidth = 1;
-    const x = box.x + box.w * this.#x(now);
-    pen.beginPath(); pen.moveTo(x, box.y); pen.lineTo(x, box.y + box.h); pen.stroke();
-    pen.fillStyle = this.theme.ink;
-    pen.textAlign = x > box.x + box.w / 2 ? "right" : "left";
-    const height = now.height === null ? "" : `, ${Number(now.height).toPrecision(3)}`;
-    pen.fillText(`${now.clusters}${height}`, x + (pen.textAlign === "right" ? -5 : 5), box.y + 10);
+    const most = Math.max(1, ...this.series.map((one) => one.clusters)), { theme, model } = this;
+    const highest = model.height === "energy" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
+    const measures = [(one) => one.clusters / most, (one) => (one.height ?? 0) / highest];
+    const tops = [String(most), brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
+    const curves = measures.map((measure, k) => ({ points: this.series.map((one) => [this.#share(one), measure(one)]), colour: colours[k], top: tops[k], side: sides[k] }));
+    const shown = this.pointed ?? this.now;
+    const cursor = shown && { x: this.#share(shown), ys: measures.map((measure) => measure(shown)) };
+    const last = model.logTime ? "t, state after state" : `t = ${brief(this.#end)}${model.settings.spacing === "log" ? " (log)" : ""}`;
+    drawSeries(this.canvases.series, theme, { curves, cursor, ends: ["0", last] });
+    this.#tell(shown);
+  }
+
+  #tell(shown) {
+    const height = shown?.height ?? null, at = shown ? timeText(shown.time, this.model.logTime) : "";
+    $("clusters-now").textContent = shown ? shown.clusters : "";
+    $("height-now").textContent = height === null ? "" : brief(height);
+    const words = shown ? `At time ${at}: ${shown.clusters} clusters${height === null ? "" : `, ${this.model.height} ${brief(height)}`}.` : "";
+    this.canvases.series.setAttribute("aria-label", `Number of clusters and ${this.model.height ?? "energy"} over time. ${words}`);
   }
 
   #paintCosines() {
-    const { pen, box } = this.#prepare("cosines"), shares = this.cosines ?? [];
-    const most = Math.max(...shares, 1e-9);
-    frame(pen, box, shares.length ? [[`${(100 * most).toFixed(0)}%`, 0]] : [], [["−1", 0], ["0", 0.5], ["1", 1]]);
-    pen.fillStyle = this.theme.accent;
-    const width = box.w / (shares.length || 1);
-    for (const [k, share] of shares.entries()) pen.fillRect(box.x + k * width + 0.5, box.y + box.h * (1 - share / most), Math.max(width - 1, 1), (box.h * share) / most);
+    const shares = this.cosines ?? [], low = this.bin === null ? null : -1 + (2 * this.bin) / shares.length;
+    $("cosines-now").textContent = low === null || !shares.length ? "" : `${percent(shares[this.bin])} near ${brief(low + 1 / shares.length)}`;
+    drawHistogram(this.canvases.cosines, this.theme, shares, this.bin);
   }
 
-  #paintSpectrum() {
-    const { pen, box } = this.#prepare("spectrum"), all = (this.model.eigenvalues ?? []).flat();
-    if (!all.length) { pen.fillText("V changes in time.", box.x, box.y + 20); return; }
-    const reach = 1.15 * Math.max(...all.flat().map(Math.abs), 1e-9);
-    const unit = Math.min(box.w, box.h) / 2 / reach, [x, y] = [box.x + box.w / 2, box.y + box.h / 2];
-    pen.beginPath(); pen.moveTo(box.x, y); pen.lineTo(box.x + box.w, y); pen.moveTo(x, box.y); pen.lineTo(x, box.y + box.h); pen.stroke();
-    pen.textAlign = "right"; pen.fillText("Re", box.x + box.w, y - 4);
-    pen.textAlign = "left"; pen.fillText("Im", x + 4, box.y + 9);
-    pen.fillStyle = this.theme.accent;
-    pen.globalAlpha = all.length > 30 ? 0.6 : 0.9;
-    for (const [re, im] of all) { pen.beginPath(); pen.arc(x + unit * re, y - unit * im, all.length > 30 ? 2 : 3.5, 0, 2 * Math.PI); pen.fill(); }
-    pen.globalAlpha = 1;
-    const lead = all.reduce((best, one) => (one[0] > best[0] ? one : best));
-    pen.fillStyle = this.theme.ink;
-    pen.fillText(number(lead), Math.min(x + unit * lead[0] + 6, box.x + box.w - 44), y - unit * lead[1] + 14);
+  #listen() {
+    const { series, attention, cosines } = this.canvases;
+    const seek = (event) => this.onSeek(shareAt(series, event));
+    series.addEventListener("pointerdown", (event) => { series.setPointerCapture(event.pointerId); seek(event); });
+    series.addEventListener("pointermove", (event) => {
+      if (event.buttons) { this.pointed = null; return seek(event); }
+      const share = shareAt(series, event), far = (one) => Math.abs(this.#share(one) - share);
+      this.pointed = this.series.reduce((best, one) => (!best || far(one) < far(best) ? one : best), null);
+      return this.#paintSeries();
+    });
+    series.addEventListener("pointerleave", () => { this.pointed = null; this.#paintSeries(); });
+    attention.addEventListener("pointermove", (event) => this.#look(event));
+    attention.addEventListener("pointerleave", () => { $("attention-now").textContent = ""; this.onPoint(null, null); });
+    cosines.addEventListener("pointermove", (event) => {
+      this.bin = this.cosines.length ? Math.min(Math.floor(shareAt(cosines, event) * this.cosines.length), this.cosines.length - 1) : null;
+      this.#paintCosines();
+    });
+    cosines.addEventListener("pointerleave", () => { this.bin = null; this.#paintCosines(); });
   }
-}
 
-function number([re, im]) {
-  const part = (value) => Number(value.toPrecision(3)).toString().replace("-", "−");
-  return Math.abs(im) < 1e-12 ? part(re) : `${part(re)} ± ${part(Math.abs(im))}i`;
-}
-
-function frame(pen, box, left, below) {
-  pen.beginPath();
-  pen.moveTo(box.x, box.y);
-  pen.lineTo(box.x, box.y + box.h);
-  pen.lineTo(box.x + box.w, box.y + box.h);
-  pen.stroke();
-  pen.textAlign = "right";
-  for (const [text, share] of left) pen.fillText(text, box.x - 5, box.y + share * box.h + 4);
-  for (const [text, share] of below) {
-    pen.textAlign = share === 0 ? "left" : share === 1 ? "right" : "center";
-    pen.fillText(text, box.x + share * box.w, box.y + box.h + 13);
+  #look(event) {
+    if (!this.attention) return;
+    const box = this.canvases.attention.getBoundingClientRect(), size = Math.min(box.width, box.height), { side, n, weights } = this.attention;
+    const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor((at / size) * side));
+    if (i < 0 || j < 0 || i >= side || j >= side) return;
+    const token = (k) => Math.floor(((k + 0.5) * n) / side);
+    $("attention-now").textContent = `token ${token(i) + 1} → ${token(j) + 1}: ${percent(weights[i * side + j])}`;
+    this.onPoint(token(i), token(j));
   }
 }

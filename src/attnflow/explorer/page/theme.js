@@ -1,11 +1,11 @@
 // Colours for canvases, from the style sheet; they follow light and dark.
 
-const NAMES = ["paper", "card", "ink", "grey", "pale", "accent", "good", "bad", "alone", "weight"];
+const NAMES = ["paper", "card", "ink", "grey", "pale", "accent", "good", "bad", "alone", "weight", "rule"];
 
 export function readTheme(theme = {}) {
   const style = getComputedStyle(document.documentElement);
   for (const name of NAMES) theme[name] = style.getPropertyValue(`--${name}`).trim();
-  for (const name of ["alone", "card", "weight"]) theme[`${name}Numbers`] = numbersOf(theme[name]);
+  for (const name of ["alone", "card", "paper", "weight"]) theme[`${name}Numbers`] = numbersOf(theme[name]);
   theme.isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   return theme;
 }

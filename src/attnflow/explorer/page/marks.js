@@ -1,0 +1,123 @@
+// Tokens themselves: dots, where they came from, their clusters, centres, and whom the chosen one attends to.
+
+const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 7000, LEVELS = 8, MOST_COUNTED = 30;
+const DEEPEST = 0.45; // how far the past of a circle's tokens is drawn towards its centre
+
+export function drawTrails(pen, stage) {
+  // The past, fading. On a circle it lies inside, so that who met whom can be followed.
+  const { history, frame } = stage, length = history.length;
+  if (length < 2 || frame.n > MOST_SEGMENTS) return;
+  const stride = Math.ceil((frame.n * (length - 1)) / MOST_SEGMENTS), isCircle = stage.model.isSphere && frame.d === 2;
+  const part = Math.max(stride, stride * Math.ceil((length - 1) / FADES / stride));
+  pen.lineWidth = 1.1;
+  for (const [slot, members] of stage.bySlot()) {
+    pen.strokeStyle = stage.css(slot, LEVELS - 1);
+    for (let last = length - 1; last > 0; last -= part) {
+      pen.globalAlpha = 0.06 + 0.34 * (last / (length - 1)) ** 2;
+      pen.beginPath();
+      for (const i of members) pathOf(pen, stage, i, last, Math.max(last - part, 0), stride, isCircle);
+      pen.stroke();
+    }
+  }
+  pen.globalAlpha = 1;
+}
+
+function pathOf(pen, stage, i, from, to, stride, isCircle) {
+  const { history, at } = stage, newest = history.length - 1;
+  for (let k = from; ; k = Math.max(k - stride, to)) {
+    const p = history.frames[k], inward = isCircle ? 1 - (DEEPEST * (newest - k)) / history.most : 1;
+    stage.project(inward * p[3 * i], inward * p[3 * i + 1], p[3 * i + 2]);
+    if (k === from) pen.moveTo(at[0], at[1]); else pen.lineTo(at[0], at[1]);
+    if (k === to) return;
+  }
+}
+
+export function drawDots(pen, stage) {
+  const { seen, camera, radius, frame } = stage, isDeep = !camera.isFlat, hasRim = frame.n <= 400;
+  pen.strokeStyle = stage.theme.paper;
+  pen.lineWidth = 1;
+  for (const i of stage.fromBackToFront()) {
+    const x = seen[3 * i], y = seen[3 * i + 1];
+    if (!Number.isFinite(x + y)) continue;
+    const near = isDeep ? Math.min(Math.max((seen[3 * i + 2] + 1) / 2, 0), 1) : 1;
+    pen.fillStyle = stage.css(stage.slotOf(i), Math.round(near * (LEVELS - 1)));
+    pen.beginPath();
+    pen.arc(x, y, radius * (isDeep ? 0.6 + 0.45 * near : 1), 0, TURN);
+    pen.fill();
+    if (hasRim) pen.stroke();
+  }
+}
+
+export function shade(colour, paper, level) {
+  // Far dots fade into the paper; they are never seen through.
+  const share = 0.3 + (0.7 * level) / (LEVELS - 1);
+  return `rgb(${colour.map((part, k) => Math.round(paper[k] + share * (part - paper[k]))).join(",")})`;
+}
+
+export function drawClusters(pen, stage) {
+  // A halo whose area grows with the cluster, and how many tokens it holds: dots that met look like one.
+  const groups = [...stage.bySlot()].filter(([slot, members]) => slot && members.length > 2).map(([slot, members]) => middle(stage, slot, members));
+  for (const one of groups) {
+    pen.fillStyle = stage.css(one.slot, LEVELS - 1);
+    pen.globalAlpha = one.z < 0 && !stage.camera.isFlat ? 0.1 : 0.2;
+    pen.beginPath();
+    pen.arc(one.x, one.y, one.size, 0, TURN);
+    pen.fill();
+  }
+  pen.globalAlpha = 1;
+  if (groups.length > MOST_COUNTED) return;
+  pen.font = "600 12px system-ui, sans-serif";
+  pen.textAlign = "center";
+  pen.strokeStyle = stage.theme.paper;
+  pen.lineWidth = 3;
+  for (const one of groups) count(pen, stage, one);
+}
+
+function middle(stage, slot, members) {
+  let [x, y, z] = [0, 0, 0];
+  for (const i of members) { x += stage.seen[3 * i]; y += stage.seen[3 * i + 1]; z += stage.seen[3 * i + 2]; }
+  const n = members.length, size = Math.min(stage.radius * Math.sqrt(1.5 + 0.7 * n), 0.06 * Math.min(stage.width, stage.height));
+  return { slot, n, x: x / n, y: y / n, z: z / n, size };
+}
+
+function count(pen, stage, { n, x, y, z, size }) {
+  const [a, b] = [x - stage.width / 2, y - stage.height / 2], from = Math.hypot(a, b);
+  const [u, v] = from < 1 ? [0, -1] : [a / from, b / from], away = size + 11;
+  pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
+  pen.strokeText(String(n), x + away * u, y + away * v + 4);
+  pen.fillText(String(n), x + away * u, y + away * v + 4);
+}
+
+export function drawCentres(pen, stage) {
+  pen.strokeStyle = stage.theme.ink;
+  pen.lineWidth = 1.4;
+  for (const i of stage.model.centres ?? []) if (i < stage.frame.n) circle(pen, stage, i, stage.radius + 4);
+}
+
+export function drawAttended(pen, stage) {
+  // The row of P as lines: the wider, the more weight.
+  const token = stage.hovered;
+  if (token === null || token >= stage.frame.n) return;
+  const weights = stage.row?.token === token ? stage.row.weights : [], most = Math.max(...weights.map(([, weight]) => weight), 1e-9);
+  pen.strokeStyle = stage.theme.weight;
+  for (const [j, weight] of weights) {
+    if (j >= stage.frame.n || j === token) continue;
+    pen.globalAlpha = 0.15 + (0.75 * weight) / most;
+    pen.lineWidth = 0.6 + (2.6 * weight) / most;
+    pen.beginPath();
+    pen.moveTo(stage.seen[3 * token], stage.seen[3 * token + 1]);
+    pen.lineTo(stage.seen[3 * j], stage.seen[3 * j + 1]);
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+  pen.lineWidth = 2;
+  pen.strokeStyle = stage.theme.ink;
+  circle(pen, stage, token, stage.radius + 2.5);
+  if (stage.partner !== null && stage.partner < stage.frame.n) circle(pen, stage, stage.partner, stage.radius + 2.5);
+}
+
+function circle(pen, stage, i, radius) {
+  pen.beginPath();
+  pen.arc(stage.seen[3 * i], stage.seen[3 * i + 1], radius, 0, TURN);
+  pen.stroke();
+}

@@ -1,0 +1,37 @@
+// Mouse and fingers on the stage: drag turns it, wheel and pinch zoom, pointing chooses a token.
+
+const PIXELS_PER_RADIAN = 160;
+
+export function listen(stage) {
+  const { root } = stage, fingers = new Map();
+  root.addEventListener("pointerdown", (event) => {
+    if (event.target.closest("button, a")) return;
+    fingers.set(event.pointerId, [event.clientX, event.clientY]);
+    root.setPointerCapture(event.pointerId);
+    if (event.pointerType === "touch") choose(stage, event);
+  });
+  root.addEventListener("pointermove", (event) => {
+    const before = fingers.get(event.pointerId), now = [event.clientX, event.clientY];
+    if (!before) return choose(stage, event);
+    const apart = gap(fingers);
+    fingers.set(event.pointerId, now);
+    if (fingers.size === 2) stage.zoomBy(gap(fingers) / apart);
+    else stage.turn((now[0] - before[0]) / PIXELS_PER_RADIAN, (now[1] - before[1]) / PIXELS_PER_RADIAN);
+  });
+  for (const name of ["pointerup", "pointercancel"]) root.addEventListener(name, (event) => fingers.delete(event.pointerId));
+  root.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") stage.point(null); });
+  root.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    stage.zoomBy(Math.exp(-event.deltaY / 600));
+  }, { passive: false });
+}
+
+function choose(stage, event) {
+  const box = stage.root.getBoundingClientRect();
+  stage.point(stage.nearest(event.clientX - box.left, event.clientY - box.top));
+}
+
+function gap(fingers) {
+  const [a, b] = [...fingers.values()];
+  return b ? Math.hypot(a[0] - b[0], a[1] - b[1]) || 1 : 1;
+}

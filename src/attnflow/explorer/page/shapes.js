@@ -1,0 +1,107 @@
+// Hull and hyperplanes: where theory says that tokens gather.
+
+import { hull } from "./geometry.js";
+import { cross, dot, edgesOf, solidHull } from "./solid.js";
+
+const MOST_IN_HULL = 800;
+
+export function drawShapes(pen, stage) {
+  const { model, frame } = stage;
+  if (stage.planes && frame.d <= 3) drawPlanes(pen, stage, stage.planes);
+  else if (!model.isSphere && frame.d >= 2 && frame.n <= MOST_IN_HULL) drawHull(pen, stage);
+}
+
+function drawHull(pen, stage) {
+  const faces = stage.camera.isFlat ? null : solidHull(normalised(stage), stage.frame.n);
+  pen.strokeStyle = pen.fillStyle = stage.theme.accent;
+  if (!faces) return outline(pen, stage);
+  const away = stage.camera.matrix.slice(6, 9), isNear = (face) => dot(face.normal, away) > 0;
+  for (const face of faces.filter(isNear)) {
+    pen.globalAlpha = 0.03 + 0.08 * dot(face.normal, away);
+    way(pen, face.corners.map((i) => stage.seenAt(i)));
+    pen.fill();
+  }
+  for (const { a, b, faces: sides } of edgesOf(faces)) {
+    const isFront = sides.some(isNear);
+    pen.globalAlpha = isFront ? 0.7 : 0.28;
+    pen.lineWidth = isFront ? 1.3 : 0.9;
+    way(pen, [stage.seenAt(a), stage.seenAt(b)]);
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+}
+
+function normalised(stage) {
+  // In the axes' own units, so that flatness is judged as it is seen.
+  return stage.points.map((x, i) => x / stage.extents[i % 3]);
+}
+
+function outline(pen, stage) {
+  const points = Array.from({ length: stage.frame.n }, (_, i) => stage.seenAt(i)).filter(([x, y]) => Number.isFinite(x + y));
+  const corners = points.length > 2 ? hull(points) : [];
+  if (corners.length < 2) return;
+  way(pen, corners.map((i) => points[i]));
+  pen.globalAlpha = 0.08;
+  pen.fill();
+  pen.globalAlpha = 0.6;
+  pen.lineWidth = 1.3;
+  pen.stroke();
+  pen.globalAlpha = 1;
+}
+
+function drawPlanes(pen, stage, { rows, levels }) {
+  // {x: <row_k, x> = level_k for all k}: a line in the plane; a plane or a line in space.
+  const d = stage.frame.d, normals = rows.map((row) => [...row, 0, 0].slice(0, 3));
+  const along = directions(normals, d), [low, high] = spans(stage, along);
+  pen.strokeStyle = pen.fillStyle = stage.theme.bad;
+  for (const level of levels) {
+    const foot = footOf(normals, level);
+    const corner = (...shares) => stage.toScreen(...foot.map((x, k) => x + along.reduce((sum, way, j) => sum + way[k] * (shares[j] ? high[j] : low[j]), 0)));
+    const corners = along.length === 1 ? [corner(0), corner(1)] : [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
+    way(pen, corners);
+    pen.globalAlpha = 0.75;
+    pen.lineWidth = along.length === 1 ? 1.8 : 1.2;
+    pen.stroke();
+    pen.globalAlpha = 0.1;
+    if (along.length > 1) pen.fill();
+  }
+  pen.globalAlpha = 1;
+}
+
+function directions(normals, d) {
+  // Unit vectors that span what the normals leave free.
+  if (d === 2) return [[-normals[0][1], normals[0][0], 0]];
+  if (normals.length === 2) return [scaled(cross(normals[0], normals[1]))];
+  const other = Math.abs(normals[0][0]) < 0.7 ? [1, 0, 0] : [0, 1, 0], first = scaled(cross(normals[0], other));
+  return [first, cross(normals[0], first)];
+}
+
+function spans(stage, along) {
+  // How far tokens reach along each direction, with some room.
+  const low = along.map(() => Infinity), high = along.map(() => -Infinity), { points } = stage;
+  for (let i = 0; i < stage.frame.n; i++) {
+    for (const [j, way] of along.entries()) {
+      const at = way[0] * points[3 * i] + way[1] * points[3 * i + 1] + way[2] * points[3 * i + 2];
+      if (at < low[j]) low[j] = at;
+      if (at > high[j]) high[j] = at;
+    }
+  }
+  const room = along.map((_, j) => 0.08 * (high[j] - low[j]) || 0.1);
+  return [low.map((one, j) => one - room[j]), high.map((one, j) => one + room[j])];
+}
+
+function footOf(normals, level) {
+  // The point of the span of the normals (unit vectors) that has these levels.
+  if (normals.length === 1) return normals[0].map((one) => level[0] * one);
+  const lean = dot(normals[0], normals[1]), rest = 1 - lean * lean;
+  const [a, b] = [(level[0] - lean * level[1]) / rest, (level[1] - lean * level[0]) / rest];
+  return normals[0].map((one, k) => a * one + b * normals[1][k]);
+}
+
+function way(pen, points) {
+  pen.beginPath();
+  for (const [k, [x, y]] of points.entries()) pen[k ? "lineTo" : "moveTo"](x, y);
+  pen.closePath();
+}
+
+const scaled = (a) => { const size = Math.hypot(...a) || 1; return a.map((one) => one / size); };
