@@ -20,6 +20,7 @@ from attnflow.fused import sums_of_others
 
 FEW = 400  # heavy tokens up to which all pairs are looked at for the nearest
 FLAT = 3  # dimensions up to which a tree finds the nearest of many faster
+MANY_ROWS = 0.15  # share of rows from which on the native kernel does all of them sooner
 SCALAR = 1e-12  # V closer to a multiple of I than this share is one
 
 
@@ -176,9 +177,10 @@ class Pull:
     def sums(self, places: np.ndarray, masses: np.ndarray, rows: np.ndarray | None = None) -> Sums:
         """What all tokens, or some rows, receive from the others."""
         values, logs = places @ self.value.T, np.log(masses)
-        if rows is None:
+        if rows is None or len(rows) > MANY_ROWS * len(places):
             found, best = sums_of_others(places @ self.scores, places, values, logs)
-            return Sums(found[:, :-1], found[:, -1], best)
+            chosen = slice(None) if rows is None else rows
+            return Sums(found[chosen, :-1], found[chosen, -1], best[chosen])
         exponents = (places[rows] @ self.scores) @ places.T + logs
         exponents[np.arange(len(rows)), rows] = -np.inf
         best = exponents.max(axis=1)

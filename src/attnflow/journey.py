@@ -69,6 +69,8 @@ class Journey:
 
     def _stand(self, heavy: HeavyTokens, velocity: Velocity | None = None) -> None:
         """Be here now."""
+        if velocity is None:
+            self.startled = np.zeros(len(heavy), bool)  # slow ones that others have made fast
         self.heavy = heavy
         if len(heavy) > 1:
             self.velocity = velocity or self.pull.velocity(heavy.places, heavy.masses)
@@ -120,10 +122,9 @@ class Journey:
         speeds = np.abs(self.velocity.directions).max(axis=1) / rate
         # What moves by D changes its velocity by a share |B| D, and so its way by |B| D^2.
         calm = np.sqrt(scales / self.pull.score_size) / 3 if self.shortcuts else np.full_like(scales, -1.0)
-        startled = speeds == speeds.max()  # and later slow ones that others have made fast
         while True:
             step = clock.cut(min(self.step, longest), log_left)
-            fast = startled | (speeds * clock.duration(step) > calm)
+            fast = self.startled | (speeds * clock.duration(step) > calm) | (speeds == speeds.max())
             found = stride(self.pull, self.heavy, self.velocity, rate, clock, step, fast)
             errors = np.nan_to_num(found.errors / scales, nan=np.inf)
             worst, missed = float(errors[fast].max(initial=0.0)), ~fast & (errors > 1)
@@ -131,7 +132,7 @@ class Journey:
                 self.step = step * float(np.clip(0.9 * max(worst, 1e-10) ** -0.2, 0.2, 4.0))
             if worst <= 1 and not missed.any():
                 return step, found
-            startled |= missed
+            self.startled |= missed
             self.rejected += 1
             if self.step < 1e-12:
                 raise ArithmeticError("steps became too short; the gaps cannot be resolved in float64")
