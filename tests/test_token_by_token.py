@@ -1,13 +1,18 @@
 """Causal attention token by token: against the joint solver, exact times far out, prefixes, and what is refused."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from typer.testing import CliRunner
 
 import attnflow as af
 import oracle
 from attnflow import streamed
+from attnflow.cli import app
 from attnflow.collocation import DERIVATIVE, NODES
+from attnflow.theorems.catalogue import find
 from attnflow.walk import MOST_GROWTH
 from oracle import Weights, mask
 
@@ -196,9 +201,54 @@ def test_companions_lag_behind_so_that_they_cannot_be_made_one():
     assert gaps[2:].max() > 0.2 * beta**-0.5
 
 
-def test_results_can_be_shown_and_say_how_they_are_repeated(long, tmp_path):
-    af.show.trajectories(long, tmp_path / "long.png")
-    assert (tmp_path / "long.png").stat().st_size > 10_000
+@pytest.fixture(scope="module")
+def centres():
+    """Ten tokens 0.31 apart at beta = 1000: strong centres 8 beta^-1/2 apart, to t = 1e12."""
+    return af.stream(flow(1000.0), CIRCLE(0.31 * np.arange(10)), np.r_[0.0, np.geomspace(1.0, 1e12, 13)])
+
+
+def test_strong_centres_rest_for_as_long_as_the_lemma_says(centres):
+    """arXiv:2411.04990, Lemma 5.1: for 3e10 units of time and more, not for thirty."""
+    pull = float(af.renyi.interaction(8 / np.sqrt(1000.0), 1000.0))
+    assert 0.1 * 8 / np.sqrt(1000.0) / (10 * pull) > 3e10
+    (found,) = af.verify(centres, only=["quasi-stationary"])
+    assert found.verdict == "holds"
+    assert 0 < found.measurement.value < 1
+    # Control: under the stronger pull of a smaller beta they have left by then, and the measurement sees it.
+    other = af.stream(flow(500.0), centres.initial_tokens.values, centres.time.values)
+    statement = find("quasi-stationary")
+    assert statement.measure(flow(1000.0), other).value > 10
+
+
+def test_the_centres_are_drawn(centres, tmp_path):
+    figure = af.show.centres(centres, tmp_path / "centres.png", title="Ten tokens")
+    left, right = figure.axes
+    caught = left.lines[0].get_ydata()
+    assert caught[0] == 1.0  # all of them are centres
+    assert len([line for line in right.lines if line.get_label().startswith("token")]) == 8
+    assert (tmp_path / "centres.png").stat().st_size > 10_000
+    for wrong, sentence in ((centres.isel(time=[0]), "two positive times"), (np.eye(2), "one run with tokens")):
+        with pytest.raises(ValueError, match=sentence):
+            af.show.centres(wrong)
+
+
+def test_the_command_writes_a_run_that_is_whole(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["stream", "renyi", "--n", "4", "--beta", "9", "--end", "1e15", "--saves", "20", "--json", "--no-picture"]
+    finished = CliRunner().invoke(app, asked)
+    facts = json.loads(finished.stdout)
+    assert facts["clusters"] == 1
+    assert facts["farthest_from_first"] < 1e-8
+    assert af.load("renyi-long.zarr").sizes["time"] == 20
+    for refused, sentence in (
+        (["--solver", "rk4:0.1"], "no meaning token by token"),
+        (["--mask", "full"], "sees token"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            CliRunner().invoke(app, [*asked, "--overwrite", *refused], catch_exceptions=False)
+
+
+def test_results_say_how_they_are_repeated(long):
     with pytest.raises(ValueError, match=r"attnflow\.stream"):
         af.rerun(long)
 
