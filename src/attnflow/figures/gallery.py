@@ -40,7 +40,6 @@ details summary { cursor: pointer; color: var(--soft); font-size: .92rem; margin
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --tint: #f3f3f3; }
   article { break-inside: avoid-page; } video, .moving { display: none; } a { color: inherit; text-decoration: none; } }
 """
-QUICK_SENTENCE = "Quick version: ensembles and movies are smaller than in the full figure."
 KINDS = {".png": "image/png", ".gif": "image/gif", ".mp4": "video/mp4"}
 
 
@@ -78,7 +77,7 @@ def _article(figure: Figure, made: Made, folder: Path) -> str:
     parts = [
         f'<article id="{figure.id}"><h2>{_text(figure.title)}</h2>',
         f'<p class="source">{_text(figure.source)} &middot; <code>{figure.id}</code></p>',
-        f'<p class="quick">{QUICK_SENTENCE}{_replaced(figure)}</p>' if made.is_quick else "",
+        f'<p class="quick">Quick version: {_replaced(figure)}</p>' if made.is_quick else "",
         f"<p>{_text(figure.shows)}</p>",
     ]
     if made.state == "skipped":
@@ -93,9 +92,9 @@ def _article(figure: Figure, made: Made, folder: Path) -> str:
 
 def _replaced(figure: Figure) -> str:
     if not figure.quick:
-        return " This one is the same in both."
+        return "the same as the full figure."
     words = ", ".join(f"{name} = {value} for {figure.settings.get(name)}" for name, value in figure.quick.items())
-    return f" Here {_text(words)}."
+    return f"smaller than the full figure, with {_text(words)}."
 
 
 def _media(figure: Figure, name: str, made: Made, folder: Path) -> str:

@@ -115,8 +115,10 @@ def _key(figure: Figure, settings: dict[str, Any]) -> str:
 
 def _write(figure: Figure, dataset: Any, folder: Path, is_quick: bool) -> list[str]:
     name = stem(figure, is_quick)
-    picture = figure.draw(dataset)
-    paths = [save_figure(picture, folder / f"{name}{suffix}") for suffix in PICTURES]
+    picture, paths = figure.draw(dataset), []
+    for suffix in PICTURES:
+        paths.append(save_figure(picture, folder / f"{name}{suffix}"))
+        picture.set_layout_engine("none")  # everything has its place now; finding it again would double the time
     if figure.movie is not None:
         suffixes = (".mp4", ".gif") if has_video() else (".gif",)
         paths += save_movies(figure.movie(dataset), [folder / f"{name}{suffix}" for suffix in suffixes])

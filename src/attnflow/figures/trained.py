@@ -18,10 +18,7 @@ from attnflow.show.style import OKABE_ITO
 from attnflow.solvers import Adaptive
 
 SOURCE = "Sugolov and Aubry 2023, slides; arXiv:2312.10794, trained ALBERT"
-OTHER_MODEL = (
-    "The slides and the paper use ALBERT, which is not on the Python index; this is all-MiniLM-L6-v2, which is. Any "
-    "other model that `attnflow.models.load` reads can be named in the parameters."
-)
+OTHER_MODEL = "The slides and the paper use ALBERT; this is all-MiniLM-L6-v2, which comes with the extra [minilm]."
 KINDS = ("trained", "untrained")
 PROMPT = (
     "The tokens of a sentence attract each other, and layer after layer they gather into a few clusters of meaning."
