@@ -69,6 +69,7 @@ def flow(
     space: Annotated[str, typer.Option(help="sphere or euclidean.")] = "sphere",
     n: Annotated[int, typer.Option(help="Random tokens.")] = 24,
     end: Annotated[float, typer.Option(help="Time to reach.")] = 30.0,
+    saves: Annotated[int, typer.Option(help="How many times to keep, and frames of the movie.")] = 60,
     by_heads: Annotated[bool, typer.Option("--by-heads", help="With 1, 2, 4, ... heads: which align faster?")] = False,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
@@ -84,7 +85,7 @@ def flow(
     files = _free({"result": out, "picture": picture, "movie": movie}, overwrite)
     opened = load(model)
     prompt = None if text is None else _prompt(text)
-    settings = {"space": space, "start": start, "prompt": prompt, "n": n, "end": end, "seed": seed}
+    settings = {"space": space, "start": start, "prompt": prompt, "n": n, "end": end, "saves": saves, "seed": seed}
     if by_heads:
         with _bar(as_json) as progress:
             rows = trained.by_number_of_heads(opened, layer, progress=progress, **settings)

@@ -44,13 +44,17 @@ def print_rows(rows: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*(name.replace("_", " ") for name in rows[0]), box=None, header_style="bold", title=title)
-    table.title_justify = "left"
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    for place, name in enumerate(names):
+        table.add_column(name.replace("_", " "), no_wrap=place == 0)
     for row in rows:
-        table.add_row(
-            *("" if one is None else f"{one:.3g}" if isinstance(one, float) else str(one) for one in row.values())
-        )
+        table.add_row(*(_word(row[name]) for name in names))
     Console().print(table)
+
+
+def _word(value: Any) -> str:
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def readable(found: dict[str, Any]) -> dict[str, str]:

@@ -64,7 +64,7 @@ def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
     changes = np.diff(energies, axis=1).reshape(len(betas), -1, 2)
     return xr.Dataset(
         {"energy": (("beta", "time"), energies[:, ::2]), "change": (("beta", "layer", "half"), changes)},
-        {"beta": np.asarray(betas, dtype=float), "time": run.time.values, "half": list(HALVES)},
+        {"beta": np.asarray(betas, dtype=float), "time": run.time.values, "half": np.array(HALVES, dtype=object)},
     )
 
 

@@ -116,8 +116,8 @@ def _marks(table: xr.Dataset) -> dict[str, tuple[str, str, np.ndarray]]:
     is_complex, agreement = (table.kind == "complex").values, table.agreement.values
     is_simulated, agrees = (table.simulated != "").values, agreement >= 0.5
     found = {
-        "real: gathers as predicted": (".", INK, ~is_complex & agrees),
-        "complex: turns as predicted": ("o", INK, is_complex & agrees),
+        "real: as predicted": (".", INK, ~is_complex & agrees),
+        "complex: as predicted": ("o", INK, is_complex & agrees),
         "does otherwise": ("x", OKABE_ITO[1], is_simulated & (agreement < 0.5)),
         "undecided": ("_", GREY, is_simulated & np.isnan(agreement)),
     }

@@ -82,7 +82,7 @@ def ladder(
             found.append(_climb(model, prompt, depth, rung, angle, _heard(report, rungs, place, depth)))
     finally:
         getattr(report, "close", lambda: None)()
-    joined = xr.concat(found, "rung").assign_coords(rung=[rung.name for rung in rungs])
+    joined = xr.concat(found, "rung").assign_coords(rung=np.array([rung.name for rung in rungs], dtype=object))
     joined = joined.assign_coords(word=truth.word, id=truth.id, time=truth.time)
     scale = float(np.abs(truth.tokens).max())
     gap = float(np.abs(joined.tokens.values[-1] - truth.tokens.values).max()) / scale

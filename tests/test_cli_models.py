@@ -1,0 +1,94 @@
+"""The commands about trained models: files, tables, JSON, and bad input."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import tiny_models
+from attnflow._checks import InputError
+from attnflow.cli import app
+from test_cli import attnflow
+
+IDS = ",".join(str(one) for one in tiny_models.IDS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_models.write("bert", tmp_path_factory.mktemp("models") / "bert")
+
+
+def run(*arguments):
+    """What a command prints; errors come out as they are."""
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_heads_print_write_and_draw(folder, tmp_path):
+    table, picture = tmp_path / "heads.csv", tmp_path / "heads.png"
+    found = json.loads(run("heads", folder, "--layers", "1", "--out", table, "--picture", picture, "--json"))
+    assert len(found["rows"]) == tiny_models.HEADS
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["real_part"]) for row in rows] == [row["real_part"] for row in found["rows"]]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    text = run("heads", folder, "--layers", "0,2", "--runs", 0, "--untrained")
+    assert "(untrained)" in text
+    assert f"{2 * tiny_models.HEADS} heads: " in text
+
+
+def test_the_ladder_prints_its_rungs(folder, tmp_path):
+    found = json.loads(run("ladder", folder, IDS, "--layers", 1, "--out", tmp_path / "ladder.csv", "--json"))
+    assert found["distance_to_model"] < 1e-12
+    assert [row["rung"] for row in found["rows"]][::5] == ["attention only", "+ positions"]
+    assert "+ LayerNorm" in run("ladder", folder, IDS, "--layers", 1)
+    assert (tmp_path / "ladder.csv").read_text().startswith("rung,")
+
+
+def test_a_prompt_is_followed(folder, tmp_path):
+    options = ["--coupling", "--split", "symmetry", "--frames", "--betas", "2", "--json"]
+    found = json.loads(run("prompt", folder, IDS, "--out", tmp_path / "prompt.zarr", *options))
+    assert found["tokens"] == len(tiny_models.IDS)
+    assert list(found["energy"]) == ["2"]
+    assert set(found["displacement"]) == {"attractive", "repulsive", "rotational"}
+    assert set(found["cosine_in_frame"]) == {"x", "V", "S", "A"}
+    assert len(found["block_coupling"]) == tiny_models.LAYERS
+    assert (tmp_path / "prompt.zarr").is_dir()
+    text = run("prompt", folder, IDS, "--control", "untrained")
+    assert "(untrained)" in text
+    assert "energy falls" in text
+
+
+def test_a_flow_is_run_drawn_and_filmed(folder, tmp_path):
+    files = ["--picture", tmp_path / "flow.png", "--movie", tmp_path / "flow.gif", "--out", tmp_path / "flow.zarr"]
+    options = ["--heads", "1", "--start", "prompt", "--text", IDS, "--end", 1, "--saves", 6, "--json"]
+    found = json.loads(run("flow", folder, *options, *files))
+    assert found["heads"] == [1]
+    assert (tmp_path / "flow.gif").read_bytes().startswith(b"GIF")
+    assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
+    assert found["clusters"] >= 1
+
+
+REFUSED = {
+    "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
+    "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
+    "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),
+    "no tokenizer": (["prompt", "a text"], "has no tokenizer.json"),
+    "iterated": (["ladder", IDS, "--control", "iterated"], "`layers` must be at most 3"),
+    "heads": (["flow", "--heads", "9"], "numbers from 0 to 3"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_sentence(folder, case):
+    (command, *options), sentence = REFUSED[case]
+    with pytest.raises(InputError, match=sentence):
+        run(command, folder, *options)
+
+
+def test_the_command_ends_with_two_and_no_traceback(tmp_path):
+    _, errors = attnflow("heads", "no such model!", cwd=tmp_path, code=2)
+    assert errors.startswith("attnflow: There is no model at no such model!")
+    assert "Traceback" not in errors

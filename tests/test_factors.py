@@ -1,0 +1,65 @@
+"""Matrices from their factors, against the same matrices formed in full."""
+
+import numpy as np
+import pytest
+
+from attnflow._checks import InputError
+from attnflow.analyse import factors
+
+D, K = 11, 4
+
+
+@pytest.fixture(scope="module")
+def pair():
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(D, K)), rng.normal(size=(K, D))
+
+
+def test_eigenvalues_are_those_of_the_product(pair):
+    dense = np.linalg.eigvals(pair[0] @ pair[1])
+    largest = dense[np.argsort(-np.abs(dense))][:K]  # the other D - K are zero
+    expected = largest[np.lexsort((-largest.imag, -largest.real))]
+    np.testing.assert_allclose(factors.eigenvalues(*pair), expected, atol=1e-10)
+
+
+def test_symmetric_part(pair):
+    product = pair[0] @ pair[1]
+    dense = np.linalg.eigvalsh((product + product.T) / 2)
+    nonzero = dense[np.abs(dense) > 1e-10]
+    found = factors.symmetric_eigenvalues(*pair)
+    np.testing.assert_allclose(found[np.abs(found) > 1e-10], nonzero, atol=1e-10)
+    np.testing.assert_allclose(factors.symmetric_norm(*pair), np.linalg.norm((product + product.T) / 2))
+
+
+def test_parts_add_up_and_are_what_they_are_called(pair):
+    attractive, repulsive, rotational = (left @ right for left, right in factors.parts(*pair))
+    np.testing.assert_allclose(attractive + repulsive + rotational, pair[0] @ pair[1], atol=1e-12)
+    assert np.linalg.eigvalsh(attractive).min() > -1e-12
+    assert np.linalg.eigvalsh(repulsive).max() < 1e-12
+    np.testing.assert_allclose(rotational, -rotational.T, atol=1e-12)
+    assert np.abs(attractive @ repulsive).max() < 1e-12
+
+
+def test_spectral_parts_keep_their_eigenvalues_and_only_those(pair):
+    parts = {name: left @ right for name, (left, right) in factors.spectral_parts(*pair).items()}
+    np.testing.assert_allclose(sum(parts.values()), pair[0] @ pair[1], atol=1e-10)
+    every = factors.eigenvalues(*pair)
+    kinds = {"positive": (every.imag == 0) & (every.real > 0), "negative": (every.imag == 0) & (every.real < 0)}
+    kinds["complex"] = every.imag != 0
+    assert kinds["complex"].any()
+    assert kinds["positive"].any() or kinds["negative"].any()
+    for name, chosen in kinds.items():
+        found = np.linalg.eigvals(parts[name])
+        found = found[np.abs(found) > 1e-8]
+        np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(every[chosen]), atol=1e-8)
+
+
+def test_the_range_holds_all_that_moves(pair):
+    basis, small = factors.on_range(*pair)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(K), atol=1e-12)
+    np.testing.assert_allclose(basis @ small @ basis.T @ basis, pair[0] @ pair[1] @ basis, atol=1e-12)
+
+
+def test_factors_that_do_not_fit_are_refused(pair):
+    with pytest.raises(InputError, match=r"d x k and k x d, but they are \(11, 4\) and \(3, 11\)"):
+        factors.eigenvalues(pair[0], pair[1][:3])

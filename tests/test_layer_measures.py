@@ -1,0 +1,93 @@
+"""What is measured between layers, against plain formulas: CKA, effective rank, mixing, energy and who is to blame."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from attnflow._checks import InputError
+from attnflow.analyse import attention_graph, layer_energy, layer_similarity
+
+
+@pytest.fixture(scope="module")
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_linear_cka_is_the_published_formula(rng):
+    x, y = rng.normal(size=(9, 4)), rng.normal(size=(9, 7))
+    a, b = x - x.mean(0), y - y.mean(0)
+    expected = np.linalg.norm(b.T @ a) ** 2 / (np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
+    np.testing.assert_allclose(layer_similarity.linear_cka(x, y), expected)
+    stretched = x * [1.0, 1.0, 1.0, 9.0]
+    assert layer_similarity.linear_cka(x, stretched) < 0.999  # only rotation, shift and one scale are forgiven
+    assert np.isnan(layer_similarity.linear_cka(x, np.ones((9, 2))))
+
+
+def test_consecutive_layers_are_compared_in_order(rng):
+    run = rng.normal(size=(3, 6, 4))
+    run[2] = 2 * run[1] + 1
+    found = layer_similarity.consecutive_cka(run).values
+    np.testing.assert_allclose(found, [layer_similarity.linear_cka(run[0], run[1]), 1.0])
+    with pytest.raises(InputError, match="the same tokens, but they have 6 and 5"):
+        layer_similarity.linear_cka(run[0], run[1, :5])
+
+
+def test_effective_rank_lies_between_one_and_the_rank(rng):
+    line = rng.normal(size=(6, 1)) @ rng.normal(size=(1, 5))
+    flat = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5))
+    found = layer_similarity.effective_rank(np.stack([line, flat])).values
+    np.testing.assert_allclose(found[0], 1)
+    sizes = np.linalg.svd(flat, compute_uv=False)[:2]
+    shares = sizes / sizes.sum()
+    np.testing.assert_allclose(found[1], np.exp(-np.sum(shares * np.log(shares))), rtol=1e-6)
+
+
+def test_second_eigenvalue_is_the_rate_of_forgetting(rng):
+    weights = rng.random((2, 5, 5))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    found = attention_graph.second_eigenvalue(weights)
+    for matrix, rate in zip(weights, found, strict=True):
+        stationary = np.linalg.matrix_power(matrix, 99)[0]
+        differences = matrix - stationary  # its powers are those of P without the eigenvalue 1
+        forgotten = np.linalg.norm(np.linalg.matrix_power(differences, 200))
+        np.testing.assert_allclose(forgotten ** (1 / 200), rate, rtol=0.02)  # up to the norms of eigenvectors
+    assert attention_graph.second_eigenvalue([[1.0]]) == 0
+
+
+@pytest.fixture(scope="module")
+def stream():
+    """Two blocks on three tokens: attention draws all together, the MLP of the second drives tokens 0 and 2 apart."""
+    angles = np.array([[0.0, 1.0, 2.0], [0.2, 1.0, 1.8], [0.3, 1.0, 1.7], [0.4, 1.0, 1.6], [0.1, 1.0, 1.9]])
+    states = np.stack([np.cos(angles), np.sin(angles)], axis=-1) * [[1.0], [2.0], [5.0]]  # lengths must not matter
+    per_token = ("token", "coordinate")
+    return xr.Dataset(
+        {"tokens": (("time", *per_token), states[::2]), "after_attention": (("layer", *per_token), states[1::2])},
+        {"time": [0.0, 1.0, 2.0]},
+    )
+
+
+def test_energy_is_the_double_sum(stream):
+    found = layer_energy.by_layer(stream, [2.0])
+    for time, tokens in enumerate(stream.tokens.values):
+        units = [token / np.linalg.norm(token) for token in tokens]
+        expected = np.mean([np.exp(2.0 * (one @ other - 1)) for one in units for other in units])
+        np.testing.assert_allclose(found.energy.values[0, time], expected)
+    np.testing.assert_allclose(found.change.values.sum(axis=2), np.diff(found.energy.values, axis=1))
+
+
+def test_a_fall_names_the_half_and_the_pair(stream):
+    (fall,) = layer_energy.falls(stream, [2.0])
+    assert (fall.layer, fall.half) == (1, "mlp")
+    assert fall.change < 0
+    assert len(fall.pairs) == 3
+    for one, other, share in fall.pairs:
+        before, after = (np.cos(angle[one] - angle[other]) for angle in ([0.4, 1.0, 1.6], [0.1, 1.0, 1.9]))
+        np.testing.assert_allclose(share * fall.change, 2 / 9 * (np.exp(2 * (after - 1)) - np.exp(2 * (before - 1))))
+    assert [share for _, _, share in fall.pairs] == sorted((share for _, _, share in fall.pairs), reverse=True)
+    rising = stream.isel(time=[0, 1], layer=[0])
+    assert layer_energy.falls(rising, [2.0]) == []
+
+
+def test_a_run_without_sublayers_is_refused(stream):
+    with pytest.raises(InputError, match="sublayers=True"):
+        layer_energy.by_layer(stream.drop_vars("after_attention"))
