@@ -295,8 +295,8 @@ FIGURES = (
         draw=draw_rates,
         numbers=rate_numbers,
         settings={"schemes": list(SCHEMES), "n": 8, "beta": 2.1, "end": 1e4, "saves": 240, "seed": 1},
-        quick={},
-        seconds=(20.0, 20.0),
+        quick={"schemes": ["Post-LN", "LayerNorm scaling", "Pre-LN", "Peri-LN"]},
+        seconds=(18.0, 13.0),
         verdicts=rate_verdicts,
     ),
     Figure(
@@ -324,7 +324,7 @@ FIGURES = (
             "seeds": {"triangle": 1, "square": 2, "square and two": 3, "a leader emerges": 303},
         },
         quick={},
-        seconds=(6.0, 6.0),
+        seconds=(3.0, 3.0),
         verdicts=leader_verdicts,
     ),
     Figure(

@@ -279,7 +279,7 @@ FIGURES = (
             "seed": 4,
         },
         quick={"starts": 1},
-        seconds=(60.0, 10.0),
+        seconds=(40.0, 7.0),
         verdicts=limit_verdicts,
     ),
     Figure(
@@ -295,6 +295,6 @@ FIGURES = (
         numbers=spectrum_numbers,
         settings={"width": 2048, "head_width": 128, "heads": 16, "deviation": 0.02, "seed": 0},
         quick={"heads": 4},
-        seconds=(2.0, 2.0),
+        seconds=(5.0, 1.5),
     ),
 )

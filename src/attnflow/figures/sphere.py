@@ -263,7 +263,7 @@ FIGURES = (
         numbers=clustering_numbers,
         settings={"n": 64, "betas": [1.0, 9.0], "end": 15.0, "saves": 121, "seed": 1},
         quick={"saves": 21},
-        seconds=(8.0, 6.0),
+        seconds=(14.0, 7.0),
         verdicts=clustering_verdicts,
         movie=clustering_movie,
     ),
@@ -294,7 +294,7 @@ FIGURES = (
             "seed": 0,
         },
         quick={"dimensions": [2, 8, 128], "betas": 10, "runs": 4, "saves": 60},
-        seconds=(600.0, 12.0),
+        seconds=(480.0, 5.0),
     ),
     Figure(
         id="inner-products",
@@ -309,7 +309,7 @@ FIGURES = (
         numbers=cosine_numbers,
         settings={"n": 128, "d": 512, "beta": 1.0, "times": [0, 0.5, 1, 1.5, 2, 3, 4, 6], "bins": 160, "seed": 0},
         quick={"n": 64},
-        seconds=(15.0, 6.0),
+        seconds=(9.0, 5.0),
         verdicts=cosine_verdicts,
     ),
 )

@@ -195,11 +195,11 @@ FIGURES = (
         draw=draw_order,
         numbers=order_numbers,
         settings={
-            "n": 200, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
-            "end": 30.0, "step": 0.005, "seed": 0,
+            "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
+            "end": 20.0, "step": 0.01, "seed": 0,
         },
-        quick={"n": 64, "betas": 5, "kappas": 6, "end": 8.0, "step": 0.01},
-        seconds=(900.0, 12.0),
+        quick={"n": 64, "betas": 5, "kappas": 6, "end": 8.0},
+        seconds=(80.0, 5.0),
         verdicts=order_verdicts,
     ),
     Figure(
@@ -216,6 +216,6 @@ FIGURES = (
             "n": 400, "betas": [4, 8, 16, 32, 64, 128, 256], "runs": 16, "end": 30.0, "ripple": 1e-3, "seed": 0,
         },
         quick={"n": 200, "betas": [8, 32, 128], "runs": 2},
-        seconds=(120.0, 10.0),
+        seconds=(60.0, 6.0),
     ),
 )  # fmt: skip
