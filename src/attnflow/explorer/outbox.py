@@ -6,7 +6,8 @@ import threading
 from typing import Any
 
 # In this order; a frame belongs to a run that was announced before it.
-KINDS = ("hello", "busy", "started", "changed", "axes", "problem", "frame", "state", "panels", "attention", "row")
+KINDS = ("hello", "busy", "started", "changed", "axes", "problem", "frame", "state", "panels", "attention", "row",
+         "file")  # fmt: skip
 
 
 class Outbox:
@@ -24,7 +25,7 @@ class Outbox:
         with self._lock:
             self.dropped += kind in self._waiting
             if kind == "started":  # whatever is about the run before has lost its meaning
-                self._waiting = {name: one for name, one in self._waiting.items() if name == "hello"}
+                self._waiting = {name: one for name, one in self._waiting.items() if name in ("hello", "file")}
             self._waiting[kind] = message
         try:
             self._loop.call_soon_threadsafe(self._has_news.set)

@@ -21,12 +21,15 @@ MOST_CHANGES = 200  # made while a run plays, in one link
 MESSAGE_BYTES = 32_768
 SPEEDS = (1e-3, 1e3)  # of the run, relative to the scenario's own pace
 
-FRAME, ATTENTION = 1, 2  # kinds of binary messages
+FRAME, ATTENTION, FILE = 1, 2, 3  # kinds of binary messages
 HAS_LABELS, LOG_TIME, IS_LAST = 1, 2, 4  # flags of a frame
 # little-endian: kind, version, flags, run, frame, time, n, d; 32 bytes, so that float32 follow aligned
 FRAME_HEADER = struct.Struct("<BBHIIxxxxdII")
 # kind, version, heads, run, frame, time, side, n
 ATTENTION_HEADER = struct.Struct("<BBHIIxxxxdII")
+# kind, version, bytes of the name, run; the name follows, then the content
+FILE_HEADER = struct.Struct("<BBHI24x")
+EXPORTS = ("dataset", "code", "html", "mp4", "gif")
 
 _WHOLE = {"n", "d", "heads", "saves", "runs", "seed"}
 _NUMBERS = {"beta", "redraw", "kappa", "end", "rtol", "atol"}
@@ -99,7 +102,14 @@ class Seen:
     frame: int
 
 
-Request = Start | Change | Play | Step | Seek | Speed | Row | Axes | Seen
+@dataclass(frozen=True)
+class Export:
+    """Write a file of what has been recorded."""
+
+    kind: str
+
+
+Request = Start | Change | Play | Step | Seek | Speed | Row | Axes | Seen | Export
 
 
 class Frame(NamedTuple):
@@ -161,6 +171,12 @@ def attention_bytes(run: int, index: int, time: float, matrix: np.ndarray, n: in
     """P(t), already made small enough, as it travels: header and weights as float32."""
     header = ATTENTION_HEADER.pack(ATTENTION, VERSION, heads, run, index, time, len(matrix), n)
     return header + np.ascontiguousarray(matrix, "<f4").tobytes()
+
+
+def file_bytes(run: int, name: str, content: bytes) -> bytes:
+    """A file as it travels: header, name, content."""
+    named = name.encode()
+    return FILE_HEADER.pack(FILE, VERSION, len(named), run) + named + content
 
 
 def checked_changes(given: Any) -> dict[str, Any]:
@@ -241,6 +257,12 @@ def _speed(message: dict) -> Speed:
     return Speed(min(max(_number(message.get("factor"), "factor"), SPEEDS[0]), SPEEDS[1]))
 
 
+def _export(message: dict) -> Export:
+    kind = str(message.get("kind"))[:40]
+    require_known(kind, EXPORTS, "kind")
+    return Export(kind)
+
+
 _PARSERS = {
     "start": _start,
     "change": lambda message: Change(checked_changes(message.get("changes"))),
@@ -250,5 +272,6 @@ _PARSERS = {
     "speed": _speed,
     "row": _row,
     "axes": lambda message: Axes(),
+    "export": _export,
     "seen": lambda message: Seen(_whole(message.get("run"), "run"), _whole(message.get("frame"), "frame")),
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from attnflow import scenarios
 from attnflow._checks import InputError
@@ -40,6 +41,7 @@ class Run:
     def __init__(self, number: int, asked: protocol.Start, report: Callable[[float, str], None]):
         self.number = number
         self.scenario: Scenario = scenarios.get(asked.scenario)
+        self.asked = asked.changes
         self.settings = settings_of(self.scenario.settings, asked.changes)
         self.later: list[tuple[float, dict[str, Any]]] = []
         self._planned = sorted(asked.later, key=lambda moment: moment[0])
@@ -53,8 +55,10 @@ class Run:
         self.place = 0
         self._part = 0.0
         self._target: float | None = None
+        self.coalescence: xr.Dataset | None = None
         if self.is_coalescing:
             self._record_coalescence(report)
+            self.place = 0 if asked.until is None else self.recording.place(asked.until)
         else:
             self.recording.add(self._coloured(self.first))
 
@@ -162,6 +166,7 @@ class Run:
     def _record_coalescence(self, report: Callable[[float, str], None]) -> None:
         """All states of `coalesce`, whose time is the logarithm of t."""
         found = coalesce(self.stepper.flow, self.first.tokens, progress=report)
+        self.coalescence = found
         states = zip(found.log_time.values, found.tokens.values, strict=True)
         for index, (log_time, tokens) in enumerate(states):
             self.recording.add(self._coloured(Moment(index, float(log_time), np.asarray(tokens, float))))

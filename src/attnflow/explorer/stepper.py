@@ -37,6 +37,7 @@ class Stepper:
             raise InputError("The page shows one run at a time. Leave `runs` out.")
         self.flow: AbstractDynamics = setup.flow
         self.solver: AbstractSolver = setup.solver or default_solver(setup.flow)
+        self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
         self._budget = 8
         tokens, _ = door.require_run(self.flow, setup.tokens, [0.0, self.grid or 1.0], self.solver, {}, ())

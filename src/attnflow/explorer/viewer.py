@@ -9,10 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from attnflow._checks import InputError
-from attnflow.explorer import panels, protocol
+from attnflow.explorer import panels, protocol, souvenirs
 from attnflow.explorer.looks import explained
 from attnflow.explorer.pace import FRAMES_PER_SECOND
 from attnflow.explorer.run import Run, settings_of
+from attnflow.explorer.story import Story, story_of
 
 Publish = Callable[[str, Any], None]
 
@@ -44,6 +45,7 @@ class Viewer:
         self._next_frame = self._next_panels = self._next_verdict = self._next_colours = 0.0
         self._measured: tuple[int, int, int | None] | None = None
         self._job: Future | None = None
+        self._writing: Future | None = None
         self._verdict: dict[str, str] = {}
         self._promised = ["unknown"]
         self._thread = threading.Thread(target=self._work, name="attnflow viewer", daemon=True)
@@ -148,6 +150,7 @@ class Viewer:
             protocol.Seek: lambda asked: self._seek(asked.share),
             protocol.Row: self._ask_row,
             protocol.Axes: lambda _: self._publish_axes(),
+            protocol.Export: lambda asked: self._export(asked.kind),
         }
         actions[type(request)](request)
 
@@ -157,7 +160,7 @@ class Viewer:
         self._runs += 1
         self.run, self._sent, self._measured, self._row = run, [], None, None
         self._changed_at = None
-        self._plays, self._until = asked.plays, asked.until
+        self._plays, self._until = asked.plays, None if run.is_coalescing else asked.until
         self._verdict, self._next_verdict = {}, 0.0
         self._publish("started", {"type": "started", "run": run.number, "scenario": run.scenario.name,
                                   "words": explained(run.scenario), "paper": run.scenario.paper,
@@ -233,6 +236,22 @@ class Viewer:
         n = len(self._current.first.tokens)
         self._row = None if asked.token is None or asked.token >= n else asked.token
         self._next_panels = 0.0
+
+    def _export(self, kind: str) -> None:
+        """Hand what is recorded to a helper, who writes it; frames go on meanwhile."""
+        if self._writing is not None and not self._writing.done():
+            raise InputError("A file is being written already. Wait for it, then ask for the next.")
+        self._writing = self._helpers.submit(self._exported_by_helper, story_of(self._current), kind)
+
+    def _exported_by_helper(self, story: Story, kind: str) -> None:
+        try:
+            self._publish("file", protocol.file_bytes(story.run.number, *souvenirs.written(story, kind)))
+        except InputError as error:
+            self._publish("problem", {"type": "problem", "sentence": str(error)})
+        except Exception as error:
+            log.exception("A file could not be written")
+            sentence = f"The file could not be written ({type(error).__name__})."
+            self._publish("problem", {"type": "problem", "sentence": sentence})
 
     @property
     def _current(self) -> Run:

@@ -5,8 +5,10 @@ from attnflow.show.attention import attention
 from attnflow.show.centres import centres
 from attnflow.show.conjecture1 import conjecture1
 from attnflow.show.head_spectra import head_spectra
+from attnflow.show.html import html
 from attnflow.show.ladder import ladder
 from attnflow.show.merge_tree import merge_tree
+from attnflow.show.movie import movie
 from attnflow.show.plateau_lengths import plateau_lengths
 from attnflow.show.prompt import prompt
 from attnflow.show.robustness import robustness
@@ -21,8 +23,10 @@ __all__ = [
     "centres",
     "conjecture1",
     "head_spectra",
+    "html",
     "ladder",
     "merge_tree",
+    "movie",
     "plateau_lengths",
     "prompt",
     "robustness",

@@ -9,6 +9,7 @@ export function write(state) {
   if (state.time !== null) parts.set("t", String(state.time));
   if (state.speed) parts.set("speed", String(state.speed));
   if (state.camera) parts.set("camera", state.camera.map((x) => +x.toFixed(4)).join(","));
+  if (state.axes) parts.set("axes", state.axes.join(","));
   const hidden = VIEW.filter((name) => !state.view[name]);
   if (hidden.length) parts.set("hide", hidden.join(","));
   return "#" + parts.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
@@ -16,7 +17,7 @@ export function write(state) {
 
 export function read(hash, catalogue) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const scenario = catalogue.find((one) => one.name === parts.get("scenario")) ?? catalogue.find((one) => one.name === "sphere");
+  const scenario = catalogue.find((one) => one.name === parts.get("scenario")) ?? catalogue.find((one) => one.name === "sphere") ?? catalogue[0];
   const changes = {};
   for (const [name, standard] of Object.entries(scenario.settings)) {
     if (parts.has(name)) changes[name] = valueOf(name, parts.get(name), standard);
@@ -29,6 +30,7 @@ export function read(hash, catalogue) {
     time: parts.has("t") && Number.isFinite(Number(parts.get("t"))) ? Number(parts.get("t")) : null,
     speed: Number(parts.get("speed")) || 0,
     camera: cameraOf(parts.get("camera")),
+    axes: axesOf(parts.get("axes"), changes.d ?? scenario.settings.d),
     view: Object.fromEntries(VIEW.map((name) => [name, !hidden.includes(name)])),
   };
 }
@@ -42,7 +44,12 @@ export function valueOf(name, text) {
 
 function cameraOf(text) {
   const numbers = (text ?? "").split(",").map(Number);
-  return numbers.length === 10 && numbers.every(Number.isFinite) ? numbers : null;
+  return [10, 12].includes(numbers.length) && numbers.every(Number.isFinite) ? numbers : null;
+}
+
+function axesOf(text, d) {
+  const numbers = (text ?? "").split(",").map(Number);
+  return numbers.length === 3 && numbers.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < d) ? numbers : null;
 }
 
 function parsed(text) {

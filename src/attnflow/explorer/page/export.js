@@ -1,0 +1,67 @@
+// Take away: the stage as a picture, drawn here; movies, the dataset, the code and a page of its own, written by the server.
+
+import { SvgPen } from "./svg.js";
+
+const SHARPNESS = 3; // dots of a PNG for each of the page's
+const PICTURES = [["png", "Picture (PNG)"], ["svg", "Drawing (SVG)"]];
+const FILES = [
+  ["mp4", "Movie (MP4)"], ["gif", "Movie (GIF)"], ["dataset", "Dataset (netCDF)"], ["code", "Python code"], ["html", "Page that plays it (HTML)"],
+];
+
+export class TakeAway {
+  constructor(stage, { beside, name, ask, say }) {
+    Object.assign(this, { stage, name, ask, say });
+    const menu = document.createElement("details"), title = document.createElement("summary"), list = document.createElement("div");
+    [menu.id, title.textContent] = ["take-away", "Take away"];
+    for (const [kind, text] of [...PICTURES, ...(ask ? FILES : [])]) {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+      button.dataset.kind = kind;
+      button.onclick = () => { menu.open = false; this.#take(kind); };
+      list.append(button);
+    }
+    menu.append(title, list);
+    beside.before(menu);
+    addEventListener("pointerdown", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+    menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { menu.open = false; title.focus(); } });
+  }
+
+  async #take(kind) {
+    if (kind === "png") save(`${this.name()}.png`, await pngOf(this.stage));
+    else if (kind === "svg") save(`${this.name()}.svg`, new Blob([svgOf(this.stage)], { type: "image/svg+xml" }));
+    else { this.say("Writing the file ..."); this.ask(kind); }
+  }
+
+  receive({ name, content }) {
+    save(name, new Blob([content]));
+    this.say(`Saved ${name}.`);
+  }
+}
+
+export function svgOf(stage) {
+  const pen = new SvgPen(stage.width, stage.height, stage.theme.paper);
+  drawWith(stage, pen, 1);
+  return pen.text;
+}
+
+function pngOf(stage) {
+  const sheet = new OffscreenCanvas(SHARPNESS * stage.width, SHARPNESS * stage.height), pen = sheet.getContext("2d");
+  drawWith(stage, pen, SHARPNESS);
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.globalCompositeOperation = "destination-over";
+  pen.fillStyle = stage.theme.paper;
+  pen.fillRect(0, 0, sheet.width, sheet.height);
+  return sheet.convertToBlob({ type: "image/png" });
+}
+
+function drawWith(stage, pen, ratio) {
+  // The stage paints with another pen for once; dots of a cloud become dots of the pen.
+  const own = { pen: stage.pen, ratio: stage.ratio, cloud: stage.cloud };
+  Object.assign(stage, { pen, ratio, cloud: { works: false, clear() {} } });
+  try { stage.paint(); } finally { Object.assign(stage, own); }
+}
+
+function save(name, blob) {
+  const anchor = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 30_000);
+}

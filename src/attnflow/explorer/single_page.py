@@ -1,0 +1,63 @@
+"""The explorer's page as one self-contained HTML file: modules, style and a film inside it, and no way out of it."""
+
+import base64
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parent / "page"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+PREFIX = "attnflow/"  # modules inside a page have names instead of addresses
+
+
+def single_page(film: dict[str, Any]) -> str:
+    """The page that plays a film."""
+    text = (PAGE / "index.html").read_text("utf-8")
+    text = re.sub(r'<link rel="stylesheet" href="([\w.-]+)">', lambda found: _style(found[1]), text)
+    text = re.sub(
+        r'<link rel="icon" href="([\w.-]+)"', lambda found: f'<link rel="icon" href="{_icon(found[1])}"', text
+    )
+    text = text.replace('<script type="module" src="main.js"></script>', _scripts(film))
+    title = escape(film["started"]["scenario"])
+    text = re.sub(r"<title>.*?</title>", lambda _: f"<title>{title} - attnflow</title>", text)
+    policy = f'<meta charset="utf-8">\n  <meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    return text.replace('<meta charset="utf-8">', policy, 1)
+
+
+def _style(name: str) -> str:
+    return f"<style>\n{(PAGE / name).read_text('utf-8')}</style>"
+
+
+def _icon(name: str) -> str:
+    return f"data:image/svg+xml;base64,{_base64((PAGE / name).read_text('utf-8'))}"
+
+
+def _scripts(film: dict[str, Any]) -> str:
+    addresses = {
+        PREFIX + path.name: f"data:text/javascript;base64,{_base64(_module(path))}"
+        for path in sorted(PAGE.glob("*.js"))
+    }
+    return "\n  ".join([
+        f'<script type="application/json" id="film">{_json(film)}</script>',
+        f'<script type="importmap">{_json({"imports": addresses})}</script>',
+        f'<script type="module">import "{PREFIX}main.js";</script>',
+    ])  # fmt: skip
+
+
+def _module(path: Path) -> str:
+    """A module that imports the others by name: inside a page they have no address to be relative to."""
+    return re.sub(r'((?:from|import) ")\./', rf"\1{PREFIX}", path.read_text("utf-8"))
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")

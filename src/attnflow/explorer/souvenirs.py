@@ -1,0 +1,74 @@
+"""Souvenirs: what a visitor takes away of a run: the dataset, Python code, a movie, a page that plays it."""
+
+import json
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from attnflow import trajectory
+from attnflow.cursor import RUNNING
+from attnflow.ensemble import Results
+from attnflow.explorer.film import film_of, reel_of
+from attnflow.explorer.python_code import code_of
+from attnflow.explorer.recording import Moment
+from attnflow.explorer.single_page import single_page
+from attnflow.explorer.story import Story
+
+SUFFIXES = {"dataset": ".nc", "code": ".py", "html": ".html", "mp4": ".mp4", "gif": ".gif"}
+_DRAWING = threading.Lock()  # matplotlib has one style for all threads
+
+
+def written(story: Story, kind: str) -> tuple[str, bytes]:
+    """A file of one of the kinds in `SUFFIXES`: its name and its content."""
+    name = story.name + SUFFIXES[kind]
+    if kind == "code":
+        return name, code_of(story).encode()
+    dataset = dataset_of(story)
+    if kind == "html":
+        return name, single_page(film_of(reel_of(dataset), story.caption)).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        if kind == "dataset":
+            trajectory.save(dataset, path)
+        else:
+            _write_movie(dataset, story, path)
+        return name, path.read_bytes()
+
+
+def _write_movie(dataset: xr.Dataset, story: Story, path: Path) -> None:
+    from attnflow.show import movie
+
+    with _DRAWING:
+        movie(dataset, path, title=story.run.scenario.sentence)
+
+
+def dataset_of(story: Story) -> xr.Dataset:
+    """The recorded frames as `simulate` or `coalesce` gives them."""
+    if story.run.coalescence is not None:
+        return story.run.coalescence
+    last, times = story.moments[-1], np.array([moment.time for moment in story.moments])
+    first = _first_of_model(story)
+    saved = {"tokens": np.stack([moment.tokens for moment in story.moments])[None]}
+    if last.radii is not None:
+        saved["radius"] = np.stack([moment.radii for moment in story.moments])[None]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    results = Results(saved, np.array([RUNNING]), np.array([last.time]), last.tokens[None],
+                      None if last.radii is None else last.radii[None], np.array([last.steps]), np.array([0]),
+                      np.array([np.nan]))  # fmt: skip
+    sentence = f"Reached t = {last.time:.6g}, watched in the explorer."
+    tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
+    found = trajectory.assemble(results, [sentence], times, tokens, story.making)
+    asked = [time for time in times.tolist() if time >= first.time]
+    later = [f"t = {time:.6g}" for time, _ in story.later]
+    changed = f" The model was changed at {', '.join(later)}; `rerun` repeats what followed the last." if later else ""
+    return found.assign_attrs(outcome=sentence + changed, requested_times=json.dumps(asked))
+
+
+def _first_of_model(story: Story) -> Moment:
+    """The moment from which the present model took the tokens on."""
+    if not story.later:
+        return story.moments[0]
+    changed = story.later[-1][0]
+    return next((moment for moment in story.moments if moment.time >= changed), story.moments[-1])

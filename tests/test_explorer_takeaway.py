@@ -1,0 +1,185 @@
+"""What is taken away of the explorer gives the same numbers again: dataset, code, movie, page."""
+
+import base64
+import json
+import re
+import runpy
+
+import numpy as np
+import pytest
+import xarray as xr
+from PIL import Image
+
+import attnflow as af
+from attnflow._checks import InputError
+from attnflow.explorer import protocol, souvenirs
+from attnflow.explorer.python_code import code_of
+from attnflow.explorer.run import Run
+from attnflow.explorer.single_page import single_page
+from attnflow.explorer.story import story_of
+from attnflow.show.movies import has_video
+
+SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
+
+
+def played(name, frames, factor=4.0, change=None, **changes):
+    run = Run(1, protocol.Start(name, changes), lambda *_: None)
+    for frame in range(frames):
+        if change and frame == frames // 2:
+            run.change(change)
+        while not run.forward(factor):
+            pass
+    return story_of(run)
+
+
+@pytest.fixture(scope="module")
+def changed():
+    """A run on the sphere whose beta was changed half-way."""
+    return played("sphere", 12, change={"beta": 6.0}, **SMALL)
+
+
+def executed(story, tmp_path):
+    path = tmp_path / "again.py"
+    path.write_text(code_of(story), "utf-8")
+    return runpy.run_path(str(path))["run"]
+
+
+def test_the_code_repeats_a_run_and_its_changes(changed, tmp_path, capsys):
+    again = executed(changed, tmp_path)
+
+    # Two steppings of a solver with a tolerance of 1e-8.
+    np.testing.assert_allclose(again.tokens[-1], changed.moments[-1].tokens, atol=1e-7)
+    assert float(again.time[-1]) == changed.moments[-1].time
+    assert "clusters:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("layers", 0.0), ("layernorm-pre", 1e-7)])
+def test_the_code_repeats_fixed_steps_and_tokens_with_lengths(name, tolerance, tmp_path):
+    story = played(name, 6, change={"beta": 3.0}, **SMALL)
+
+    again = executed(story, tmp_path)
+
+    np.testing.assert_allclose(again.tokens[-1], story.moments[-1].tokens, atol=tolerance)
+
+
+def test_the_code_repeats_a_coalescing_run(tmp_path):
+    story = played("staircase", 1)
+
+    again = executed(story, tmp_path)
+
+    np.testing.assert_array_equal(again.tokens[-1], story.moments[-1].tokens)
+    assert "af.coalesce" in code_of(story)
+
+
+def test_the_dataset_has_every_frame_and_is_rerun_from_its_last_change(changed, tmp_path):
+    name, content = souvenirs.written(changed, "dataset")
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    run = af.load(path)
+
+    np.testing.assert_array_equal(run.tokens.values, [moment.tokens for moment in changed.moments])
+    np.testing.assert_allclose(af.rerun(run).tokens[-1], run.tokens[-1], atol=1e-7)
+    assert "changed at t = " in run.attrs["outcome"]
+    assert float(af.trajectory.flow_of(run).attention.beta) == 6.0
+
+
+def test_a_movie_has_a_frame_for_every_moment(changed, tmp_path):
+    name, content = souvenirs.written(changed, "gif")
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    with Image.open(path) as picture:
+        assert picture.n_frames == len(changed.moments)
+
+
+def test_a_movie_that_needs_ffmpeg_says_so_or_is_one(changed):
+    if has_video():
+        assert souvenirs.written(changed, "mp4")[1][4:8] == b"ftyp"
+    else:
+        with pytest.raises(InputError, match=r"pip install .attnflow\[video\]"):
+            souvenirs.written(changed, "mp4")
+
+
+@pytest.mark.parametrize("d", [1, 5])
+def test_movies_of_the_line_and_of_many_dimensions(d, tmp_path):
+    tokens = np.random.default_rng(0).normal(size=(3, 6, d))
+    dims = ("time", "token", "coordinate")
+    run = xr.Dataset({"tokens": (dims, tokens), "initial_tokens": (dims[1:], tokens[0])}, {"time": [0.0, 0.5, 1.0]})
+
+    path = af.show.movie(run, tmp_path / "run.gif")
+
+    with Image.open(path) as picture:
+        assert picture.n_frames == 3
+
+
+@pytest.fixture(scope="module")
+def run():
+    return af.simulate(af.SphereAttention(af.Head.identity(3)), np.eye(3), np.linspace(0, 4, 41))
+
+
+def film_in(page):
+    return json.loads(re.search(r'id="film">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_page_holds_the_run_and_nothing_from_elsewhere(changed):
+    page = souvenirs.written(changed, "html")[1].decode()
+    film = film_in(page)
+
+    assert len(film["frames"]) == len(changed.moments)
+    assert film["panels"][-1]["clusters"] >= 1
+    assert not re.findall(r'(?:src|href)="(?!data:|https://arxiv|#)[^"]+"', page)
+    assert "default-src 'none'" in page
+
+
+def test_words_in_a_page_are_words(run, tmp_path):
+    """A title is text, whatever it has in it: nothing of it ends the script or becomes an element."""
+    title = '</script><img src=x onerror="alert(1)">'
+
+    page = af.show.html(run, tmp_path / "run.html", title=title).read_text()
+
+    assert "<img" not in page
+    assert film_in(page)["hello"]["catalogue"][0]["name"] == title
+
+
+def test_a_page_is_thinned_to_what_was_asked_for(run, tmp_path):
+    film = film_in(af.show.html(run, tmp_path / "run.html", frames=5).read_text())
+
+    assert film["times"] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert film["shares"] == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"frames": 1}, "`frames`"),
+        ({"runs": 3}, "`runs` must be one of the runs"),
+        ({"path": "/nowhere/a.html"}, "cannot be written"),
+    ],
+)
+def test_a_page_that_cannot_be_made_says_why(options, sentence, run, tmp_path):
+    with pytest.raises(InputError, match=sentence):
+        af.show.html(run, **{"path": tmp_path / "run.html", **options})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_of_something_else_is_refused(run, tmp_path):
+    with pytest.raises(InputError, match="keep_tokens=False"):
+        af.show.html(run.drop_vars("tokens"), tmp_path / "run.html")
+    with pytest.raises(InputError, match="not a whole result"):
+        af.show.html(run.drop_attrs(), tmp_path / "run.html")
+
+
+def test_nothing_is_taken_away_of_a_run_that_has_not_begun():
+    with pytest.raises(InputError, match="Play a little"):
+        story_of(Run(1, protocol.Start("sphere", SMALL), lambda *_: None))
+
+
+def test_modules_import_each_other_by_name():
+    page = single_page({"started": {"scenario": "x"}})
+
+    modules = json.loads(re.search(r'type="importmap">(.*?)</script>', page)[1])["imports"]
+    texts = [base64.b64decode(address.partition(",")[2]).decode() for address in modules.values()]
+    wanted = {name for text in texts for name in re.findall(r'^(?:import|export) .*"(.+?)";$', text, re.MULTILINE)}
+    assert wanted <= set(modules)
+    assert "attnflow/stage.js" in wanted
