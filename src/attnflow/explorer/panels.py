@@ -78,20 +78,30 @@ def planes_of(flow: AbstractDynamics, tokens: np.ndarray, tolerance: float) -> d
 
 def height_name(flow: AbstractDynamics) -> str:
     """What `height` is in this space."""
-    return "energy" if _has_energy(flow) else "size"
+    if not _has_energy(flow):
+        return "size"
+    return "order" if _beta(flow) == 0 else "energy"
 
 
 def _has_energy(flow: AbstractDynamics) -> bool:
     return isinstance(flow.space, Sphere)
 
 
+def _beta(flow: AbstractDynamics) -> float:
+    return float(getattr(flow.attention, "beta", 1.0))
+
+
 def _height(flow: AbstractDynamics, tokens: np.ndarray, first: np.ndarray) -> float | None:
-    """The energy in (0, 1] on the sphere, None of too many pairs; elsewhere the mean length over that of the first."""
+    """The energy in (0, 1] on the sphere, None of too many pairs; elsewhere the mean length over that of the first.
+
+    At beta = 0 the energy is the same for all tokens: there it is the order, the length of their mean.
+    """
     if not np.all(np.isfinite(tokens)) or (_has_energy(flow) and len(tokens) > LARGEST_MATRIX):
         return None
+    if height_name(flow) == "order":
+        return float(np.linalg.norm(tokens.mean(axis=0)))
     if _has_energy(flow):
-        beta = float(getattr(flow.attention, "beta", 1.0))
-        return float(energy.normalised(tokens, beta))
+        return float(energy.normalised(tokens, _beta(flow)))
     before = float(np.mean(np.linalg.norm(first, axis=-1))) or 1.0
     return float(np.mean(np.linalg.norm(tokens, axis=-1))) / before
 
@@ -164,6 +174,7 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarr
         "model": model_name(flow),
         "value": value_name(flow),
         "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
+        "leading": leading_direction(flow),
         "height": height_name(flow),
         "isSphere": isinstance(flow.space, Sphere),
         "prediction": prediction_words(_predicted(flow, solver, tokens)),
@@ -176,6 +187,19 @@ def eigenvalues_of(head: Any) -> list[list[float]]:
         return []
     found = np.linalg.eigvals(np.asarray(head.value_matrix))[:MOST_EIGENVALUES]
     return [[float(one.real), float(one.imag)] for one in found]
+
+
+def leading_direction(flow: AbstractDynamics) -> list[float] | None:
+    """The unit eigenvector of V's leading eigenvalue, where that is real and simple and there is one head."""
+    head = flow.heads[0]
+    if len(flow.heads) > 1 or not isinstance(head, Head):
+        return None
+    value = np.asarray(head.value_matrix)
+    if len(value) < 2 or not spectrum(value).is_leading_simple:
+        return None
+    found, vectors = np.linalg.eig(value)
+    first = int(np.argmax(found.real))
+    return None if found[first].imag else np.real(vectors[:, first]).tolist()
 
 
 def prediction_words(prediction: Prediction | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import { eigenvalueText, percent } from "./numbers.js";
 
-const PADDING = { left: 34, right: 24, top: 8, bottom: 18 }, FONT = "11px system-ui, sans-serif";
+const PADDING = { left: 34, right: 30, top: 8, bottom: 18 }, FONT = "11px system-ui, sans-serif";
 
 export function prepare(canvas, theme) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2), [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -102,13 +102,15 @@ export function drawSpectrum(canvas, theme, all) {
   pen.globalAlpha = 1;
   pen.fillStyle = theme.ink;
   const named = isMany ? [groups.reduce((best, one) => (one[0][0] > best[0][0] ? one : best))] : groups.slice(0, 6);
-  for (const [value, times] of named.filter(([[, im]]) => im >= 0)) nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1]);
+  for (const [k, [value, times]] of named.filter(([[, im]]) => im >= 0).entries()) {
+    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + (k % 2 ? -9 : 17)); // neighbours above and below
+  }
 }
 
 function nameOf(pen, box, value, times, x, y) {
   const text = eigenvalueText(value) + (times > 1 ? ` (${times}×)` : ""), half = pen.measureText(text).width / 2;
   pen.textAlign = "center";
-  pen.fillText(text, Math.min(Math.max(x, box.x + half), box.x + box.w - half), y + 17 > box.y + box.h ? y - 8 : y + 17);
+  pen.fillText(text, Math.min(Math.max(x, box.x + half), box.x + box.w - half), Math.min(Math.max(y, box.y + 10), box.y + box.h - 2));
 }
 
 function together(all, tolerance) {

@@ -45,9 +45,21 @@ export class Camera {
 
   reset(d) {
     this.isFlat = d <= 2;
-    this.zoom = 1;
+    this.center();
     this.matrix = [1, 0, 0, 0, 1, 0, 0, 0, 1];
     if (!this.isFlat) { this.turn(0.6, 0); this.turn(0, 0.35); }
+  }
+
+  center() {
+    this.zoom = 1;
+    this.shift = [0, 0]; // of the picture, right and up, in radii of the unzoomed ball
+  }
+
+  zoomBy(factor, [x, y]) {
+    // What is drawn at (x, y) stays there.
+    const zoom = Math.min(Math.max(this.zoom * factor, 0.05), 1e6), by = zoom / this.zoom;
+    this.shift = [x - by * (x - this.shift[0]), y - by * (y - this.shift[1])];
+    this.zoom = zoom;
   }
 
   turn(right, down) {
@@ -56,14 +68,13 @@ export class Camera {
     this.matrix = product(product([1, 0, 0, 0, e, -f, 0, f, e], [c, 0, s, 0, 1, 0, -s, 0, c]), this.matrix);
   }
 
-  see(x, y, z) {
-    const m = this.matrix;
-    return [m[0] * x + m[1] * y + m[2] * z, m[3] * x + m[4] * y + m[5] * z, m[6] * x + m[7] * y + m[8] * z];
+  get state() { return [...this.matrix, this.zoom, ...this.shift]; }
+
+  set state(numbers) {
+    this.matrix = numbers.slice(0, 9);
+    this.zoom = Math.min(Math.max(numbers[9], 0.05), 1e6);
+    this.shift = [numbers[10] ?? 0, numbers[11] ?? 0];
   }
-
-  get state() { return [...this.matrix, this.zoom]; }
-
-  set state(numbers) { this.matrix = numbers.slice(0, 9); this.zoom = Math.min(Math.max(numbers[9], 0.05), 1e6); }
 }
 
 function product(a, b) {

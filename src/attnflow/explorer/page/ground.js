@@ -8,13 +8,14 @@ export function drawGround(pen, stage) {
     disc(pen, stage, d >= 3);
     if (d === 3) graticule(pen, stage);
     if (d > 3) axes(pen, stage, 3);
+    if (d <= 3 && stage.model.leading) poles(pen, stage, stage.model.leading);
   } else if (d === 1) line(pen, stage);
   else axes(pen, stage, Math.min(d, 3));
 }
 
 function disc(pen, stage, isBall) {
   pen.beginPath();
-  pen.arc(stage.width / 2, stage.height / 2, stage.scale, 0, TURN);
+  pen.arc(stage.originX, stage.originY, stage.scale, 0, TURN);
   if (isBall) { pen.fillStyle = stage.theme.card; pen.fill(); }
   pen.strokeStyle = stage.theme.rule;
   pen.lineWidth = isBall ? 1.2 : 1.4;
@@ -54,6 +55,22 @@ function ring(pen, stage, isFar, point) {
   }
 }
 
+function poles(pen, stage, leading) {
+  // The line of the leading eigenvector, which tokens are often drawn to.
+  const tip = [...leading, 0, 0].slice(0, 3), ends = [1, -1].map((side) => stage.toScreen(...tip.map((one) => side * one)));
+  pen.strokeStyle = pen.fillStyle = stage.theme.bad;
+  pen.lineWidth = 1.2;
+  pen.globalAlpha = 0.7;
+  segment(pen, ...ends);
+  pen.globalAlpha = 1;
+  pen.font = "14px system-ui, sans-serif";
+  for (const [k, [x, y]] of ends.entries()) {
+    const beyond = 1 + 24 / stage.scale; // past a token that rests there
+    pen.textAlign = "center";
+    pen.fillText(k ? "−ξ" : "ξ", stage.originX + beyond * (x - stage.originX), stage.originY + beyond * (y - stage.originY) + 5);
+  }
+}
+
 function axes(pen, stage, count) {
   for (let k = 0; k < count; k++) {
     const tip = [0, 0, 0], mark = [0, 0, 0], tick = niceBelow(stage.extents[k]);
@@ -81,7 +98,7 @@ function ticks(pen, stage, mark, tick, [u, v]) {
 }
 
 function label(pen, stage, text, [x, y], away) {
-  const [a, b] = [x - stage.width / 2, y - stage.height / 2], size = Math.hypot(a, b) || 1;
+  const [a, b] = [x - stage.originX, y - stage.originY], size = Math.hypot(a, b) || 1;
   pen.textAlign = a > 0.3 * size ? "left" : a < -0.3 * size ? "right" : "center";
   const isBeside = Math.abs(a) > 0.3 * size;
   pen.fillText(text, x + (isBeside ? Math.sign(a) * 5 : 0), y + (isBeside ? 4 : (b / size) * away + 4));

@@ -49,7 +49,7 @@ source.on("started", (message) => {
   base = { scenario: message.scenario, changes: differing(message.settings) };
   stage.restart(message, readable(palette, theme), !isNew);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
-  if (pendingCamera) { stage.camera.state = pendingCamera; pendingCamera = null; }
+  if (pendingCamera) { stage.setCamera(pendingCamera); pendingCamera = null; }
   panels.restart(message);
   showVerdict({});
   showModel();
@@ -234,7 +234,7 @@ $("forward").onclick = () => step(1);
 $("restart").onclick = restart;
 $("fit").onclick = () => stage.fit();
 $("principal").onclick = () => source.send({ type: "axes" });
-$("scenario").onchange = () => { stage.camera.zoom = 1; start($("scenario").value, {}); };
+$("scenario").onchange = () => start($("scenario").value, {});
 $("speed").oninput = () => { showSpeed(); remember(); };
 $("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };

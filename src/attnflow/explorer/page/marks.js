@@ -1,6 +1,6 @@
 // Tokens themselves: dots, where they came from, their clusters, centres, and whom the chosen one attends to.
 
-const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 7000, LEVELS = 8, MOST_COUNTED = 30;
+const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 7000, LEVELS = 8, MOST_COUNTED = 30, MOST_NAMED = 120;
 const DEEPEST = 0.45; // how far the past of a circle's tokens is drawn towards its centre
 
 export function drawTrails(pen, stage) {
@@ -56,8 +56,9 @@ export function shade(colour, paper, level) {
 
 export function drawClusters(pen, stage) {
   // A halo whose area grows with the cluster, and how many tokens it holds: dots that met look like one.
-  const groups = [...stage.bySlot()].filter(([slot, members]) => slot && members.length > 2).map(([slot, members]) => middle(stage, slot, members));
-  for (const one of groups) {
+  const least = stage.frame.n <= 40 ? 2 : 3;
+  const groups = [...stage.bySlot()].filter(([slot, members]) => slot && members.length >= least).map(([slot, members]) => middle(stage, slot, members));
+  for (const one of stage.frame.d > 1 ? groups : []) {
     pen.fillStyle = stage.css(one.slot, LEVELS - 1);
     pen.globalAlpha = one.z < 0 && !stage.camera.isFlat ? 0.1 : 0.2;
     pen.beginPath();
@@ -67,10 +68,8 @@ export function drawClusters(pen, stage) {
   pen.globalAlpha = 1;
   if (groups.length > MOST_COUNTED) return;
   pen.font = "600 12px system-ui, sans-serif";
-  pen.textAlign = "center";
-  pen.strokeStyle = stage.theme.paper;
-  pen.lineWidth = 3;
-  for (const one of groups) count(pen, stage, one);
+  const taken = [];
+  for (const one of groups.sort((a, b) => b.n - a.n)) count(pen, stage, one, taken);
 }
 
 function middle(stage, slot, members) {
@@ -80,12 +79,36 @@ function middle(stage, slot, members) {
   return { slot, n, x: x / n, y: y / n, z: z / n, size };
 }
 
-function count(pen, stage, { n, x, y, z, size }) {
-  const [a, b] = [x - stage.width / 2, y - stage.height / 2], from = Math.hypot(a, b);
-  const [u, v] = from < 1 ? [0, -1] : [a / from, b / from], away = size + 11;
+function count(pen, stage, { n, x, y, z, size }, taken) {
+  if (stage.frame.d === 1) [y, size] = [stage.originY, 0.75 * stage.scale + stage.radius]; // above the tower of its dots
+  const [a, b] = [x - stage.originX, y - stage.originY], from = Math.hypot(a, b);
+  const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from], away = size + 11;
   pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
-  pen.strokeText(String(n), x + away * u, y + away * v + 4);
-  pen.fillText(String(n), x + away * u, y + away * v + 4);
+  write(pen, stage, String(n), x + away * u, y + away * v + 4, taken);
+}
+
+function write(pen, stage, text, x, y, taken) {
+  // On paper of its own; not where there is something written already.
+  const half = 3.6 * text.length + 2;
+  if (taken.some(([a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - y) < 13)) return;
+  taken.push([x, y, half]);
+  pen.textAlign = "center";
+  pen.strokeStyle = stage.theme.paper;
+  pen.lineWidth = 3;
+  pen.lineJoin = "round";
+  pen.strokeText(text, x, y);
+  pen.fillText(text, x, y);
+}
+
+export function drawWords(pen, stage) {
+  // Names of tokens, nearest first, as far as there is room.
+  const names = stage.model.labels ?? [], taken = [];
+  if (!names.length || stage.frame.n > MOST_NAMED) return;
+  pen.font = "12px system-ui, sans-serif";
+  for (const i of [...stage.fromBackToFront()].reverse()) {
+    pen.fillStyle = stage.seen[3 * i + 2] < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
+    if (names[i]) write(pen, stage, names[i], stage.seen[3 * i], stage.seen[3 * i + 1] - stage.radius - 5, taken);
+  }
 }
 
 export function drawCentres(pen, stage) {

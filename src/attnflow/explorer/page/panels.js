@@ -89,7 +89,7 @@ export class Panels {
 
   #paintSeries() {
     const most = Math.max(1, ...this.series.map((one) => one.clusters)), { theme, model } = this;
-    const highest = model.height === "energy" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
+    const highest = model.height !== "size" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
     const measures = [(one) => one.clusters / most, (one) => (one.height ?? 0) / highest];
     const tops = [String(most), brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
     const curves = measures.map((measure, k) => ({ points: this.series.map((one) => [this.#share(one), measure(one)]), colour: colours[k], top: tops[k], side: sides[k] }));

@@ -1,6 +1,4 @@
-// Mouse and fingers on the stage: drag turns it, wheel and pinch zoom, pointing chooses a token.
-
-const PIXELS_PER_RADIAN = 160;
+// Mouse and fingers on the stage: drag turns or moves it, wheel and pinch zoom, pointing chooses a token.
 
 export function listen(stage) {
   const { root } = stage, fingers = new Map();
@@ -16,13 +14,14 @@ export function listen(stage) {
     const apart = gap(fingers);
     fingers.set(event.pointerId, now);
     if (fingers.size === 2) stage.zoomBy(gap(fingers) / apart);
-    else stage.turn((now[0] - before[0]) / PIXELS_PER_RADIAN, (now[1] - before[1]) / PIXELS_PER_RADIAN);
+    else stage.drag(now[0] - before[0], now[1] - before[1]);
   });
   for (const name of ["pointerup", "pointercancel"]) root.addEventListener(name, (event) => fingers.delete(event.pointerId));
   root.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") stage.point(null); });
   root.addEventListener("wheel", (event) => {
     event.preventDefault();
-    stage.zoomBy(Math.exp(-event.deltaY / 600));
+    const { left, top } = root.getBoundingClientRect();
+    stage.zoomBy(Math.exp(-event.deltaY / 600), event.clientX - left, event.clientY - top);
   }, { passive: false });
 }
 

@@ -2,11 +2,11 @@
 
 const VERTEX = `
 attribute vec3 place; attribute vec3 colour;
-uniform mat3 turn; uniform vec2 scale; uniform float size;
+uniform mat3 turn; uniform vec2 scale; uniform vec2 shift; uniform float size;
 varying vec4 shade;
 void main() {
   vec3 seen = turn * place;
-  gl_Position = vec4(seen.xy * scale, 0.0, 1.0);
+  gl_Position = vec4(seen.xy * scale + shift, 0.0, 1.0);
   gl_PointSize = size;
   shade = vec4(colour, 0.55 + 0.35 * clamp(seen.z, -1.0, 1.0));
 }`;
@@ -49,7 +49,7 @@ export class PointCloud {
 
   clear() { if (this.gl) this.gl.clear(this.gl.COLOR_BUFFER_BIT); }
 
-  draw(points, colours, matrix, scale, size) {
+  draw(points, colours, { matrix, scale, shift, size }) {
     const gl = this.gl;
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clear(gl.COLOR_BUFFER_BIT);
@@ -58,7 +58,8 @@ export class PointCloud {
     const at = (name) => gl.getUniformLocation(this.program, name);
     const m = matrix;
     gl.uniformMatrix3fv(at("turn"), false, [m[0], m[3], m[6], m[1], m[4], m[7], m[2], m[5], m[8]]);
-    gl.uniform2f(at("scale"), scale[0], scale[1]);
+    gl.uniform2f(at("scale"), ...scale);
+    gl.uniform2f(at("shift"), ...shift);
     gl.uniform1f(at("size"), size);
     gl.drawArrays(gl.POINTS, 0, points.length / 3);
   }

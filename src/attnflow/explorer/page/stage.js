@@ -3,17 +3,19 @@
 import { Camera, axesFor, extentsOf, spread, toSpace } from "./geometry.js";
 import { drawGround } from "./ground.js";
 import { History } from "./history.js";
-import { drawAttended, drawCentres, drawClusters, drawDots, drawTrails, shade } from "./marks.js";
+import { drawAttended, drawCentres, drawClusters, drawDots, drawTrails, drawWords, shade } from "./marks.js";
 import { listen } from "./pointer.js";
 import { PointCloud } from "./points.js";
 import { drawShapes } from "./shapes.js";
 
-const MOST_ON_CANVAS = 2000, TRAIL = 60, MOST_TRAILED = 1000, REACH = 14;
+const MOST_ON_CANVAS = 2000, TRAIL = 60, MOST_TRAILED = 1000, REACH = 14, PIXELS_PER_RADIAN = 160;
 
 export class Stage {
   #order = new Uint32Array(0);
   #shades = new Map();
   #isScheduled = false;
+  #isWidening = false;
+  #aim = { scale: 1, x: 0, y: 0 }; // of the picture that is being drawn
 
   constructor(root, theme) {
     this.root = root;
@@ -43,6 +45,7 @@ export class Stage {
     this.extents = [1, 1, 1];
     this.history.clear();
     this.setPalette(palette);
+    this.isFresh = !keepsCamera;
     if (!keepsCamera) this.camera.reset(model.settings.d);
   }
 
@@ -58,6 +61,8 @@ export class Stage {
     this.#place();
     if (!isNext) this.history.clear();
     this.history.add(this.points);
+    if (this.isFresh) this.#frameArc();
+    this.isFresh = false;
     this.paint();
   }
 
@@ -75,11 +80,14 @@ export class Stage {
   }
 
   #widen() {
-    // Axes only ever reach further, a part of the way at each frame, so that nothing jumps.
+    // Axes only ever reach further, a part of the way each time, so that nothing jumps; still pictures go on until it fits.
     const count = Math.min(this.frame.d, 3), now = [0, 1, 2].map((k) => (k < count ? 1.05 * spread(this.points, k) : 0));
     if (this.spreads === null) this.spreads = now.map((one, k) => (k < count ? Math.max(...now) : one));
-    else this.spreads = this.spreads.map((one, k) => (now[k] > one ? one + 0.15 * (now[k] - one) : one));
+    else this.spreads = this.spreads.map((one, k) => (now[k] > 1.01 * one ? one + 0.15 * (now[k] - one) : one));
     this.extents = extentsOf(this.spreads);
+    if (this.#isWidening || !now.some((one, k) => one > 1.01 * this.spreads[k])) return;
+    this.#isWidening = true;
+    requestAnimationFrame(() => { this.#isWidening = false; if (this.frame) this.#place(); this.repaint(); });
   }
 
   setAxes(chosen, principal) {
@@ -95,21 +103,37 @@ export class Stage {
   }
 
   fit() {
-    this.camera.zoom = 1;
+    this.camera.center();
     this.spreads = null;
-    if (this.frame) this.#place();
+    if (this.frame) { this.#place(); this.#frameArc(); }
     this.repaint();
   }
 
-  get scale() { return 0.43 * Math.min(this.width, this.height) * this.camera.zoom; }
+  #frameArc() {
+    // Tokens on a short arc of the circle fill the stage.
+    if (!this.model.isSphere || this.frame.d !== 2) return;
+    const at = [0, 1].map((k) => this.points.filter((_, i) => i % 3 === k)), low = at.map((one) => Math.min(...one)), high = at.map((one) => Math.max(...one));
+    const size = Math.max(high[0] - low[0], high[1] - low[1], 0.02);
+    if (size > 0.8) return;
+    this.camera.zoom = 1.5 / size;
+    this.camera.shift = [0, 1].map((k) => (-this.camera.zoom * (low[k] + high[k])) / 2);
+  }
+
+  get unit() { return 0.41 * Math.min(this.width, this.height); }
+
+  get scale() { return this.unit * this.camera.zoom; }
 
   project(x, y, z) {
     // To the screen, into `at`: right, down, and the depth towards the eye. Allocates nothing.
-    const m = this.camera.matrix, e = this.extents, s = this.scale, [a, b, c] = [x / e[0], y / e[1], z / e[2]];
-    this.at[0] = this.width / 2 + s * (m[0] * a + m[1] * b + m[2] * c);
-    this.at[1] = this.height / 2 - s * (m[3] * a + m[4] * b + m[5] * c);
+    const m = this.camera.matrix, e = this.extents, { scale, x: left, y: top } = this.#aim, a = x / e[0], b = y / e[1], c = z / e[2];
+    this.at[0] = left + scale * (m[0] * a + m[1] * b + m[2] * c);
+    this.at[1] = top - scale * (m[3] * a + m[4] * b + m[5] * c);
     this.at[2] = m[6] * a + m[7] * b + m[8] * c;
   }
+
+  get originX() { return this.width / 2 + this.unit * this.camera.shift[0]; }
+
+  get originY() { return this.height / 2 - this.unit * this.camera.shift[1]; }
 
   toScreen(x, y, z) { this.project(x, y, z); return [this.at[0], this.at[1], this.at[2]]; }
 
@@ -131,6 +155,7 @@ export class Stage {
 
   draw(pen) {
     // With anything that has a 2D context's methods: the canvas, or a pen that writes a drawing to a file.
+    Object.assign(this.#aim, { scale: this.scale, x: this.originX, y: this.originY });
     drawGround(pen, this);
     if (!this.frame) return;
     const n = this.frame.n, isCloud = n > MOST_ON_CANVAS && pen === this.pen && this.cloud.works;
@@ -140,6 +165,7 @@ export class Stage {
     if (isCloud) this.#cloud(n); else drawDots(pen, this);
     if (this.view.colours) drawClusters(pen, this);
     if (this.view.centres) drawCentres(pen, this);
+    drawWords(pen, this);
     drawAttended(pen, this);
   }
 
@@ -192,7 +218,9 @@ export class Stage {
     const colours = new Float32Array(3 * n);
     for (let i = 0; i < n; i++) { const c = this.colourOf(this.slotOf(i)); for (let k = 0; k < 3; k++) colours[3 * i + k] = c[k] / 255; }
     const scale = [(2 * this.scale) / this.width, (2 * this.scale) / this.height];
-    this.cloud.draw(this.points, colours, this.camera.matrix.map((one, k) => one / this.extents[k % 3]), scale, 2 * this.radius * this.ratio);
+    const shift = [(2 * this.originX) / this.width - 1, 1 - (2 * this.originY) / this.height];
+    const matrix = this.camera.matrix.map((one, k) => one / this.extents[k % 3]);
+    this.cloud.draw(this.points, colours, { matrix, scale, shift, size: 2 * this.radius * this.ratio });
   }
 
   nearest(x, y) {
@@ -214,10 +242,23 @@ export class Stage {
     this.repaint();
   }
 
-  zoomBy(factor) {
-    this.camera.zoom = Math.min(Math.max(this.camera.zoom * factor, 0.05), 1e6);
+  setCamera(state) {
+    this.camera.state = state;
+    this.isFresh = false;
+  }
+
+  zoomBy(factor, x = this.width / 2, y = this.height / 2) {
+    this.camera.zoomBy(factor, [(x - this.width / 2) / this.unit, (this.height / 2 - y) / this.unit]);
     this.onView();
     this.repaint();
+  }
+
+  drag(right, down) {
+    // By pixels: a flat picture is moved, a deep one turned.
+    if (!this.camera.isFlat) return this.turn(right / PIXELS_PER_RADIAN, down / PIXELS_PER_RADIAN);
+    this.camera.shift = [this.camera.shift[0] + right / this.unit, this.camera.shift[1] - down / this.unit];
+    this.onView();
+    return this.repaint();
   }
 
   turn(right, down) {
