@@ -136,7 +136,7 @@ FIGURES = (
         settings={"space": "rescaled", "start": "gaussian:2", "n": 40, "d": 3, "end": 15.0, "saves": 151, "seed": 3,
                   "frames": 60},
         quick={"frames": 8},
-        seconds=(11, 4),
+        seconds=(10, 3),
         verdicts=verdicts_of("polytope"),
         movie=gathering.polytope_movie,
     ),
@@ -149,7 +149,7 @@ FIGURES = (
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 61, "seed": 2},
         quick={},
-        seconds=(4, 4),
+        seconds=(5, 5),
         **_HEADS,
     ),
     Figure(
@@ -161,7 +161,7 @@ FIGURES = (
         draw=multihead.draw_more_tokens,
         settings={"n": [10, 40, 160], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 61, "seed": 2},
         quick={"n": [10, 40]},
-        seconds=(8, 5),
+        seconds=(8, 4),
         **_HEADS,
     ),
     Figure(
@@ -185,7 +185,7 @@ FIGURES = (
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 3, "heads": 3, "start": "gaussian", "end": 10.0, "saves": 61, "seed": 3},
         quick={},
-        seconds=(4, 4),
+        seconds=(5, 5),
         **_HEADS,
     ),
     Figure(
@@ -201,7 +201,7 @@ FIGURES = (
         numbers=multihead.rate_numbers,
         settings={"heads": [1, 2, 4, 8, 16], "runs": 12, "n": 20, "d": 2, "end": 16.0, "seed": 0},
         quick={"heads": [1, 4], "runs": 2},
-        seconds=(60, 6),
+        seconds=(44, 7),
     ),
     Figure(
         id="start-laws",
@@ -216,7 +216,7 @@ FIGURES = (
         settings={"laws": ["gaussian", "box", "ball", "shell"], "n": [10, 20, 40, 80], "d": [2, 3], "seeds": 20,
                   "end": 12.0, "seed": 0},
         quick={"laws": ["gaussian", "shell"], "n": [10, 20], "d": [2], "seeds": 4},
-        seconds=(60, 6),
+        seconds=(60, 5),
     ),
     Figure(
         id="master-equation",
@@ -232,6 +232,6 @@ FIGURES = (
         numbers=frozen_numbers,
         settings={"n": 12, "sizes": [0.2, 1.0, 5.0], "end": 5.0, "saves": 101, "seed": 0},
         quick={},
-        seconds=(3, 3),
+        seconds=(8, 8),
     ),
 )  # fmt: skip
