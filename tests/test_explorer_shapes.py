@@ -36,7 +36,9 @@ def test_tokens_satisfy_the_equations_of_their_subspaces(name, codimension, leve
 
     found = panels.planes_of(flow, tokens, tolerance=0.05)
 
-    assert found is not None and len(found["rows"]) == codimension and len(found["levels"]) == len(levels)
+    assert found is not None
+    assert len(found["rows"]) == codimension
+    assert len(found["levels"]) == len(levels)
     apart = np.abs(tokens @ np.transpose(found["rows"]) - np.asarray(found["levels"])[:, None]).max(axis=2).min(axis=0)
     assert apart.max() < 1e-9
 
@@ -63,7 +65,8 @@ def test_of_many_tokens_a_pair_has_no_colour():
 
     slots = Slots(0.1).update(crowd)
 
-    assert set(slots[10:20]) == {1} and not slots[:2].any()
+    assert set(slots[10:20]) == {1}
+    assert not slots[:2].any()
 
 
 def test_the_leading_direction_is_an_eigenvector_and_the_identity_has_none():
