@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import os
 import socket
@@ -30,6 +31,7 @@ def require_installed() -> None:
         raise InputError(f"The explorer needs {', '.join(missing)}. Install with: pip install 'attnflow[explore]'.")
 
 
+@functools.cache
 def hello() -> dict[str, Any]:
     """What the page needs to know first: scenarios, words, limits, colours."""
     from attnflow.explorer import limits, looks, protocol
@@ -154,10 +156,17 @@ def free_port(host: str, wanted: int | None) -> int:
 def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:
     """Serve until Ctrl-C; `started` is called when pages can be loaded."""
     require_installed()
+    from attnflow.explorer.guard import LOCAL
+
+    with contextlib.suppress(KeyboardInterrupt):
+        new_server(application((*LOCAL, *names)), host, port, started).run()
+
+
+def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> Any:
+    """The server that `serve` runs."""
     import uvicorn
 
     from attnflow.explorer import protocol
-    from attnflow.explorer.guard import LOCAL
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -165,7 +174,7 @@ def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, .
             started()
 
     config = uvicorn.Config(
-        application((*LOCAL, *names)),
+        app,
         host=host,
         port=port,
         log_level="warning",
@@ -175,5 +184,4 @@ def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, .
         timeout_graceful_shutdown=1,
         server_header=False,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        Server(config).run()
+    return Server(config)

@@ -1,0 +1,39 @@
+"""The explorer in a thread of its own, as `attnflow explore` serves it."""
+
+import threading
+import time
+
+from attnflow.explorer import server
+
+PATIENCE = 90  # seconds: a busy machine may compile for a long time
+
+
+class Served:
+    """A running server; `app.state.viewers` are its viewers."""
+
+    def __init__(self, port=None):
+        self.port = port or server.free_port("127.0.0.1", 0)
+        self.address = f"http://127.0.0.1:{self.port}/"
+        self.origin = self.address.rstrip("/")
+        self.app = server.application()
+        self.server = server.new_server(self.app, "127.0.0.1", self.port, lambda: None)
+        self._thread = threading.Thread(target=self.server.run, daemon=True)
+        self._thread.start()
+        wait_until(lambda: self.server.started)
+
+    @property
+    def viewers(self):
+        return self.app.state.viewers
+
+    def stop(self):
+        self.server.should_exit = True
+        self._thread.join(20)
+
+
+def wait_until(condition, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")
