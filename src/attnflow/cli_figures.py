@@ -23,6 +23,7 @@ def reproduce(
     ids: Annotated[list[str] | None, typer.Argument(help="Figures; 'attnflow list figures' shows them. All.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller ensembles and movies: minutes for all.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
+    model: Annotated[str | None, typer.Option(help="Directory or hub name for figures of trained weights.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make published figures from scratch, and one self-contained HTML report of all that are in the folder.
@@ -35,6 +36,7 @@ def reproduce(
     from attnflow.figures.make import require_folder
 
     chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
+    chosen = chosen if model is None else [figure.on_model(model) for figure in chosen]
     folder = require_folder(out)
     began = time.monotonic()
     say = (lambda *words: None) if as_json else (lambda *words: print(*words, file=sys.stderr))

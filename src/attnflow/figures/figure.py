@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
@@ -45,6 +45,12 @@ class Figure:
     """Frames drawn by the functions that draw the picture."""
     needs: str = ""
     """The extra that must be installed; without it the figure is skipped, in a sentence."""
+
+    def on_model(self, name: str) -> Figure:
+        """The same figure made with another trained model; figures without one stay as they are."""
+        if "model" not in self.settings:
+            return self
+        return replace(self, settings=self.settings | {"model": name}, needs="models")
 
     def settings_of(self, is_quick: bool) -> dict[str, Any]:
         """The parameters of the full or the quick figure."""

@@ -1,210 +1,311 @@
-"""Figures of trained weights: spectra of heads, the flow of one head, and a prompt on its way through the layers."""
+"""Figures of trained weights: spectra of heads, flows of one head and of several, a prompt through the layers.
+
+They are made with all-MiniLM-L6-v2; `attnflow reproduce --model DIR` makes them with another model, and every
+picture says on which one.
+"""
 
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from attnflow.analyse import clusters
-from attnflow.dynamics import SphereAttention
+from attnflow import trained
+from attnflow.analyse import order
 from attnflow.figures.figure import Figure
-from attnflow.heads import Head
-from attnflow.integrate import simulate
-from attnflow.models import Model, load
+from attnflow.figures.shares import shares_of
+from attnflow.models import load
 from attnflow.progress import Progress
-from attnflow.show import trajectories
+from attnflow.show import head_spectra
 from attnflow.show.board import Line, Lines, board
+from attnflow.show.movies import Movie
+from attnflow.show.principal import principal_movie, principal_scene
+from attnflow.show.ridges import Ridges
+from attnflow.show.scenes import Snapshot
 from attnflow.show.style import OKABE_ITO
-from attnflow.solvers import Adaptive
+from attnflow.trained import flows
+from attnflow.trained.head_spectra import KINDS
+from attnflow.trained.measures import directions
 
-SOURCE = "Sugolov and Aubry 2023, slides; arXiv:2312.10794, trained ALBERT"
-OTHER_MODEL = "The slides and the paper use ALBERT; this is all-MiniLM-L6-v2, which comes with the extra [minilm]."
-KINDS = ("trained", "untrained")
+SLIDES = "Sugolov and Aubry 2023, slides"
+OTHER_MODEL = "Published on ALBERT; made here with all-MiniLM-L6-v2, or with any model by --model DIR."
 PROMPT = (
     "The tokens of a sentence attract each other, and layer after layer they gather into a few clusters of meaning."
 )
+ITERATED = 48  # layers of a model whose layers are all the same, as published for ALBERT
+MOST_RIDGES = 9
 CLOSE = 0.1
-SOLVER = Adaptive(rtol=1e-5, atol=1e-8)
-
-
-def both(name: str, seed: int) -> tuple[Model, Model]:
-    """A trained model, and its twin with fresh weights."""
-    model = load(name)
-    return model, model.reinitialised(seed)
-
-
-def spectrum(head: Head) -> np.ndarray:
-    """The eigenvalues of V = W_O W_V that need not vanish: those of the small matrix W_V W_O."""
-    if head.output is None:
-        return np.linalg.eigvals(np.asarray(head.value))
-    return np.linalg.eigvals(np.asarray(head.value) @ np.asarray(head.output))
 
 
 # -- Spectra -----------------------------------------------------------------------------------------------------------
 
 
-def measure_spectra(progress: Progress, *, model: str, layer: int, seed: int) -> xr.Dataset:
-    """Eigenvalues of every head's V, trained and untrained."""
-    found = [[spectrum(head) for head in one.heads(layer)] for one in both(model, seed)]
-    if callable(progress):
-        progress(1.0, "eigenvalues")
-    dims = ("kind", "head", "eigenvalue")
-    variables = {"real_part": (dims, np.real(found)), "imaginary_part": (dims, np.imag(found))}
-    return xr.Dataset(variables, {"kind": list(KINDS)}, {"model": model, "layer": layer})
+def measure_spectra(progress: Progress, *, model: str, runs: int, seed: int) -> xr.Dataset:
+    """The table of heads, and the eigenvalues of a freshly initialised twin."""
+    loaded = load(model)
+    twin = trained.eigenvalues_of_heads(loaded.reinitialised(seed))
+    table = trained.head_table(loaded, runs=runs, seed=seed, progress=progress)
+    dims = ("layer", "head", "eigenvalue")
+    return table.assign(untrained_real=(dims, np.real(twin)), untrained_imaginary=(dims, np.imag(twin)))
 
 
-def draw_spectra(dataset: xr.Dataset) -> Any:
-    """Both clouds in the complex plane, and the leading eigenvalue of every head."""
-    clouds = [_cloud(dataset.sel(kind=kind), kind) for kind in KINDS]
-    heads = np.arange(dataset.sizes["head"])
-    leading = [
-        Line(heads, dataset.real_part.sel(kind=kind).max("eigenvalue"), kind, OKABE_ITO[k], "", "oD"[k])
-        for k, kind in enumerate(KINDS)
-    ]
-    panel = Lines(leading, "head", "largest real part", "Leading eigenvalues", levels={"0": 0.0})
-    title = f"Eigenvalues of V, {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
-    return board([[*clouds, panel]], title, "A colour is a head.", width=3.6, heights=[3.7])
+def draw_spectra(table: xr.Dataset) -> Any:
+    """All eigenvalues, and a cell for each head."""
+    return head_spectra(table, untrained=_twin(table))
 
 
-def spectra_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
-    """Heads whose leading eigenvalue is real and positive, and the sizes of the clouds."""
-    found: dict[str, float | int | str] = {}
-    for kind in KINDS:
-        one = dataset.sel(kind=kind)
-        first = one.real_part.argmax("eigenvalue")
-        is_real = np.abs(one.imaginary_part.isel(eigenvalue=first)) < 1e-9
-        is_positive = one.real_part.isel(eigenvalue=first) > 0
-        found[f"heads with a real positive leading eigenvalue, {kind}"] = int((is_real & is_positive).sum())
-        found[f"largest modulus, {kind}"] = float(np.hypot(one.real_part, one.imaginary_part).max())
+def spectra_numbers(table: xr.Dataset) -> dict[str, float | int | str]:
+    """How many heads are of each kind, how large their eigenvalues are, and how often simulations agree."""
+    kinds, agreement = table.kind.values, table.agreement.values
+    found: dict[str, float | int | str] = {f"heads, {kind}": int(np.sum(kinds == kind)) for kind in KINDS}
+    found |= {
+        "largest modulus, trained": float(table.radius.max()),
+        "largest modulus, untrained": float(np.abs(_twin(table)).max()),
+        "effective beta, median": float(table.effective_beta.median()),
+    }
+    decided = np.isfinite(agreement)
+    if decided.any():
+        found["simulations that do as predicted"] = f"{int(np.sum(agreement[decided] == 1))} of {int(decided.sum())}"
     return found
 
 
-def _cloud(one: xr.Dataset, kind: str) -> Lines:
-    lines = [
-        Line(one.real_part[head], one.imaginary_part[head], "", OKABE_ITO[head % len(OKABE_ITO)], "", "o", alpha=0.6)
-        for head in range(one.sizes["head"])
-    ]
-    most = 1.1 * float(np.hypot(one.real_part, one.imaginary_part).max())
-    box: dict[str, Any] = {"xlim": (-most, most), "ylim": (-most, most), "is_square": True}
-    return Lines(lines, "real part", "imaginary part", kind.capitalize(), **box)
+def _twin(table: xr.Dataset) -> np.ndarray:
+    return table.untrained_real.values + 1j * table.untrained_imaginary.values
 
 
-# -- The flow of one head ----------------------------------------------------------------------------------------------
+# -- The flow of one head of each kind ---------------------------------------------------------------------------------
 
 
-def follow_head(
-    progress: Progress, *, model: str, layer: int, head: int, prompt: str, end: float, saves: int
+def follow_heads(
+    progress: Progress, *, model: str, prompt: str, n: int, end: float, saves: int, seed: int
 ) -> xr.Dataset:
-    """The embedded prompt on the sphere of radius one, under the weights of one head for ever."""
+    """The strongest head of each kind, found by the table, from a sentence and from a circle of tokens."""
     loaded = load(model)
-    weights = loaded.heads(layer)[head]
-    tokens = loaded.embed(prompt)
-    size = np.linalg.norm(tokens, axis=1, keepdims=True)
-    # Scores of unit tokens are those of the model if Q and K carry the tokens' length.
-    scaled = Head(np.asarray(weights.query) * float(np.mean(size**2)), weights.key, weights.value, weights.output)
-    times = np.linspace(0, end, saves)
-    return simulate(SphereAttention(scaled), tokens / size, times, solver=SOLVER, progress=progress)
+    table = trained.head_table(loaded, runs=0, progress=False)
+    found = {kind: place for kind in KINDS if (place := trained.strongest(table, kind)) is not None}
+    settings = {"end": end, "saves": saves, "seed": seed}
+    starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": prompt}, "circle": {"n": n}}
+    kept: dict[str, Any] = {}
+    for (start, of_start), part in zip(starts.items(), shares_of(progress, 2), strict=True):
+        for (kind, (layer, head)), share in zip(found.items(), shares_of(part, len(found)), strict=True):
+            run = trained.head_flow(loaded, layer, [head], start=start, progress=share, **settings, **of_start)
+            kept[f"{start}, {kind}"] = (("time", f"token_{start}", "coordinate"), run.tokens.values)
+            kept[f"misalignment, {start}, {kind}"] = ("time", flows.misalignment(run))
+    places = {kind: f"layer {layer}, head {head}" for kind, (layer, head) in found.items()}
+    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name} | places)
 
 
-def flow_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """Clusters at the start and at the end, and how alike tokens have become."""
-    first, last = (run.tokens.values[place] for place in (0, -1))
-    return {
-        "tokens": len(first),
-        f"clusters within {CLOSE} at the start": int(clusters.labels(first, CLOSE).max() + 1),
-        f"clusters within {CLOSE} at the end": int(clusters.labels(last, CLOSE).max() + 1),
-        "mean cosine at the start": mean_cosine(first),
-        "mean cosine at the end": mean_cosine(last),
-    }
+def draw_heads(dataset: xr.Dataset) -> Any:
+    """Principal components from the sentence (above) and the circle (below), and how aligned tokens become."""
+    kinds = [kind for kind in KINDS if kind in dataset.attrs]
+    rows: list[list[Any]] = []
+    for start in ("prompt", "circle"):
+        drawn: list[Any] = [_panel(dataset, start, kind) for kind in kinds]
+        lines = [
+            Line(
+                dataset.time,
+                np.maximum(dataset[f"misalignment, {start}, {kind}"], 1e-12),
+                kind if start == "circle" else "",
+                OKABE_ITO[place],
+            )
+            for place, kind in enumerate(kinds)
+        ]
+        rows.append([*drawn, Lines(lines, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2))])
+    caption = (
+        "Two principal components of tokens on the unit sphere. Above: from a sentence. Below: from a circle in the "
+        "plane of V's leading eigenvectors."
+    )
+    title = f"One trained head for ever: the strongest of each kind in {dataset.attrs['model']}"
+    return board(rows, title, caption, width=2.9, heights=[3.0, 3.0])
 
 
-def mean_cosine(tokens: np.ndarray) -> float:
-    """Over all pairs of distinct tokens."""
-    unit = tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)
-    return float((unit @ unit.T)[~np.eye(len(unit), dtype=bool)].mean())
+def _panel(dataset: xr.Dataset, start: str, kind: str) -> Snapshot:
+    scene = principal_scene(_one(dataset, start, kind), distance=CLOSE)
+    return Snapshot(scene, dataset.sizes["time"] - 1, f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
+
+
+def _one(dataset: xr.Dataset, start: str, kind: str) -> xr.Dataset:
+    tokens = dataset[f"{start}, {kind}"].rename({f"token_{start}": "token"})
+    return xr.Dataset({"tokens": tokens})
+
+
+def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """How alike tokens have become under each head."""
+    found: dict[str, float | int | str] = {}
+    for kind in (kind for kind in KINDS if kind in dataset.attrs):
+        run = _one(dataset, "prompt", kind)
+        found[f"{kind}: head"] = dataset.attrs[kind]
+        found[f"{kind}: mean cosine at the end"] = float(order.mean_cosine(run.tokens[-1]))
+        found[f"{kind}: 1 - mean squared cosine at the end"] = float(flows.misalignment(run)[-1])
+    return found
+
+
+def flow_movie(dataset: xr.Dataset) -> Movie:
+    """The sentence under the first kind there is: real and positive, in every model known."""
+    kind = next(kind for kind in KINDS if kind in dataset.attrs)
+    return principal_movie(_one(dataset, "prompt", kind), f"A sentence under {dataset.attrs[kind]}, {kind}")
+
+
+# -- Several heads -----------------------------------------------------------------------------------------------------
+
+
+def follow_counts(
+    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: str, end: float, saves: int
+) -> xr.Dataset:
+    """The sentence under the first heads of a layer, more and more of them."""
+    loaded = load(model)
+    counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
+    curves, rows = [], []
+    for count, share in zip(counts, shares_of(progress, len(counts)), strict=True):
+        settings = {"start": "prompt", "prompt": prompt, "end": end, "saves": saves}
+        run = trained.head_flow(loaded, layer, range(count), progress=share, **settings)
+        curves.append(flows.misalignment(run))
+        rows.append(trained.flow_summary(run))
+    columns = {name: [np.nan if row[name] is None else row[name] for row in rows] for name in ("rate", "clusters")}
+    columns["attention_rank"] = [row["attention_rank"] for row in rows]
+    variables: dict[str, Any] = {name: ("heads", np.array(values, dtype=float)) for name, values in columns.items()}
+    variables["misalignment"] = (("heads", "time"), np.stack(curves))
+    attributes = {"model": loaded.name, "layer": layer}
+    return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
+
+
+def draw_counts(dataset: xr.Dataset) -> Any:
+    """Alignment over time, and its rate, the clusters and the rank of P against the number of heads."""
+    curves = [
+        Line(
+            dataset.time,
+            np.maximum(dataset.misalignment.sel(heads=count), 1e-12),
+            f"{count} head{'' if count == 1 else 's'}",
+        )
+        for count in dataset["heads"].values
+    ]
+    over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
+    numbers = dataset["heads"].values
+    rates = Lines(
+        [Line(numbers, dataset.rate, marker="o")], "number of heads", title="Rate of alignment", ylim=(0, None)
+    )
+    ends = [
+        Line(numbers, dataset.clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5),
+        Line(numbers, dataset.attention_rank, "rank of attention, mean over heads", OKABE_ITO[1], marker="s"),
+    ]
+    end = Lines(ends, "number of heads", title="At the end", ylim=(0, None))
+    title = f"A sentence under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
+    return board([[over_time, rates, end]], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
+
+
+def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """The rate with every number of heads."""
+    return {f"rate with {int(count)} heads": float(dataset.rate.sel(heads=count)) for count in dataset["heads"].values}
 
 
 # -- A prompt through the layers ---------------------------------------------------------------------------------------
 
 
 def follow_prompt(progress: Progress, *, model: str, prompt: str, seed: int) -> xr.Dataset:
-    """Cosines between all tokens after every layer, trained and untrained."""
+    """Histograms of the cosines between tokens after every layer, trained and freshly initialised."""
+    loaded = load(model)
+    layers = ITERATED if loaded.config.shares_layers else None
+    twins = {"trained": loaded, "freshly initialised": loaded.reinitialised(seed)}
     found = []
-    for one in both(model, seed):
-        tokens = one.trajectory(prompt, progress=progress).tokens.values
-        unit = tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)
-        pairs = np.triu_indices(tokens.shape[1], 1)
-        found.append(np.einsum("tid,tjd->tij", unit, unit)[:, pairs[0], pairs[1]])
-    return xr.Dataset({"cosine": (("kind", "layer", "pair"), np.stack(found))}, {"kind": list(KINDS)}, {"model": model})
+    for one, share in zip(twins.values(), shares_of(progress, 2), strict=True):
+        units = directions(one.trajectory(prompt, layers, progress=share))
+        measured = {"density": order.cosine_histogram(units), "mean_cosine": order.mean_cosine(units)}
+        found.append(xr.Dataset(measured))
+    joined = xr.concat(found, "kind").assign_coords(kind=list(twins))
+    return joined.assign_attrs(model=loaded.name)
 
 
 def draw_prompt(dataset: xr.Dataset) -> Any:
-    """Mean cosine with its 0.1 and 0.9 quantiles, layer by layer."""
-    layers = np.arange(dataset.sizes["layer"])
-    lines = []
-    for k, kind in enumerate(KINDS):
-        one = dataset.cosine.sel(kind=kind)
-        band = tuple(one.quantile(share, "pair").values for share in (0.1, 0.9))
-        lines.append(Line(layers, one.mean("pair"), kind, OKABE_ITO[k], marker="o", band=band))
-    panel = Lines(lines, "after layer", "cosine between tokens", levels={"all alike": 1.0}, columns=3)
-    title = f"A prompt through the layers of {dataset.attrs['model']}"
-    return board([[panel]], title, "Bands: from the 0.1 to the 0.9 quantile over pairs.", width=6.5, heights=[4.2])
+    """A histogram for every layer, trained and not."""
+    drawn = [_ridges(dataset.sel(kind=kind)) for kind in dataset.kind.values]
+    lines = [
+        Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), OKABE_ITO[place], marker=".")
+        for place, kind in enumerate(dataset.kind.values)
+    ]
+    means = Lines(lines, "layer", title="Mean cosine", ylim=(min(0.0, float(dataset.mean_cosine.min())), 1.02))
+    title = f"Cosines between the tokens of a sentence, layer by layer, in {dataset.attrs['model']}"
+    caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
+    return board([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
+
+
+def _ridges(one: xr.Dataset) -> Ridges:
+    count = one.sizes["time"]
+    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_RIDGES)).round().astype(int))
+    names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
+    means = one.mean_cosine.values[chosen]
+    return Ridges(one.cosine.values, one.density.values[chosen], names, means, "mean", "cosine of two tokens")
 
 
 def prompt_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
-    """Mean cosines before the first and after the last layer."""
-    means = dataset.cosine.mean("pair")
+    """Mean cosines of the embedding and after the last layer."""
     return {
-        f"mean cosine {moment}, {kind}": float(means.sel(kind=kind)[place])
-        for kind in KINDS
-        for moment, place in (("before the first layer", 0), ("after the last layer", -1))
+        f"mean cosine, {moment}, {kind}": float(dataset.mean_cosine.sel(kind=kind)[place])
+        for kind in dataset.kind.values
+        for moment, place in (("embedding", 0), ("last layer", -1))
     }
 
 
 FIGURES = (
     Figure(
         id="trained-spectra",
-        source=f"{SOURCE}: eigenvalues of V",
+        source=f"{SLIDES}; arXiv:2411.04990, Figures 5 and 6, trained weights",
         title="Eigenvalues of the value matrices of a trained model",
-        shows="Every dot is an eigenvalue of V = W_O W_V of a head. Training moves them away from the disc that fresh "
-        "weights fill; the sign and size of the leading one say which geometry a head would lead to.",
+        shows="Every dot is an eigenvalue of V = W_O W_V of a head; training moves them far out of the disc that fresh "
+        "weights fill. A cell is a head: what its leading eigenvalue predicts, and whether a simulation does so.",
         deviates=OTHER_MODEL,
         compute=measure_spectra,
         draw=draw_spectra,
         numbers=spectra_numbers,
-        settings={"model": "minilm", "layer": 0, "seed": 0},
-        quick={},
-        seconds=(3, 3),
+        settings={"model": "minilm", "runs": 1, "seed": 0},
+        quick={"runs": 0},
+        seconds=(2, 2),
         needs="minilm",
     ),
     Figure(
         id="trained-flow",
-        source=f"{SOURCE}: the flow of one head",
+        source=f"{SLIDES}: the flow of one head of ALBERT",
         title="A sentence under one trained head for ever",
-        shows="The tokens of a sentence follow the weights of one head of a trained model, on the sphere. Two "
-        "principal components show where they gather, the histogram how alike they become.",
+        shows="The strongest heads with a real positive, a real negative and a complex leading eigenvalue, found by "
+        "the table. Under the first, tokens gather at one pole or two opposite ones, under the second they do not.",
         deviates=f"{OTHER_MODEL} Biases and norms are left out.",
-        compute=follow_head,
-        draw=lambda run: trajectories(run, title="Under one trained head", distance=CLOSE),
+        compute=follow_heads,
+        draw=draw_heads,
         numbers=flow_numbers,
-        settings={"model": "minilm", "layer": 0, "head": 4, "prompt": PROMPT, "end": 20.0, "saves": 61},
-        quick={"saves": 31},
-        seconds=(10, 5),
+        settings={"model": "minilm", "prompt": PROMPT, "n": 24, "end": 30.0, "saves": 61, "seed": 0},
+        quick={"saves": 21, "end": 15.0},
+        seconds=(10, 6),
+        movie=flow_movie,
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-heads",
+        source=f"{SLIDES}: several heads",
+        title="A sentence under more and more trained heads",
+        shows="One, two, four and more heads of one layer pull together. The more of them, the faster tokens align, "
+        "and attention ends with rank one.",
+        deviates=f"{OTHER_MODEL} Biases and norms are left out.",
+        compute=follow_counts,
+        draw=draw_counts,
+        numbers=count_numbers,
+        settings={
+            "model": "minilm", "layer": 5, "counts": [1, 2, 4, 8], "prompt": PROMPT, "end": 20.0, "saves": 81,
+        },
+        quick={"counts": [1, 4], "end": 10.0, "saves": 41},
+        seconds=(30, 15),
         needs="minilm",
     ),
     Figure(
         id="trained-prompt",
-        source=f"{SOURCE}: inner products, layer by layer",
+        source="arXiv:2312.10794, histograms of ALBERT by layer",
         title="How alike the tokens of a sentence become",
         shows="Cosines between the tokens of a sentence, layer by layer, in a trained model and in its twin with fresh "
         "weights. Where tokens gather, cosines go to one.",
-        deviates=OTHER_MODEL,
+        deviates=f"{OTHER_MODEL} Shared layers are iterated to {ITERATED}, as published.",
         compute=follow_prompt,
         draw=draw_prompt,
         numbers=prompt_numbers,
         settings={"model": "minilm", "prompt": PROMPT, "seed": 0},
         quick={},
-        seconds=(4, 4),
+        seconds=(5, 5),
         needs="minilm",
     ),
-)
+)  # fmt: skip

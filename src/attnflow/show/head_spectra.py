@@ -68,7 +68,8 @@ class HeadGrid:
         axes.set_yticks(range(len(real)), [str(int(layer)) for layer in self.table.layer])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title("Real part of the leading eigenvalue", loc="left")
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0, ncols=2)
+        if axes.get_legend_handles_labels()[1]:  # nothing is marked where nothing was simulated
+            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0, ncols=2)
         fix_ticks(axes)
         bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
         fix_ticks(bar.ax)
