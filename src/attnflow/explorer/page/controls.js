@@ -4,9 +4,9 @@ import { valueOf } from "./link.js";
 import { WordField } from "./words.js";
 
 const GROUPS = [
-  { legend: "Attention", isOpen: true, names: [["beta", "β, inverse temperature"], ["attention", "Attention"], ["mask", "Mask: who sees whom"]] },
+  { legend: "Attention", isOpen: true, names: [["beta", "β, inverse temperature"], ["attention", "Attention"], ["mask", "Mask"]] },
   { legend: "Tokens", isOpen: true, names: [["n", "Tokens n"], ["d", "Dimension d"], ["space", "Space"], ["start", "First tokens"], ["seed", "Seed"], ["heads", "Heads"]] },
-  { legend: "Weights", isOpen: true, names: [["value", "V, by its spectrum or typed in"], ["query_key", "QᵀK"], ["redraw", "Redrawn every"]] },
+  { legend: "Weights", isOpen: true, names: [["value", "V: a spectrum or a matrix"], ["query_key", "QᵀK"], ["redraw", "Redrawn every"]] },
   { legend: "Layer", names: [["normalisation", "Normalisation"], ["mlp", "MLP"], ["kappa", "Noise κ (empty: no noise)"]] },
   { legend: "Time", names: [["end", "End"], ["spacing", "Time goes by"], ["solver", "Solver"], ["rtol", "Tolerance"]] },
 ];

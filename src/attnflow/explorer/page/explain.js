@@ -25,8 +25,11 @@ export function showTheory({ words, says, rate, proved, paper, suggestion }) {
 
 export function showVerdict({ answer, says }) {
   const [sign, words] = ANSWERS[answer] ?? ["", ""];
+  const [, shown, numbers] = (says ?? "").match(/^(.*?)(?: \(([^()]*(?:\([^()]*\)[^()]*)*)\))?\.?$/s) ?? [null, says, ""];
+  const facts = Object.assign(document.createElement("span"), { className: "source", textContent: numbers ? ` (${numbers})` : "" });
+  const isPlain = answer === "not-yet" && shown.includes("undecided"); // which the first words say already
   $("verdict").dataset.answer = answer ?? "none";
-  $("verdict").textContent = answer ? `${sign} ${words}. ${says}` : "";
+  $("verdict").replaceChildren(...(answer ? [`${sign} ${words}.${isPlain ? "" : ` ${shown}.`}`, facts] : []));
 }
 
 export function stageWords(model, frame, clusters, time) {

@@ -64,6 +64,7 @@ source.on("changed", (message) => {
   model = { ...model, ...message };
   stage.model = model;
   panels.change(model, message.time);
+  $("problem").hidden = true;
   showModel();
   say(message.model);
 });
@@ -242,7 +243,9 @@ $("problem").querySelector("button").onclick = () => { $("problem").hidden = tru
 for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).checked; stage.paint(); remember(); };
 for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
   if (event.target.value === "principal") return source.send({ type: "axes" });
-  stage.chosen[k] = Number(event.target.value);
+  const axis = Number(event.target.value), other = stage.chosen.indexOf(axis);
+  if (other >= 0) stage.chosen[other] = stage.chosen[k]; // no axis twice: they change places
+  stage.chosen[k] = axis;
   stage.setAxes(stage.chosen, null);
   markAxes(false);
   remember();
@@ -268,7 +271,8 @@ const KEYS = {
 };
 const TURNS = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] };
 addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, select, textarea, button, summary, a") && !(event.key === " " && event.target.type === "range");
+  const isPressing = event.key === " " && event.target.closest("button, summary, a"); // other keys mean nothing to them
+  const isTyping = isPressing || (event.target.closest("input, select, textarea") && !(event.key === " " && event.target.type === "range"));
   const act = event.shiftKey && event.key in TURNS ? () => stage.turn(...TURNS[event.key]) : KEYS[event.key];
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !act) return;
   if (event.key !== "Escape") event.preventDefault(); // which also closes what is open

@@ -1,6 +1,6 @@
 // Tokens themselves: dots, where they came from, their clusters, centres, and whom the chosen one attends to.
 
-const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 7000, LEVELS = 8, MOST_COUNTED = 30, MOST_NAMED = 120;
+const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 5000, LEVELS = 8, MOST_COUNTED = 30, MOST_NAMED = 120;
 const DEEPEST = 0.45; // how far the past of a circle's tokens is drawn towards its centre
 
 export function drawTrails(pen, stage) {

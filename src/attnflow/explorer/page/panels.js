@@ -140,7 +140,7 @@ export class Panels {
     const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor((at / size) * side));
     if (i < 0 || j < 0 || i >= side || j >= side) return;
     const token = (k) => Math.floor(((k + 0.5) * n) / side);
-    $("attention-now").textContent = `token ${token(i) + 1} → ${token(j) + 1}: ${percent(weights[i * side + j])}`;
+    $("attention-now").textContent = `${token(i) + 1} → ${token(j) + 1}: ${percent(weights[i * side + j])}`;
     this.onPoint(token(i), token(j));
   }
 }
