@@ -2,24 +2,25 @@
 
 from typing import Any
 
+SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
+
 
 def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     """One line a head, and how many of each kind there are."""
     from rich.console import Console
     from rich.table import Table
 
-    columns = ("layer", "head", "leading", "gap", "Re > 0", "beta", "Q^T K", "predicted", "by", "simulated")
-    drawn = Table(
-        *columns, box=None, header_style="bold", title=f"heads of {table.attrs['model']}", title_justify="left"
-    )
+    drawn = Table(box=None, header_style="bold", title=f"heads of {table.attrs['model']}", title_justify="left")
+    for name in ("head", "leading", "gap", "Re > 0", "beta", "Q^T K", "predicted", "simulated"):
+        drawn.add_column(name, no_wrap=True)
     for row in rows:
         turning = f" ± {row['imaginary_part']:.2f}i" if row["imaginary_part"] else ""
         gap = "" if row["gap"] is None else f"{row['gap']:.3f}"
         mark = {None: "yellow", 1.0: "green"}.get(row["agreement"], "bold red")
         drawn.add_row(
-            str(row["layer"]), str(row["head"]), f"{row['real_part']:.2f}{turning}", gap,
-            f"{100 * row['positive_share']:.0f} %", f"{row['effective_beta']:.0f}", row["definiteness"],
-            row["predicted"], row["by"], f"[{mark}]{row['simulated']}[/]",
+            f"{row['layer']}/{row['head']}", f"{row['real_part']:.2f}{turning}", gap,
+            f"{100 * row['positive_share']:.0f} %", f"{row['effective_beta']:.0f}", SIGNS[row["definiteness"]],
+            row["predicted"], f"[{mark}]{row['simulated']}[/]",
         )  # fmt: skip
     Console().print(drawn)
     kinds = [row["kind"] for row in rows]

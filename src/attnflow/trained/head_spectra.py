@@ -23,7 +23,7 @@ from attnflow.theorems.predict import predict
 
 KINDS = ("real-positive", "real-negative", "complex")
 N = 8  # tokens of a simulation
-SAVES = 40
+SAVES = 24
 LARGEST_STEP = 0.4  # of a layer, times the spectral radius
 DEFINITE = 1e-9  # relative; smaller eigenvalues of a symmetric part are rounding
 # What the leading eigenvalue suggests where no theorem or conjecture applies; the first word is the one printed.
@@ -194,11 +194,11 @@ def _clock(found: Spectrum) -> tuple[float, int]:
     """Step and layers from save to save: until the slowest rate has shown, or z has lost its digits."""
     lead = found.leading.value
     rate, turning = max(abs(lead.real), 1e-3), max(abs(lead.imag), 1e-3)
-    end = 8 / rate if found.is_leading_real else max(3 / rate, math.pi / turning)
+    end = 12 / rate if found.is_leading_real else max(3 / rate, math.pi / turning)
     reals, radius = np.real(found.values), np.abs(found.values).max()
-    # Directions of z = e^{-tV} x grow apart by e^{t spread}; beyond e^{25} rounding reaches the leading one.
-    end = min(end, 25 / max(float(np.ptp(reals)), 1e-3), 100.0)
-    layers = int(np.clip(np.ceil(end * radius / (LARGEST_STEP * SAVES)), 1, 8))
+    # Directions of z = e^{-tV} x grow apart by e^{t spread}; beyond e^{30} rounding reaches the leading one.
+    end = min(end, 30 / max(float(np.ptp(reals)), 1e-3), 100.0)
+    layers = int(np.clip(np.ceil(end * radius / (LARGEST_STEP * SAVES)), 1, 12))
     return float(end / (SAVES * layers)), layers
 
 
