@@ -46,6 +46,13 @@ class Stepper:
         self.first = Moment(0, 0.0, tokens if radii is None else tokens / radii[:, None], radii)
         self._resume: Moment = self.first
         self._cursors: Any = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What stays the same from frame to frame of one model."""
+        with double():
+            self._task: Any = cast(Task(self.flow, self.solver, (), {}, True), "float64")
+            self._keys = jax.random.wrap_key_data(jnp.asarray(self._seed)[None])
 
     @property
     def grid(self) -> float | None:
@@ -59,6 +66,7 @@ class Stepper:
             raise InputError("This normalisation changes whether tokens have lengths. Restart with it.")
         solver.require_serves(setup.flow, np.array([0.0, self.grid or 1.0]))
         self.flow, self.solver = setup.flow, solver
+        self._prepare()
         self.go_on_from(moment)
 
     def go_on_from(self, moment: Moment) -> None:
@@ -75,13 +83,11 @@ class Stepper:
     def advance(self, time: float) -> Moment | None:
         """The moment at `time`, or None where there is more to compute: call again."""
         with double():
-            task = cast(Task(self.flow, self.solver, (), {}, True), "float64")
-            cursors: Any = self._begin(task) if self._cursors is None else self._cursors
+            cursors: Any = self._begin() if self._cursors is None else self._cursors
             window = self._window(cursors, time)
             began = wall.monotonic()
             steps = jnp.asarray(self._budget, cursors.accepted.dtype)
-            keys = jax.random.wrap_key_data(jnp.asarray(self._seed)[None])
-            self._cursors, reached, saved = advance(task, cursors, window, keys, steps)
+            self._cursors, reached, saved = advance(self._task, cursors, window, self._keys, steps)
             is_reached = bool(np.asarray(reached)[0, 0])
             saved = {name: np.asarray(values)[0, 0] for name, values in saved.items()}
         self._set_budget(wall.monotonic() - began)
@@ -92,11 +98,11 @@ class Stepper:
         self._resume = Moment(self._resume.index + 1, time, saved["tokens"], saved.get("radius"), steps=count)
         return self._resume
 
-    def _begin(self, task: Task) -> Any:
+    def _begin(self) -> Any:
         moment = self._resume
         radii = None if moment.radii is None else jnp.asarray(moment.radii)[None]
         state = State(jnp.asarray(moment.tokens)[None], radii)
-        cursors, _ = begin(task, jnp.asarray(moment.time, "float64"), state)
+        cursors, _ = begin(self._task, jnp.asarray(moment.time, "float64"), state)
         # The noise of a step depends on its number: going on must not repeat it.
         count = jnp.full_like(cursors.accepted, moment.steps)
         return eqx.tree_at(lambda cursor: cursor.accepted, cursors, count)

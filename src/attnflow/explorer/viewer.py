@@ -19,6 +19,7 @@ Publish = Callable[[str, Any], None]
 
 MOST_UNSEEN = 3  # frames on their way to the page before the run waits for it
 SECONDS_BETWEEN_PANELS = 0.15
+SHARE_OF_PANELS = 0.2  # of a helper's time, so that what is slow to measure does not slow the frames
 SECONDS_BETWEEN_VERDICTS = 1.0
 SECONDS_BETWEEN_COLOURS = 0.1
 log = logging.getLogger("attnflow.explorer")
@@ -334,6 +335,7 @@ class Viewer:
         self._job = self._helpers.submit(self._measured_by_helper, run, run.moment, self._row, self._promised, sample)
 
     def _measured_by_helper(self, run: Run, moment: Any, row: int | None, promised: list[str], sample: Any) -> None:
+        began = wall.monotonic()
         try:
             flow = run.stepper.flow
             facts = panels.numbers_of(flow, moment, run.first.tokens)
@@ -354,6 +356,9 @@ class Viewer:
                 self._publish("row", {"type": "row", **about, "token": row, "weights": weights})
         except Exception:
             log.exception("A panel failed")
+        finally:
+            took = wall.monotonic() - began
+            self._next_panels = max(self._next_panels, began + took / SHARE_OF_PANELS)
 
 
 def _different(settings: Any, run: Run) -> dict[str, Any]:
