@@ -83,8 +83,9 @@ export class Controls {
 
   #tell(name, text) {
     const value = valueOf(name, String(text).trim());
-    if (value === null && !OPTIONAL.has(name)) this.show(this.settings, this.standard);
-    else this.onChange({ [name]: value });
+    if (value !== null || OPTIONAL.has(name)) this.onChange({ [name]: value });
+    else if (this.fields.has(name)) this.fields.get(name).value = this.settings[name]; // it cannot be left out
+    else this.words.get(name).show(this.settings[name], this.settings[name] !== this.standard[name]);
   }
 
   show(settings, standard) {

@@ -10,7 +10,7 @@ export function showWords({ words, paper, title }, isChanged) {
   text.textContent = words.join(" ") + (isChanged ? " With settings of your own, it may look otherwise." : "");
   source.className = "source";
   if (paper) source.append(...(title ? [`${title}, `] : []), linkTo(paper));
-  $("words").replaceChildren(text, source);
+  if ($("words").textContent !== text.textContent + source.textContent) $("words").replaceChildren(text, source); // it is read aloud
 }
 
 export function showTheory({ words, says, rate, proved, paper, suggestion }) {
@@ -36,7 +36,7 @@ export function stageWords(model, frame, clusters, time) {
   // What a screen reader says of the stage.
   const where = model.isSphere ? `on the ${model.settings.d === 2 ? "circle" : "sphere"}` : `in ${model.settings.d} dimension${model.settings.d > 1 ? "s" : ""}`;
   const counted = clusters === null ? "" : `, in ${clusters} cluster${clusters === 1 ? "" : "s"}`;
-  return `${frame.n} tokens ${where} at time ${time}${counted}. Press question mark for the keys.`;
+  return `${frame.n} tokens ${where} at time ${time}${counted}.`;
 }
 
 function linkTo(paper) {

@@ -32,10 +32,10 @@ export function spread(points, axis) {
   return largest;
 }
 
-const MOST_UNLIKE = 3;
+const MOST_UNLIKE = 1.7;
 
 export function extentsOf(spreads) {
-  // What each axis reaches to: the same for all, but an axis on which tokens would fill less than a third has its own.
+  // What each axis reaches to: the same for all, but an axis on which tokens would fill much less has its own.
   const most = Math.max(...spreads) || 1;
   return spreads.map((one) => (one && one < most / MOST_UNLIKE ? MOST_UNLIKE * one : most));
 }

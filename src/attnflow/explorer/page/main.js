@@ -54,7 +54,7 @@ source.on("started", (message) => {
   showVerdict({});
   showModel();
   offerAxes(message.settings.d);
-  say(message.model);
+  say(prefersStill ? `${message.model}. Still, as your system asks for less motion: press play.` : message.model);
   $("problem").hidden = true;
   wait("");
   latest = null;
@@ -88,7 +88,7 @@ source.on("panels", (message) => {
   if (model?.run !== message.run) return;
   panels.add(message);
   if (message.verdict?.answer) showVerdict(message.verdict);
-  if (stage.frame) $("stage").setAttribute("aria-label", stageWords(model, stage.frame, message.clusters, clockText(stage.frame)));
+  if (stage.frame) $("drawing").setAttribute("aria-label", stageWords(model, stage.frame, message.clusters, clockText(stage.frame)));
   stage.planes = message.planes;
   if (!state.plays) stage.paint();
 });

@@ -15,6 +15,8 @@ export class Stage {
   #shades = new Map();
   #isScheduled = false;
   #isWidening = false;
+  #groups = null;
+  #stride = 0; // from the frame before last to the last
   #aim = { scale: 1, x: 0, y: 0 }; // of the picture that is being drawn
 
   constructor(root, theme) {
@@ -56,7 +58,9 @@ export class Stage {
   }
 
   show(frame) {
-    const isNext = this.frame && frame.run === this.frame.run && frame.index > this.frame.index && frame.index - this.frame.index < 40;
+    // A jump through time leaves no trail: frames usually come at even distances, however large.
+    const stride = this.frame && frame.run === this.frame.run ? frame.index - this.frame.index : 0, isNext = stride > 0 && stride <= 8 * Math.max(this.#stride, 5);
+    this.#stride = stride;
     this.frame = frame;
     this.#place();
     if (!isNext) this.history.clear();
@@ -155,6 +159,7 @@ export class Stage {
 
   draw(pen) {
     // With anything that has a 2D context's methods: the canvas, or a pen that writes a drawing to a file.
+    this.#groups = null;
     Object.assign(this.#aim, { scale: this.scale, x: this.originX, y: this.originY });
     drawGround(pen, this);
     if (!this.frame) return;
@@ -195,8 +200,9 @@ export class Stage {
   slotOf(i) { return this.view.colours && this.frame.labels ? this.frame.labels[i] : 0; }
 
   bySlot() {
-    // Members of every cluster, those that are alone first.
-    const groups = new Map();
+    // Members of every cluster; slot 0 are those that are alone. Found once a picture.
+    if (this.#groups) return this.#groups;
+    const groups = this.#groups = new Map();
     for (let i = 0; i < this.frame.n; i++) {
       const slot = this.slotOf(i), members = groups.get(slot);
       if (members) members.push(i); else groups.set(slot, [i]);

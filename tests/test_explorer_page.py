@@ -1,0 +1,174 @@
+"""The page's own parts in a real browser, without a run: hulls, numbers as words, controls."""
+
+import functools
+import http.server
+import math
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull
+
+from attnflow import explorer, words
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="the browser is driven by playwright: pip install playwright"
+)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
+
+PAGE = Path(explorer.__file__).parent / "page"
+KNOWN = {
+    "space": ["sphere", "rescaled"], "attention": words.ATTENTIONS, "mask": words.MASKS, "value": words.SPECTRA,
+    "query_key": words.SPECTRA, "normalisation": words.NORMALISATIONS, "start": words.STARTS, "solver": words.SOLVERS,
+}  # fmt: skip
+SETTINGS = {
+    "space": "sphere", "n": 8, "d": 3, "beta": 1.0, "attention": "softmax", "mask": "full", "heads": 1,
+    "query_key": "identity", "value": "identity", "redraw": None, "normalisation": "post", "mlp": None, "kappa": None,
+    "start": "sphere", "end": 10.0, "spacing": "linear", "solver": None, "rtol": 1e-8, "seed": 0,
+}  # fmt: skip
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    extensions_map = {".js": "text/javascript", ".svg": "image/svg+xml"}  # noqa: RUF012
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def page():
+    """A page at the modules' address that shows nothing yet."""
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=PAGE))
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    with sync_api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = chromium.new_page()
+        page.goto(f"http://127.0.0.1:{served.server_port}/style.css")
+        yield page
+        chromium.close()
+    served.shutdown()
+    served.server_close()
+
+
+def call(page, module, expression, argument=None):
+    """What an expression of a module `m` and an argument `a` gives."""
+    return page.evaluate(f"async (a) => {{ const m = await import('/{module}'); return {expression}; }}", argument)
+
+
+def clouds():
+    rng = np.random.default_rng(0)
+    yield rng.normal(size=(5, 3))
+    yield rng.normal(size=(200, 3))
+    yield np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1]), float).reshape(3, 8).T  # flat sides of four corners
+    yield rng.normal(size=(9, 3))[rng.integers(0, 9, 120)] + 1e-7 * rng.normal(size=(120, 3))  # tokens that have met
+
+
+@pytest.mark.parametrize("points", list(clouds()))
+def test_a_hull_in_space_encloses_what_qhull_says(page, points):
+    faces = call(page, "solid.js", "m.solidHull(Float32Array.from(a), a.length / 3)?.map((face) => face.corners)",
+                 points.ravel().tolist())  # fmt: skip
+
+    corners = points[np.array(faces)]
+    volume = np.linalg.det(corners).sum() / 6
+
+    # Points nearer to a face than 1e-4 of the size are left on it.
+    assert volume == pytest.approx(ConvexHull(points, qhull_options="QJ").volume, rel=1e-3)
+
+
+def test_points_of_a_plane_have_no_hull_in_space_and_a_cube_has_twelve_edges(page):
+    flat = np.random.default_rng(0).normal(size=(20, 3)) * [1, 1, 0]
+    cube = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1]), float).reshape(3, 8).T
+
+    assert call(page, "solid.js", "m.solidHull(a, a.length / 3)", flat.ravel().tolist()) is None
+    edges = "m.edgesOf(m.solidHull(a, 8)).length"
+    assert call(page, "solid.js", edges, cube.ravel().tolist()) == 12
+
+
+@pytest.mark.parametrize(
+    ("time", "is_log", "text"),
+    [
+        (0, False, "0"),
+        (5.25, False, "5.250"),
+        (123456, False, "1.23 × 10⁵"),
+        (None, True, "0"),
+        (math.log(2), True, "2.000"),
+        (40 * math.log(10), True, "1.00 × 10⁴⁰"),
+        (math.log(9.999) + 40 * math.log(10), True, "1.00 × 10⁴¹"),
+    ],
+)
+def test_times_are_written_as_people_read_them(page, time, is_log, text):
+    assert call(page, "numbers.js", "m.timeText(...a)", [time, is_log]) == text
+
+
+def test_axes_have_one_scale_unless_tokens_would_be_lost_on_one(page):
+    assert call(page, "geometry.js", "m.extentsOf(a)", [5, 4, 5]) == [5, 5, 5]
+    wide = call(page, "geometry.js", "m.extentsOf(a)", [5, 5, 300])
+    assert wide[2] == 300
+    assert 5 <= wide[0] == wide[1] < 15
+
+
+@pytest.fixture
+def controls(page):
+    page.evaluate(
+        """async ([words, settings]) => {
+            const { Controls } = await import("/controls.js"), form = document.createElement("form");
+            document.body.replaceChildren(form);
+            window.told = [];
+            window.controls = new Controls(form, words, (change) => window.told.push(change));
+            window.controls.show(settings, settings);
+            for (const one of document.querySelectorAll("details")) one.open = true;
+        }""",
+        [KNOWN, SETTINGS],
+    )
+    return page
+
+
+def told(page):
+    return page.evaluate("window.told")
+
+
+def test_every_control_has_a_name(controls):
+    nameless = controls.evaluate(
+        """[...document.querySelectorAll("input, select")]
+            .filter((one) => !one.labels?.length && !one.getAttribute("aria-label")).map((one) => one.name)"""
+    )
+    assert controls.locator("input, select").count() > 20
+    assert nameless == []
+
+
+def test_a_word_with_numbers_is_told_when_it_is_whole(controls):
+    controls.select_option("select[name=value]", "diagonal")
+    assert told(controls) == []
+    assert controls.evaluate("document.activeElement.name") == "value-numbers"
+
+    controls.keyboard.type("2, 1  0.5")
+    controls.keyboard.press("Enter")
+    controls.select_option("select[name=value]", "goe")
+
+    assert told(controls) == [{"value": "diagonal:2,1,0.5"}, {"value": "goe"}]
+
+
+def test_masks_join_and_what_is_optional_can_be_left_out(controls):
+    controls.select_option("select[name=mask]", "typed")
+    controls.keyboard.type("causal + window:8")
+    controls.keyboard.press("Enter")
+    for name, text in (("kappa", "2"), ("kappa", ""), ("n", "")):
+        controls.fill(f"input[name={name}]", text)
+        controls.keyboard.press("Tab")
+
+    assert told(controls) == [{"mask": "causal+window:8"}, {"kappa": 2}, {"kappa": None}]
+    assert controls.input_value("input[name=n]") == "8"
+
+
+def test_the_fields_show_what_the_run_has(controls):
+    changed = {**SETTINGS, "value": "pair:0.5,2", "mask": "causal+window:8", "attention": "hardmax:1e-06", "beta": 9.0}
+    controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [changed, SETTINGS])
+
+    assert controls.input_value("select[name=value]") == "pair"
+    assert controls.input_value("input[name=value-numbers]") == "0.5, 2"
+    assert controls.input_value("input[name=mask-numbers]") == "causal+window:8"
+    assert controls.is_disabled("input[name=beta]")
+    assert controls.locator(".changed").count() >= 4
