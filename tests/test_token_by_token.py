@@ -248,9 +248,12 @@ def test_the_command_writes_a_run_that_is_whole(tmp_path, monkeypatch):
             CliRunner().invoke(app, [*asked, "--overwrite", *refused], catch_exceptions=False)
 
 
-def test_results_say_how_they_are_repeated(long):
-    with pytest.raises(ValueError, match=r"attnflow\.stream"):
-        af.rerun(long)
+def test_a_run_is_repeated_from_its_file_bit_for_bit(tmp_path):
+    run = af.stream(flow(9.0), af.initial.circle(3, rng=0), [0.0, 1e6], tolerance=1e-7)
+    af.save(run, tmp_path / "run.nc")
+    assert af.rerun(tmp_path / "run.nc").equals(run)
+    with pytest.raises(ValueError, match="argument of stream"):
+        af.rerun(run, solver=af.Euler(0.1))
 
 
 REFUSED = {

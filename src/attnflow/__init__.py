@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from attnflow.evaluate import attention_over_time as attention_over_time
     from attnflow.evaluate import velocity as velocity
     from attnflow.heads import Head as Head
-    from attnflow.integrate import rerun as rerun
     from attnflow.integrate import simulate as simulate
     from attnflow.mlp import MLP as MLP
     from attnflow.noise import Noise as Noise
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from attnflow.normalisation import Post as Post
     from attnflow.normalisation import Pre as Pre
     from attnflow.normalisation import Sqrt as Sqrt
+    from attnflow.repeat import rerun as rerun
     from attnflow.schedules import PiecewiseHead as PiecewiseHead
     from attnflow.schedules import RedrawnHead as RedrawnHead
     from attnflow.schedules import TimeDependentHead as TimeDependentHead
@@ -91,10 +91,11 @@ _HOMES = {
     "attnflow.dynamics": ("EuclideanAttention", "RescaledAttention", "SphereAttention"),
     "attnflow.evaluate": ("attention_matrix", "attention_over_time", "velocity"),
     "attnflow.heads": ("Head",),
-    "attnflow.integrate": ("rerun", "simulate"),
+    "attnflow.integrate": ("simulate",),
     "attnflow.mlp": ("MLP",),
     "attnflow.noise": ("Noise",),
     "attnflow.normalisation": ("NGPT", "Mix", "Peri", "Post", "Pre", "Sqrt"),
+    "attnflow.repeat": ("rerun",),
     "attnflow.schedules": ("PiecewiseHead", "RedrawnHead", "TimeDependentHead"),
     "attnflow.solvers": ("RK4", "Adaptive", "Euler", "Heun", "Layers", "StochasticHeun"),
     "attnflow.stopping": ("Clustered", "Diverged", "Settled"),

@@ -123,14 +123,20 @@ def rerun(
     """Repeat the run that a result file records, and compare with it bit for bit."""
     began = time.monotonic()
     from attnflow import trajectory
-    from attnflow.integrate import rerun as repeat
+    from attnflow.repeat import rerun as repeat
 
     files = {} if out is None else _free_files(out, None, True, overwrite)
     recorded = trajectory.load(path)
     result = repeat(recorded, progress=False if as_json else None)
     is_equal = bool(recorded.equals(result))
     heading = {"repeated": str(path), "bit_for_bit": is_equal}
-    _finish(trajectory.flow_of(recorded), result, files, overwrite, heading, began, as_json)
+    if recorded.attrs["kind"] == trajectory.COALESCENCE:
+        if "result" in files:
+            trajectory.save(result, files["result"], overwrite=overwrite)
+        facts = heading | cli_theory.coalescing_facts(result)
+        print_json(facts) if as_json else print_facts("repeated", facts)
+    else:
+        _finish(trajectory.flow_of(recorded), result, files, overwrite, heading, began, as_json)
     if not is_equal:
         raise typer.Exit(1)
 

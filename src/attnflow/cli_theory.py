@@ -324,15 +324,7 @@ def run_coalescing(
     save(found, files["result"], overwrite=overwrite)
     if "picture" in files:
         staircase(found, files["picture"], scenario.sentence)
-    last = float(found.log_time[-1])
-    facts = {"scenario": scenario.name, "what": scenario.sentence, "outcome": found.attrs["outcome"]}
-    facts |= {
-        "merges": found.sizes["merge"],
-        "log_time": last,
-        "steps": int(found.steps),
-        "merge": found.attrs["merge"],
-        "meeting_error": float(found.meeting_error),
-    }
+    facts = {"scenario": scenario.name, "what": scenario.sentence} | coalescing_facts(found)
     facts |= {name: str(path) for name, path in files.items()}
     checked = [one for one in _verdicts_on(found) if one.verdict.verdict != "not_applicable"]
     if as_json:
@@ -341,6 +333,18 @@ def run_coalescing(
     else:
         print_facts(scenario.name, {key: value for key, value in facts.items() if key != "scenario"})
         _print_verdicts(checked, folded=False)
+
+
+def coalescing_facts(found: Any) -> dict[str, Any]:
+    """How a run of `coalesce` went."""
+    return {
+        "outcome": found.attrs["outcome"],
+        "merges": found.sizes["merge"],
+        "log_time": float(found.log_time[-1]),
+        "steps": int(found.steps),
+        "merge": found.attrs["merge"],
+        "meeting_error": float(found.meeting_error),
+    }
 
 
 def register(app: typer.Typer) -> None:

@@ -16,6 +16,7 @@ A causal mask is not served: a later token cannot be put together with an earlie
 them see the one and not the other.
 """
 
+import json
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,8 @@ def coalesce(
     merge
         Distance within which tokens become one. None: 1e-6, or a tenth of the smallest gap if that is less.
     rtol
-        Error of a step over the gap to the nearest other token. It makes log t wrong by up to beta * rtol a merge.
+        Error of a step over the gap to the nearest other token, or over 0.01 where that is more. It makes log t wrong by
+        up to beta * (rtol + merge) a merge, and, at the beginning, t by 0.01 * rtol / merge.
     perturb
         Move the first tokens at random by this much, for starts that rest in an unstable equilibrium.
     rng
@@ -82,8 +84,10 @@ def coalesce(
     A dataset over `state` (`log_time`, `tokens`, `clusters`, `energy` in (0, 1], and `level`, the sum of squared shares
     of clusters) and over `merge` (`merge_log_time`, `first` and `second` as the smallest tokens of who met, their
     masses, energy and level before and after, `log_duration` of the plateau before, their `angle` as it began, and
-    `predicted_log_duration`, which an isolated pair would take). `meetings` of them were followed at once, none with
-    more than `meeting_error` in a place. States that together hold more than 20 million numbers are thinned out.
+    `predicted_log_duration`, which an isolated pair would take; besides, known as it began, `foreseen_log_duration` of
+    the soonest of all pairs, `foreseen_error` of that, and `rival_log_duration` of the next one). `meetings` of them
+    were followed at once, none with more than `meeting_error` in a place. States that together hold more than 20
+    million numbers are thinned out.
 
     Examples
     --------
@@ -108,7 +112,8 @@ def coalesce(
     finally:
         if isinstance(show, Bar):
             show.close()
-    return journey.dataset(tokens, outcome)
+    limits = {"until": until, "shortcuts": shortcuts, "max_steps": max_steps}
+    return journey.dataset(tokens, outcome).assign_attrs(limits=json.dumps(limits))
 
 
 def _require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:

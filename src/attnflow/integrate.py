@@ -1,6 +1,5 @@
 """`simulate`: from a model and its first tokens to a labelled dataset."""
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,6 @@ import numpy as np
 import xarray as xr
 
 from attnflow import door, ensemble, outcome, trajectory
-from attnflow._checks import require_known
 from attnflow._precision import cast
 from attnflow._random import Rng, run_seeds, seed_sequence
 from attnflow.attention import Hardmax
@@ -131,30 +129,6 @@ def simulate(
     note = resolution_note(flow, run)
     run.attrs["outcome"] = f"{outcome.summary(lines, results.status)} {note}".strip()
     return run
-
-
-def rerun(source: Any, **changes: Any) -> xr.Dataset:
-    """Repeat the run recorded in a dataset or file: the same numbers, bit for bit, on the same machine.
-
-    Parameters
-    ----------
-    source
-        A dataset made by `simulate`, or the path of a saved one.
-    changes
-        Arguments of `simulate` to use instead of the recorded ones, for instance
-        ``flow`` when the file could not hold it, or ``progress``.
-
-    Examples
-    --------
-    >>> import attnflow as af
-    >>> run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
-    >>> bool((af.rerun(run).tokens == run.tokens).all())
-    True
-    """
-    for name in changes:
-        require_known(name, inspect.signature(simulate).parameters, "argument of simulate")
-    run = source if isinstance(source, xr.Dataset) else trajectory.load(source)
-    return simulate(**trajectory.request(run, changes))
 
 
 def default_solver(flow: Any, dtype: str = "float64") -> AbstractSolver:

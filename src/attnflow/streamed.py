@@ -1,7 +1,6 @@
 """The dataset of a run of `stream`: that of `simulate`, with the paths; and the paths out of it."""
 
 import dataclasses
-import json
 
 import numpy as np
 import xarray as xr
@@ -57,14 +56,17 @@ def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths
     solver = Adaptive(ending.tolerance, ending.tolerance, stiff=True)
     made = trajectory.Making(flow, solver, (), {}, True, seed_sequence(0), "float64", MEMORY)
     run = trajectory.assemble(results, lines, times, tokens, made).assign(_variables(paths))
-    # `rerun` would solve for all tokens at once: it asks for a function that no file holds, and refuses.
-    repeat = {"is": "function", "name": "attnflow.stream"}
-    return run.assign_attrs(outcome=lines[0], stop=json.dumps(repeat))
+    return run.assign_attrs(outcome=lines[0])
+
+
+def is_streamed(run: xr.Dataset) -> bool:
+    """Whether a dataset was made by `stream`: it has the pieces of its paths."""
+    return all(name in run for name in PIECES)
 
 
 def paths_of(run: xr.Dataset) -> Paths:
     """The paths in a dataset made by `stream`."""
-    if any(name not in run for name in PIECES):
+    if not is_streamed(run):
         raise InputError("`run` must be a dataset made by `stream`, with the pieces of its paths, but it has none.")
     first = np.concatenate([[0], np.cumsum(run.pieces.values.astype(int))])
     starts, lengths, bends, series = (np.ascontiguousarray(run[name].values, dtype=float) for name in PIECES[:-1])

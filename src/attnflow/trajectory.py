@@ -20,11 +20,10 @@ from attnflow.outcome import failed
 KIND, COALESCENCE, PROMPT = "attnflow trajectory", "attnflow coalescence", "attnflow prompt"
 NEEDED = {  # attributes of each kind of result
     KIND: {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"},
-    COALESCENCE: {"flow", "merge", "rtol"},
+    COALESCENCE: {"flow", "merge", "rtol", "limits"},
     PROMPT: {"model", "origin", "config", "dtype"},
 }
 AGAIN = {  # how the other kinds are made again
-    COALESCENCE: "A run of `coalesce` is repeated by `coalesce(flow, run.initial_tokens, ...)`, not by `rerun`.",
     PROMPT: "A prompt's way through a model is repeated by `models.load(run.origin).trajectory(run.id.values)`.",
 }
 
@@ -134,7 +133,8 @@ def solver_of(run: xr.Dataset) -> Any:
 def _restored(run: xr.Dataset, name: str) -> Any:
     require_ours(run, "the dataset")
     if name not in run.attrs:
-        raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {AGAIN[run.attrs['kind']]}")
+        again = AGAIN.get(run.attrs["kind"], "`rerun` repeats it.")
+        raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {again}")
     return records.restore(json.loads(run.attrs[name]), name)
 
 

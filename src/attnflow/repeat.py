@@ -1,0 +1,64 @@
+"""`rerun`: the run that a result records, made again."""
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow import streamed, trajectory
+from attnflow._checks import require_known
+from attnflow.coalescence import coalesce
+from attnflow.integrate import simulate
+from attnflow.token_by_token import stream
+
+
+def rerun(source: Any, **changes: Any) -> xr.Dataset:
+    """Repeat the run recorded in a dataset or file: the same numbers, bit for bit, on the same machine.
+
+    Parameters
+    ----------
+    source
+        A dataset made by `simulate`, `stream` or `coalesce`, or the path of a saved one.
+    changes
+        Arguments of the function that made it to use instead of the recorded ones, for instance
+        ``flow`` when the file could not hold it, or ``progress``.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
+    >>> bool((af.rerun(run).tokens == run.tokens).all())
+    True
+    """
+    run = source if isinstance(source, xr.Dataset) else trajectory.load(source)
+    trajectory.require_ours(run, "the dataset")
+    made_by, recorded = _maker(run)
+    for name in changes:
+        require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
+    return made_by(**recorded(run, changes))
+
+
+def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Callable[..., dict[str, Any]]]:
+    """Who made a dataset, and what reads the arguments out of it."""
+    if run.attrs["kind"] == trajectory.COALESCENCE:
+        return coalesce, _coalescing
+    return (stream, _streaming) if streamed.is_streamed(run) else (simulate, trajectory.request)
+
+
+def _coalescing(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
+    """The recorded tokens are those after a perturbation, so that none is repeated."""
+    kept = {name: run.attrs[name] for name in ("merge", "rtol")}
+    kept |= json.loads(run.attrs["limits"]) | {"tokens": run.initial_tokens.values}
+    return _with_flow(run, kept, changes)
+
+
+def _streaming(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
+    kept = {"tokens": run.initial_tokens.values, "times": np.array(json.loads(run.attrs["requested_times"]))}
+    return _with_flow(run, kept | {"tolerance": float(trajectory.solver_of(run).rtol)}, changes)
+
+
+def _with_flow(run: xr.Dataset, kept: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return kept | ({} if "flow" in changes else {"flow": trajectory.flow_of(run)}) | changes
