@@ -64,6 +64,8 @@ def clouds():
     yield rng.normal(size=(200, 3))
     yield np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1]), float).reshape(3, 8).T  # flat sides of four corners
     yield rng.normal(size=(9, 3))[rng.integers(0, 9, 120)] + 1e-7 * rng.normal(size=(120, 3))  # tokens that have met
+    angles = 2 * np.pi * rng.integers(0, 5, 60) / 5  # many tokens along the edges of a prism
+    yield np.column_stack([np.cos(angles), np.sin(angles), rng.uniform(-1, 1, 60)])
 
 
 @pytest.mark.parametrize("points", list(clouds()))
@@ -74,8 +76,8 @@ def test_a_hull_in_space_encloses_what_qhull_says(page, points):
     corners = points[np.array(faces)]
     volume = np.linalg.det(corners).sum() / 6
 
-    # Points nearer to a face than 1e-4 of the size are left on it.
-    assert volume == pytest.approx(ConvexHull(points, qhull_options="QJ").volume, rel=1e-3)
+    # Points nearer to a face than 1e-3 of the size are left on it.
+    assert volume == pytest.approx(ConvexHull(points, qhull_options="QJ").volume, rel=5e-3)
 
 
 def test_points_of_a_plane_have_no_hull_in_space_and_a_cube_has_twelve_edges(page):

@@ -80,8 +80,8 @@ export function drawSpectrum(canvas, theme, all) {
   // Eigenvalues with the axes; the growing half, right of the imaginary axis, is tinted.
   const { pen, width, height } = prepare(canvas, theme), box = { x: 8, y: 8, w: width - 16, h: height - 16 };
   if (!all.length) { pen.fillText("V changes in time.", box.x, box.y + 12); return; }
-  const reach = 1.2 * Math.max(...all.flat().map(Math.abs), 1e-9);
-  const unit = Math.min(box.w, box.h) / 2 / reach, [x, y] = [width / 2, height / 2];
+  const reach = Math.max(...all.flat().map(Math.abs), 1e-9), [across, up] = [0, 1].map((k) => 1.4 * Math.max(...all.map((one) => Math.abs(one[k])), 1e-9));
+  const unit = Math.min(box.w / 2 / across, box.h / 2 / up), [x, y] = [width / 2, height / 2];
   pen.fillStyle = theme.card;
   pen.fillRect(x, box.y, box.w / 2, box.h);
   pen.fillStyle = theme.grey;

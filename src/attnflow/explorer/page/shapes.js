@@ -3,7 +3,7 @@
 import { hull } from "./geometry.js";
 import { cross, dot, edgesOf, solidHull } from "./solid.js";
 
-const MOST_IN_HULL = 800;
+const MOST_IN_HULL = 500;
 
 export function drawShapes(pen, stage) {
   const { model, frame } = stage;

@@ -1,6 +1,6 @@
 // The convex hull of points in space, face by face, and which of its edges are seen.
 
-const THIN = 1e-4; // of the size: nearer to a face than this is on it, which also merges tokens that have met
+const THIN = 1e-3; // of the size: nearer to a face than this is on it, which also merges tokens that have met
 
 export function solidHull(points, n) {
   // Triangles [a, b, c] of indices, outward; null where all points lie nearly in a plane. Points are flat, n x 3.
@@ -8,12 +8,16 @@ export function solidHull(points, n) {
   const seed = tetrahedron(points, n, eps);
   if (!seed) return null;
   let faces = [[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]].map((one) => outward(points, one.map((k) => seed[k]), seed));
-  for (let i = 0; i < n; i++) {
-    if (!Number.isFinite(points[3 * i] + points[3 * i + 1] + points[3 * i + 2])) continue;
-    const isSeen = faces.map((face) => height(face, points, i) > eps);
-    if (isSeen.includes(true)) faces = [...faces.filter((_, k) => !isSeen[k]), ...cone(points, faces.filter((_, k) => isSeen[k]), i)];
+  // The farthest point first: those in the middle of a side are never added, so no face is a sliver.
+  let outside = Array.from({ length: n }, (_, i) => i);
+  for (;;) {
+    const heights = outside.map((i) => Math.max(...faces.map((face) => height(face, points, i))));
+    const isOut = heights.map((one) => one > eps), farthest = outside[heights.reduce((best, one, k) => (isOut[k] && !(one <= heights[best]) ? k : best), -1)];
+    if (farthest === undefined) return faces;
+    outside = outside.filter((i, k) => isOut[k] && i !== farthest);
+    const isSeen = (face) => height(face, points, farthest) > eps;
+    faces = [...faces.filter((face) => !isSeen(face)), ...cone(points, faces.filter(isSeen), farthest)];
   }
-  return faces;
 }
 
 export function edgesOf(faces) {

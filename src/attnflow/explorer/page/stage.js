@@ -59,7 +59,7 @@ export class Stage {
 
   show(frame) {
     // A jump through time leaves no trail: frames usually come at even distances, however large.
-    const stride = this.frame && frame.run === this.frame.run ? frame.index - this.frame.index : 0, isNext = stride > 0 && stride <= 8 * Math.max(this.#stride, 5);
+    const stride = this.frame?.run === frame.run ? frame.index - this.frame.index : -1, isNext = stride >= 0 && stride <= 8 * Math.max(this.#stride, 5);
     this.#stride = stride;
     this.frame = frame;
     this.#place();
