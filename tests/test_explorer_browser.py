@@ -243,6 +243,31 @@ def test_a_page_of_its_own_plays_a_run_without_a_server(page, tmp_path):
     assert page.locator("#settings").is_hidden()
 
 
+def test_a_widget_plays_a_run_in_a_notebook(page, explorer):
+    """A notebook does no more than to call `render` with the traits."""
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=2.0))
+    run = af.simulate(flow, af.initial.sphere(8, 3, rng=0), np.linspace(0, 3, 31))
+    widget = af.show.widget(run, height=500)
+    page.goto("about:blank")
+
+    page.evaluate(
+        """async ([script, traits]) => {
+          const module = await import(`data:text/javascript,${encodeURIComponent(script)}`);
+          module.default.render({ model: { get: (name) => traits[name], on() {} }, el: document.body });
+        }""",
+        [widget._esm, {"page": widget.page, "height": widget.height}],
+    )
+    frame = wait_until(
+        lambda: page.wait_for_timeout(50) or next((one for one in page.frames if one.parent_frame), None)
+    )
+    wait_until(lambda: page.wait_for_timeout(50) or frame.evaluate("() => window.explorer?.frame?.index > 2"))
+
+    shown = frame.evaluate("() => [explorer.frame.index, Array.from(explorer.frame.tokens)]")
+    np.testing.assert_array_equal(
+        np.array(shown[1], np.float32), run.tokens[shown[0]].values.astype(np.float32).ravel()
+    )
+
+
 def test_many_tokens_are_drawn_as_a_cloud(page, explorer):
     page.goto(explorer.address + "#scenario=sphere&n=2500&t=0.01")
     wait_for(page, "window.explorer?.frame?.n === 2500 && explorer.stage.cloud.works")

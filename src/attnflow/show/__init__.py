@@ -16,6 +16,7 @@ from attnflow.show.staircase import staircase, staircases
 from attnflow.show.summary import summary
 from attnflow.show.through_clusters import through_clusters
 from attnflow.show.trajectories import trajectories
+from attnflow.show.widget import widget
 
 __all__ = [
     "atlas",
@@ -35,4 +36,5 @@ __all__ = [
     "summary",
     "through_clusters",
     "trajectories",
+    "widget",
 ]
