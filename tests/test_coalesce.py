@@ -115,17 +115,17 @@ def test_a_pair_that_is_not_alone_is_not_followed_at_once():
 def test_the_effect_of_rtol_on_the_logarithm_of_time_is_stated(seed):
     tokens = af.initial.sphere(8, 3, rng=seed)
     exact = af.coalesce(flow(60.0, 3), tokens, rtol=1e-8, progress=False)
-    for rtol in (1e-4, 1e-6):
+    for rtol in (1e-5, 1e-6):
         assert_times_are_near(af.coalesce(flow(60.0, 3), tokens, rtol=rtol, progress=False), exact, 60.0, rtol)
 
 
 def test_the_moment_of_a_meeting_lies_within_a_step():
     """A gap that shrinks by e^-2 in a step, from twice the merging distance, passes it after log(2) / 2 of the step."""
     before = np.array([[0.0, 0.0], [2e-6, 0.0], [1.0, 0.0], [1.0, 1.1e-6]])
-    after = before * np.exp([[-2.0], [-2.0], [0.0], [-2.0]])
+    after = np.array([[0.0, 0.0], [2e-6 * np.exp(-2), 0.0], [1.0, 0.0], [1.0, 1.1e-6 * np.exp(-2)]])
     found = meetings_of(before, after, [np.array([0, 1]), np.array([2, 3])], 1e-6)
-    assert [who for _, *who in found] == [[2, 3], [0, 1]]
-    np.testing.assert_allclose([share for share, *_ in found], [np.log(1.1) / 2, np.log(2) / 2])
+    assert [who for _, who in found] == [(2, 3), (0, 1)]
+    np.testing.assert_allclose([share for share, _ in found], [np.log(1.1) / 2, np.log(2) / 2])
 
 
 def test_velocities_of_e_to_the_minus_thousand_are_not_zero():
@@ -141,7 +141,7 @@ def test_the_energy_is_a_staircase():
     assert np.all(np.diff(times) >= 0)
     assert np.all(np.diff(clusters) <= 0)
     assert np.all(np.diff(found.energy) >= -1e-12)
-    alone = np.diff(found.merge_log_time.values, append=np.inf) > 0  # of several that meet together the last
+    alone = np.diff(found.energy_after.values, append=np.inf) > 0  # of several that meet in one step the last
     late = found.isel(merge=alone & (found.predicted_log_duration.values > 5))
     assert late.sizes["merge"] >= 3
     np.testing.assert_allclose(late.energy_after, late.level_after, atol=1e-2)

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from scipy.integrate import solve_ivp
 
+from attnflow.analyse import waits
 from attnflow.figures import metastability
 from attnflow.figures.metastability import FIVE
 
@@ -61,8 +62,8 @@ def test_runs_of_different_lengths_are_packed_and_unpacked():
     assert all(run.clusters.dtype.kind == "i" and not np.isnan(run.tokens).any() for run in runs)
     numbers = metastability.plateau_numbers(data)
     assert numbers["merges"] == 12
-    durations = data.log_duration.values
-    assert numbers["plateaus longer than e^3"] == np.sum(durations > 3)
+    assert numbers["plateaus foreseen as they began"] == sum(int(waits.foreseen(run).sum()) for run in runs) > 2
+    assert 0 < numbers["largest error of the formula there, in log t"] < waits.SURE
 
 
 def test_the_tree_tells_its_longest_plateau():

@@ -7,6 +7,9 @@ import pytest
 from scipy.integrate import quad
 
 import attnflow as af
+from attnflow.analyse import waits
+from attnflow.forecast import forecast
+from attnflow.heavy import HeavyTokens, Pull
 from attnflow.theorems import metastable, plateaus
 
 STATEMENTS = {statement.id: statement for statement in (*metastable.STATEMENTS, *plateaus.STATEMENTS)}
@@ -189,7 +192,7 @@ def test_caps_that_stay_apart_do_not_hold_on_a_coalescing_run(long_runs):
 CONTROLS = {
     "pair-merge-time": {"merge_log_time": 0.2},
     "staircase-levels": {"energy_after": 0.1},
-    "plateau-lengths": {"log_duration": 6.0},
+    "plateau-lengths": {"log_duration": -0.3},
 }
 
 
@@ -200,6 +203,25 @@ def test_it_can_fail_on_a_coalescing_run(name, long_runs):
     for variable, much in CONTROLS[name].items():
         run[variable] = run[variable] + much
     assert STATEMENTS[name].check(STATEMENTS[name].example().flow, run).verdict == "fails"
+
+
+def test_waits_are_chosen_by_what_was_known_before(long_runs):
+    """However long they lasted: one that ended far too soon is still chosen, and counts."""
+    run = long_runs["plateau-lengths"].copy(deep=True)
+    chosen = waits.foreseen(run)
+    assert 3 <= chosen.sum() < run.sizes["merge"]
+    run["log_duration"] = run.log_duration - 10
+    np.testing.assert_array_equal(waits.foreseen(run), chosen)
+
+
+def test_a_forecast_is_the_formula_for_the_soonest_pair():
+    heavy = HeavyTokens.alone(af.initial.on_circle(np.array([0.0, 1.0, 2.2])), np.array([1.0, 3.0, 1.0]))
+    pull = Pull.of(af.SphereAttention(af.Head.identity(2), af.Softmax(60.0)), 5.0)
+    found = forecast(pull, heavy, 1e-6)
+    np.testing.assert_allclose(found.log_duration, plateaus.log_merge_time(1.0, 60.0, (1.0, 3.0)))
+    np.testing.assert_allclose(found.rival, plateaus.log_merge_time(1.2, 60.0, (3.0, 1.0)))
+    near = HeavyTokens.alone(af.initial.on_circle(np.array([0.0, 0.05, 2.2])))
+    assert forecast(pull, near, 1e-6).log_duration == -np.inf  # the formula knows nothing of the near pair
 
 
 def test_a_coalescing_run_that_was_ended_is_undecided():

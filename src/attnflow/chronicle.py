@@ -9,6 +9,7 @@ import xarray as xr
 
 from attnflow import records
 from attnflow.dynamics import AbstractDynamics
+from attnflow.forecast import Forecast, forecast, log_wait
 from attnflow.heavy import FEW, HeavyTokens, Pull, Sums
 from attnflow.trajectory import COALESCENCE
 
@@ -29,6 +30,8 @@ class Merge:
     levels: tuple[float, float]
     log_duration: float
     predicted_log_duration: float
+    foreseen: Forecast
+    """As the plateau began."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +46,8 @@ class State:
 class Chronicle:
     """Grows as a run goes on."""
 
-    def __init__(self, flow: AbstractDynamics, pull: Pull):
-        self.flow, self.pull = flow, pull
+    def __init__(self, flow: AbstractDynamics, pull: Pull, merge: float):
+        self.flow, self.pull, self.merge = flow, pull, merge
         self.beta = float(getattr(flow.attention, "beta", np.nan))
         self.states: list[State] = []
         self.numbers = 0
@@ -66,45 +69,40 @@ class Chronicle:
             return float(shares @ (shares + received))
         return float(shares @ np.exp(self.beta * (heavy.places @ heavy.places.T - 1)) @ shares)
 
-    def record(self, before: HeavyTokens, groups: list[np.ndarray], last: State, now: State) -> None:
-        """Groups of tokens of `before` became one `now`, after the plateau that began with `last`."""
-        level = self._level(before)
-        for group in groups:
-            mass = float(before.masses[group[0]])
-            for other in group[1:]:
-                event = self._event(before, int(group[0]), int(other), mass, level, last, now)
-                self.merges.append(event)
-                mass, level = mass + event.masses[1], event.levels[1]
+    def record(self, before: HeavyTokens, met: list[tuple[float, int, int]], last: State, now: State) -> None:
+        """At some log t one token of `before` was joined by another; the plateau before began with `last`."""
+        level, masses = self._level(before), before.masses.copy()
+        for log_time, one, other in met:
+            event = self._event(before, log_time, one, other, float(masses[one]), level, last, now)
+            self.merges.append(event)
+            masses[one], level = masses[one] + event.masses[1], event.levels[1]
 
     def _event(
-        self, before: HeavyTokens, one: int, other: int, mass: float, level: float, last: State, now: State
+        self,
+        before: HeavyTokens,
+        log_time: float,
+        one: int,
+        other: int,
+        mass: float,
+        level: float,
+        last: State,
+        now: State,
     ) -> Merge:
         """`other` joins `one`, whose mass is `mass` by then; of several in one step each raises the level in turn."""
         angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last.heavy.places[one] - last.heavy.places[other]) / 2))
         masses = (mass, float(before.masses[other]))
         return Merge(
-            now.log_time,
+            log_time,
             int(before.members[one][0]),
             int(before.members[other][0]),
             float(angle),
             masses,
             (last.energy, now.energy),
             (level, level + 2 * masses[0] * masses[1] / self.pull.total_mass**2),
-            _log_difference(now.log_time, last.log_time),
-            self._predicted(float(angle), masses),
+            _log_difference(log_time, last.log_time),
+            np.nan if np.isnan(self.pull.beta) else float(log_wait(self.pull, angle, *masses)),
+            forecast(self.pull, last.heavy, self.merge),
         )
-
-    def _predicted(self, angle: float, masses: tuple[float, float]) -> float:
-        """Logarithm of the time in which two isolated clusters meet, to leading order for large beta, or NaN."""
-        pull = self.pull
-        if np.isnan(pull.beta) or np.sin(angle) == 0:
-            return np.nan
-        first, second = masses
-        if pull.offset is None:
-            strength, delay = first / second + second / first, pull.beta * (1 - np.cos(angle))
-        else:
-            strength, delay = (first + second) / pull.total_mass, pull.offset - pull.beta * np.cos(angle)
-        return float(delay - np.log(pull.beta * strength * pull.value[0, 0] * np.sin(angle) ** 2))
 
     def _level(self, heavy: HeavyTokens) -> float:
         return float(np.sum((heavy.masses / self.pull.total_mass) ** 2))
@@ -140,6 +138,9 @@ class Chronicle:
             "angle": [one.angle for one in merges],
             "log_duration": [one.log_duration for one in merges],
             "predicted_log_duration": [one.predicted_log_duration for one in merges],
+            "foreseen_log_duration": [one.foreseen.log_duration for one in merges],
+            "rival_log_duration": [one.foreseen.rival for one in merges],
+            "foreseen_error": [one.foreseen.error for one in merges],
         }
         for place, end in enumerate(("before", "after")):
             found[f"energy_{end}"] = [one.energies[place] for one in merges]

@@ -65,8 +65,8 @@ def coalesce(
     merge
         Distance within which tokens become one. None: 1e-6, or a tenth of the smallest gap if that is less.
     rtol
-        Error of a step over the gap to the nearest other token, or over 0.01 where that is more. It makes log t wrong by
-        up to beta * (rtol + merge) a merge, and, at the beginning, t by 0.01 * rtol / merge.
+        Error of a step over the gap to the nearest other token, or over 0.01 where that is more. It makes log t wrong
+        by up to beta * (rtol + merge) a merge, and t by 0.01 * rtol / merge, which should be well below one.
     perturb
         Move the first tokens at random by this much, for starts that rest in an unstable equilibrium.
     rng

@@ -19,6 +19,7 @@ PROBE = 1e-3  # of the step of length one, for derivatives of the speed
 LONGEST = 2.0  # of a step, in units of the fastest relative change
 EVERY_LOG_TIME = 0.05  # of log t: so densely states are kept while something moves
 FAR = 0.1  # so far nobody moves between states, but in a meeting
+BEYOND = 0.5  # a step goes so much farther than to the merging distance, in logarithms of the gap
 SUDDEN = 0.01  # a meeting takes at most this share of the time so far
 
 
@@ -31,7 +32,7 @@ class Journey:
         self.merge, self.rtol, self.until, self.shortcuts = merge, rtol, until, shortcuts
         heavy = HeavyTokens.alone(tokens, flow.masses)
         self.pull = Pull.of(flow, float(heavy.masses.sum()))
-        self.chronicle = Chronicle(flow, self.pull)
+        self.chronicle = Chronicle(flow, self.pull, merge)
         self.log_time, self.step, self.steps, self.rejected = -np.inf, 0.02, 0, 0
         self.meetings, self.meeting_error = 0, 0.0
         self.hope = 1.0  # falls where a meeting was tried too early
@@ -92,8 +93,8 @@ class Journey:
         rate = max(float(relative[fastest]), float(np.abs(self.velocity.directions).max()) / np.pi)
         unit = -self.velocity.logarithm - np.log(rate)  # logarithm of the time that a short step of length one takes
         clock = self._clock(rate)
-        # The fastest pair shrinks by e^-step: no farther than to where it has met.
-        longest = min(LONGEST, clock.longest_step(), max(float(np.log(gaps[fastest] / self.merge)) + 1e-3, 1e-3))
+        # The fastest pair shrinks by e^-step: not much farther than to where it has met.
+        longest = min(LONGEST, clock.longest_step(), float(np.log(gaps[fastest] / self.merge)) + BEYOND)
         step, found = self._accepted(rate, clock, longest, self._log_left() - unit)
         self.steps += 1
         self._arrive(found.places, unit + float(np.log(clock.duration(step))), found.velocity)
@@ -157,13 +158,15 @@ class Journey:
 
     def _arrive(self, places: np.ndarray, log_duration: float, velocity: Velocity | None = None) -> None:
         """Be there after so long; who has met becomes one, and what is worth it is kept."""
-        self.log_time = float(np.logaddexp(self.log_time, log_duration))
-        moved = self.heavy.moved_to(places)
+        began, before, moved = self.log_time, self.heavy, self.heavy.moved_to(places)
+        self.log_time = float(np.logaddexp(began, log_duration))
         merged, groups = moved.merged(self.merge)
         self._stand(merged, None if groups else velocity)
         if groups:
             last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
-            self.chronicle.record(moved, groups, last, self.plateau)
+            shares = meetings_of(before.places, moved.places, groups, self.merge)
+            met = [(float(np.logaddexp(began, log_duration + np.log(share))), *who) for share, who in shares]
+            self.chronicle.record(moved, met, last, self.plateau)
         elif self._has_changed() or self._is_over():
             self._keep()
 
@@ -184,3 +187,16 @@ class Journey:
         counts = {"steps": self.steps, "rejected_steps": self.rejected}
         counts |= {"meetings": self.meetings, "meeting_error": self.meeting_error}
         return self.chronicle.dataset(first_tokens, attributes, counts)
+
+
+def meetings_of(
+    before: np.ndarray, after: np.ndarray, groups: list[np.ndarray], merge: float
+) -> list[tuple[float, tuple[int, int]]]:
+    """In which share of a step who joined whom, in this order: near each other a gap shrinks exponentially in time."""
+    found = []
+    for one, *others in groups:
+        for other in others:
+            wide, narrow = (float(np.linalg.norm(places[one] - places[other])) for places in (before, after))
+            share = np.log(wide / merge) / np.log(wide / narrow) if narrow < merge < wide else 1.0
+            found.append((float(share), (int(one), int(other))))
+    return sorted(found)

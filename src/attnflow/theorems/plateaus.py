@@ -7,9 +7,10 @@ import xarray as xr
 from scipy.spatial.distance import pdist
 
 from attnflow import initial
-from attnflow.analyse import cluster_tracks, clusters, energy
+from attnflow.analyse import cluster_tracks, clusters, energy, waits
 from attnflow.attention import Softmax, Unnormalised
 from attnflow.dynamics import AbstractDynamics, SphereAttention
+from attnflow.forecast import LARGEST_CORRECTION, next_order
 from attnflow.heads import Head
 from attnflow.masks import Full
 from attnflow.theorems.hypotheses import (
@@ -28,7 +29,6 @@ from attnflow.theorems.statement import Computation, Instance, OnCoalescing, Sta
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true
 
 LEAST_PLATEAU = 0.05  # of log time
-LARGEST_CORRECTION = 0.25  # relative, of the leading order in 1/beta: beyond, as near antipodes, it says nothing
 
 
 def _pair_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
@@ -55,11 +55,8 @@ def _angle(tokens: np.ndarray) -> float:
 
 
 def _next_order(angle: float, beta: float) -> float:
-    """What the leading order leaves out, relative: two more terms of the expansion in 1/beta."""
-    sine, cosine = float(np.sin(angle)), float(np.cos(angle))
-    if not sine > 0:
-        return np.inf
-    return float(2 * abs(cosine) / (beta * sine**2) + (2 * sine**2 + 8 * cosine**2) / (beta * sine**2) ** 2)
+    """What the leading order leaves out; infinity where there is no pair that it speaks of."""
+    return float(next_order(angle, beta)) if np.sin(angle) > 0 else np.inf
 
 
 def merge_time(angle: float, beta: float, masses: Sequence[float] = (1.0, 1.0)) -> float:
@@ -231,16 +228,16 @@ def _length_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[H
 
 
 def _lengths(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
-    beta = beta_of(flow)
-    waited = run.log_duration.values > max(np.log(beta), LEAST_PLATEAU * float(run.log_time[-1]))
-    waited &= np.array([_next_order(angle, beta) <= LARGEST_CORRECTION for angle in run.angle.values], bool)
-    errors = np.abs(run.log_duration.values - run.predicted_log_duration.values)[waited]
+    del flow
+    known = run.isel(merge=waits.foreseen(run))
+    shares = np.abs(known.log_duration - known.foreseen_log_duration) / known.foreseen_error
     return Measurement(
-        quantity=f"largest error of the logarithm of {len(errors)} plateaus' lengths",
-        value=float(errors.max()) if len(errors) else np.nan,
-        tolerance=float(np.log(beta)),
-        why="the formula is about the exponent; what third clusters add is a factor, less than beta",
-        open="" if len(errors) else "no plateau was seen whose clusters the formula speaks of",
+        quantity=f"largest error of the logarithm of {shares.size} foreseen waits, over the error of its forecast",
+        value=float(shares.max()) if shares.size else np.nan,
+        tolerance=1.0,
+        why="a forecast's error is twice the sum of the next terms of the expansion in 1/beta, the share of the last "
+        "approach, and the speed of the next pair over that of the soonest",
+        open="" if shares.size else "no wait could be foreseen as it began: none long, alone and far from antipodal",
     )
 
 
@@ -275,8 +272,8 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
     Statement(
         id="plateau-lengths",
         paper="the pair formula applied to every plateau; compare arXiv:2410.06833",
-        says="Clusters wait, up to a factor below beta, as long as the two that meet next would wait alone: "
-        "e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), th being their angle as the plateau begins.",
+        says="Where, as a plateau begins, one pair of clusters should meet long before all others, it lasts as long as "
+        "that pair would take alone: e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), th being its angle.",
         hypotheses=_length_hypotheses,
         measure=None,
         coalescing=OnCoalescing(_lengths),
