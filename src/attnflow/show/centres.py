@@ -38,7 +38,7 @@ def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str |
         Least distance of centres, in units of beta^-1/2.
     """
     beta = _require_drawable(run)
-    figure = new_figure(9.6, 4.4)
+    figure = new_figure(9.6, 5.0)
     left, right = figure.subplots(1, 2)
     first, delta = run.initial_tokens.values, renyi.separation(beta, c)
     weak, strong = renyi.centres(first, delta).values, renyi.strong_centres(first, delta).values
@@ -71,7 +71,7 @@ def _draw_catch(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> None:
         axes.plot(run.time.values[later], stay, color=colour, linestyle=(0, (4, 2)), label=f"{name} centres in place")
     axes.set(xscale="log", xlabel="time t", ylabel="share", ylim=(-0.03, 1.05), title="What centres catch")
     axes.set_xlim(run.time.values[later][0], run.time.values[later][-1])
-    axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.7))
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0)
 
 
 def _draw_moves(axes: Axes, run: xr.Dataset, beta: float, c: float, weak: np.ndarray, strong: np.ndarray) -> None:
