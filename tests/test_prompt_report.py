@@ -9,7 +9,7 @@ import attnflow as af
 import tiny_models
 from attnflow import trained
 from attnflow._checks import InputError
-from attnflow.analyse import cluster_tracks
+from attnflow.analyse import cluster_tracks, collapse
 from attnflow.trained import coupling, measures
 from tiny_models import IDS
 
@@ -43,6 +43,13 @@ def test_clusters_carry_their_words(report):
     assert {word for words in found["last_clusters"] for word in words} <= {str(one) for one in IDS}
     assert len(found["merges"]) == len(tracks.merges)
     assert all(fall["half"] in ("attention", "mlp") and fall["change"] < 0 for fall in found["energy_falls"])
+
+
+def test_collapse_is_measured_in_the_span_of_the_tokens(report):
+    """The same numbers as in all d coordinates, where they cost d^3."""
+    whole = collapse.measures(measures.directions(report), report.cluster.values[-1])
+    for name in ("variability", "unequal_norms", "simplex_distance"):
+        np.testing.assert_allclose(report[name], whole[name], rtol=1e-9, atol=1e-12)
 
 
 def test_the_densities_and_the_mean_belong_together(report):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+MOST_MERGES = 8
+HALVES = {"attention": "attention", "mlp": "the MLP"}
 SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
 
 
@@ -66,13 +68,20 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
     shown["attention rank"] = line(found["attention_rank"])
     shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
     shown["last clusters"] = "\n".join(" ".join(words) for words in found["last_clusters"]) or "every token for itself"
-    shown["merges"] = "\n".join(
-        f"layer {merge['after_layer']}: " + " + ".join(" ".join(part) for part in merge["parts"])
-        for merge in found["merges"]
-    )
-    falls = [f"layer {fall['layer']}, {fall['half']}" for fall in found["energy_falls"] if str(fall["beta"]) == "1.0"]
-    shown["energy falls (beta = 1)"] = "; ".join(falls) or "nowhere"
+    shown["merges"] = _merges(found["merges"])
+    layers, first = found["layers"], float(next(iter(found["energy"])))
+    falls = [fall for fall in found["energy_falls"] if fall["beta"] == first]
+    counts = [
+        f"{name} in {sum(fall['half'] == half for fall in falls)} of {layers} layers" for half, name in HALVES.items()
+    ]
+    shown[f"energy falls, beta = {first:g}"] = "by " + ", ".join(counts)
     for name in ("displacement", "cosine_in_frame", "block_coupling"):
         if name in found:
             shown[name.replace("_", " ")] = "see --json"
     return {name: fact for name, fact in shown.items() if fact}
+
+
+def _merges(merges: list[dict[str, Any]]) -> str:
+    lines = [f"layer {one['after_layer']}: " + " + ".join(" ".join(part) for part in one["parts"]) for one in merges]
+    more = [f"and {len(lines) - MOST_MERGES} more, see --json"] if len(lines) > MOST_MERGES else []
+    return "\n".join(lines[:MOST_MERGES] + more)

@@ -54,7 +54,7 @@ def prompt_report(
         measures.of_tokens(run, angle),
         measures.of_attention(run.attention),
         layer_energy.by_layer(run, betas),
-        collapse.measures(units, labels[-1])[list(COLLAPSE)],
+        collapse.measures(in_their_span(units), labels[-1])[list(COLLAPSE)],
         xr.Dataset({"cosine_density": order.cosine_histogram(units), "cka": layer_similarity.consecutive_cka(units)}),
         xr.Dataset({"cluster": (("time", "token"), labels)}),
     ]
@@ -84,6 +84,14 @@ def story(report: xr.Dataset) -> dict[str, Any]:
         **plateau_ratio(report.time.values, counts),
         "energy_falls": [_fall(fall, words) for fall in layer_energy.falls(report, report.beta.values)],
     }
+
+
+def in_their_span(units: xr.DataArray) -> xr.DataArray:
+    """Every snapshot in coordinates of the space its tokens span: all distances and angles stay, and n is below d."""
+    if units.sizes["coordinate"] <= units.sizes["token"]:
+        return units
+    triangles = np.linalg.qr(np.swapaxes(units.values, -1, -2), mode="r")
+    return xr.DataArray(np.swapaxes(triangles, -1, -2), {"time": units.time}, units.dims)
 
 
 def named_clusters(labels: np.ndarray, words: Sequence[str]) -> list[list[str]]:
