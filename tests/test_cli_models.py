@@ -55,7 +55,8 @@ def test_a_prompt_is_followed(folder, tmp_path):
     assert set(found["displacement"]) == {"attractive", "repulsive", "rotational"}
     assert set(found["cosine_in_frame"]) == {"x", "V", "S", "A"}
     assert len(found["block_coupling"]) == tiny_models.LAYERS
-    assert (tmp_path / "prompt.zarr").is_dir()
+    run("show", tmp_path / "prompt.zarr")
+    assert (tmp_path / "prompt.png").read_bytes().startswith(b"\x89PNG")
     text = run("prompt", folder, IDS, "--control", "untrained")
     assert "(untrained)" in text
     assert "energy falls" in text

@@ -157,6 +157,10 @@ def show(
         from attnflow.show import staircase
 
         staircase(result, picture)
+    elif result.attrs["kind"] == trajectory.PROMPT and "cosine_density" in result:
+        from attnflow.show import prompt
+
+        prompt(result, picture)
     else:
         _draw(trajectory.flow_of(result), result, picture, "")
     print_json({"picture": str(picture)}) if as_json else print(picture)
