@@ -16,7 +16,7 @@ export function drawGround(pen, stage) {
 function disc(pen, stage, isBall) {
   pen.beginPath();
   pen.arc(stage.originX, stage.originY, stage.scale, 0, TURN);
-  if (isBall) { pen.fillStyle = stage.theme.card; pen.fill(); }
+  if (isBall && !stage.isCloud) { pen.fillStyle = stage.theme.card; pen.fill(); } // a cloud is drawn underneath
   pen.strokeStyle = stage.theme.rule;
   pen.lineWidth = isBall ? 1.2 : 1.4;
   pen.stroke();

@@ -161,13 +161,14 @@ export class Stage {
     // With anything that has a 2D context's methods: the canvas, or a pen that writes a drawing to a file.
     this.#groups = null;
     Object.assign(this.#aim, { scale: this.scale, x: this.originX, y: this.originY });
+    const n = this.frame?.n ?? 0;
+    this.isCloud = n > MOST_ON_CANVAS && pen === this.pen && this.cloud.works;
     drawGround(pen, this);
     if (!this.frame) return;
-    const n = this.frame.n, isCloud = n > MOST_ON_CANVAS && pen === this.pen && this.cloud.works;
     this.#see(n);
     if (this.view.hull) drawShapes(pen, this);
     if (this.view.trails && n <= MOST_TRAILED) drawTrails(pen, this);
-    if (isCloud) this.#cloud(n); else drawDots(pen, this);
+    if (this.isCloud) this.#cloud(n); else drawDots(pen, this);
     if (this.view.colours) drawClusters(pen, this);
     if (this.view.centres) drawCentres(pen, this);
     drawWords(pen, this);
