@@ -174,3 +174,45 @@ def test_the_fields_show_what_the_run_has(controls):
     assert controls.input_value("input[name=mask-numbers]") == "causal+window:8"
     assert controls.is_disabled("input[name=beta]")
     assert controls.locator(".changed").count() >= 4
+
+
+STAGE = """async (tokens) => {
+    const { Stage } = await import("/stage.js"), root = document.createElement("div");
+    root.style.cssText = "width: 400px; height: 300px";
+    root.innerHTML = '<canvas id="points"></canvas><canvas id="drawing"></canvas>';
+    document.body.replaceChildren(root);
+    const names = ["paper", "card", "ink", "grey", "pale", "rule", "accent", "good", "bad", "alone", "weight"];
+    const theme = Object.fromEntries(names.map((name) => [name, "#808080"]));
+    const stage = new Stage(root, { ...theme, aloneNumbers: [9, 9, 9], paperNumbers: [255, 255, 255] });
+    stage.restart({ isSphere: true, settings: { d: 2 }, centres: [] }, []);
+    stage.show({ run: 1, index: 0, time: 0, n: tokens.length, d: 2, tokens: Float32Array.from(tokens.flat()), labels: null });
+    window.stage = stage;
+    return Array.from(stage.seen);
+}"""
+
+
+def test_tokens_are_drawn_where_they_are_and_found_there(page):
+    angles = np.array([0.3, 1.9, 2.5, 4.4])
+    tokens = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    seen = np.array(page.evaluate(STAGE, tokens.tolist())).reshape(4, 3)
+
+    radius = seen[:, :2] - [200, 150]
+    np.testing.assert_allclose(radius / np.linalg.norm(radius, axis=1)[:, None], tokens * [1, -1], atol=1e-5)
+    assert [page.evaluate("([x, y]) => stage.nearest(x, y)", place[:2].tolist()) for place in seen] == [0, 1, 2, 3]
+
+
+def test_what_is_under_the_pointer_stays_there_when_zooming(page):
+    page.evaluate(STAGE, [[1, 0], [0, 1], [-1, 0]])
+    before, after = page.evaluate(
+        """() => {
+            const places = () => [stage.seenAt(1), stage.seenAt(2)], before = places();
+            stage.zoomBy(3, before[0][0], before[0][1]);
+            stage.paint();
+            return [before, places()];
+        }"""
+    )
+
+    np.testing.assert_allclose(after[0][:2], before[0][:2], atol=1e-3)
+    apart = np.subtract(after, after[0])[1, :2] / np.subtract(before, before[0])[1, :2]
+    np.testing.assert_allclose(apart, 3, rtol=1e-4)
