@@ -54,6 +54,14 @@ def test_second_eigenvalue_is_the_rate_of_forgetting(rng):
     assert attention_graph.second_eigenvalue([[1.0]]) == 0
 
 
+def test_many_tokens_have_the_same_second_eigenvalue_as_all_eigenvalues_say(rng):
+    weights = rng.random((140, 140)) ** 8
+    weights /= weights.sum(axis=-1, keepdims=True)
+    causal = np.tril(weights) / np.tril(weights).sum(axis=-1, keepdims=True)
+    expected = [np.sort(np.abs(np.linalg.eigvals(one)))[-2] for one in (weights, causal)]
+    np.testing.assert_allclose(attention_graph.second_eigenvalue([weights, causal]), expected, rtol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def stream():
     """Two blocks on three tokens: attention draws all together, the MLP of the second drives tokens 0 and 2 apart."""

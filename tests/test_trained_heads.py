@@ -79,9 +79,14 @@ def minilm():
     return af.models.load("minilm")
 
 
-def test_minilm_heads_do_what_is_predicted(minilm):
-    table = trained.head_table(minilm, [3])
-    rows = trained.head_rows(table)
+@pytest.fixture(scope="module")
+def third(minilm):
+    """The table of MiniLM's layer 3, simulations included."""
+    return trained.head_table(minilm, [3])
+
+
+def test_minilm_heads_do_what_is_predicted(minilm, third):
+    table, rows = third, trained.head_rows(third)
     assert table.sizes["eigenvalue"] == 32
     decided = [row["agreement"] for row in rows if row["agreement"] is not None]
     assert len(decided) >= 6
@@ -92,21 +97,22 @@ def test_minilm_heads_do_what_is_predicted(minilm):
     assert table.radius.values.min() > 3 * np.abs(twin).max()
 
 
-def test_a_real_positive_head_gathers_tokens_at_two_poles(minilm):
+def test_a_real_positive_head_gathers_tokens_at_two_poles(minilm, third):
     """On the sphere tokens turn to +xi or -xi at twice the gap of V; the head is found by the table."""
-    table = trained.head_table(minilm, [3], runs=0)
-    layer, head = trained.strongest(table, "real-positive")
+    layer, head = trained.strongest(third, "real-positive")
     run = trained.head_flow(minilm, layer, [head], start="circle", n=12)
     summary = trained.flow_summary(run)
     assert summary["misalignment"] < 1e-3
-    assert summary["clusters"] <= 2
-    gap = float(table.gap.sel(layer=layer, head=head))
+    assert summary["clusters"] == summary["course"][-1]["clusters"] <= 2
+    assert summary["course"][0]["clusters"] > 2
+    assert summary["attention_rank"] <= 2 < summary["course"][0]["attention_rank"]
+    gap = float(third.gap.sel(layer=layer, head=head))
     np.testing.assert_allclose(summary["rate"], 2 * gap, rtol=0.1)  # early times are not in the slowest mode yet
 
 
-def test_turning_the_sign_of_v_drives_tokens_apart(minilm):
+def test_turning_the_sign_of_v_drives_tokens_apart(minilm, third):
     """Negative control: near the pole the head aligns tokens, and minus the head does the opposite."""
-    head = minilm.heads(3)[trained.strongest(trained.head_table(minilm, [3], runs=0), "real-positive")[1]]
+    head = minilm.heads(3)[trained.strongest(third, "real-positive")[1]]
     turned = af.Head(head.query, head.key, -np.asarray(head.value), head.output)
     near = flows.leading_plane([head])[:, 0] + 0.01 * af.initial.gaussian(12, 384, rng=0)
     start = near / np.linalg.norm(near, axis=1, keepdims=True)

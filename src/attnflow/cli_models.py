@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.model_words import print_by_heads, print_heads, print_rows, readable
+from attnflow.model_words import print_by_heads, print_flow, print_heads, print_rows, readable
 from attnflow.terminal import print_facts, print_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -99,7 +99,7 @@ def flow(
         save(run, files["result"], overwrite=overwrite)
     _draw_flow(run, files)
     summary = trained.flow_summary(run)
-    _print_json_or(as_json, summary | _named(files), lambda: print_facts("flow", summary | _named(files)))
+    _print_json_or(as_json, summary | _named(files), lambda: print_flow(summary, _named(files)))
 
 
 def prompt(

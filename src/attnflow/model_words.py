@@ -36,6 +36,16 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     print(f"{len(rows)} heads: {counts}.{agree}")
 
 
+def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
+    """How a head's flow went: a line a moment, then what it came to."""
+    said = f"{summary['model']}, layer {summary['layer']}, heads {', '.join(map(str, summary['heads']))}"
+    print_rows(summary["course"], said)
+    rate = "tokens do not align" if summary["rate"] is None else f"tokens align at rate {summary['rate']:.3g}"
+    print(f"{summary['outcome']} 1 - mean squared cosine is {summary['misalignment']:.3g}: {rate}.")
+    for name, path in files.items():
+        print(f"{name}: {path}")
+
+
 def print_by_heads(rows: list[dict[str, Any]]) -> None:
     """One line for each number of heads."""
     shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")

@@ -3,8 +3,11 @@
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, eigs
 
 from attnflow._checks import InputError
+
+MOST_DENSE = 128  # tokens; beyond, one eigenvalue is sought instead of all
 
 
 def second_eigenvalue(matrices: Any) -> np.ndarray:
@@ -23,4 +26,19 @@ def second_eigenvalue(matrices: Any) -> np.ndarray:
         raise InputError(f"Attention matrices must have shape (..., n, n), but the shape is {matrices.shape}.")
     if matrices.shape[-1] == 1:
         return np.zeros(matrices.shape[:-2])
-    return np.sort(np.abs(np.linalg.eigvals(matrices)), axis=-1)[..., -2]
+    if matrices.shape[-1] <= MOST_DENSE:
+        return np.sort(np.abs(np.linalg.eigvals(matrices)), axis=-1)[..., -2]
+    flat = matrices.reshape(-1, *matrices.shape[-2:])
+    return np.array([_iterated(matrix) for matrix in flat]).reshape(matrices.shape[:-2])
+
+
+def _iterated(matrix: np.ndarray) -> float:
+    """By Arnoldi's method on P - 1 1^T / n, whose eigenvalues are those of P with 0 in place of 1."""
+    n = len(matrix)
+    if not np.any(np.triu(matrix, 1)):  # causal: the eigenvalues stand on the diagonal
+        return float(np.sort(np.abs(np.diagonal(matrix)))[-2])
+    try:
+        start = np.cos(np.arange(n))  # the same answer every time
+        return float(np.abs(eigs(matrix - 1 / n, k=1, v0=start, return_eigenvectors=False))[0])
+    except ArpackNoConvergence:
+        return float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2])

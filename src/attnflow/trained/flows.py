@@ -24,6 +24,7 @@ from attnflow.trajectory import flow_of
 SPACES = ("sphere", "euclidean")
 STARTS = ("sphere", "circle", "gaussian", "prompt")
 SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is in the hundreds
+MOMENTS = 7  # of a run at which its course is told
 CLOSE = 0.05  # clusters: share of the tokens' typical length
 FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
 
@@ -92,23 +93,35 @@ def head_flow(
 
 
 def flow_summary(run: xr.Dataset) -> dict[str, Any]:
-    """How tokens of a head's flow ended: clusters, cosines, rank of P, and how fast they aligned."""
-    lengths = np.linalg.norm(run.tokens.values, axis=-1)
-    distance = CLOSE * float(np.median(lengths[-1]))
-    weights = attention_matrix(flow_of(run), run.tokens.values[-1], float(run.time[-1]))
-    apart = misalignment(run)
+    """How tokens of a head's flow ended, how fast they aligned, and how clusters and the rank of P went on the way."""
+    course = _course(run)
     return {
         "model": run.attrs["model"],
         "layer": int(run.attrs["layer"]),
         "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
-        "time": float(run.time[-1]),
-        "clusters": int(clusters.count(run.tokens[-1], distance)),
-        "mean_cosine": float(order.mean_cosine(run.tokens[-1])),
-        "misalignment": float(apart[-1]),
+        "misalignment": float(misalignment(run)[-1]),
         "rate": alignment_rate(run),
-        "attention_rank": float(np.mean(attention_rank.rank(weights))),
+        **course[-1],
+        "course": course,
         "outcome": run.attrs["outcome"],
     }
+
+
+def _course(run: xr.Dataset) -> list[dict[str, float]]:
+    """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
+    flow, found = flow_of(run), []
+    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, MOMENTS).round().astype(int)):
+        tokens, time = run.tokens.values[place], float(run.time[place])
+        distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))
+        found.append(
+            {
+                "time": time,
+                "clusters": int(clusters.labels(tokens, distance).max()) + 1,
+                "mean_cosine": float(order.mean_cosine(tokens)),
+                "attention_rank": float(np.mean(attention_rank.rank(attention_matrix(flow, tokens, time)))),
+            }
+        )
+    return found
 
 
 def by_number_of_heads(
