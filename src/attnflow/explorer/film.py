@@ -85,8 +85,8 @@ def film_of(reel: Reel, caption: Caption, frames: int = 300) -> dict[str, Any]:
     settings = _settings(reel)
     scenario = {"name": caption.title, "words": list(caption.words), "paper": caption.paper, "settings": settings}
     started = {"type": "started", "run": 1, "scenario": caption.title, "words": list(caption.words),
-               "paper": caption.paper, "logTime": reel.is_log, "labels": list(reel.labels), "settings": settings,
-               "later": [], **facts}  # fmt: skip
+               "paper": caption.paper, "logTime": reel.is_log, "labels": list(reel.labels) or None,
+               "settings": settings, "later": [], **facts}  # fmt: skip
     hello = {"type": "hello", "version": protocol.VERSION, "catalogue": [scenario], "words": {}, "limits": {},
              "palette": palette()}  # fmt: skip
     return {

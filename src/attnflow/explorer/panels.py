@@ -27,6 +27,7 @@ MOST_ATTENDED = 24  # lines drawn from a token that is pointed at
 MOST_TIMES = 80  # of a run that is held against its prediction
 LARGEST_MATRIX = 3_000  # tokens up to which n x n weights are formed
 MOST_EIGENVALUES = 512
+LARGEST_SPECTRA = 200  # dimensions times heads
 ONE_PLACE = frozenset({"point", "first-token", "point-of-subspace", "poles"})
 MOST_PLANES = 3  # that the theorem allows
 MOST_ROWS = 2  # of equations of a subspace: in space that is a line
@@ -65,7 +66,7 @@ def planes_of(flow: AbstractDynamics, tokens: np.ndarray, tolerance: float) -> d
     if not (found.is_leading_simple and found.leading.value.real > 0) or tokens.shape[1] < 2:
         return None
     eigenvalues, rows = hyperplanes.left_eigenvectors(value)
-    growing = int(np.count_nonzero(eigenvalues.real > 0))
+    growing = int(np.count_nonzero(np.real(eigenvalues) > 0))
     for codimension in range(min(growing, tokens.shape[1] - 1, MOST_ROWS), 0, -1):
         try:
             groups = hyperplanes.parallel_subspaces(tokens, value, codimension, tolerance)
@@ -74,6 +75,11 @@ def planes_of(flow: AbstractDynamics, tokens: np.ndarray, tolerance: float) -> d
         if groups.count <= MOST_PLANES:
             return {"rows": rows[:codimension].tolist(), "levels": groups.levels.tolist()}
     return None
+
+
+def is_small(flow: AbstractDynamics) -> bool:
+    """Whether spectra of all heads take no more than a moment; theorems are not looked at for others."""
+    return flow.heads[0].dimension * len(flow.heads) <= LARGEST_SPECTRA
 
 
 def height_name(flow: AbstractDynamics) -> str:
@@ -172,9 +178,9 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarr
     """What is known of a model before it runs: its name, the spectrum of V, the prediction."""
     return {
         "model": model_name(flow),
-        "value": value_name(flow),
+        "value": value_name(flow) if is_small(flow) else f"{len(flow.heads)} x {tokens.shape[1]} dimensions",
         "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
-        "leading": leading_direction(flow),
+        "leading": leading_direction(flow) if is_small(flow) else None,
         "height": height_name(flow),
         "isSphere": isinstance(flow.space, Sphere),
         "prediction": prediction_words(_predicted(flow, solver, tokens)),
@@ -182,10 +188,15 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarr
 
 
 def eigenvalues_of(head: Any) -> list[list[float]]:
-    """Real and imaginary parts of V's eigenvalues; none where V changes in time."""
+    """Real and imaginary parts of V's eigenvalues; none where V changes in time.
+
+    Of V = output @ value with few columns they are those of value @ output; all others are zero.
+    """
     if not isinstance(head, Head):
         return []
-    found = np.linalg.eigvals(np.asarray(head.value_matrix))[:MOST_EIGENVALUES]
+    has_factors = head.output is not None and len(np.asarray(head.value)) < head.dimension
+    small = np.asarray(head.value) @ np.asarray(head.output) if has_factors else np.asarray(head.value_matrix)
+    found = np.linalg.eigvals(small)[:MOST_EIGENVALUES]
     return [[float(one.real), float(one.imag)] for one in found]
 
 
@@ -198,7 +209,7 @@ def leading_direction(flow: AbstractDynamics) -> list[float] | None:
     if len(value) < 2 or not spectrum(value).is_leading_simple:
         return None
     found, vectors = np.linalg.eig(value)
-    first = int(np.argmax(found.real))
+    first = int(np.argmax(np.real(found)))
     return None if found[first].imag else np.real(vectors[:, first]).tolist()
 
 
@@ -231,6 +242,8 @@ def plain(value: float) -> float | None:
 
 
 def _predicted(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray) -> Prediction | None:
+    if not is_small(flow):
+        return None
     try:
         return predict(flow, tokens, solver)
     except InputError:
@@ -244,6 +257,8 @@ def verdict(flow: AbstractDynamics, promised: list[str], times: np.ndarray, toke
     """
     if len(times) < FEWEST_TIMES:
         return {"answer": "not-yet", "says": "The run has only begun."}
+    if not is_small(flow):
+        return {"answer": "none", "says": "Of a model of this size theory has nothing to say here."}
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
     try:
         shown = limit_shown(flow, run)

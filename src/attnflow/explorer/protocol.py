@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnflow._checks import InputError, require_known
-from attnflow.scenarios import Settings
+from attnflow.explorer.trained import TrainedSettings
 
 VERSION = 1
 LONGEST_WORD = 2_000  # characters; a typed 8 x 8 matrix fits
@@ -31,9 +31,9 @@ ATTENTION_HEADER = struct.Struct("<BBHIIxxxxdII")
 FILE_HEADER = struct.Struct("<BBHI24x")
 EXPORTS = ("dataset", "code", "html", "mp4", "gif")
 
-_WHOLE = {"n", "d", "heads", "saves", "runs", "seed"}
+_WHOLE = {"n", "d", "heads", "saves", "runs", "seed", "layer"}
 _NUMBERS = {"beta", "redraw", "kappa", "end", "rtol", "atol"}
-_FIELDS = [entry.name for entry in fields(Settings)]
+_FIELDS = [entry.name for entry in fields(TrainedSettings)]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 
 from attnflow.explorer.run import settings_of
 from attnflow.explorer.story import Story
+from attnflow.explorer.trained import TrainedSettings
 from attnflow.scenarios import Settings
 
 FRAMES = 101  # kept of an adaptive run
@@ -19,11 +20,12 @@ from dataclasses import replace
 import numpy as np
 
 import attnflow as af
-from attnflow import scenarios
+{scenarios}
 
 settings = replace(scenarios.get({name!r}).settings{changes})
 setup = scenarios.build(settings)
 '''
+PLAIN, TRAINED = "from attnflow import scenarios", "from attnflow.explorer import catalogue as scenarios"
 FIRST = """times = {times}
 run = af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng)
 """
@@ -47,6 +49,7 @@ def code_of(story: Story) -> str:
     standard = run.scenario.settings
     settings = settings_of(standard, run.asked)
     head = HEAD.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper, name=run.scenario.name,
+                       scenarios=TRAINED if isinstance(standard, TrainedSettings) else PLAIN,
                        changes=_arguments(standard, settings))  # fmt: skip
     if run.is_coalescing:
         return head + COALESCING + TAIL
@@ -71,7 +74,7 @@ def _tokens(story: Story) -> str:
 
 def _arguments(before: Settings, after: Settings) -> str:
     """What differs, as further arguments of `replace`."""
-    names = [entry.name for entry in fields(Settings)]
+    names = [entry.name for entry in fields(before)]
     changed = {name: getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)}
     return "".join(f", {name}={value!r}" for name, value in changed.items())
 

@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from attnflow import scenarios
-from attnflow._checks import InputError
+from attnflow._checks import InputError, require_known
 from attnflow.coalescence import coalesce
-from attnflow.explorer import limits, protocol
+from attnflow.explorer import catalogue, limits, protocol
 from attnflow.explorer.colours import Slots
 from attnflow.explorer.pace import FRAMES_PER_SECOND, SECONDS, Pace
 from attnflow.explorer.panels import closeness
@@ -19,7 +18,7 @@ from attnflow.explorer.recording import Moment, Recording
 from attnflow.explorer.stepper import Stepper
 from attnflow.scenarios import Scenario, Settings
 
-RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw"})
+RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "layer"})
 PACING = frozenset({"end", "spacing", "saves"})
 OPTIONAL = frozenset({"redraw", "mlp", "kappa", "solver"})  # None is a value of these
 
@@ -29,8 +28,10 @@ def settings_of(settings: Settings, changes: dict[str, Any]) -> Settings:
     without = {name: None for name, value in changes.items() if value is None and name in OPTIONAL}
     settings = replace(settings, runs=None, **without)
     given = {name: value for name, value in changes.items() if value is not None and name != "runs"}
+    for name in given:
+        require_known(name, [entry.name for entry in fields(settings)], "setting")
     limits.require_allowed(replace(settings, **given))  # before anything would open a file
-    changed = scenarios.change(settings, given)
+    changed = catalogue.change(settings, given)
     limits.require_allowed(changed)
     return changed
 
@@ -40,14 +41,14 @@ class Run:
 
     def __init__(self, number: int, asked: protocol.Start, report: Callable[[float, str], None]):
         self.number = number
-        self.scenario: Scenario = scenarios.get(asked.scenario)
+        self.scenario: Scenario = catalogue.get(asked.scenario)
         self.asked = asked.changes
         self.settings = settings_of(self.scenario.settings, asked.changes)
         self.later: list[tuple[float, dict[str, Any]]] = []
         self._planned = sorted(asked.later, key=lambda moment: moment[0])
         self.is_coalescing = self.scenario.coalesces
         limits.require_allowed(self.settings, self.is_coalescing)
-        setup = scenarios.build(self.settings)
+        setup = catalogue.build(self.settings)
         self.stepper = Stepper(setup)
         self.first = self.stepper.first
         self._slots = Slots(closeness(self.stepper.flow, self.first.tokens))
@@ -129,7 +130,7 @@ class Run:
             self.settings = settings
             return
         moment = self.moment
-        self.stepper.set_model(scenarios.build(settings), moment)
+        self.stepper.set_model(catalogue.build(settings), moment)
         self.settings = settings
         self.recording.forget_after(self.place)
         self.later = [one for one in self.later if one[0] < moment.time] + [(moment.time, changes)]

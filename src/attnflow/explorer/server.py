@@ -34,20 +34,20 @@ def require_installed() -> None:
 @functools.cache
 def hello() -> dict[str, Any]:
     """What the page needs to know first: scenarios, words, limits, colours."""
-    from attnflow.explorer import limits, looks, protocol
+    from attnflow.explorer import catalogue, limits, looks, protocol
     from attnflow.explorer.film import palette
-    from attnflow.scenarios import CATALOGUE, SPACES
+    from attnflow.scenarios import SPACES
 
-    catalogue = [
+    offered = [
         {"name": one.name, "words": looks.explained(one), "paper": one.paper, "title": looks.PAPERS[one.paper],
          "coalesces": one.coalesces, "settings": dataclasses.asdict(one.settings)}
-        for one in CATALOGUE.values()
+        for one in catalogue.every().values()
     ]  # fmt: skip
     known = {"space": SPACES, "attention": words.ATTENTIONS, "mask": words.MASKS, "value": words.SPECTRA,
              "query_key": words.SPECTRA, "normalisation": words.NORMALISATIONS, "start": words.STARTS,
              "solver": words.SOLVERS}  # fmt: skip
     most = {**limits.COUNTS, "numbers": limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
-    return {"type": "hello", "version": protocol.VERSION, "catalogue": catalogue, "words": known, "limits": most,
+    return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": most,
             "palette": palette()}  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 from attnflow import trajectory
 from attnflow.cursor import RUNNING
 from attnflow.ensemble import Results
+from attnflow.explorer import catalogue
 from attnflow.explorer.film import film_of, reel_of
 from attnflow.explorer.python_code import code_of
 from attnflow.explorer.recording import Moment
@@ -42,7 +43,7 @@ def _write_movie(dataset: xr.Dataset, story: Story, path: Path) -> None:
     from attnflow.show import movie
 
     with _DRAWING:
-        movie(dataset, path, title=story.run.scenario.sentence)
+        movie(dataset, path, title=story.run.scenario.sentence.partition(". ")[0])
 
 
 def dataset_of(story: Story) -> xr.Dataset:
@@ -63,6 +64,8 @@ def dataset_of(story: Story) -> xr.Dataset:
     asked = [time for time in times.tolist() if time >= first.time]
     later = [f"t = {time:.6g}" for time, _ in story.later]
     changed = f" The model was changed at {', '.join(later)}; `rerun` repeats what followed the last." if later else ""
+    labels = catalogue.labels(story.run.settings)
+    found = found.assign_coords(word=("token", np.array(labels, dtype=object))) if labels else found
     return found.assign_attrs(outcome=sentence + changed, requested_times=json.dumps(asked))
 
 

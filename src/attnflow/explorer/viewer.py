@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from attnflow._checks import InputError
-from attnflow.explorer import panels, protocol, souvenirs
+from attnflow.explorer import catalogue, panels, protocol, souvenirs
 from attnflow.explorer.looks import explained
 from attnflow.explorer.pace import FRAMES_PER_SECOND
 from attnflow.explorer.run import Run, settings_of
@@ -179,6 +179,7 @@ class Viewer:
         return {
             "settings": dataclasses.asdict(run.settings),
             "later": run.later,
+            "labels": catalogue.labels(run.settings) or None,
             "centres": panels.centres_of(stepper.flow, first.tokens, is_causal),
             "closeness": panels.closeness(stepper.flow, first.tokens),
             **facts,

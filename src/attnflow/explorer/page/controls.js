@@ -4,6 +4,7 @@ import { valueOf } from "./link.js";
 import { WordField } from "./words.js";
 
 const GROUPS = [
+  { legend: "Prompt", isOpen: true, names: [["prompt", "A sentence"], ["layer", "Layer of the model"]] },
   { legend: "Attention", isOpen: true, names: [["beta", "β, inverse temperature"], ["attention", "Attention"], ["mask", "Mask"]] },
   { legend: "Tokens", isOpen: true, names: [["n", "Tokens n"], ["d", "Dimension d"], ["space", "Space"], ["start", "First tokens"], ["seed", "Seed"], ["heads", "Heads"]] },
   { legend: "Weights", isOpen: true, names: [["value", "V: a spectrum or a matrix"], ["query_key", "QᵀK"], ["redraw", "Redrawn every"]] },
@@ -11,8 +12,9 @@ const GROUPS = [
   { legend: "Time", names: [["end", "End"], ["spacing", "Time goes by"], ["solver", "Solver"], ["rtol", "Tolerance"]] },
 ];
 const PAIRED = new Set(["n", "d", "seed", "heads", "end", "spacing"]);
-const NUMBERS = { n: [1, 1], d: [1, 1], seed: [0, 1], heads: [1, 1], redraw: [0, "any"], kappa: [0, "any"], end: [0, "any"], rtol: [0, "any"] };
+const NUMBERS = { n: [1, 1], d: [1, 1], seed: [0, 1], heads: [1, 1], layer: [0, 1], redraw: [0, "any"], kappa: [0, "any"], end: [0, "any"], rtol: [0, "any"] };
 const CHOICES = new Set(["space", "spacing", "mlp"]);
+const UNTRAINED = new Set(["Tokens", "Weights", "Layer"]); // what a trained model and a prompt say themselves
 const OPTIONAL = new Set(["redraw", "mlp", "kappa", "solver"]);
 const READ = { solver: { none: "as fits" } };
 const HIGHEST_BETA = 200;
@@ -24,6 +26,7 @@ export class Controls {
     this.onChange = onChange;
     this.fields = new Map();
     this.words = new Map();
+    this.groups = new Map();
     const known = { ...words, mlp: ["none", "relu", "tanh", "gelu", "identity"], spacing: ["linear", "log"], solver: ["none", ...words.solver] };
     form.replaceChildren(...GROUPS.map((group) => this.#group(group, known)));
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -32,6 +35,7 @@ export class Controls {
   #group({ legend, names, isOpen }, known) {
     const set = Object.assign(document.createElement("details"), { open: isOpen ?? innerHeight > 1000 });
     set.append(Object.assign(document.createElement("summary"), { className: "legend", textContent: legend }));
+    this.groups.set(legend, set);
     let pair = null;
     for (const [name, text] of names) {
       const field = this.#field(name, text, known[name]);
@@ -45,7 +49,7 @@ export class Controls {
 
   #field(name, text, known) {
     if (name === "beta") return this.#beta(text);
-    if (name in NUMBERS || CHOICES.has(name)) return this.#simple(name, text, known);
+    if (name in NUMBERS || CHOICES.has(name) || name === "prompt") return this.#simple(name, text, known);
     const field = new WordField(name, text, known, (word) => this.#tell(name, word));
     for (const option of field.select.options) option.textContent = READ[name]?.[option.value] ?? option.textContent;
     this.words.set(name, field);
@@ -53,9 +57,10 @@ export class Controls {
   }
 
   #simple(name, text, known) {
-    const label = document.createElement("label"), input = document.createElement(CHOICES.has(name) ? "select" : "input");
+    const label = document.createElement("label"), input = document.createElement(CHOICES.has(name) ? "select" : name === "prompt" ? "textarea" : "input");
     input.name = name;
     if (CHOICES.has(name)) input.append(...known.map((word) => new Option(word, word)));
+    else if (name === "prompt") Object.assign(input, { rows: 3, maxLength: 400 });
     else {
       [input.type, input.step] = ["number", NUMBERS[name][1]];
       input.min = NUMBERS[name][0];
@@ -98,6 +103,8 @@ export class Controls {
     }
     for (const [name, field] of this.words) if (!field.isBusy) field.show(settings[name], settings[name] !== standard[name]);
     if (document.activeElement !== this.slider) this.slider.value = sliderOf(settings.beta);
+    const isTrained = "prompt" in settings;
+    for (const [legend, group] of this.groups) group.hidden = legend === "Prompt" ? !isTrained : isTrained && UNTRAINED.has(legend);
     this.#disable(settings);
   }
 

