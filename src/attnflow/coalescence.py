@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 from attnflow import door
 from attnflow._checks import InputError, require_count, require_positive_number
@@ -108,7 +109,8 @@ def coalesce(
     show = shown(progress)
     journey = Journey(flow, tokens, merge, rtol, until, shortcuts)
     try:
-        outcome = journey.travel(max_steps, budget, show)
+        with threadpool_limits(1, "blas"):  # products are small: threads would wait for each other most of the time
+            outcome = journey.travel(max_steps, budget, show)
     finally:
         if isinstance(show, Bar):
             show.close()
