@@ -12,7 +12,9 @@ export function prepare(canvas, theme) {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   Object.assign(pen, { font: FONT, fillStyle: theme.grey, strokeStyle: theme.rule, lineWidth: 1, globalAlpha: 1 });
-  const box = { x: PADDING.left, y: PADDING.top, w: width - PADDING.left - PADDING.right, h: height - PADDING.top - PADDING.bottom };
+  const box = { x: PADDING.left, y: PADDING.top };
+  box.w = width - PADDING.left - PADDING.right;
+  box.h = height - PADDING.top - PADDING.bottom;
   return { pen, width, height, box };
 }
 
@@ -40,7 +42,9 @@ export function drawSeries(canvas, theme, { curves, cursor, ends }) {
     pen.lineWidth = 1.7;
     pen.lineJoin = "round";
     pen.beginPath();
-    for (const [k, [x, y]] of points.entries()) pen[k ? "lineTo" : "moveTo"](box.x + box.w * x, box.y + box.h * (1 - y));
+    for (const [k, [x, y]] of points.entries()) {
+      pen[k ? "lineTo" : "moveTo"](box.x + box.w * x, box.y + box.h * (1 - y));
+    }
     pen.stroke();
   }
   if (cursor) drawCursor(pen, box, theme, cursor, curves);
@@ -72,7 +76,8 @@ export function drawHistogram(canvas, theme, shares, pointed) {
   if (shares.length) pen.fillText(percent(most), box.x - 5, box.y + 6);
   for (const [k, share] of shares.entries()) {
     pen.fillStyle = k === pointed ? theme.ink : theme.accent;
-    pen.fillRect(box.x + k * width + 0.5, box.y + box.h * (1 - share / most), Math.max(width - 1, 1), (box.h * share) / most);
+    const height = (box.h * share) / most;
+    pen.fillRect(box.x + k * width + 0.5, box.y + box.h - height, Math.max(width - 1, 1), height);
   }
 }
 
@@ -80,7 +85,8 @@ export function drawSpectrum(canvas, theme, all) {
   // Eigenvalues with the axes; the growing half, right of the imaginary axis, is tinted.
   const { pen, width, height } = prepare(canvas, theme), box = { x: 8, y: 8, w: width - 16, h: height - 16 };
   if (!all.length) { pen.fillText("V changes in time.", box.x, box.y + 12); return; }
-  const reach = Math.max(...all.flat().map(Math.abs), 1e-9), [across, up] = [0, 1].map((k) => 1.4 * Math.max(...all.map((one) => Math.abs(one[k])), 1e-9));
+  const reach = Math.max(...all.flat().map(Math.abs), 1e-9);
+  const [across, up] = [0, 1].map((k) => 1.4 * Math.max(...all.map((one) => Math.abs(one[k])), 1e-9));
   const unit = Math.min(box.w / 2 / across, box.h / 2 / up), [x, y] = [width / 2, height / 2];
   pen.fillStyle = theme.card;
   pen.fillRect(x, box.y, box.w / 2, box.h);
@@ -103,14 +109,16 @@ export function drawSpectrum(canvas, theme, all) {
   pen.fillStyle = theme.ink;
   const named = isMany ? [groups.reduce((best, one) => (one[0][0] > best[0][0] ? one : best))] : groups.slice(0, 6);
   for (const [k, [value, times]] of named.filter(([[, im]]) => im >= 0).entries()) {
-    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + (k % 2 ? -9 : 17)); // neighbours above and below
+    const away = k % 2 ? -9 : 17; // neighbours above and below
+    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away);
   }
 }
 
 function nameOf(pen, box, value, times, x, y) {
   const text = eigenvalueText(value) + (times > 1 ? ` (${times}×)` : ""), half = pen.measureText(text).width / 2;
   pen.textAlign = "center";
-  pen.fillText(text, Math.min(Math.max(x, box.x + half), box.x + box.w - half), Math.min(Math.max(y, box.y + 10), box.y + box.h - 2));
+  const inside = (at, low, high) => Math.min(Math.max(at, low), high);
+  pen.fillText(text, inside(x, box.x + half, box.x + box.w - half), inside(y, box.y + 10, box.y + box.h - 2));
 }
 
 function together(all, tolerance) {

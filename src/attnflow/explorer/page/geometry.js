@@ -28,7 +28,9 @@ export function toSpace(frame, axes, out) {
 export function spread(points, axis) {
   // The largest size of a coordinate.
   let largest = 0;
-  for (let i = axis; i < points.length; i += 3) if (Number.isFinite(points[i])) largest = Math.max(largest, Math.abs(points[i]));
+  for (let i = axis; i < points.length; i += 3) {
+    if (Number.isFinite(points[i])) largest = Math.max(largest, Math.abs(points[i]));
+  }
   return largest;
 }
 
@@ -79,14 +81,17 @@ export class Camera {
 
 function product(a, b) {
   const out = [];
-  for (let i = 0; i < 3; i++) for (let j = 0; j < 3; j++) out.push(a[3 * i] * b[j] + a[3 * i + 1] * b[3 + j] + a[3 * i + 2] * b[6 + j]);
+  for (let i = 0; i < 9; i += 3) {
+    for (let j = 0; j < 3; j++) out.push(a[i] * b[j] + a[i + 1] * b[3 + j] + a[i + 2] * b[6 + j]);
+  }
   return out;
 }
 
 export function hull(points) {
   // Convex hull of points on the screen by Andrew's chains; indices in order.
   const order = points.map((_, i) => i).sort((a, b) => points[a][0] - points[b][0] || points[a][1] - points[b][1]);
-  const side = (a, b, c) => (points[b][0] - points[a][0]) * (points[c][1] - points[a][1]) - (points[b][1] - points[a][1]) * (points[c][0] - points[a][0]);
+  const apart = (a, b, k) => points[b][k] - points[a][k];
+  const side = (a, b, c) => apart(a, b, 0) * apart(a, c, 1) - apart(a, b, 1) * apart(a, c, 0);
   const chain = (indices) => {
     const out = [];
     for (const i of indices) {

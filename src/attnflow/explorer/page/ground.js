@@ -29,7 +29,10 @@ function graticule(pen, stage) {
     pen.lineWidth = 0.8;
     pen.globalAlpha = isFar ? 0.25 : 0.7;
     pen.beginPath();
-    for (let k = 0; k < 6; k++) ring(pen, stage, isFar, (c, s) => [c * Math.cos((k * Math.PI) / 6), s, c * Math.sin((k * Math.PI) / 6)]);
+    for (let k = 0; k < 6; k++) {
+      const [u, v] = [Math.cos((k * Math.PI) / 6), Math.sin((k * Math.PI) / 6)];
+      ring(pen, stage, isFar, (c, s) => [c * u, s, c * v]);
+    }
     for (const k of [-2, -1, 1, 2]) parallel(pen, stage, isFar, (k * Math.PI) / 6);
     pen.stroke();
     pen.lineWidth = 1.5;
@@ -57,7 +60,8 @@ function ring(pen, stage, isFar, point) {
 
 function poles(pen, stage, leading) {
   // The line of the leading eigenvector, which tokens are often drawn to.
-  const tip = [...leading, 0, 0].slice(0, 3), ends = [1, -1].map((side) => stage.toScreen(...tip.map((one) => side * one)));
+  const tip = [...leading, 0, 0].slice(0, 3);
+  const ends = [1, -1].map((side) => stage.toScreen(...tip.map((one) => side * one)));
   pen.strokeStyle = pen.fillStyle = stage.theme.bad;
   pen.lineWidth = 1.2;
   pen.globalAlpha = 0.7;
@@ -67,7 +71,8 @@ function poles(pen, stage, leading) {
   for (const [k, [x, y]] of ends.entries()) {
     const beyond = 1 + 24 / stage.scale; // past a token that rests there
     pen.textAlign = "center";
-    pen.fillText(k ? "−ξ" : "ξ", stage.originX + beyond * (x - stage.originX), stage.originY + beyond * (y - stage.originY) + 5);
+    const [u, v] = [x - stage.originX, y - stage.originY];
+    pen.fillText(k ? "−ξ" : "ξ", stage.originX + beyond * u, stage.originY + beyond * v + 5);
   }
 }
 
@@ -93,7 +98,9 @@ function ticks(pen, stage, mark, tick, [u, v]) {
   for (const side of [-1, 1]) {
     const [x, y] = stage.toScreen(...mark.map((one) => side * one));
     segment(pen, [x - 4 * v, y + 4 * u], [x + 4 * v, y - 4 * u]);
-    if (side > 0) { pen.textAlign = "center"; pen.fillText(String(tick), x + 15 * Math.abs(v), y + 16 * Math.abs(u) + 4 * Math.abs(v)); }
+    if (side < 0) continue;
+    pen.textAlign = "center";
+    pen.fillText(String(tick), x + 15 * Math.abs(v), y + 16 * Math.abs(u) + 4 * Math.abs(v));
   }
 }
 

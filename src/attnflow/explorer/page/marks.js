@@ -57,7 +57,8 @@ export function shade(colour, paper, level) {
 export function drawClusters(pen, stage) {
   // A halo whose area grows with the cluster, and how many tokens it holds: dots that met look like one.
   const least = stage.frame.n <= 40 ? 2 : 3;
-  const groups = [...stage.bySlot()].filter(([slot, members]) => slot && members.length >= least).map(([slot, members]) => middle(stage, slot, members));
+  const counted = [...stage.bySlot()].filter(([slot, members]) => slot && members.length >= least);
+  const groups = counted.map(([slot, members]) => middle(stage, slot, members));
   for (const one of stage.frame.d > 1 ? groups : []) {
     pen.fillStyle = stage.css(one.slot, LEVELS - 1);
     pen.globalAlpha = one.z < 0 && !stage.camera.isFlat ? 0.1 : 0.2;
@@ -75,12 +76,14 @@ export function drawClusters(pen, stage) {
 function middle(stage, slot, members) {
   let [x, y, z] = [0, 0, 0];
   for (const i of members) { x += stage.seen[3 * i]; y += stage.seen[3 * i + 1]; z += stage.seen[3 * i + 2]; }
-  const n = members.length, size = Math.min(stage.radius * Math.sqrt(1.5 + 0.7 * n), 0.06 * Math.min(stage.width, stage.height));
+  const n = members.length, most = 0.06 * Math.min(stage.width, stage.height);
+  const size = Math.min(stage.radius * Math.sqrt(1.5 + 0.7 * n), most);
   return { slot, n, x: x / n, y: y / n, z: z / n, size };
 }
 
 function count(pen, stage, { n, x, y, z, size }, taken) {
-  if (stage.frame.d === 1) [y, size] = [stage.originY, 0.75 * stage.scale + stage.radius]; // above the tower of its dots
+  // On the line it stands above the tower of its dots.
+  if (stage.frame.d === 1) [y, size] = [stage.originY, 0.75 * stage.scale + stage.radius];
   const [a, b] = [x - stage.originX, y - stage.originY], from = Math.hypot(a, b);
   const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from], away = size + 11;
   pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
@@ -121,7 +124,8 @@ export function drawAttended(pen, stage) {
   // The row of P as lines: the wider, the more weight.
   const token = stage.hovered;
   if (token === null || token >= stage.frame.n) return;
-  const weights = stage.row?.token === token ? stage.row.weights : [], most = Math.max(...weights.map(([, weight]) => weight), 1e-9);
+  const weights = stage.row?.token === token ? stage.row.weights : [];
+  const most = Math.max(...weights.map(([, weight]) => weight), 1e-9);
   pen.strokeStyle = stage.theme.weight;
   for (const [j, weight] of weights) {
     if (j >= stage.frame.n || j === token) continue;

@@ -23,6 +23,8 @@ function scientific(decades) {
   return `${mantissa} × 10${raised(power)}`;
 }
 
+export function lowered(index) { return [...String(index)].map((one) => "₀₁₂₃₄₅₆₇₈₉"[one]).join(""); }
+
 export function raised(power) { return [...String(power)].map((one) => RAISED[one]).join(""); }
 
 export function brief(value) {

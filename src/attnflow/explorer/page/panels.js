@@ -40,7 +40,8 @@ export class Panels {
     if (last && last.frame >= frame) this.series = this.series.filter((one) => one.frame !== frame);
     this.series.push({ frame, time: time ?? -Infinity, clusters, height });
     if (last && last.frame > frame) this.series.sort((a, b) => a.frame - b.frame);
-    if (this.series.length > MOST_POINTS) this.series = this.series.filter((_, i) => i % 2 === 0 || i === this.series.length - 1);
+    const isKept = (_, i) => i % 2 === 0 || i === this.series.length - 1;
+    if (this.series.length > MOST_POINTS) this.series = this.series.filter(isKept);
     this.cosines = cosines;
     this.now = this.series.find((one) => one.frame === frame) ?? null;
     this.#paintSeries();
@@ -54,8 +55,10 @@ export class Panels {
 
   showAttention(message) {
     this.attention = message;
-    const facts = [message.heads > 1 ? `mean of ${message.heads} heads` : "", message.n > message.side ? `${message.n} tokens in ${message.side} blocks` : ""];
-    $("attention-facts").textContent = facts.filter(Boolean).join(", ");
+    const facts = [];
+    if (message.heads > 1) facts.push(`mean of ${message.heads} heads`);
+    if (message.n > message.side) facts.push(`${message.n} tokens in ${message.side} blocks`);
+    $("attention-facts").textContent = facts.join(", ");
     this.#paintAttention();
   }
 
@@ -82,7 +85,8 @@ export class Panels {
     // Times as the time slider has them: evenly, by the logarithm, or state after state.
     if (this.model.logTime) return Math.min(point.frame / Math.max(this.total, this.series.at(-1)?.frame ?? 1, 1), 1);
     const end = this.#end;
-    return this.model.settings.spacing === "log" ? Math.log1p((1e4 * point.time) / end) / Math.log1p(1e4) : point.time / end;
+    if (this.model.settings.spacing !== "log") return point.time / end;
+    return Math.log1p((1e4 * point.time) / end) / Math.log1p(1e4);
   }
 
   get #end() { return Math.max(this.model.settings.end ?? 1, this.series.at(-1)?.time ?? 0); }
@@ -92,10 +96,16 @@ export class Panels {
     const highest = model.height !== "size" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
     const measures = [(one) => one.clusters / most, (one) => (one.height ?? 0) / highest];
     const tops = [String(most), brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
-    const curves = measures.map((measure, k) => ({ points: this.series.map((one) => [this.#share(one), measure(one)]), colour: colours[k], top: tops[k], side: sides[k] }));
+    const curves = measures.map((measure, k) => ({
+      points: this.series.map((one) => [this.#share(one), measure(one)]),
+      colour: colours[k],
+      top: tops[k],
+      side: sides[k],
+    }));
     const shown = this.pointed ?? this.now;
     const cursor = shown && { x: this.#share(shown), ys: measures.map((measure) => measure(shown)) };
-    const last = model.logTime ? "t, state after state" : `t = ${brief(this.#end)}${model.settings.spacing === "log" ? " (log)" : ""}`;
+    const end = `t = ${brief(this.#end)}${model.settings.spacing === "log" ? " (log)" : ""}`;
+    const last = model.logTime ? "t, state after state" : end;
     drawSeries(this.canvases.series, theme, { curves, cursor, ends: ["0", last] });
     this.#tell(shown);
   }
@@ -104,13 +114,16 @@ export class Panels {
     const height = shown?.height ?? null, at = shown ? timeText(shown.time, this.model.logTime) : "";
     $("clusters-now").textContent = shown ? shown.clusters : "";
     $("height-now").textContent = height === null ? "" : brief(height);
-    const words = shown ? `At time ${at}: ${shown.clusters} clusters${height === null ? "" : `, ${this.model.height} ${brief(height)}`}.` : "";
-    this.canvases.series.setAttribute("aria-label", `Number of clusters and ${this.model.height ?? "energy"} over time. ${words}`);
+    const second = height === null ? "" : `, ${this.model.height} ${brief(height)}`;
+    const words = shown ? `At time ${at}: ${shown.clusters} clusters${second}.` : "";
+    const title = `Number of clusters and ${this.model.height ?? "energy"} over time.`;
+    this.canvases.series.setAttribute("aria-label", `${title} ${words}`);
   }
 
   #paintCosines() {
     const shares = this.cosines ?? [], low = this.bin === null ? null : -1 + (2 * this.bin) / shares.length;
-    $("cosines-now").textContent = low === null || !shares.length ? "" : `${percent(shares[this.bin])} near ${brief(low + 1 / shares.length)}`;
+    const isPointed = low !== null && shares.length > 0;
+    $("cosines-now").textContent = isPointed ? `${percent(shares[this.bin])} near ${brief(low + 1 / shares.length)}` : "";
     drawHistogram(this.canvases.cosines, this.theme, shares, this.bin);
   }
 
@@ -126,9 +139,13 @@ export class Panels {
     });
     series.addEventListener("pointerleave", () => { this.pointed = null; this.#paintSeries(); });
     attention.addEventListener("pointermove", (event) => this.#look(event));
-    attention.addEventListener("pointerleave", () => { $("attention-now").textContent = ""; this.onPoint(null, null); });
+    attention.addEventListener("pointerleave", () => {
+      $("attention-now").textContent = "";
+      this.onPoint(null, null);
+    });
     cosines.addEventListener("pointermove", (event) => {
-      this.bin = this.cosines.length ? Math.min(Math.floor(shareAt(cosines, event) * this.cosines.length), this.cosines.length - 1) : null;
+      const count = this.cosines.length;
+      this.bin = count ? Math.min(Math.floor(shareAt(cosines, event) * count), count - 1) : null;
       this.#paintCosines();
     });
     cosines.addEventListener("pointerleave", () => { this.bin = null; this.#paintCosines(); });
@@ -136,7 +153,8 @@ export class Panels {
 
   #look(event) {
     if (!this.attention) return;
-    const box = this.canvases.attention.getBoundingClientRect(), size = Math.min(box.width, box.height), { side, n, weights } = this.attention;
+    const box = this.canvases.attention.getBoundingClientRect(), size = Math.min(box.width, box.height);
+    const { side, n, weights } = this.attention;
     const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor((at / size) * side));
     if (i < 0 || j < 0 || i >= side || j >= side) return;
     const token = (k) => Math.floor(((k + 0.5) * n) / side);

@@ -16,7 +16,8 @@ export function listen(stage) {
     if (fingers.size === 2) stage.zoomBy(gap(fingers) / apart);
     else stage.drag(now[0] - before[0], now[1] - before[1]);
   });
-  for (const name of ["pointerup", "pointercancel"]) root.addEventListener(name, (event) => fingers.delete(event.pointerId));
+  const release = (event) => fingers.delete(event.pointerId);
+  for (const name of ["pointerup", "pointercancel"]) root.addEventListener(name, release);
   root.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") stage.point(null); });
   root.addEventListener("wheel", (event) => {
     event.preventDefault();

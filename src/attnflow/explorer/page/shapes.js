@@ -37,7 +37,8 @@ function normalised(stage) {
 }
 
 function outline(pen, stage) {
-  const points = Array.from({ length: stage.frame.n }, (_, i) => stage.seenAt(i)).filter(([x, y]) => Number.isFinite(x + y));
+  const all = Array.from({ length: stage.frame.n }, (_, i) => stage.seenAt(i));
+  const points = all.filter(([x, y]) => Number.isFinite(x + y));
   const corners = points.length > 2 ? hull(points) : [];
   if (corners.length < 2) return;
   way(pen, corners.map((i) => points[i]));
@@ -56,8 +57,10 @@ function drawPlanes(pen, stage, { rows, levels }) {
   pen.strokeStyle = pen.fillStyle = stage.theme.bad;
   for (const level of levels) {
     const foot = footOf(normals, level);
-    const corner = (...shares) => stage.toScreen(...foot.map((x, k) => x + along.reduce((sum, way, j) => sum + way[k] * (shares[j] ? high[j] : low[j]), 0)));
-    const corners = along.length === 1 ? [corner(0), corner(1)] : [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
+    const moved = (k, shares) => along.reduce((sum, way, j) => sum + way[k] * (shares[j] ? high : low)[j], 0);
+    const corner = (...shares) => stage.toScreen(...foot.map((x, k) => x + moved(k, shares)));
+    const ends = along.length === 1 ? [[0], [1]] : [[0, 0], [1, 0], [1, 1], [0, 1]];
+    const corners = ends.map((shares) => corner(...shares));
     way(pen, corners);
     pen.globalAlpha = 0.75;
     pen.lineWidth = along.length === 1 ? 1.8 : 1.2;

@@ -12,7 +12,9 @@ export function solidHull(points, n) {
   let outside = Array.from({ length: n }, (_, i) => i);
   for (;;) {
     const heights = outside.map((i) => Math.max(...faces.map((face) => height(face, points, i))));
-    const isOut = heights.map((one) => one > eps), farthest = outside[heights.reduce((best, one, k) => (isOut[k] && !(one <= heights[best]) ? k : best), -1)];
+    const isOut = heights.map((one) => one > eps);
+    const place = heights.reduce((best, one, k) => (isOut[k] && !(one <= heights[best]) ? k : best), -1);
+    const farthest = outside[place];
     if (farthest === undefined) return faces;
     outside = outside.filter((i, k) => isOut[k] && i !== farthest);
     const isSeen = (face) => height(face, points, farthest) > eps;

@@ -4,6 +4,7 @@ import { Camera, axesFor, extentsOf, spread, toSpace } from "./geometry.js";
 import { drawGround } from "./ground.js";
 import { History } from "./history.js";
 import { drawAttended, drawCentres, drawClusters, drawDots, drawTrails, drawWords, shade } from "./marks.js";
+import { lowered } from "./numbers.js";
 import { listen } from "./pointer.js";
 import { PointCloud } from "./points.js";
 import { drawShapes } from "./shapes.js";
@@ -59,7 +60,8 @@ export class Stage {
 
   show(frame) {
     // A jump through time leaves no trail: frames usually come at even distances, however large.
-    const stride = this.frame?.run === frame.run ? frame.index - this.frame.index : -1, isNext = stride >= 0 && stride <= 8 * Math.max(this.#stride, 5);
+    const stride = this.frame?.run === frame.run ? frame.index - this.frame.index : -1;
+    const isNext = stride >= 0 && stride <= 8 * Math.max(this.#stride, 5);
     this.#stride = stride;
     this.frame = frame;
     this.#place();
@@ -84,8 +86,10 @@ export class Stage {
   }
 
   #widen() {
-    // Axes only ever reach further, a part of the way each time, so that nothing jumps; still pictures go on until it fits.
-    const count = Math.min(this.frame.d, 3), now = [0, 1, 2].map((k) => (k < count ? 1.05 * spread(this.points, k) : 0));
+    // Axes only ever reach further, a part of the way each time, so that nothing jumps; a still picture goes on
+    // until all tokens fit.
+    const count = Math.min(this.frame.d, 3);
+    const now = [0, 1, 2].map((k) => (k < count ? 1.05 * spread(this.points, k) : 0));
     if (this.spreads === null) this.spreads = now.map((one, k) => (k < count ? Math.max(...now) : one));
     else this.spreads = this.spreads.map((one, k) => (now[k] > 1.01 * one ? one + 0.15 * (now[k] - one) : one));
     this.extents = extentsOf(this.spreads);
@@ -103,7 +107,7 @@ export class Stage {
 
   axisName(k) {
     if (this.principal && this.model.settings.d > 3) return `pc ${k + 1}`;
-    return `x${"₁₂₃₄₅₆₇₈₉"[this.chosen[k]] && this.model.settings.d > 3 ? "₁₂₃₄₅₆₇₈₉"[this.chosen[k]] : "₁₂₃"[k]}`;
+    return `x${lowered(this.model.settings.d > 3 ? this.chosen[k] + 1 : k + 1)}`;
   }
 
   fit() {
@@ -116,7 +120,8 @@ export class Stage {
   #frameArc() {
     // Tokens on a short arc of the circle fill the stage.
     if (!this.model.isSphere || this.frame.d !== 2) return;
-    const at = [0, 1].map((k) => this.points.filter((_, i) => i % 3 === k)), low = at.map((one) => Math.min(...one)), high = at.map((one) => Math.max(...one));
+    const at = [0, 1].map((k) => this.points.filter((_, i) => i % 3 === k));
+    const low = at.map((one) => Math.min(...one)), high = at.map((one) => Math.max(...one));
     const size = Math.max(high[0] - low[0], high[1] - low[1], 0.02);
     if (size > 0.8) return;
     this.camera.zoom = 1.5 / size;
@@ -129,7 +134,8 @@ export class Stage {
 
   project(x, y, z) {
     // To the screen, into `at`: right, down, and the depth towards the eye. Allocates nothing.
-    const m = this.camera.matrix, e = this.extents, { scale, x: left, y: top } = this.#aim, a = x / e[0], b = y / e[1], c = z / e[2];
+    const m = this.camera.matrix, e = this.extents, { scale, x: left, y: top } = this.#aim;
+    const a = x / e[0], b = y / e[1], c = z / e[2];
     this.at[0] = left + scale * (m[0] * a + m[1] * b + m[2] * c);
     this.at[1] = top - scale * (m[3] * a + m[4] * b + m[5] * c);
     this.at[2] = m[6] * a + m[7] * b + m[8] * c;
@@ -219,11 +225,14 @@ export class Stage {
     return this.#shades.get(key);
   }
 
-  get radius() { return Math.min(Math.max(7 * (40 / this.frame.n) ** 0.3, 2.2), 7) * (Math.min(this.width, this.height) < 420 ? 0.8 : 1); }
+  get radius() {
+    const isSmall = Math.min(this.width, this.height) < 420;
+    return (isSmall ? 0.8 : 1) * Math.min(Math.max(7 * (40 / this.frame.n) ** 0.3, 2.2), 7);
+  }
 
   #cloud(n) {
     const colours = new Float32Array(3 * n);
-    for (let i = 0; i < n; i++) { const c = this.colourOf(this.slotOf(i)); for (let k = 0; k < 3; k++) colours[3 * i + k] = c[k] / 255; }
+    for (let i = 0; i < n; i++) colours.set(this.colourOf(this.slotOf(i)).map((part) => part / 255), 3 * i);
     const scale = [(2 * this.scale) / this.width, (2 * this.scale) / this.height];
     const shift = [(2 * this.originX) / this.width - 1, 1 - (2 * this.originY) / this.height];
     const matrix = this.camera.matrix.map((one, k) => one / this.extents[k % 3]);
