@@ -5,14 +5,23 @@ import { WordField } from "./words.js";
 
 const GROUPS = [
   { legend: "Prompt", isOpen: true, names: [["prompt", "A sentence"], ["layer", "Layer of the model"]] },
-  { legend: "Attention", isOpen: true, names: [["beta", "β, inverse temperature"], ["attention", "Attention"], ["mask", "Mask"]] },
-  { legend: "Tokens", isOpen: true, names: [["n", "Tokens n"], ["d", "Dimension d"], ["space", "Space"], ["start", "First tokens"], ["seed", "Seed"], ["heads", "Heads"]] },
-  { legend: "Weights", isOpen: true, names: [["value", "V: a spectrum or a matrix"], ["query_key", "QᵀK"], ["redraw", "Redrawn every"]] },
-  { legend: "Layer", names: [["normalisation", "Normalisation"], ["mlp", "MLP"], ["kappa", "Noise κ (empty: no noise)"]] },
+  { legend: "Attention", isOpen: true,
+    names: [["beta", "β, inverse temperature"], ["attention", "Attention"], ["mask", "Mask"]] },
+  { legend: "Tokens", isOpen: true,
+    names: [["n", "Tokens n"], ["d", "Dimension d"], ["space", "Space"], ["start", "First tokens"], ["seed", "Seed"],
+      ["heads", "Heads"]] },
+  { legend: "Weights", isOpen: true,
+    names: [["value", "V: a spectrum or a matrix"], ["query_key", "QᵀK"], ["redraw", "Redrawn every"]] },
+  { legend: "Layer",
+    names: [["normalisation", "Normalisation"], ["mlp", "MLP"], ["kappa", "Noise κ (empty: no noise)"]] },
   { legend: "Time", names: [["end", "End"], ["spacing", "Time goes by"], ["solver", "Solver"], ["rtol", "Tolerance"]] },
 ];
 const PAIRED = new Set(["n", "d", "seed", "heads", "end", "spacing"]);
-const NUMBERS = { n: [1, 1], d: [1, 1], seed: [0, 1], heads: [1, 1], layer: [0, 1], redraw: [0, "any"], kappa: [0, "any"], end: [0, "any"], rtol: [0, "any"] };
+const NUMBERS = { // least, step
+  n: [1, 1], d: [1, 1], seed: [0, 1], heads: [1, 1], layer: [0, 1],
+  redraw: [0, "any"], kappa: [0, "any"], end: [0, "any"], rtol: [0, "any"],
+};
+const MLPS = ["none", "relu", "tanh", "gelu", "identity"];
 const CHOICES = new Set(["space", "spacing", "mlp"]);
 const UNTRAINED = new Set(["Tokens", "Weights", "Layer"]); // what a trained model and a prompt say themselves
 const OPTIONAL = new Set(["redraw", "mlp", "kappa", "solver"]);
@@ -27,7 +36,7 @@ export class Controls {
     this.fields = new Map();
     this.words = new Map();
     this.groups = new Map();
-    const known = { ...words, mlp: ["none", "relu", "tanh", "gelu", "identity"], spacing: ["linear", "log"], solver: ["none", ...words.solver] };
+    const known = { ...words, mlp: MLPS, spacing: ["linear", "log"], solver: ["none", ...words.solver] };
     form.replaceChildren(...GROUPS.map((group) => this.#group(group, known)));
     form.addEventListener("submit", (event) => event.preventDefault());
   }
@@ -57,7 +66,8 @@ export class Controls {
   }
 
   #simple(name, text, known) {
-    const label = document.createElement("label"), input = document.createElement(CHOICES.has(name) ? "select" : name === "prompt" ? "textarea" : "input");
+    const kind = CHOICES.has(name) ? "select" : name === "prompt" ? "textarea" : "input";
+    const label = document.createElement("label"), input = document.createElement(kind);
     input.name = name;
     if (CHOICES.has(name)) input.append(...known.map((word) => new Option(word, word)));
     else if (name === "prompt") Object.assign(input, { rows: 3, maxLength: 400 });
@@ -72,12 +82,18 @@ export class Controls {
   }
 
   #beta(text) {
-    const label = document.createElement("label"), row = Object.assign(document.createElement("span"), { className: "slider" });
-    const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: 100, step: 0.5, id: "beta" });
+    const label = document.createElement("label");
+    const row = Object.assign(document.createElement("span"), { className: "slider" });
+    const facts = { type: "range", min: 0, max: 100, step: 0.5, id: "beta" };
+    const slider = Object.assign(document.createElement("input"), facts);
     const exact = Object.assign(document.createElement("input"), { type: "number", step: "any", name: "beta" });
     slider.setAttribute("aria-label", "beta");
     exact.setAttribute("aria-label", "beta, exactly");
-    slider.addEventListener("input", () => { exact.value = betaOf(slider.value); slider.setAttribute("aria-valuetext", exact.value); this.#tell("beta", exact.value); });
+    slider.addEventListener("input", () => {
+      exact.value = betaOf(slider.value);
+      slider.setAttribute("aria-valuetext", exact.value);
+      this.#tell("beta", exact.value);
+    });
     exact.addEventListener("change", () => { slider.value = sliderOf(exact.value); this.#tell("beta", exact.value); });
     row.append(slider, exact);
     label.append(text, row);
@@ -101,17 +117,22 @@ export class Controls {
       if (document.activeElement !== input) input.value = value ?? (CHOICES.has(name) ? "none" : "");
       input.classList.toggle("changed", value !== standard[name]);
     }
-    for (const [name, field] of this.words) if (!field.isBusy) field.show(settings[name], settings[name] !== standard[name]);
+    for (const [name, field] of this.words) {
+      if (!field.isBusy) field.show(settings[name], settings[name] !== standard[name]);
+    }
     if (document.activeElement !== this.slider) this.slider.value = sliderOf(settings.beta);
     const isTrained = "prompt" in settings;
-    for (const [legend, group] of this.groups) group.hidden = legend === "Prompt" ? !isTrained : isTrained && UNTRAINED.has(legend);
+    for (const [legend, group] of this.groups) {
+      group.hidden = legend === "Prompt" ? !isTrained : isTrained && UNTRAINED.has(legend);
+    }
     this.#disable(settings);
   }
 
   #disable(settings) {
     // What would change nothing.
     this.slider.disabled = this.fields.get("beta").disabled = settings.attention.startsWith("hardmax");
-    this.fields.get("rtol").disabled = settings.solver !== null && !["tsit5", "dopri8", "kvaerno5"].includes(settings.solver);
+    const hasFixedSteps = settings.solver !== null && !["tsit5", "dopri8", "kvaerno5"].includes(settings.solver);
+    this.fields.get("rtol").disabled = hasFixedSteps;
     this.fields.get("n").disabled = settings.start.startsWith("angles");
   }
 }

@@ -44,7 +44,8 @@ source.on("hello", (message) => {
 });
 
 source.on("started", (message) => {
-  const isNew = !model || model.scenario !== message.scenario || model.settings.d !== message.settings.d || model.settings.space !== message.settings.space;
+  const isOther = (name) => model.settings[name] !== message.settings[name];
+  const isNew = !model || model.scenario !== message.scenario || isOther("d") || isOther("space");
   model = message;
   base = { scenario: message.scenario, changes: differing(message.settings) };
   stage.restart(message, readable(palette, theme), !isNew);
@@ -88,7 +89,8 @@ source.on("panels", (message) => {
   if (model?.run !== message.run) return;
   panels.add(message);
   if (message.verdict?.answer) showVerdict(message.verdict);
-  if (stage.frame) $("drawing").setAttribute("aria-label", stageWords(model, stage.frame, message.clusters, clockText(stage.frame)));
+  const { frame } = stage;
+  if (frame) $("drawing").setAttribute("aria-label", stageWords(model, frame, message.clusters, clockText(frame)));
   stage.planes = message.planes;
   if (!state.plays) stage.paint();
 });
@@ -262,11 +264,16 @@ stage.onView = remember;
 onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); panels.paint(); });
 addEventListener("hashchange", () => { if (hello && !film) restore(link.read(location.hash, hello.catalogue)); });
 
-const choose = (by) => { if (stage.frame) stage.point(((stage.hovered ?? (by > 0 ? -1 : 0)) + by + stage.frame.n) % stage.frame.n); };
+function choose(by) {
+  // The next or previous token, around the end.
+  const n = stage.frame?.n ?? 0, from = stage.hovered ?? (by > 0 ? -1 : 0);
+  if (n) stage.point((from + by + n) % n);
+}
 const faster = (by) => { $("speed").stepUp(2 * by); showSpeed(); remember(); };
 const KEYS = {
-  " ": () => play(), ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => faster(1), ArrowDown: () => faster(-1),
-  r: restart, f: () => stage.fit(), "+": () => stage.zoomBy(1.15), "=": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
+  " ": () => play(), r: restart, f: () => stage.fit(),
+  ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => faster(1), ArrowDown: () => faster(-1),
+  "+": () => stage.zoomBy(1.15), "=": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
   ",": () => choose(-1), ".": () => choose(1), Escape: () => stage.point(null), "?": () => $("help").togglePopover(),
 };
 const TURNS = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] };

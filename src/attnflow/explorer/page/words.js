@@ -1,28 +1,38 @@
-// A setting that is a word with numbers, such as "diagonal:2,1": a list of words and, where the word takes any, a field for its numbers.
+// A setting that is a word with numbers, such as "diagonal:2,1": a list of words, and a field for the numbers of one.
 
 const TYPED = "typed"; // masks joined with a plus
 const NUMBERS = {
   value: {
-    diagonal: "entries, such as 2, 1, 0.5", eigenvalues: "d eigenvalues, such as 2, 0.5", "eigenvalues-random": "d eigenvalues, such as 2, 0.5",
+    diagonal: "entries, such as 2, 1, 0.5",
+    eigenvalues: "d eigenvalues, such as 2, 0.5", "eigenvalues-random": "d eigenvalues, such as 2, 0.5",
     pair: "a, b of a ± bi", jordan: "the eigenvalue, such as 1", matrix: "row by row: 1, 0, 0, 1",
   },
-  attention: { unnormalised: "offset of the scores, 0 if left out", hardmax: "tolerance of ties", sinkhorn: "iterations, such as 5" },
+  attention: { unnormalised: "offset of scores", hardmax: "tolerance of ties", sinkhorn: "iterations, such as 5" },
   mask: { window: "width, such as 8", alibi: "slope, such as 0.5" },
-  start: { box: "from, to: -5, 5", ball: "radius", gaussian: "deviation", equiangular: "cosine", angles: "an angle a token: 0, 0.5, 2" },
+  start: {
+    box: "from, to: -5, 5", ball: "radius", gaussian: "deviation", equiangular: "cosine",
+    angles: "one a token: 0, 0.5, 2",
+  },
   normalisation: { mix: "time of the switch", ngpt: "alpha, such as 0.2" },
   solver: { euler: "step", heun: "step", rk4: "step", layers: "step, such as 0.1", "stochastic-heun": "step" },
 };
 NUMBERS.query_key = NUMBERS.value;
-const NEEDED = new Set(["diagonal", "eigenvalues", "eigenvalues-random", "matrix", "angles"]); // the others have usual ones
-const READ = { "published-2d": "2 × 2 of the paper", "published-3d-decaying": "3 × 3 of the paper, pair decays", "published-3d-growing": "3 × 3 of the paper, pair grows", "published-codim2": "3 × 3 of the paper, two grow", typed: "several, joined with +" };
+// These cannot do without; the others have usual numbers.
+const NEEDED = new Set(["diagonal", "eigenvalues", "eigenvalues-random", "matrix", "angles"]);
+const READ = {
+  "published-2d": "2 × 2 of the paper", "published-codim2": "3 × 3 of the paper, two grow",
+  "published-3d-decaying": "3 × 3 of the paper, pair decays", "published-3d-growing": "3 × 3 of the paper, pair grows",
+  [TYPED]: "several, joined with +",
+};
 
 export class WordField {
   constructor(name, label, known, onChange) {
     Object.assign(this, { name, known, onChange });
     this.root = Object.assign(document.createElement("div"), { className: "word" });
     this.select = Object.assign(document.createElement("select"), { name });
-    this.numbers = Object.assign(document.createElement("input"), { name: `${name}-numbers`, spellcheck: false, autocapitalize: "off" });
-    this.select.append(...[...known, ...(name === "mask" ? [TYPED] : [])].map((word) => new Option(READ[word] ?? word, word)));
+    this.numbers = Object.assign(document.createElement("input"), { name: `${name}-numbers`, spellcheck: false });
+    const offered = [...known, ...(name === "mask" ? [TYPED] : [])];
+    this.select.append(...offered.map((word) => new Option(READ[word] ?? word, word)));
     this.numbers.setAttribute("aria-label", `${label}: numbers`);
     const field = document.createElement("label");
     field.append(label, this.select);
@@ -56,8 +66,8 @@ export class WordField {
   }
 
   #typed() {
-    const numbers = this.numbers.value.replace(/\s+/g, this.select.value === TYPED ? "" : " ").trim().replace(/[,;\s]+/g, ",");
-    if (this.select.value === TYPED) this.onChange(numbers);
+    const text = this.numbers.value.trim(), numbers = text.replace(/[,;\s]+/g, ",");
+    if (this.select.value === TYPED) this.onChange(text.replace(/\s+/g, ""));
     else this.onChange(numbers ? `${this.select.value}:${numbers}` : this.select.value);
   }
 }
