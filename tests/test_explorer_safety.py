@@ -289,16 +289,19 @@ def test_500_connections_that_vanish_leave_nothing_behind(explorer):
             for plug in plugs:
                 plug.close()
             all_gone(explorer)
-        wait_until(lambda: threads() == 0)
-        gc.collect()
+        wait_until(lambda: threads() == 0 and not viewers_in_memory())  # a helper may still measure the last frame
 
     open_and_drop(5)  # what is made once is made
     before = memory()
     open_and_drop(50)
 
     assert memory() - before < 20e6  # 40 KB each would not show; a viewer with its run has more
-    assert not [one for one in gc.get_objects() if isinstance(one, Viewer)]
     assert plays(explorer)
+
+
+def viewers_in_memory():
+    gc.collect()
+    return sum(isinstance(one, Viewer) for one in gc.get_objects())
 
 
 def threads():

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 import attnflow as af
 from attnflow import scenarios
 from attnflow._checks import InputError
-from attnflow.explorer import panels, protocol, server
+from attnflow.explorer import catalogue, panels, protocol, server
 from attnflow.explorer.pace import Pace
 from attnflow.explorer.run import Run, settings_of
 from attnflow.explorer.stepper import Stepper
@@ -218,7 +218,7 @@ def test_the_page_is_served_with_its_rules_and_nothing_else_is(client):
 
 def test_a_viewer_plays_and_hears_sentences(client):
     with client.websocket_connect("/live", headers=OWN) as socket:
-        assert len(received(socket, "hello")["catalogue"]) == len(scenarios.CATALOGUE)
+        assert len(received(socket, "hello")["catalogue"]) == len(catalogue.every())
         socket.send_text("{")
         assert "must be JSON" in received(socket, "problem")["sentence"]
         socket.send_bytes(b"\x00")
