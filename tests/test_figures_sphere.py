@@ -18,7 +18,7 @@ def path_of(tokens, beta, times):
 
 @pytest.fixture(scope="module")
 def clustering():
-    return sphere.compute_clustering(False, n=6, betas=[1.0, 9.0], end=TIMES[-1], saves=len(TIMES), seed=1)
+    return sphere.compute_clustering(False, n=6, betas=[1.0, 9.0], end=TIMES[-1], saves=len(TIMES), frames=3, seed=1)
 
 
 def test_every_row_of_globes_is_the_flow_at_its_beta(clustering):

@@ -73,7 +73,7 @@ def _announcement(chosen: Sequence[Any], quick: bool) -> str:
     seconds = sum(figure.seconds[1 if quick else 0] for figure in chosen)
     kind = "quick" if quick else "full"
     count = "1 figure" if len(chosen) == 1 else f"{len(chosen)} figures"
-    return f"{count}, {kind}: about {_span(seconds)} on two cores, less where figures are kept."
+    return f"{count}, {kind}: about {_span(seconds)} on two idle cores (an estimate), less where figures are kept."
 
 
 def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:

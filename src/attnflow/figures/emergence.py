@@ -144,7 +144,7 @@ FIGURES = (
         shows="On the plane where V is the identity tokens gather at the vertices of a polygon. Along the third axis "
         "they run apart, so that they end on vertical lines.",
         deviates=LONGER,
-        settings=_BOX | {"n": 40, "d": 3, "value": "diagonal:1,1,-0.5", "end": 10.0, "seed": 0},
+        settings=_BOX | {"n": 40, "d": 3, "value": "diagonal:1,1,-0.5", "end": 15.0, "seed": 0},
         seconds=(2, 2),
         verdicts=verdicts_of("polytope-times-hyperplane"),
         **_COLUMNS,

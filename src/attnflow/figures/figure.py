@@ -39,7 +39,7 @@ class Figure:
     quick: dict[str, Any]
     """What `--quick` replaces: sizes of ensembles, not the physics, where possible."""
     seconds: tuple[float, float]
-    """Measured on two cores: the full figure, and the quick one."""
+    """What to expect on two idle cores, compiling included: the full figure, and the quick one."""
     verdicts: Callable[[xr.Dataset], list[Verdict]] | None = None
     movie: Callable[[xr.Dataset], Movie] | None = None
     """Frames drawn by the functions that draw the picture."""

@@ -19,12 +19,13 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e7e9ee; --paper: #16181d; --soft: #a2a9b5; --line: #343943;
   --tint: #1f232a; --accent: #6cbcec; --good: #4cc79b; --bad: #f0935a; } }
 * { box-sizing: border-box; }
-body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 system-ui, sans-serif; }
+body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 system-ui, sans-serif;
+  overflow-wrap: anywhere; }
 main, header, nav { max-width: 62rem; margin: 0 auto; padding: 0 1.2rem; }
 header { padding-top: 2.2rem; } h1 { margin: 0 0 .3rem; font-size: 1.9rem; }
 h2 { margin: 0 0 .2rem; font-size: 1.3rem; }
 h3 { margin: 1.3rem 0 .3rem; font-size: 1.05rem; } a { color: var(--accent); }
-nav ol { columns: 2 22rem; padding-left: 1.3rem; } nav li { break-inside: avoid; }
+nav ol { columns: 2 20rem; column-gap: 2rem; padding: 0; } nav li { break-inside: avoid; margin-left: 2rem; }
 article { border-top: 1px solid var(--line); padding: 1.8rem 0; }
 .source, .small { color: var(--soft); font-size: .88rem; margin: 0 0 .6rem; }
 .quick { background: var(--tint); border-left: 3px solid var(--bad); padding: .3rem .7rem; font-size: .9rem; }
@@ -98,7 +99,8 @@ def _replaced(figure: Figure) -> str:
 
 
 def _media(figure: Figure, name: str, made: Made, folder: Path) -> str:
-    picture = f'<img src="{_embedded(folder / f"{name}.png")}" alt="{_text(figure.title)}">'
+    image = f'<img src="{_embedded(folder / f"{name}.png")}" alt="{_text(figure.title)}">'
+    picture = f'<a href="{name}.png" title="In full size">{image}</a>'
     moving = ""
     if f"{name}.mp4" in made.files:
         moving = f'<video controls loop muted playsinline src="{_embedded(folder / f"{name}.mp4")}"></video>'

@@ -220,12 +220,17 @@ def follow_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: 
 
 def draw_leaders(run: xr.Dataset) -> Any:
     """Four moments; arrows to everyone who gets attention."""
-    scene = scene_of(run, arrows=run.attention.values > attention_matrices.NOTICED, distance=0.02)
+    scene = scene_of(run, arrows=run.attention.values > attention_matrices.NOTICED)
+    followed_last = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
+    scene = replace(scene, motion=replace(scene.motion, labels=followed_last))
     drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
     drawn = [
         replace(one, title=f"t = {run.time.values[one.place]:.3g}, {_leader_words(run, one.place)}") for one in drawn
     ]
-    caption = "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens."
+    caption = (
+        "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
+        "Colours: whom one follows in the end."
+    )
     return board([drawn[:2], drawn[2:]], "In the end everyone follows a few leaders", caption, width=3.6)
 
 

@@ -26,8 +26,11 @@ LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "positive": lambda matrix: matrix @ matrix.T / len(matrix),
     "Gaussian": lambda matrix: matrix,
 }
-SOLVER = Adaptive(rtol=1e-7, atol=1e-10)
-NOISE = 1e-5  # of the first step: a hundred times the tolerance
+SOLVER = Adaptive(rtol=1e-9, atol=1e-12)
+NOISE = 1e-6  # of the first step: far above what the tolerance leaves
+LATE = 4.0  # units of time, the last ones above the noise, that a rate is read from
+AGREE = 0.02  # by which the rates of their two halves may differ
+AT_REST = 0.01  # of the first distance to the last place
 NOTE = "Tokens are divided by the largest norm at each time. Grey line: leading eigenvector of the sum of all V."
 
 
@@ -163,51 +166,105 @@ def _complex(number: complex) -> str:
 def follow_rates(
     progress: Progress, *, heads: list[int], runs: int, n: int, d: int, end: float, seed: int
 ) -> xr.Dataset:
-    """The rate at which rescaled tokens come to rest under V_h = I/H, and what the last weights predict."""
+    """How rescaled tokens come to rest under V_h = I/H: when, at which rate, and what the last weights predict."""
     places = [(law, count, run) for law in LAWS for count in heads for run in range(runs)]
-    found, steps, times = [], [], np.linspace(0, end, 121)
+    found, times = [], np.linspace(0, end, 121)
     for done, (law, count, place) in enumerate(places):
         rng = np.random.default_rng([seed, count, place])
         flow = RescaledAttention([_averaging_head(law, count, d, rng) for _ in range(count)])
         run = simulate(flow, initial.gaussian(n, d, 2.0, rng=rng), times, solver=SOLVER, progress=False)
-        steps.append(_steps(run))
-        found.append((_measured_rate(times[:-1], steps[-1]), _predicted_rate(flow, run)))
+        found.append((_steps(run), time_at_rest(times, run.tokens.values), _predicted_rate(flow, run)))
         if callable(progress):
             progress((done + 1) / len(places), f"{count} heads, Q^T K {law}")
-    both = np.reshape(found, (len(LAWS), len(heads), runs, 2))
+    steps, at_rest, predicted = (
+        np.array(each).reshape(len(LAWS), len(heads), runs, -1) for each in zip(*found, strict=True)
+    )
+    measured = np.apply_along_axis(lambda one: late_rate(times[:-1], one), -1, steps)
     dims = ("law", "heads", "run")
-    variables: dict[str, Any] = {"measured": (dims, both[..., 0]), "predicted": (dims, both[..., 1])}
-    variables["step"] = ((*dims, "time"), np.reshape(steps, (*both.shape[:-1], -1)))
+    variables: dict[str, Any] = {"measured": (dims, measured), "step": ((*dims, "time"), steps)}
+    variables |= {"at_rest": (dims, at_rest[..., 0]), "predicted": (dims, predicted[..., 0])}
     return xr.Dataset(variables, {"law": list(LAWS), "heads": heads, "time": times[:-1]})
 
 
 def draw_rates(dataset: xr.Dataset) -> Any:
-    """Rates of all runs with their medians, and how one run of every number of heads comes to rest."""
+    """Rates and times of all runs with their medians, and how one run of every number of heads comes to rest."""
     heads = dataset.heads.values
-    medians, every = [], []
-    for shade, law in zip(OKABE_ITO, dataset.law.values, strict=False):
-        one = dataset.sel(law=law)
-        medians.append(Line(heads, one.measured.median("run"), f"Q\u1d40K {law}, median", shade, marker="D"))
-        every += [Line(heads, one.measured[:, run], "", shade, "", "o", alpha=0.3) for run in range(one.sizes["run"])]
     first = dataset.step.sel(law="Gaussian").isel(run=0)
     moving = [Line(dataset.time, first[k], _heads(count), OKABE_ITO[k]) for k, count in enumerate(heads)]
     moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e^-t", GREY, "--"))
+    against: dict[str, Any] = {"xlabel": "heads H", "xscale": "log", "xticks": heads}
     panels = [
-        Lines([*medians, *every], "heads H", "rate", "Rate of convergence", xscale="log", ylim=(0, 1.5), xticks=heads),
+        Lines(_every_run(dataset.measured), ylabel="rate", title="Rate in the end", ylim=(0, 1.5), **against),
+        Lines(_every_run(dataset.at_rest), ylabel="time t", title="99 % of the way is done", ylim=(0, None), **against),
         Lines(moving, ylabel="step between saved times", title="Coming to rest", yscale="log", columns=2),
     ]
-    return board([panels], "How fast tokens come to rest, against the number of heads", "", width=4.2, heights=[4.4])
+    title = "How fast tokens come to rest, against the number of heads"
+    caption = (
+        f"Rates are read from the last {LATE:g} units of time above the error of the solver, where both halves of them "
+        f"agree within {AGREE:g}: in {_settled(dataset)} runs. Dots: runs. Diamonds: medians."
+    )
+    return board([panels], title, caption, width=3.7, heights=[4.2])
 
 
 def rate_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
-    """The median rate for every number of heads, and how well the last weights predict it."""
-    found: dict[str, float | int | str] = {
-        f"median rate, Q^T K {law}, {_heads(count)}": float(dataset.measured.sel(law=law, heads=count).median())
-        for law in dataset.law.values
-        for count in dataset.heads.values
-    }
-    apart = np.abs(dataset.measured - dataset.predicted)
-    return found | {"median |measured - predicted|": float(apart.median())}
+    """Rates and times for every number of heads, and how well the last weights predict the rates."""
+    found: dict[str, float | int | str] = {"runs whose rate has settled": _settled(dataset)}
+    for law in dataset.law.values:
+        for count in dataset.heads.values:
+            one, of = dataset.sel(law=law, heads=count), f"Q^T K {law}, {_heads(count)}"
+            found[f"rate, {of}: median, least and largest"] = _spread_words(one.measured.values)
+            found[f"time by which 99 % of the way is done, {of}: median"] = float(one.at_rest.median())
+    is_near = np.abs(dataset.measured - dataset.predicted) < AGREE
+    return found | {f"runs within {AGREE:g} of the rate of their last weights": int(is_near.sum())}
+
+
+def late_rate(times: np.ndarray, steps: np.ndarray) -> float:
+    """The rate at which steps shrink in the end; NaN while it still changes.
+
+    A rate fitted to all times would mix phases. The last `LATE` units of time above the noise are one phase if
+    either half of them gives the same rate within `AGREE`; only then is there a rate to speak of.
+
+    Examples
+    --------
+    >>> times = np.linspace(0, 16, 121)
+    >>> round(late_rate(times, np.exp(-times)), 6)
+    1.0
+    >>> late_rate(times, np.exp(-np.maximum(times, 2 * times - 10)))  # at t = 10 the rate becomes two
+    nan
+    """
+    below = np.flatnonzero(steps <= NOISE * steps[0])
+    last = times[below[0] if len(below) else -1]
+    windows = [(last - LATE, last - LATE / 2), (last - LATE / 2, last), (last - LATE, last)]
+    chosen = [(times >= low) & (times < high) for low, high in windows]
+    if min(one.sum() for one in chosen) < rates.FEWEST_POINTS:
+        return np.nan
+    first, second, both = (rates.exponential(times[one], steps[one]).rate for one in chosen)
+    return both if abs(first - second) < AGREE else np.nan
+
+
+def time_at_rest(times: np.ndarray, tokens: np.ndarray) -> float:
+    """From when on the tokens (time, token, coordinate) are within `AT_REST` of their first distance to the end."""
+    left = np.linalg.norm(tokens - tokens[-1], axis=(1, 2))
+    return float(times[np.flatnonzero(left > AT_REST * left[0]).max(initial=-1) + 1])
+
+
+def _every_run(values: xr.DataArray) -> list[Line]:
+    """Medians over runs against the number of heads, and every run as a dot."""
+    medians, every = [], []
+    for shade, law in zip(OKABE_ITO, values.law.values, strict=False):
+        one = values.sel(law=law)
+        medians.append(Line(values.heads, one.median("run"), f"Q\u1d40K {law}", shade, marker="D"))
+        every += [Line(values.heads, one[:, run], "", shade, "", "o", alpha=0.3) for run in range(one.sizes["run"])]
+    return [*medians, *every]
+
+
+def _settled(dataset: xr.Dataset) -> str:
+    return f"{int(np.isfinite(dataset.measured).sum())} of {dataset.measured.size}"
+
+
+def _spread_words(values: np.ndarray) -> str:
+    known = values[np.isfinite(values)]
+    return f"{np.median(known):.3f}, {known.min():.3f}, {known.max():.3f}" if len(known) else "still changing"
 
 
 def _heads(count: int) -> str:
@@ -221,12 +278,6 @@ def _averaging_head(law: str, count: int, d: int, rng: np.random.Generator) -> H
 def _steps(run: xr.Dataset) -> np.ndarray:
     """How far all tokens go between saved times: it shrinks at the rate of the slowest mode that is left."""
     return np.linalg.norm(np.diff(run.tokens.values, axis=0), axis=(1, 2))
-
-
-def _measured_rate(times: np.ndarray, steps: np.ndarray) -> float:
-    """After a third of the time, above what the solver's tolerance leaves."""
-    is_late = (times > times[-1] / 3) & (steps > NOISE * steps[0])
-    return rates.exponential(times[is_late], steps[is_late]).rate if is_late.sum() >= rates.FEWEST_POINTS else np.nan
 
 
 def _predicted_rate(flow: RescaledAttention, run: xr.Dataset) -> float:

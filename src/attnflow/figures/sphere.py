@@ -35,14 +35,17 @@ def _flow(d: int, beta: float) -> SphereAttention:
 # -- Clustering on S^2 -------------------------------------------------------------------------------------------------
 
 
-def compute_clustering(progress: Progress, *, n: int, betas: list[float], end: float, saves: int, seed: int) -> Any:
+def compute_clustering(
+    progress: Progress, *, n: int, betas: list[float], end: float, saves: int, frames: int, seed: int
+) -> xr.Dataset:
     """One start, followed at several beta."""
     tokens, times = initial.sphere(n, 3, rng=seed), np.linspace(0, end, saves)
     runs = [
         simulate(_flow(3, beta), tokens, times, progress=share)
         for beta, share in zip(betas, shares_of(progress, len(betas)), strict=True)
     ]
-    return xr.concat(runs, xr.Variable("beta", betas), data_vars="all", combine_attrs="override")
+    data = xr.concat(runs, xr.Variable("beta", betas), data_vars="all", combine_attrs="override")
+    return data.assign_attrs(frames=frames)
 
 
 def draw_clustering(data: xr.Dataset) -> Any:
@@ -76,7 +79,8 @@ def clustering_verdicts(data: xr.Dataset) -> list:
 def clustering_movie(data: xr.Dataset) -> Any:
     """The first beta."""
     beta, run = _by_beta(data)[0]
-    return globe_movie(motion_of(run, 0, None, CLOSE), f"Attention on the sphere, β = {beta:g}")
+    title = f"Attention on the sphere, β = {beta:g}"
+    return globe_movie(motion_of(run, 0, None, CLOSE), title, most=data.attrs["frames"])
 
 
 def _by_beta(data: xr.Dataset) -> list[tuple[float, xr.Dataset]]:
@@ -261,8 +265,8 @@ FIGURES = (
         compute=compute_clustering,
         draw=draw_clustering,
         numbers=clustering_numbers,
-        settings={"n": 64, "betas": [1.0, 9.0], "end": 15.0, "saves": 121, "seed": 1},
-        quick={"saves": 21},
+        settings={"n": 64, "betas": [1.0, 9.0], "end": 15.0, "saves": 121, "frames": 60, "seed": 1},
+        quick={"saves": 41, "frames": 8},
         seconds=(14.0, 7.0),
         verdicts=clustering_verdicts,
         movie=clustering_movie,

@@ -144,7 +144,7 @@ def compute_counts(
 def draw_counts(data: xr.Dataset) -> Any:
     """Counts with their ranges, and the laws."""
     betas, c = data.beta.values, data.attrs["c"]
-    fine = np.geomspace(betas[0], betas[-1], 80)
+    fine = np.geomspace(betas[0], betas[-1], 400)  # so that the steps of the mode look like steps
     expected = [renyi.expected_count_on_circle(renyi.separation(beta, c)) for beta in fine]
     lines = [
         Line(fine, np.sqrt(2 * fine), "(2β)$^{1/2}$", GREY, "--"),

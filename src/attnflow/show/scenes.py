@@ -20,6 +20,7 @@ from attnflow.show.space import hull_edges
 from attnflow.show.style import GREY, INK, PALE, fix_ticks, in_house_style, new_figure, write_heading
 
 MARGIN = 0.06  # of the longest side, around all tokens
+SHORTEST = 0.02  # of the longest side: where an arrow ends before a dot, and arrows shorter than this are not drawn
 FLAT_VIEW, SPACE_VIEW = "rectilinear", "3d"
 
 
@@ -153,11 +154,15 @@ def _draw_hull(axes: Any, tokens: np.ndarray) -> None:
 
 def _draw_arrows(axes: Axes, tokens: np.ndarray, follows: np.ndarray) -> None:
     """Thin arrows from followers to those they attend to; leaders get a ring."""
-    starts, ends = np.nonzero(follows & ~np.eye(len(tokens), dtype=bool))
-    style: dict[str, Any] = {"arrowstyle": "-|>,head_width=0.12,head_length=0.25", "color": GREY, "linewidth": 0.6}
-    for start, end in zip(starts, ends, strict=True):
-        if np.linalg.norm(tokens[start] - tokens[end]) > 1e-3:
-            axes.annotate("", tokens[end], tokens[start], arrowprops=style | {"alpha": 0.55, "shrinkB": 4}, zorder=1.3)
+    starts, ends = np.nonzero(follows)
+    ways = tokens[ends] - tokens[starts]
+    lengths = np.linalg.norm(ways, axis=1)
+    is_seen = lengths > SHORTEST * np.ptp(tokens)
+    ways *= 1 - SHORTEST * np.ptp(tokens) / np.maximum(lengths, 1e-300)[:, None]  # the head stays clear of the dot
+    opacity = max(0.15, min(0.6, 60 / max(is_seen.sum(), 1)))
+    style: dict[str, Any] = {"color": GREY, "alpha": opacity, "width": 0.003, "headwidth": 4.5, "headlength": 6}
+    to_scale: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1, "minlength": 0}
+    axes.quiver(*tokens[starts][is_seen].T, *ways[is_seen].T, zorder=1.3, **style, **to_scale)
     leaders = np.flatnonzero(follows.any(axis=0))
     axes.scatter(*tokens[leaders].T, s=110, facecolors="none", edgecolors=INK, linewidths=1.0, zorder=4)
 

@@ -103,13 +103,27 @@ def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
 def draw_by_side(
     axes: Axes, lines: np.ndarray, colours: np.ndarray, *, alpha: float, zorder: float, **style: Any
 ) -> None:
-    """Lines (line, point, 3) piece by piece, faint where they run on the far side."""
-    pieces = np.stack([lines[:, :-1], lines[:, 1:]], axis=2)
-    is_near = pieces[..., 2].sum(axis=-1) >= 0
-    owners = np.broadcast_to(np.arange(len(lines))[:, None], is_near.shape)
+    """Lines (line, point, 3), faint where they run on the far side."""
+    is_near = lines[:, :-1, 2] + lines[:, 1:, 2] >= 0  # of every piece between two points
     for is_side, opacity in ((~is_near, HIDDEN * alpha), (is_near, alpha)):
-        flat, shades = pieces[is_side][..., :2], colours[owners[is_side]]
-        axes.add_collection(LineCollection(list(flat), colors=shades, alpha=opacity, zorder=zorder, **style))
+        parts = [stretches(line, is_wanted) for line, is_wanted in zip(lines[..., :2], is_side, strict=True)]
+        shades = np.repeat(colours, [len(each) for each in parts], axis=0)
+        flat = [part for each in parts for part in each]
+        axes.add_collection(LineCollection(flat, colors=shades, alpha=opacity, zorder=zorder, **style))
+
+
+def stretches(line: np.ndarray, is_wanted: np.ndarray) -> list[np.ndarray]:
+    """The parts of a line (point, 2) whose pieces between points are wanted, neighbouring pieces as one.
+
+    Examples
+    --------
+    >>> line = np.arange(5.0)[:, None] * np.ones(2)
+    >>> [part[:, 0].tolist() for part in stretches(line, np.array([True, True, False, True]))]
+    [[0.0, 1.0, 2.0], [3.0, 4.0]]
+    """
+    turns = np.diff(np.concatenate([[0], is_wanted.astype(int), [0]]))
+    ends = zip(np.flatnonzero(turns == 1), np.flatnonzero(turns == -1), strict=True)
+    return [line[first : last + 1] for first, last in ends]
 
 
 def _draw_dots(axes: Axes, motion: Motion, seen: np.ndarray) -> None:

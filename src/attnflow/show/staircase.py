@@ -78,8 +78,9 @@ def staircases(
             axes.plot(states.log_time / unit, states.energy, color=shade, label=f"β = {beta:g}")
     lowest = min(float(known(run).energy.min()) for run in runs)
     left.set(ylabel="energy, at most one", ylim=(lowest - 0.04, 1.04), title="against time")
-    right.set(title="against log t / β", xlabel="log t / β", xlim=(-0.1, None))
+    right.set(title="against log t / β", xlabel="log t / β")
     left.set_xlim(-0.03 * max(float(run.log_time[-1]) for run in runs), None)
+    right.set_xlim(-0.03 * max(float(run.log_time[-1]) / _beta(run) for run in runs), None)
     write_times(left.xaxis)
     right.legend(loc="upper left")
     for axes in (left, right):
