@@ -64,10 +64,12 @@ def application(names: tuple[str, ...] | None = None, most_viewers: int = MOST_V
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette):
         app.state.helpers = ThreadPoolExecutor(min(os.cpu_count() or 1, 4), thread_name_prefix="attnflow panels")
+        app.state.writers = ThreadPoolExecutor(1, thread_name_prefix="attnflow files")  # movies must not stop panels
         yield
         for viewer in list(app.state.viewers):
             viewer.close()
-        app.state.helpers.shutdown(wait=False, cancel_futures=True)
+        for pool in (app.state.helpers, app.state.writers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     routes = [WebSocketRoute("/live", _live), Mount("/", StaticFiles(directory=PAGE, html=True))]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, names=names or LOCAL)], lifespan=lifespan)
@@ -89,7 +91,7 @@ async def _live(websocket: Any) -> None:
         await websocket.close(1013)
         return
     outbox = Outbox(asyncio.get_running_loop())
-    viewer = Viewer(outbox.put, state.helpers)
+    viewer = Viewer(outbox.put, state.helpers, state.writers)
     state.viewers.add(viewer)
     outbox.put("hello", hello())
     sending = asyncio.create_task(_send(websocket, outbox))

@@ -32,8 +32,8 @@ class _Closed(Exception):
 class Viewer:
     """Answers requests in the order they came. Of several of one kind the last counts, so that nothing queues up."""
 
-    def __init__(self, publish: Publish, helpers: ThreadPoolExecutor):
-        self._publish, self._helpers = publish, helpers
+    def __init__(self, publish: Publish, helpers: ThreadPoolExecutor, writers: ThreadPoolExecutor | None = None):
+        self._publish, self._helpers, self._writers = publish, helpers, writers or helpers
         self._news = threading.Condition()
         self._mailbox: dict[type, protocol.Request] = {}
         self._is_closed = False
@@ -243,7 +243,7 @@ class Viewer:
         """Hand what is recorded to a helper, who writes it; frames go on meanwhile."""
         if self._writing is not None and not self._writing.done():
             raise InputError("A file is being written already. Wait for it, then ask for the next.")
-        self._writing = self._helpers.submit(self._exported_by_helper, story_of(self._current), kind)
+        self._writing = self._writers.submit(self._exported_by_helper, story_of(self._current), kind)
 
     def _exported_by_helper(self, story: Story, kind: str) -> None:
         try:
