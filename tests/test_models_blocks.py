@@ -226,6 +226,7 @@ def test_a_trajectory_is_a_run_of_attnflow(models, tmp_path):
     run = models["albert"].trajectory(IDS, attention=True, sublayers=True)
 
     assert af.clusters.count(run, 0.5).dims == ("time",)
+    assert len(af.show.trajectories(run).axes) >= 2
     for file in ("prompt.zarr", "prompt.nc"):
         again = af.load(af.save(run, tmp_path / file))
         assert again.word.values.tolist() == [str(one) for one in IDS]

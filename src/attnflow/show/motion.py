@@ -141,7 +141,7 @@ def _whole_configurations(one: xr.Dataset, is_sphere: bool) -> tuple[np.ndarray,
         if is_whole[0]:
             times, tokens = one.time.values[is_whole].astype(float), kept[is_whole]
     # A run that stopped between two times to save at has gone farther than the last of them.
-    if "final_tokens" in one and one.final_time > times[-1] and np.all(np.isfinite(one.final_tokens)):
+    if "final_time" in one and one.final_time > times[-1] and np.all(np.isfinite(one.final_tokens)):
         times = np.append(times, float(one.final_time))
         tokens = np.concatenate([tokens, one.final_tokens.values.astype(float)[None]])
     return times, tokens, is_followed
