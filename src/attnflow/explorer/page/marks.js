@@ -1,6 +1,7 @@
 // Tokens themselves: dots, where they came from, their clusters, centres, and whom the chosen one attends to.
 
-const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 5000, LEVELS = 8, MOST_COUNTED = 30, MOST_NAMED = 120;
+const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 5000, LEVELS = 8;
+const MOST_COUNTED = 30, MOST_NAMED = 120, MOST_WORDS = 4; // clusters, tokens, and words of a cluster that are written
 const DEEPEST = 0.45; // how far the past of a circle's tokens is drawn towards its centre
 
 export function drawTrails(pen, stage) {
@@ -56,7 +57,7 @@ export function shade(colour, paper, level) {
 
 export function drawClusters(pen, stage) {
   // A halo whose area grows with the cluster, and how many tokens it holds: dots that met look like one.
-  const least = stage.frame.n <= 40 ? 2 : 3;
+  const least = fewest(stage);
   const counted = [...stage.bySlot()].filter(([slot, members]) => slot && members.length >= least);
   const groups = counted.map(([slot, members]) => middle(stage, slot, members));
   for (const one of stage.frame.d > 1 ? groups : []) {
@@ -73,21 +74,31 @@ export function drawClusters(pen, stage) {
   for (const one of groups.sort((a, b) => b.n - a.n)) count(pen, stage, one, taken);
 }
 
+const fewest = (stage) => (stage.frame.n <= 40 ? 2 : 3);
+
 function middle(stage, slot, members) {
   let [x, y, z] = [0, 0, 0];
   for (const i of members) { x += stage.seen[3 * i]; y += stage.seen[3 * i + 1]; z += stage.seen[3 * i + 2]; }
   const n = members.length, most = 0.06 * Math.min(stage.width, stage.height);
   const size = Math.min(stage.radius * Math.sqrt(1.5 + 0.7 * n), most);
-  return { slot, n, x: x / n, y: y / n, z: z / n, size };
+  return { slot, n, x: x / n, y: y / n, z: z / n, size, text: nameOf(stage.model.labels ?? [], members) };
 }
 
-function count(pen, stage, { n, x, y, z, size }, taken) {
+function nameOf(names, members) {
+  // How many they are, or what words they are.
+  if (!names.length) return String(members.length);
+  const more = members.length - MOST_WORDS;
+  return members.slice(0, MOST_WORDS).map((i) => names[i]).join(", ") + (more > 0 ? ` +${more}` : "");
+}
+
+function count(pen, stage, { text, x, y, z, size }, taken) {
   // On the line it stands above the tower of its dots.
   if (stage.frame.d === 1) [y, size] = [stage.originY, 0.75 * stage.scale + stage.radius];
   const [a, b] = [x - stage.originX, y - stage.originY], from = Math.hypot(a, b);
-  const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from], away = size + 11;
+  const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from];
+  const away = size + 11, aside = 3.4 * (text.length - 1) * u; // long words begin where the halo ends
   pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
-  write(pen, stage, String(n), x + away * u, y + away * v + 4, taken);
+  write(pen, stage, text, x + away * u + aside, y + away * v + 4, taken);
 }
 
 function write(pen, stage, text, x, y, taken) {
@@ -104,11 +115,13 @@ function write(pen, stage, text, x, y, taken) {
 }
 
 export function drawWords(pen, stage) {
-  // Names of tokens, nearest first, as far as there is room.
+  // Names of tokens that are in no cluster, nearest first, as far as there is room.
   const names = stage.model.labels ?? [], taken = [];
   if (!names.length || stage.frame.n > MOST_NAMED) return;
   pen.font = "12px system-ui, sans-serif";
   for (const i of [...stage.fromBackToFront()].reverse()) {
+    const slot = stage.slotOf(i);
+    if (slot && stage.bySlot().get(slot).length >= fewest(stage)) continue;
     pen.fillStyle = stage.seen[3 * i + 2] < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
     if (names[i]) write(pen, stage, names[i], stage.seen[3 * i], stage.seen[3 * i + 1] - stage.radius - 5, taken);
   }
