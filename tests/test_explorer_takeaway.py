@@ -62,13 +62,36 @@ def test_the_code_repeats_fixed_steps_and_tokens_with_lengths(name, tolerance, t
     np.testing.assert_allclose(again.tokens[-1], story.moments[-1].tokens, atol=tolerance)
 
 
-def test_the_code_repeats_a_coalescing_run(tmp_path):
-    story = played("staircase", 1)
+@pytest.fixture(scope="module")
+def coalescing():
+    return played("staircase", 1)
 
-    again = executed(story, tmp_path)
 
-    np.testing.assert_array_equal(again.tokens[-1], story.moments[-1].tokens)
-    assert "af.coalesce" in code_of(story)
+def test_the_code_repeats_a_coalescing_run(coalescing, tmp_path):
+    again = executed(coalescing, tmp_path)
+
+    np.testing.assert_array_equal(again.tokens[-1], coalescing.moments[-1].tokens)
+    assert "af.coalesce" in code_of(coalescing)
+
+
+def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_path):
+    name, content = souvenirs.written(coalescing, "dataset")
+    path = tmp_path / name
+    path.write_bytes(content)
+    film = film_in(souvenirs.written(coalescing, "html")[1].decode())
+
+    log_times = af.load(path).log_time.values
+    assert film["started"]["logTime"]
+    assert film["times"][-1] == log_times[-1] > 100
+    assert film["panels"][-1]["clusters"] == 1
+    assert film["panels"][-1]["verdict"]["answer"] == "agrees"
+
+
+def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, tmp_path):
+    run = coalescing.run.coalescence.isel(state=slice(0, None, 4))
+
+    with Image.open(af.show.movie(run, tmp_path / "run.gif")) as picture:
+        assert picture.n_frames == np.isfinite(run.log_time).sum()
 
 
 def test_the_dataset_has_every_frame_and_is_rerun_from_its_last_change(changed, tmp_path):

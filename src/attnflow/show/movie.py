@@ -1,19 +1,24 @@
 """`movie`: the tokens of a run as they move, as MP4 or GIF."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.patches import Circle
 
-from attnflow.show.globes import globe_movie
+from attnflow.show.globes import Globe
 from attnflow.show.motion import Motion, motion_of
 from attnflow.show.movies import Movie, require_movie_path, save_movie
 from attnflow.show.projection import points_of
-from attnflow.show.scenes import Scene, scene_movie
+from attnflow.show.scenes import FLAT_VIEW, Scene, Snapshot
+from attnflow.show.space import camera_of
+from attnflow.show.style import PALE, in_house_style, new_figure, write_heading
 
+Draw = Callable[[Any, int, str, float], None]
 MOST_FRAMES = 90
 TURN = 40.0  # degrees, in space
 
@@ -55,7 +60,9 @@ def movie(
         If `run` is no result, or no movie can be written at `path`.
     """
     path = require_movie_path(path)
-    return save_movie(_movie_of(motion_of(_over_time(run), runs, None, distance), title), path)
+    clock = "log t" if isinstance(run, xr.Dataset) and "state" in run.dims else "t"
+    motion = motion_of(_over_time(run), runs, None, distance)
+    return save_movie(_movie_of(motion, title or motion.title.partition("\n")[0], clock), path)
 
 
 def _over_time(run: Any) -> Any:
@@ -66,11 +73,37 @@ def _over_time(run: Any) -> Any:
     return kept.rename(state="time").assign_coords(time=kept.log_time.values).drop_vars("log_time")
 
 
-def _movie_of(motion: Motion, title: str | None) -> Movie:
-    title = title or motion.title.partition("\n")[0]
+@in_house_style()
+def _movie_of(motion: Motion, title: str, clock: str) -> Movie:
+    figure = new_figure(5.0, 5.2)
+    draw, projection = _view_of(motion)
+    axes = figure.add_subplot(projection=projection)
+    write_heading(figure, title, motion.caption)
+    places = motion.times_of_interest(MOST_FRAMES)
+
+    def show_frame(frame: int) -> None:
+        place = int(places[frame])
+        axes.clear()
+        draw(axes, place, f"{clock} = {motion.times[place]:.3g}", frame / max(len(places) - 1, 1))
+
+    return Movie(figure, len(places), show_frame)
+
+
+def _view_of(motion: Motion) -> tuple[Draw, str]:
+    """How to draw one place of a motion into axes, given its title and the share of the movie that is over."""
     if motion.is_sphere and motion.dimension == 3:
-        return globe_movie(motion, title, motion.caption, most=MOST_FRAMES)
-    return scene_movie(_scene_of(motion), title, motion.caption, most=MOST_FRAMES, turns=TURN)
+        camera = camera_of(motion.tokens[-1])
+        return lambda axes, place, title, _: Globe(motion, place, title, camera=camera).draw(axes), FLAT_VIEW
+    scene = _scene_of(motion)
+
+    def draw(axes: Any, place: int, title: str, share: float) -> None:
+        Snapshot(scene, place, title, azimuth=-55 + TURN * share).draw(axes)
+        if motion.dimension == 1:
+            axes.set(ylabel="token", yticks=[])
+        if motion.dimension == 2 and motion.is_sphere:
+            axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=0))
+
+    return draw, scene.projection
 
 
 def _scene_of(motion: Motion) -> Scene:
