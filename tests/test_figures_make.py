@@ -35,7 +35,7 @@ def draw(dataset):
 def movie(dataset):
     picture = Picture(figsize=(2.01, 2.01))
     (line,) = picture.add_subplot(xlim=(0, 1), ylim=(0, 1)).plot([0, 1], [0, 1])
-    return Movie(picture, 4, lambda frame: line.set_ydata([0, frame / 3]), rate=10)
+    return Movie(picture, 4, lambda frame: line.set_ydata([0, frame / 3]))
 
 
 SMALL = Figure(

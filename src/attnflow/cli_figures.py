@@ -86,6 +86,9 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
         named = lambda share, words, name=figure.id, bar=bar: bar(share, f"{name}: {words}") if bar else None
         try:
             made = make(figure, folder, is_quick=quick, progress=named)
+        except KeyboardInterrupt:
+            say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are there; the same command goes on from here.")
+            raise
         finally:
             if bar is not None:
                 bar.close()

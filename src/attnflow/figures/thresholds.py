@@ -198,7 +198,7 @@ FIGURES = (
             "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
             "end": 20.0, "step": 0.01, "seed": 0,
         },
-        quick={"n": 64, "betas": 5, "kappas": 6, "end": 8.0},
+        quick={"n": 64, "betas": 5, "kappas": 5, "end": 8.0},
         seconds=(80.0, 5.0),
         verdicts=order_verdicts,
     ),
@@ -215,7 +215,7 @@ FIGURES = (
         settings={
             "n": 400, "betas": [4, 8, 16, 32, 64, 128, 256], "runs": 16, "end": 30.0, "ripple": 1e-3, "seed": 0,
         },
-        quick={"n": 200, "betas": [8, 32, 128], "runs": 2},
+        quick={"n": 128, "betas": [8, 32, 128], "runs": 3},
         seconds=(60.0, 6.0),
     ),
 )  # fmt: skip

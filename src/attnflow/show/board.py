@@ -15,6 +15,7 @@ from attnflow.show.attention import colour_scale, draw_bar, draw_matrix
 from attnflow.show.style import GREY, OKABE_ITO, fix_ticks, in_house_style, new_figure, write_heading
 
 PANEL = 3.1  # inches
+MANY_DECADES = 1e3  # from least to largest: over these the strokes between decades only add ink
 LEGEND_BELOW = 0.55  # inches under the axes, where ticks and label end
 
 
@@ -88,6 +89,9 @@ class Lines:
             axes.xaxis.set_major_locator(FixedLocator(list(self.xticks)))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(ScalarFormatter())
+        for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            if axis.get_scale() == "log" and ends[1] > MANY_DECADES * ends[0]:
+                axis.set_minor_locator(NullLocator())
         axes.grid(True, which="major")
         axes.set_axisbelow(True)
         fix_ticks(axes)

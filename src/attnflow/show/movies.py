@@ -18,6 +18,7 @@ from attnflow.show.style import in_house_style
 SUFFIXES = (".mp4", ".gif")
 DOTS_PER_INCH = 100  # a movie is looked at on a screen
 LAST_FRAME_SECONDS = 1.5  # the eye wants to rest on the end before it starts again
+SHORTEST_SECONDS = 2.0  # that a movie lasts, its last frame aside
 QUALITY = 26  # constant rate factor of x264: below 28 flat colours show no blocks
 MOST_COLOURS = 64  # of a GIF: line drawings need no more
 
@@ -30,8 +31,19 @@ class Movie:
     frames: int
     show_frame: Callable[[int], None]
     """Moves the artists of `figure` to frame 0, ..., frames - 1."""
-    rate: int = 20
-    """Frames a second."""
+    fastest: int = 20
+    """Frames a second at most."""
+
+    @property
+    def rate(self) -> int:
+        """Frames a second: a movie of few frames is slowed down, so that its ways can be followed.
+
+        Examples
+        --------
+        >>> [Movie(Figure(), frames, lambda frame: None).rate for frames in (8, 60)]
+        [4, 20]
+        """
+        return int(np.clip(self.frames / SHORTEST_SECONDS, 4, self.fastest))
 
     def pictures(self) -> Iterator[np.ndarray]:
         """Every frame as (height, width, 3) bytes, the last one repeated; both sides are even, as video needs."""

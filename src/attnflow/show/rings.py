@@ -69,7 +69,7 @@ def ring_movie(
 
     def show_frame(frame: int) -> None:
         axes.clear()
-        Ring(tokens[frame], kinds, f"t = {times[frame]:.3g}", has_legend=True).draw(axes)
+        Ring(tokens[frame], kinds, f"t = {float(f'{times[frame]:.3g}'):g}", has_legend=True).draw(axes)
 
     return Movie(figure, len(times), show_frame)
 
