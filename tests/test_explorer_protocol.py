@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnflow import scenarios
+from attnflow import scenarios, words
 from attnflow._checks import InputError
 from attnflow.explorer import guard, protocol
 from attnflow.explorer.looks import LOOK
@@ -76,6 +76,12 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
 def test_what_is_too_large_or_names_a_file_is_refused(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         settings_of(scenarios.get("sphere").settings, changes)
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "2.5"])
+def test_a_count_in_a_word_is_whole(number):
+    with pytest.raises(InputError, match="takes a whole number"):
+        words.attention(f"sinkhorn:{number}", 1.0)
 
 
 def test_a_run_through_all_metastable_states_has_a_limit_of_its_own():

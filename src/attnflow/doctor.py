@@ -13,6 +13,7 @@ EXTRAS = {
     "models": ("safetensors", "tokenizers", "huggingface_hub"),
     "sweep": ("dask", "distributed"),
     "explore": ("starlette", "uvicorn", "websockets"),
+    "notebook": ("anywidget",),
     "fast": ("finufft", "ducc0"),
     "video": ("imageio_ffmpeg",),
 }

@@ -208,7 +208,7 @@ def read_numbers(path: str, argument: str) -> np.ndarray:
 
 
 def _whole(number: float, argument: str) -> int:
-    if number != int(number):
+    if not float(number).is_integer():  # infinities and NaN are none
         raise InputError(f"`{argument}` takes a whole number after the colon, but it is {number:g}.")
     return int(number)
 
