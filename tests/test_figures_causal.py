@@ -77,6 +77,8 @@ def test_sizes_of_eigenvalues_follow_the_law_of_products():
     # The median of 360 correlated sizes is within a few per cent, the edge within one more order of k^-1/2.
     assert numbers["median size"] == pytest.approx(numbers["median size in the limit"], rel=0.03)
     assert numbers["largest eigenvalue in size, mean over heads"] == pytest.approx(0.01 * np.sqrt(120 * 240), rel=0.1)
+    positive = int(np.sum(data.real_part.values.max(axis=1) > 0))
+    assert numbers["heads whose leading eigenvalue is positive"] == f"{positive} of 3"
 
 
 # -- Figures 2 and 3

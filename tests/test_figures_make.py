@@ -11,8 +11,10 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure as Picture
 from PIL import Image
+from typer.testing import CliRunner
 
 from attnflow._checks import InputError
+from attnflow.cli import app
 from attnflow.figures import gallery, make
 from attnflow.figures.catalogue import catalogue, find
 from attnflow.figures.figure import Figure
@@ -122,6 +124,18 @@ def test_half_a_run_is_no_figure(tmp_path):
     assert not list(tmp_path.iterdir())
     assert signal.getsignal(signal.SIGINT) is before
     assert make.make(SMALL, tmp_path, is_quick=True).state == "made"
+
+
+def test_an_interrupted_command_says_how_it_goes_on(tmp_path, monkeypatch):
+    def interrupted(figure, folder, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(make, "make", interrupted)
+
+    finished = CliRunner().invoke(app, ["reproduce", "force", "long-context", "--out", str(tmp_path)])
+
+    assert finished.exit_code != 0
+    assert "Interrupted at force. 0 of 2 are there; the same command goes on from here." in finished.stderr
 
 
 def test_a_missing_extra_is_a_sentence(tmp_path, monkeypatch):

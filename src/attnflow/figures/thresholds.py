@@ -215,7 +215,7 @@ FIGURES = (
         settings={
             "n": 400, "betas": [4, 8, 16, 32, 64, 128, 256], "runs": 16, "end": 30.0, "ripple": 1e-3, "seed": 0,
         },
-        quick={"n": 128, "betas": [8, 32, 128], "runs": 3},
+        quick={"n": 200, "betas": [8, 32, 128], "runs": 2},
         seconds=(60.0, 6.0),
     ),
 )  # fmt: skip
