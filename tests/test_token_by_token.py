@@ -1,6 +1,7 @@
 """Causal attention token by token: against the joint solver, exact times far out, prefixes, and what is refused."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from typer.testing import CliRunner
 
 import attnflow as af
 import oracle
-from attnflow import streamed
+from attnflow import streamed, token_by_token
 from attnflow.cli import app
 from attnflow.collocation import DERIVATIVE, NODES
+from attnflow.moments import elapsed, parts_of, parts_until
 from attnflow.theorems.catalogue import find
 from attnflow.walk import MOST_GROWTH
 from oracle import Weights, mask
@@ -103,9 +105,9 @@ def time_to_turn(beta, start, end):
     return quad(slowness, end, start, points=list(np.linspace(end, start, 12)[1:-1]), limit=500, epsrel=1e-12)[0]
 
 
-@pytest.mark.parametrize("beta", [32.0, 300.0])
+@pytest.mark.parametrize("beta", [32.0, 300.0, 700.0])
 def test_a_pair_meets_at_the_exact_time(beta):
-    """Up to t = e^279: places are exact to 1e-9, which beta magnifies in the logarithm of the time."""
+    """Up to t = e^650, where floats end: places are exact to 1e-9, which beta magnifies in the logarithm of the time."""
     levels = np.append(1.5 - np.array([0.5, 3.0, 10.0]) / beta, 1e-3)
     times = np.array([time_to_turn(beta, 1.5, level) for level in levels])
     run = af.stream(flow(beta), CIRCLE(np.array([0.0, 1.5])), np.r_[0.0, times[:3], times[3] * (1 + 1e-6 * beta)])
@@ -179,6 +181,48 @@ def test_interrupting_keeps_the_tokens_that_are_done():
     part = af.stream(flow(9.0), af.initial.circle(4, rng=3), [0.0, 10.0], progress=stop)
     assert part.sizes["token"] == 3
     assert "interrupted" in part.outcome
+
+
+def test_a_budget_ends_a_token_that_is_under_way(monkeypatch):
+    monkeypatch.setattr(token_by_token, "LEAST_FOR_FIRST", 1e-6)
+    with pytest.raises(ValueError, match="0 of 2 tokens: the time budget was spent"):
+        af.stream(flow(9.0), np.eye(2), [0.0, 1e3], budget=1e-6)
+
+
+GROWING = af.EuclideanAttention(af.Head.identity(2), mask=af.masks.causal)
+
+
+def test_far_out_steps_do_not_shrink():
+    """At |x| = e^100, as close to the first token's x' = x as 200 pieces of 1e-9 allow, and in no more of them."""
+    run = af.stream(GROWING, 2 * np.eye(2), [0.0, 100.0])
+    np.testing.assert_allclose(run.final_tokens[0], [2 * np.exp(100.0), 0.0], rtol=1e-6)
+    assert run.pieces.max() < 300
+
+
+def test_it_ends_where_scores_outgrow_their_digits():
+    run = af.stream(GROWING, af.initial.sphere(8, 2, rng=0), [0.0, 40.0])
+    assert "rounding decides whom it follows" in run.outcome
+    assert "append" not in run.outcome
+    assert 1 < run.sizes["token"] < 8
+    assert bool(run.failed)
+
+
+def test_one_that_runs_to_infinity_is_said_to():
+    explosive = af.EuclideanAttention(af.Head.identity(2), af.Unnormalised(1.0), af.masks.causal)
+    with pytest.raises(ValueError, match="runs to infinity in finite time"):
+        af.stream(explosive, 2 * np.eye(2), [0.0, 10.0])
+
+
+def test_the_sphere_of_a_line_is_two_points_on_which_nobody_moves():
+    run = af.stream(flow(9.0, 1), [[1.0], [-1.0]], [0.0, 1e6])
+    np.testing.assert_array_equal(run.final_tokens, [[1.0], [-1.0]])
+
+
+def test_moments_are_told_apart_to_the_last_float():
+    last = Fraction(2**1024, 3)  # all of its bits are needed
+    parts, little = parts_until(float(last)), Fraction(1, 2**60)
+    assert elapsed(parts_of(last - little, parts), parts_of(last, parts)) == pytest.approx(float(little), rel=1e-6)
+    assert elapsed(parts_of(last - 1, parts - 2), parts_of(last, parts - 2)) != 1  # control: so many are needed
 
 
 def test_an_implicit_step_does_not_hold_a_token_at_an_equilibrium_that_it_leaves():

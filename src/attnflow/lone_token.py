@@ -48,14 +48,28 @@ class Pull:
         shares, own_share = self._shares(
             np.matmul(keys, places[:, :, None])[..., 0], np.sum(own_key * places, axis=1) / 2
         )
-        weighted = shares[:, :, None] * values
-        pull = weighted.sum(axis=1) + own_share * own_pull
-        slope = np.matmul(weighted.transpose(0, 2, 1), keys)
-        slope += own_share[:, :, None] * (own_pull[:, :, None] * own_key[:, None, :] + self.own_value)
-        if self.log_divisor is None:
+        pull = np.matmul(shares[:, None, :], values)[:, 0] + own_share * own_pull
+        if self.log_divisor is None:  # a covariance: far out in R^d its two terms would cancel to nothing but rounding
             mean_key = np.matmul(shares[:, None, :], keys)[:, 0] + own_share * own_key
-            slope -= pull[:, :, None] * mean_key[:, None, :]
+            keys, own_key = keys - mean_key[:, None, :], own_key - mean_key
+            values, own_pull = values - pull[:, None, :], own_pull - pull
+        slope = np.matmul((shares[:, :, None] * values).transpose(0, 2, 1), keys)
+        slope += own_share[:, :, None] * (own_pull[:, :, None] * own_key[:, None, :] + self.own_value)
         return pull, slope
+
+    def rounding(self, place: np.ndarray, offered: tuple[np.ndarray, np.ndarray]) -> float:
+        """How much of the pull on a token at `place`, when others are where they are first, is rounding of scores.
+
+        Zero where one token has all weight beyond doubt, and for unnormalised attention, which does not come so far.
+        """
+        if self.log_divisor is not None:
+            return 0.0
+        keys, values = offered[0][0], np.concatenate([offered[1][0], (self.own_value @ place)[None]])
+        scores = np.append(keys @ place + self.log_weights, place @ self.scores @ place + self.own_log_weight)
+        doubt = np.finfo(float).eps * float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+        weights = np.exp((scores - scores.max()) / (1 + 4 * doubt))
+        weights /= weights.sum()
+        return doubt * float(weights @ np.abs(values - weights @ values).max(axis=1))
 
     def _shares(self, scores: np.ndarray, own_scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         logs, own = scores + self.log_weights, own_scores + self.own_log_weight
@@ -97,6 +111,12 @@ class LoneToken:
     def offers(self, others: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """What others at given places show to every head."""
         return [pull.offer(others) for pull in self.pulls]
+
+    def rounding(self, place: np.ndarray, offers: list) -> float:
+        """How much of the velocity at `place` is rounding of scores; on the sphere these are no larger than beta."""
+        if self.is_on_sphere:
+            return 0.0
+        return sum(pull.rounding(place, offered) for pull, offered in zip(self.pulls, offers, strict=True))
 
     def velocity(self, chart: "Chart", y: np.ndarray, offers: list) -> tuple[np.ndarray, np.ndarray]:
         """y' at y (moments, dimensions of the chart), and its derivative."""

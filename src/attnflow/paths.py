@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.collocation import STAGES, basis_at
-from attnflow.moments import PARTS, elapsed, parts_of
+from attnflow.moments import elapsed, parts_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Path:
     """One token's way: the pieces one after the other."""
 
     starts: np.ndarray
-    """Moments at which pieces begin, in parts (pieces, PARTS)."""
+    """Moments at which pieces begin, in parts (pieces, parts)."""
     lengths: np.ndarray
     bends: np.ndarray
     """By how much, as a logarithm, time slows down within a piece (see `share_of`)."""
@@ -23,11 +23,12 @@ class Path:
     """Legendre coefficients (pieces, STAGES + 1, d)."""
 
     @classmethod
-    def resting(cls, token: np.ndarray, start: float, length: float) -> "Path":
+    def resting(cls, token: np.ndarray, times: tuple[float, float], parts: int) -> "Path":
         """A token that does not move."""
         series = np.zeros((1, STAGES + 1, len(token)))
         series[0, 0] = token
-        return cls(parts_of(Fraction(start))[None], np.array([length]), np.zeros(1), series)
+        start, end = times
+        return cls(parts_of(Fraction(start), parts)[None], np.array([end - start]), np.zeros(1), series)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Paths:
     first: np.ndarray
 
     @classmethod
-    def none(cls, d: int) -> "Paths":
+    def none(cls, d: int, parts: int) -> "Paths":
         """Nobody's."""
-        return cls(np.empty((0, PARTS)), np.empty(0), np.empty(0), np.empty((0, STAGES + 1, d)), np.zeros(1, int))
+        return cls(np.empty((0, parts)), np.empty(0), np.empty(0), np.empty((0, STAGES + 1, d)), np.zeros(1, int))
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -68,7 +69,7 @@ class Paths:
         onlooker = Onlooker(self, np.arange(len(self)))
         places = []
         for time in times:
-            onlooker.wait_until(parts_of(Fraction(float(time))))
+            onlooker.wait_until(parts_of(Fraction(float(time)), self.starts.shape[1]))
             places.append(onlooker.look(np.zeros(1))[0])
         return np.stack(places)
 
@@ -79,7 +80,7 @@ class Onlooker:
     def __init__(self, paths: Paths, tokens: np.ndarray):
         self._paths = paths
         self._piece, self._last = paths.first[tokens], paths.first[tokens + 1] - 1
-        self._now = np.zeros(PARTS)
+        self._now = np.zeros(paths.starts.shape[1])
 
     def wait_until(self, now: np.ndarray) -> None:
         """Go on to a moment, in parts, that is not before the one before."""

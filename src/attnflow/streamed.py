@@ -9,9 +9,9 @@ from attnflow import outcome, trajectory
 from attnflow._checks import InputError
 from attnflow._random import seed_sequence
 from attnflow.attention import Unnormalised
-from attnflow.cursor import STEP_TOO_SMALL
+from attnflow.cursor import NOT_FINITE, STEP_TOO_SMALL
 from attnflow.dynamics import AbstractDynamics
-from attnflow.ensemble import INTERRUPTED, OUT_OF_TIME, REACHED, Results
+from attnflow.ensemble import INTERRUPTED, OUT_OF_STEPS, OUT_OF_TIME, REACHED, Results
 from attnflow.paths import Paths
 from attnflow.solvers import Adaptive
 from attnflow.spaces import Sphere
@@ -21,8 +21,11 @@ MEMORY = 1e9  # what `simulate` records by default; nothing here depends on it
 WHY = {
     OUT_OF_TIME: "the time budget was spent",
     INTERRUPTED: "interrupted",
-    STEP_TOO_SMALL: "the next one's steps became too short, as they do when it runs to infinity in finite time",
+    STEP_TOO_SMALL: "the next one's steps became too short",
+    OUT_OF_STEPS: "the next one takes too many steps",
+    NOT_FINITE: "the next one's scores have grown so large that their rounding decides whom it follows",
 }
+GOES_ON = (OUT_OF_TIME, INTERRUPTED)  # what is not the token's own doing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +54,7 @@ def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths
         rejected=np.array([ending.rejected]),
         drift=np.array([drift]),
     )
-    lines = outcome.sentences(results, ()) if ending.status == REACHED else [_why_short(ending, count, asked)]
+    lines = outcome.sentences(results, ()) if ending.status == REACHED else [_why_short(flow, ending, count, asked)]
     # The record says how errors are controlled; that one token is solved for at a time, the pieces say.
     solver = Adaptive(ending.tolerance, ending.tolerance, stiff=True)
     made = trajectory.Making(flow, solver, (), {}, True, seed_sequence(0), "float64", MEMORY)
@@ -91,7 +94,7 @@ def _shortened(flow: AbstractDynamics, count: int, asked: int, ending: Ending) -
     is_whole = isinstance(flow.attention, Unnormalised) or flow.mask.size() is not None
     if count == 0 or is_whole:
         raise InputError(
-            f"`stream` came no farther than {count} of {asked} tokens: {WHY[ending.status]}. "
+            f"`stream` came no farther than {count} of {asked} tokens: {_why(flow, ending)}. "
             + ("Their flow is made for all of them, so that there is no run of a part. " if count else "")
             + "Give it more time, an earlier end or a larger tolerance."
         )
@@ -101,11 +104,14 @@ def _shortened(flow: AbstractDynamics, count: int, asked: int, ending: Ending) -
     )
 
 
-def _why_short(ending: Ending, count: int, asked: int) -> str:
-    return (
-        f"Stopped after {count} of {asked} tokens: {WHY[ending.status]}. These have reached the end; "
-        f"`append(run, tokens[{count}:])` goes on."
-    )
+def _why(flow: AbstractDynamics, ending: Ending) -> str:
+    can_run_away = ending.status == STEP_TOO_SMALL and not isinstance(flow.space, Sphere)
+    return WHY[ending.status] + (", as they do when it runs to infinity in finite time" if can_run_away else "")
+
+
+def _why_short(flow: AbstractDynamics, ending: Ending, count: int, asked: int) -> str:
+    goes_on = f"`append(run, tokens[{count}:])` goes on" if ending.status in GOES_ON else "use an earlier end"
+    return f"Stopped after {count} of {asked} tokens: {_why(flow, ending)}. These have reached the end; {goes_on}."
 
 
 def _variables(paths: Paths) -> dict:

@@ -30,18 +30,19 @@ from attnflow import door, streamed, trajectory
 from attnflow._checks import InputError, require_positive_number, require_times, require_tokens
 from attnflow._precision import double
 from attnflow.attention import Softmax, Unnormalised
-from attnflow.cursor import STEP_TOO_SMALL
 from attnflow.dynamics import AbstractDynamics, EuclideanAttention, SphereAttention
-from attnflow.ensemble import INTERRUPTED, OUT_OF_TIME, REACHED
+from attnflow.ensemble import INTERRUPTED, REACHED
 from attnflow.heads import Head
 from attnflow.lone_token import LoneToken
+from attnflow.moments import parts_until
 from attnflow.normalisation import Post
 from attnflow.paths import Path, Paths
 from attnflow.progress import Bar, Progress, shown
 from attnflow.spaces import Sphere
-from attnflow.walk import Walk
+from attnflow.walk import Walk, Walked
 
 FINEST, COARSEST = 1e-13, 1e-3
+LEAST_FOR_FIRST = 1.0  # seconds that the first token has in any case: without it there is nothing to return
 
 
 def stream(
@@ -68,7 +69,8 @@ def stream(
         What a piece of a path leaves unresolved: the size of its last Legendre coefficients, absolute on the sphere,
         relative to the token in R^d. Errors of paths are of this size times how much the flow magnifies them.
     budget
-        Seconds after which no further token is begun. What exists is returned, and `append` goes on from there.
+        Seconds after which tokens that have not come to the end are left out; the first one has one second in any
+        case. What exists is returned, and `append` goes on from there.
     progress
         A callback with the share of tokens done and a sentence; None for a bar on terminals.
 
@@ -88,7 +90,9 @@ def stream(
     array([0.052, 1.   ])
     """
     tokens, times = _require_served(flow, tokens), require_times(times)
-    return _continued(flow, tokens, times, Paths.none(flow.dimension), 0, _options(tolerance, budget, progress))
+    options = _options(tolerance, budget, progress)
+    paths = Paths.none(flow.dimension, parts_until(float(np.abs(times).max())))
+    return _continued(flow, tokens, times, paths, 0, options)
 
 
 def append(run: xr.Dataset, tokens: Any, *, budget: float | None = None, progress: Progress = None) -> xr.Dataset:
@@ -136,6 +140,11 @@ class _Options:
     budget: float | None
     progress: Progress
 
+    def seconds(self, is_first: bool) -> float:
+        """Until tokens must have come to the end."""
+        budget = np.inf if self.budget is None else self.budget
+        return max(budget, LEAST_FOR_FIRST) if is_first else budget
+
 
 def _options(tolerance: float, budget: float | None, progress: Progress) -> _Options:
     require_positive_number(tolerance, "tolerance", "Use 1e-9.")
@@ -155,16 +164,11 @@ def _continued(
     show, began, n, status = shown(options.progress), time.monotonic(), len(tokens), REACHED
     try:
         for index in range(len(paths), n):
-            is_late = options.budget is not None and time.monotonic() - began > options.budget
-            if is_late and len(paths):
-                status = OUT_OF_TIME
+            walked = _walked(flow, tokens, index, times, paths, options, began)
+            rejected, status = rejected + walked.rejected, walked.status
+            if status != REACHED:
                 break
-            walked = _walked(flow, tokens, index, times, paths, options.tolerance)
-            rejected += walked[1]
-            if not walked[2]:
-                status = STEP_TOO_SMALL
-                break
-            paths = paths.followed_by(walked[0])
+            paths = paths.followed_by(walked.path)
             if show is not None:
                 show((index + 1) / n, f"token {index + 1} of {n}")
     except KeyboardInterrupt:
@@ -176,15 +180,22 @@ def _continued(
 
 
 def _walked(
-    flow: AbstractDynamics, tokens: np.ndarray, index: int, times: np.ndarray, paths: Paths, tolerance: float
-) -> tuple[Path, int, bool]:
-    """One token's path, how many steps were rejected, and whether it came to the end."""
-    start, end = float(times[0]), float(times[-1])
-    place = tokens[index] / np.linalg.norm(tokens[index]) if isinstance(flow.space, Sphere) else tokens[index]
-    if flow.frozen is not None and bool(np.asarray(flow.frozen)[index]):
-        return Path.resting(place, start, end - start), 0, True
-    walked = Walk(LoneToken.of(flow, index, len(tokens)), place, paths, (start, end), tolerance).to_the_end()
-    return walked.path, walked.rejected, walked.arrived
+    flow: AbstractDynamics,
+    tokens: np.ndarray,
+    index: int,
+    times: np.ndarray,
+    paths: Paths,
+    options: _Options,
+    began: float,
+) -> Walked:
+    """What became of one token."""
+    span, is_on_sphere = (float(times[0]), float(times[-1])), isinstance(flow.space, Sphere)
+    place = tokens[index] / np.linalg.norm(tokens[index]) if is_on_sphere else tokens[index]
+    is_frozen = flow.frozen is not None and bool(np.asarray(flow.frozen)[index])
+    if is_frozen or (is_on_sphere and flow.dimension == 1):  # the sphere of R^1 is two points
+        return Walked(Path.resting(place, span, paths.starts.shape[1]), 0, REACHED)
+    walk = Walk(LoneToken.of(flow, index, len(tokens)), place, paths, span, options.tolerance)
+    return walk.to_the_end(began + options.seconds(is_first=len(paths) == 0))
 
 
 def _require_more(run: xr.Dataset, tokens: Any) -> np.ndarray:

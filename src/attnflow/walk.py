@@ -1,14 +1,17 @@
 """A walk: one token followed along the given paths of those it sees, piece by piece, to the last time."""
 
 import dataclasses
+import time
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from attnflow.collocation import DERIVATIVE, END_DERIVATIVES, NODES, STAGES, series_of, unresolved
+from attnflow.cursor import NOT_FINITE, STEP_TOO_SMALL
+from attnflow.ensemble import OUT_OF_STEPS, OUT_OF_TIME, REACHED
 from attnflow.lone_token import Chart, LoneToken
-from attnflow.moments import PARTS, parts_of
+from attnflow.moments import SHORTEST, parts_of
 from attnflow.paths import Onlooker, Path, Paths
 
 FIRST_STEP = 0.05  # of time; what it should be is found within a few attempts
@@ -22,17 +25,18 @@ MOST_BEND = 6.0  # time within a piece slows down by a factor of 400 at most
 MOST_GROWTH = 8.0  # of a deviation within a piece, as a logarithm: steps far longer would hold a token at an
 # equilibrium that it leaves, as all implicit methods do; up to half as much more, twelve stages follow the growth
 MOVED = 1e4  # tolerances: what moves less within a piece has no speed that could be seen to grow
-MOST_STEPS = 100_000
-MOST_REJECTED = 200  # one after the other
+MOST_STEPS = 20_000
+BLURRED = 1e3  # tolerances: where scores round to so much of a token's velocity, no shorter step mends it
 
 
 @dataclasses.dataclass(frozen=True)
 class Walked:
-    """A token's path and what it took; `arrived` is False where steps became too short or too many."""
+    """A token's path, how many steps were rejected, and why it ended."""
 
     path: Path
     rejected: int
-    arrived: bool
+    status: int
+    """REACHED; or OUT_OF_TIME, STEP_TOO_SMALL, OUT_OF_STEPS, or NOT_FINITE where scores outgrow their digits."""
 
 
 class _Step(NamedTuple):
@@ -66,31 +70,47 @@ class Walk:
 
     def __init__(self, lone: LoneToken, token: np.ndarray, paths: Paths, times: tuple[float, float], tolerance: float):
         self.lone, self.place, self.tolerance = lone, token, tolerance
+        self.parts = paths.starts.shape[1]
         self.onlooker = Onlooker(paths, lone.seen)
         self.now, self.end = Fraction(times[0]), Fraction(times[1])
         self.pace, self.acceleration, self.rejected = FIRST_STEP, 0.0, 0
+        self.is_blurred = False
         self.pieces: list[_Piece] = []
 
-    def to_the_end(self) -> Walked:
-        """Piece after piece."""
-        in_a_row = 0
-        while self.now < self.end and len(self.pieces) < MOST_STEPS and in_a_row < MOST_REJECTED:
-            in_a_row = 0 if self._advance() else in_a_row + 1
-            self.rejected += in_a_row > 0
+    def to_the_end(self, deadline: float = np.inf) -> Walked:
+        """Piece after piece, until the clock `time.monotonic` says `deadline` at the latest."""
+        status = REACHED if self.now >= self.end else None
+        while status is None:
+            is_kept = self._advance()
+            self.rejected += not is_kept
+            status = self._status(is_kept, deadline)
+        return Walked(self._path(), self.rejected, status)
+
+    def _status(self, is_kept: bool, deadline: float) -> int | None:
+        """Why the walk is over; None while it is not."""
+        reasons = {
+            REACHED: self.now >= self.end,
+            NOT_FINITE: self.is_blurred and not is_kept,
+            STEP_TOO_SMALL: self.pace < SHORTEST,
+            OUT_OF_STEPS: len(self.pieces) >= MOST_STEPS,
+            OUT_OF_TIME: time.monotonic() > deadline,
+        }
+        return next((status for status, is_so in reasons.items() if is_so), None)
+
+    def _path(self) -> Path:
         count, d = len(self.pieces), len(self.place)
-        path = Path(
-            np.array([piece.start for piece in self.pieces]).reshape(count, PARTS),
+        return Path(
+            np.array([piece.start for piece in self.pieces]).reshape(count, self.parts),
             np.array([piece.length for piece in self.pieces]),
             np.array([piece.bend for piece in self.pieces]),
             np.array([piece.series for piece in self.pieces]).reshape(count, STAGES + 1, d),
         )
-        return Walked(path, self.rejected, self.now >= self.end)
 
     def _advance(self) -> bool:
         """One attempt; whether it was kept."""
         left = float(self.end - self.now)
         step = self._step(left)
-        start = parts_of(self.now)
+        start = parts_of(self.now, self.parts)
         self.onlooker.wait_until(start)
         found = self._solve(step)
         if found is None:
@@ -98,7 +118,7 @@ class Walk:
             return False
         places, growth = np.concatenate([self.place[None], found[0]]), found[1]
         series = series_of(places)
-        size = 1.0 if self.lone.is_on_sphere else max(1.0, float(np.abs(places).max()))
+        size = self._size(places)
         error = unresolved(series) / (self.tolerance * size)
         factor = LONGER if error < RESOLVED else 0.8 * error ** (-1 / STAGES)
         factor = min(factor, MOST_GROWTH / growth) if growth > 0 else factor
@@ -110,6 +130,10 @@ class Walk:
         self.place = places[-1]
         self._look_back(step, series, size)
         return True
+
+    def _size(self, places: np.ndarray) -> float:
+        """What tolerances are relative to."""
+        return 1.0 if self.lone.is_on_sphere else max(1.0, float(np.abs(places).max()))
 
     def _step(self, left: float) -> _Step:
         """As long as the pace says, or as is left."""
@@ -139,8 +163,9 @@ class Walk:
         """
         paces = step.paces(NODES)
         offers = self.lone.offers(self.onlooker.look(step.after(NODES)))
-        chart, size = Chart.around(self.place, self.lone.is_on_sphere), np.inf
+        chart, size, scale = Chart.around(self.place, self.lone.is_on_sphere), np.inf, self._size(self.place)
         farthest = FARTHEST if self.lone.is_on_sphere else np.inf
+        self.is_blurred = self.lone.rounding(self.place, offers) > BLURRED * self.tolerance * scale
         y, rates = np.zeros((STAGES, len(self.place) - self.lone.is_on_sphere)), DERIVATIVE / paces[:, None]
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(MOST_NEWTON):
@@ -149,7 +174,7 @@ class Walk:
                 y, before, size = y + move, size, float(np.abs(move).max(initial=0.0))
                 if not size <= 2 * before or np.abs(y).max(initial=0.0) > farthest:
                     return None
-                if size <= max(NEWTON_SHARE * self.tolerance, ROUNDING):
+                if size <= scale * max(NEWTON_SHARE * self.tolerance, ROUNDING):
                     fastest = np.linalg.eigvals(slopes).real.max(axis=1, initial=-np.inf)
                     return chart.places(y), float((paces * fastest).max())
         return None
