@@ -174,6 +174,16 @@ def test_the_page_says_everything_and_needs_no_network(made):
         assert (folder / link).is_file()
 
 
+def test_the_command_names_the_model_it_was_made_with(made):
+    trained = replace(SMALL, settings=SMALL.settings | {"model": "minilm"})
+    commands = [
+        gallery.remake_command(trained, replace(made[0], settings=trained.settings | {"model": model}))
+        for model in ("minilm", "my models/one")
+    ]
+
+    assert commands == ["attnflow reproduce small --quick", "attnflow reproduce small --quick --model 'my models/one'"]
+
+
 def test_a_movie_has_its_frames(tmp_path):
     with Image.open(save_movie(movie(None), tmp_path / "m.gif")) as opened:
         assert opened.n_frames == 4

@@ -4,6 +4,7 @@ import base64
 import datetime
 import html
 import json
+import shlex
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,7 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; } td { border
   padding: .25rem .6rem .25rem 0; vertical-align: top; } td + td { font-variant-numeric: tabular-nums; }
 .holds { color: var(--good); font-weight: 600; } .fails { color: var(--bad); font-weight: 600; }
 .undecided, .not_applicable { color: var(--soft); font-weight: 600; }
+.holds, .fails, .undecided, .not_applicable { white-space: nowrap; }
 code, pre { font: .86rem/1.5 ui-monospace, monospace; } pre { background: var(--tint); padding: .6rem .8rem;
   overflow-x: auto; border-radius: 6px; white-space: pre-wrap; }
 details summary { cursor: pointer; color: var(--soft); font-size: .92rem; margin-top: .8rem; }
@@ -53,9 +55,11 @@ def write_report(entries: Sequence[tuple[Figure, Made]], folder: Path, *, is_qui
     return path
 
 
-def remake_command(figure: Figure, is_quick: bool) -> str:
-    """What makes this one figure again."""
-    return f"attnflow reproduce {figure.id}" + (" --quick" if is_quick else "")
+def remake_command(figure: Figure, made: Made) -> str:
+    """What makes this one figure again, with the model it was made with if that is not the catalogue's."""
+    model = made.settings.get("model")
+    other = f" --model {shlex.quote(model)}" if model and model != figure.settings["model"] else ""
+    return f"attnflow reproduce {figure.id}{' --quick' if made.is_quick else ''}{other}"
 
 
 def _page(articles: list[str], entries: Sequence[tuple[Figure, Made]], is_quick: bool) -> str:
@@ -140,7 +144,7 @@ def _recipe(figure: Figure, made: Made) -> str:
     settings = json.dumps(made.settings, indent=2)
     seed = f"Seed {made.settings['seed']}. " if "seed" in made.settings else ""
     return (
-        f"<h3>Make it again</h3><pre>{remake_command(figure, made.is_quick)}</pre>"
+        f"<h3>Make it again</h3><pre>{_text(remake_command(figure, made))}</pre>"
         f'<p class="small">{seed}It took {made.seconds:.1f} s.</p>'
         f"<details><summary>All parameters</summary><pre>{_text(settings)}</pre></details>"
     )
