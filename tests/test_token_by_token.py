@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import attnflow as af
 import oracle
-from attnflow import streamed, token_by_token
+from attnflow import streamed, token_by_token, walk
 from attnflow.cli import app
-from attnflow.collocation import DERIVATIVE, NODES
+from attnflow.collocation import DERIVATIVE, NODES, mean_correction
 from attnflow.moments import elapsed, parts_of, parts_until
 from attnflow.theorems.catalogue import find
 from attnflow.walk import MOST_GROWTH
@@ -90,6 +90,19 @@ def test_it_agrees_with_the_joint_solver():
     np.testing.assert_allclose(af.stream(flow(64.0, 3), tokens, times).tokens, joint.tokens, atol=1e-6)
 
 
+def test_in_many_dimensions_it_is_the_same_path_for_less(monkeypatch):
+    """Newton's moves with one slope for all nodes, or where these are slow with every node's own, end at one place."""
+    tokens, times = af.initial.sphere(4, 24, rng=5), [0.0, 1.0, 30.0]
+    found = af.stream(flow(9.0, 24), tokens, times)
+    monkeypatch.setattr(walk, "FEW", 24)
+    exact = af.stream(flow(9.0, 24), tokens, times)
+    assert float(np.abs(found.tokens - exact.tokens).max()) < 1e-8  # tolerances of 1e-9 in either
+    rates, slopes, residual = DERIVATIVE / 3, np.tile(RANDOM, (len(NODES), 1, 1)), np.ones((len(NODES), 3))
+    move = mean_correction(rates, slopes, residual)
+    np.testing.assert_allclose(rates @ move - move @ RANDOM.T, residual, atol=1e-10)
+    assert np.isnan(mean_correction(rates, np.nan * slopes, residual)).all()
+
+
 def test_a_smaller_tolerance_is_more_exact():
     tokens, times = af.initial.sphere(8, 2, rng=5), np.linspace(0.0, 30.0, 5)
     best = af.stream(flow(9.0), tokens, times, tolerance=1e-12).tokens
@@ -146,8 +159,8 @@ def test_a_token_does_not_depend_on_what_follows(long):
 
 def test_appending_is_the_same_as_all_at_once(long, tmp_path, monkeypatch):
     tokens = long.initial_tokens.values
-    first, walked, walk = af.stream(flow(12.0), tokens[:6], LOG_TIMES), [], streamed.Paths.followed_by
-    monkeypatch.setattr(streamed.Paths, "followed_by", lambda paths, path: walked.append(1) or walk(paths, path))
+    first, walked, follow = af.stream(flow(12.0), tokens[:6], LOG_TIMES), [], streamed.Paths.followed_by
+    monkeypatch.setattr(streamed.Paths, "followed_by", lambda paths, path: walked.append(1) or follow(paths, path))
     for name in ("first.zarr", "first.nc"):
         af.save(first, tmp_path / name)
         assert af.append(af.load(tmp_path / name), tokens[6:]).equals(long)

@@ -7,6 +7,7 @@ coefficients; the last ones say how well a piece is resolved.
 
 import numpy as np
 from numpy.polynomial import legendre
+from scipy.linalg import solve_sylvester
 
 STAGES = 12  # long pieces: what a step costs hardly depends on it
 
@@ -57,3 +58,23 @@ def basis_at(share: np.ndarray) -> np.ndarray:
     array([[0.25]])
     """
     return legendre.legvander(2 * share - 1, STAGES)
+
+
+def exact_correction(rates: np.ndarray, slopes: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Newton's for the values at the nodes: rates @ move - slopes move = residual, with a slope for every node."""
+    m = residual.shape[1]
+    matrix = np.zeros((STAGES, m, STAGES, m))
+    every, own = np.arange(STAGES), np.arange(m)
+    matrix[:, own, :, own] = rates
+    matrix[every, :, every, :] -= slopes
+    try:
+        return np.linalg.solve(matrix.reshape(STAGES * m, -1), residual.reshape(-1)).reshape(residual.shape)
+    except np.linalg.LinAlgError:
+        return np.full_like(residual, np.nan)
+
+
+def mean_correction(rates: np.ndarray, slopes: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Nearly the same, with the mean slope at all nodes: a Sylvester equation, far cheaper where unknowns are many."""
+    if not np.isfinite(slopes).all() or not np.isfinite(residual).all():
+        return np.full_like(residual, np.nan)
+    return solve_sylvester(rates, -slopes.mean(axis=0).T, residual)

@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnflow.collocation import DERIVATIVE, END_DERIVATIVES, NODES, STAGES, series_of, unresolved
+from attnflow.collocation import (
+    DERIVATIVE,
+    END_DERIVATIVES,
+    NODES,
+    STAGES,
+    exact_correction,
+    mean_correction,
+    series_of,
+    unresolved,
+)
 from attnflow.cursor import NOT_FINITE, STEP_TOO_SMALL
 from attnflow.ensemble import OUT_OF_STEPS, OUT_OF_TIME, REACHED
 from attnflow.lone_token import Chart, LoneToken
@@ -20,6 +29,8 @@ RESOLVED = 1e-6  # of the tolerance: below is rounding, which does not say how m
 MOST_NEWTON = 12
 NEWTON_SHARE = 0.01  # of the tolerance: Newton's error is no part of the error
 ROUNDING = 1e-14
+FEW = 20  # unknowns: so many are solved for at all nodes at once
+SLOW = 0.3  # of Newton's last move: where the next is larger, one slope for all nodes is too rough
 FARTHEST = 1.0  # in the chart, an eighth of a turn: beyond, its scale changes too much
 MOST_BEND = 6.0  # time within a piece slows down by a factor of 400 at most
 MOST_GROWTH = 8.0  # of a deviation within a piece, as a logarithm: steps far longer would hold a token at an
@@ -167,27 +178,17 @@ class Walk:
         farthest = FARTHEST if self.lone.is_on_sphere else np.inf
         self.is_blurred = self.lone.rounding(self.place, offers) > BLURRED * self.tolerance * scale
         y, rates = np.zeros((STAGES, len(self.place) - self.lone.is_on_sphere)), DERIVATIVE / paces[:, None]
+        is_exact = y.shape[1] <= FEW
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(MOST_NEWTON):
                 velocity, slopes = self.lone.velocity(chart, y, offers)
-                move = _correction(rates, slopes, velocity - rates @ y)
+                correction = exact_correction if is_exact else mean_correction
+                move = correction(rates, slopes, velocity - rates @ y)
                 y, before, size = y + move, size, float(np.abs(move).max(initial=0.0))
+                is_exact = is_exact or not size <= SLOW * before
                 if not size <= 2 * before or np.abs(y).max(initial=0.0) > farthest:
                     return None
                 if size <= scale * max(NEWTON_SHARE * self.tolerance, ROUNDING):
                     fastest = np.linalg.eigvals(slopes).real.max(axis=1, initial=-np.inf)
                     return chart.places(y), float((paces * fastest).max())
         return None
-
-
-def _correction(rates: np.ndarray, slopes: np.ndarray, residual: np.ndarray) -> np.ndarray:
-    """Newton's: (rates - slopes) move = residual."""
-    m = residual.shape[1]
-    matrix = np.zeros((STAGES, m, STAGES, m))
-    every, own = np.arange(STAGES), np.arange(m)
-    matrix[:, own, :, own] = rates
-    matrix[every, :, every, :] -= slopes
-    try:
-        return np.linalg.solve(matrix.reshape(STAGES * m, -1), residual.reshape(-1)).reshape(residual.shape)
-    except np.linalg.LinAlgError:
-        return np.full_like(residual, np.nan)
