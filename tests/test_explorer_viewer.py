@@ -1,5 +1,7 @@
 """A viewer's run without a browser: what it computes, records, replays and refuses."""
 
+import ast
+import inspect
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +15,13 @@ import attnflow as af
 from attnflow import scenarios
 from attnflow._checks import InputError
 from attnflow.explorer import catalogue, panels, protocol, server
+from attnflow.explorer.evidence import in_words
 from attnflow.explorer.pace import Pace
+from attnflow.explorer.recording import Moment
 from attnflow.explorer.run import Run, settings_of
 from attnflow.explorer.stepper import Stepper
 from attnflow.explorer.viewer import MOST_UNSEEN, Viewer
+from attnflow.theorems import limits
 
 SMALL = {"n": 8}  # one shape for all tests: compiled once
 OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}
@@ -172,12 +177,46 @@ def test_the_pace_is_a_clock():
         assert pace.after(3.0, 1.0) > 3.0
 
 
-def test_attention_in_blocks_keeps_what_a_row_gives():
-    weights = np.random.default_rng(0).dirichlet(np.ones(50), size=50)
+@pytest.mark.parametrize("mask", [af.masks.full, af.masks.causal])
+def test_attention_of_many_tokens_is_rows_of_the_whole_matrix(mask):
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=4.0), mask=mask)
+    tokens = af.initial.sphere(50, 3, rng=0)
+    whole = af.attention_matrix(flow, tokens)
+    blocks = np.arange(50) * 7 // 50
 
-    small = panels.shrunk(weights, 7)
+    image = panels.attention_image(flow, Moment(0, 0.0, tokens), 7)
+    attended = panels.attended(flow, Moment(0, 0.0, tokens), 30)
 
-    np.testing.assert_allclose(small.sum(axis=1), 1.0, rtol=1e-12)
+    expected = [[whole[row, blocks == block].sum() for block in range(7)] for row in (3, 10, 17, 25, 32, 39, 46)]
+    np.testing.assert_allclose(image, expected, rtol=1e-12)
+    assert attended[0] == [30, round(whole[30].max(), 6)]  # oneself first
+    with pytest.raises(InputError, match="`rows` must be numbers of tokens, 0 to 49"):
+        af.attention_matrix(flow, tokens, rows=[50])
+
+
+def test_the_energy_of_many_tokens_is_that_of_all_pairs(monkeypatch):
+    """600 of 3,000 uniform tokens have 180,000 pairs: 1% is several standard errors."""
+    tokens = af.initial.sphere(3000, 3, rng=0)
+    monkeypatch.setattr(panels, "MOST_ENERGY_TOKENS", 600)
+
+    found = panels.estimated_energy(tokens, 30.0)
+
+    uniform = (1 - np.exp(-60.0)) / 60.0  # the mean of e^{30 (c - 1)} over c in [-1, 1]
+    assert found == pytest.approx(1 / 3000 + (1 - 1 / 3000) * uniform, rel=0.02)
+    assert panels.estimated_energy(tokens[:500], 30.0) == pytest.approx(1 / 500 + uniform, rel=0.05)
+
+
+def test_all_that_a_verdict_measures_has_words():
+    tree = ast.parse(inspect.getsource(limits))
+    dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict) and len(node.keys) <= 3]
+    names = {key.value for node in dicts for key in node.keys if isinstance(key, ast.Constant)}
+    assert {"late move", "from x_1(0)", "share in L"} <= names
+
+    for name in names:
+        for is_sphere in (True, False):
+            clause = in_words(limits.Shown("undecided", {name: 0.25}), is_sphere)
+            assert clause[0].islower() or clause[0].isdigit()
+            assert "0.25" in clause or "25%" in clause or name in ("places", "hyperplanes", "vertices")
 
 
 def test_a_stepper_shows_one_run():

@@ -103,8 +103,8 @@ class AbstractDynamics(eqx.Module):
         """One discrete layer: residual * x + step * (what attention sends)."""
 
     @abc.abstractmethod
-    def attention_matrices(self, time: Scalar, state: State) -> AnyArray:
-        """Weights of every head, shape (heads, n, n)."""
+    def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
+        """Weights of every head, shape (heads, n, n); only some rows where those are given."""
 
     @property
     def dimension(self) -> int:
@@ -143,8 +143,8 @@ class AbstractDynamics(eqx.Module):
         total = _sum_over_heads(pull, [head.at(time) for head in self.heads])
         return total if self.mlp is None else self.mlp(total)
 
-    def _matrices(self, time: Scalar, tokens: Tokens, log_scale: AnyArray | None = None) -> AnyArray:
-        return jnp.stack([self._pairs(head.at(time), tokens, log_scale).weights() for head in self.heads])
+    def _matrices(self, time: Scalar, tokens: Tokens, log_scale: AnyArray | None, rows: AnyArray | None) -> AnyArray:
+        return jnp.stack([self._pairs(head.at(time), tokens, log_scale).weights(rows) for head in self.heads])
 
     def _unless_frozen(self, moves: Tokens) -> Tokens:
         return moves if self.frozen is None else jnp.where(jnp.asarray(self.frozen)[:, None], 0, moves)
@@ -164,9 +164,9 @@ class EuclideanAttention(AbstractDynamics):
         moved = residual * state.tokens + step * self._pull(time, state.tokens)
         return State(state.tokens + self._unless_frozen(moved - state.tokens))
 
-    def attention_matrices(self, time: Scalar, state: State) -> AnyArray:
+    def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
         """Weights of every head."""
-        return self._matrices(time, state.tokens)
+        return self._matrices(time, state.tokens, None, rows)
 
 
 class SphereAttention(AbstractDynamics):
@@ -206,9 +206,9 @@ class SphereAttention(AbstractDynamics):
         stretch = jnp.where(is_free, jnp.linalg.norm(moved, axis=-1), 1)
         return State(directions, state.radii * stretch)
 
-    def attention_matrices(self, time: Scalar, state: State) -> AnyArray:
+    def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
         """Weights of every head."""
-        return self._matrices(time, state.tokens)
+        return self._matrices(time, state.tokens, None, rows)
 
     def jumps(self, start: float, end: float) -> np.ndarray:
         """Jumps of the weights and of the normalisation."""
@@ -265,10 +265,10 @@ class RescaledAttention(AbstractDynamics):
         moved = state.tokens + self._unless_frozen(moved)
         return State(jnp.linalg.solve(frame, moved.T).T)
 
-    def attention_matrices(self, time: Scalar, state: State) -> AnyArray:
+    def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
         """Weights of every head, the same as for x = e^{tV} z."""
         matrix, log_scale = scaled_exponential(self.rescaling_matrix, time)
-        return self._matrices(time, state.tokens @ matrix.T, 2 * log_scale)
+        return self._matrices(time, state.tokens @ matrix.T, 2 * log_scale, rows)
 
     def noise_part(self, time: Scalar, state: State, increments: Tokens) -> State:
         """e^{-tV} times what the noise does to x."""

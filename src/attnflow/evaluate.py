@@ -33,8 +33,10 @@ def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarr
         return np.asarray(_velocity(cast(flow, "float64"), jnp.asarray(time, "float64"), state).tokens)
 
 
-def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarray:
+def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0, *, rows: Any = None) -> np.ndarray:
     """Attention weights in float64: shape (n, n), or (heads, n, n) for several heads.
+
+    `rows`, numbers of tokens, asks for whom those attend to and nothing else: (rows, n), which many tokens still allow.
 
     Examples
     --------
@@ -48,7 +50,8 @@ def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> 
     """
     with double():
         state = _state(flow, tokens)
-        matrices = np.asarray(_matrices(cast(flow, "float64"), jnp.asarray(time, "float64"), state))
+        some = None if rows is None else jnp.asarray(_require_rows(rows, len(state.tokens)))
+        matrices = np.asarray(_matrices(cast(flow, "float64"), jnp.asarray(time, "float64"), state, some))
     return matrices[0] if len(matrices) == 1 else matrices
 
 
@@ -94,6 +97,13 @@ def _require_moderate(entries: int) -> None:
         )
 
 
+def _require_rows(rows: Any, n: int) -> np.ndarray:
+    found = np.asarray(rows)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not np.all((found >= 0) & (found < n)):
+        raise InputError(f"`rows` must be numbers of tokens, 0 to {n - 1}, in a list, but it is {str(rows)[:60]}.")
+    return found
+
+
 def _state(flow: AbstractDynamics, tokens: Any) -> State:
     door.require_flow(flow)
     tokens = door.require_tokens_of(flow, tokens)
@@ -111,5 +121,5 @@ def _velocity(flow, time, state):
 
 
 @eqx.filter_jit
-def _matrices(flow, time, state):
-    return flow.attention_matrices(time, state)
+def _matrices(flow, time, state, rows):
+    return flow.attention_matrices(time, state, rows)

@@ -32,10 +32,10 @@ class Pairs(eqx.Module):
         totals = (_fused_totals if self._is_fusable() else _blocked_totals)(self, potentials, values)
         return totals[:, :-1] / self.attention.divisor(totals[:, -1:], self._total_mass())
 
-    def weights(self) -> AnyArray:
-        """The whole n x n matrix of weights."""
-        everyone = (jnp.arange(len(self.queries)), self.queries)
-        shares = self.shares(everyone, self._column_potentials())
+    def weights(self, rows: AnyArray | None = None) -> AnyArray:
+        """The n x n matrix of weights, or some rows of it."""
+        rows = jnp.arange(len(self.queries)) if rows is None else rows
+        shares = self.shares((rows, self.queries[rows]), self._column_potentials())
         return shares / self.attention.divisor(jnp.sum(shares, axis=-1, keepdims=True), self._total_mass())
 
     def shares(self, block: tuple, potentials: AnyArray | None) -> AnyArray:

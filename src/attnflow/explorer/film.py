@@ -171,11 +171,11 @@ def _attention(reel: Reel) -> dict[str, str]:
     for index in range(0, len(reel.times), every):
         moment = reel.moment(index)
         now = moment._replace(time=0.0 if reel.is_log else moment.time)
-        image = panels.attention_image(reel.flow, now)
+        image = panels.attention_image(reel.flow, now, SIDE)
         if image is None:
             return {}
         sizes = (reel.tokens.shape[1], len(reel.flow.heads))
-        found[str(index)] = _text(protocol.attention_bytes(1, index, now.time, panels.shrunk(image, SIDE), *sizes))
+        found[str(index)] = _text(protocol.attention_bytes(1, index, now.time, image, *sizes))
     return found
 
 

@@ -12,6 +12,7 @@ from attnflow.analyse.spectra import spectrum
 from attnflow.dynamics import AbstractDynamics, RescaledAttention
 from attnflow.evaluate import attention_matrix
 from attnflow.explorer.colours import cluster_distance
+from attnflow.explorer.evidence import in_words
 from attnflow.explorer.recording import Moment
 from attnflow.heads import Head
 from attnflow.report import model_name, value_name
@@ -23,9 +24,9 @@ from attnflow.theorems.predict import Prediction, predict
 SIDE = 256  # of the attention image at most
 COSINE_BINS = 48
 MOST_COSINE_TOKENS = 600
+MOST_ENERGY_TOKENS = 1_000  # of more, so many stand for all
 MOST_ATTENDED = 24  # lines drawn from a token that is pointed at
 MOST_TIMES = 80  # of a run that is held against its prediction
-LARGEST_MATRIX = 3_000  # tokens up to which n x n weights are formed
 MOST_EIGENVALUES = 512
 LARGEST_SPECTRA = 200  # dimensions times heads
 ONE_PLACE = frozenset({"point", "first-token", "point-of-subspace", "poles"})
@@ -98,18 +99,35 @@ def _beta(flow: AbstractDynamics) -> float:
 
 
 def _height(flow: AbstractDynamics, tokens: np.ndarray, first: np.ndarray) -> float | None:
-    """The energy in (0, 1] on the sphere, None of too many pairs; elsewhere the mean length over that of the first.
+    """The energy in (0, 1] on the sphere, estimated of many tokens; elsewhere the mean length over that of the first.
 
     At beta = 0 the energy is the same for all tokens: there it is the order, the length of their mean.
     """
-    if not np.all(np.isfinite(tokens)) or (_has_energy(flow) and len(tokens) > LARGEST_MATRIX):
+    if not np.all(np.isfinite(tokens)):
         return None
     if height_name(flow) == "order":
         return float(np.linalg.norm(tokens.mean(axis=0)))
     if _has_energy(flow):
-        return float(energy.normalised(tokens, _beta(flow)))
+        return estimated_energy(tokens, _beta(flow))
     before = float(np.mean(np.linalg.norm(first, axis=-1))) or 1.0
     return float(np.mean(np.linalg.norm(tokens, axis=-1))) / before
+
+
+def estimated_energy(tokens: np.ndarray, beta: float) -> float:
+    """The energy in (0, 1]; of many tokens from the pairs of evenly chosen ones, without bias.
+
+    Examples
+    --------
+    >>> round(estimated_energy(np.repeat([[1.0, 0.0], [-1.0, 0.0]], 1500, axis=0), beta=40.0), 3)  # two clusters
+    0.5
+    """
+    n = len(tokens)
+    some = tokens[:: -(-n // MOST_ENERGY_TOKENS)]
+    m, found = len(some), float(energy.normalised(some, beta))
+    if m == n:
+        return found
+    of_pairs = (m * found - 1) / (m - 1)  # a token with itself counts one, and there are fewer of those among more
+    return 1 / n + (1 - 1 / n) * of_pairs
 
 
 def cosine_histogram(tokens: np.ndarray) -> list[float]:
@@ -133,44 +151,34 @@ def cosine_histogram(tokens: np.ndarray) -> list[float]:
     return (counts / counts.sum()).round(5).tolist()
 
 
-def attention_image(flow: AbstractDynamics, moment: Moment) -> np.ndarray | None:
-    """P(t), averaged over heads and over blocks of tokens down to `SIDE`; None for too many tokens."""
-    weights = _weights(flow, moment)
-    return None if weights is None else shrunk(weights, SIDE)
+def attention_image(flow: AbstractDynamics, moment: Moment, most: int = SIDE) -> np.ndarray | None:
+    """P(t), averaged over heads; more than `most` tokens are taken in blocks. None of tokens that are no numbers.
 
-
-def shrunk(weights: np.ndarray, side: int) -> np.ndarray:
-    """Means over blocks of rows; sums over blocks of columns, since a block's weight is what its tokens have together.
-
-    Examples
-    --------
-    >>> shrunk(np.full((4, 4), 0.25), 2)
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    Of each block the row of its middle token is shown, so that n x n weights are never formed, and the sum of its
+    columns, which is what its tokens have together.
     """
-    n = len(weights)
-    if n <= side:
-        return weights
-    edges = np.linspace(0, n, side + 1).astype(int)[:-1]
-    sizes = np.diff(np.append(edges, n))
-    return np.add.reduceat(np.add.reduceat(weights, edges, axis=0), edges, axis=1) / sizes[:, None]
+    n = len(moment.tokens)
+    side = min(n, most)
+    weights = _rows(flow, moment, (2 * np.arange(side) + 1) * n // (2 * side))
+    edges = -(-np.arange(side) * n // side)  # token j is in block floor(j side / n)
+    return None if weights is None else np.add.reduceat(weights, edges, axis=1)
 
 
 def attended(flow: AbstractDynamics, moment: Moment, token: int) -> list[list[float]]:
     """The tokens that one attends to most, with their weights."""
-    weights = _weights(flow, moment)
-    if weights is None or token >= len(weights):
+    weights = _rows(flow, moment, np.array([token]))
+    if weights is None:
         return []
-    row = weights[token]
+    row = weights[0]
     first = np.argsort(-row)[:MOST_ATTENDED]
     return [[int(one), round(float(row[one]), 6)] for one in first if row[one] > 1e-4]
 
 
-def _weights(flow: AbstractDynamics, moment: Moment) -> np.ndarray | None:
+def _rows(flow: AbstractDynamics, moment: Moment, rows: np.ndarray) -> np.ndarray | None:
     tokens = moment.tokens if moment.radii is None else moment.tokens * moment.radii[:, None]
-    if len(tokens) > LARGEST_MATRIX or not np.all(np.isfinite(tokens)):
+    if not np.all(np.isfinite(tokens)):
         return None
-    weights = attention_matrix(flow, tokens, moment.time)
+    weights = attention_matrix(flow, tokens, moment.time, rows=rows)
     return weights if weights.ndim == 2 else weights.mean(axis=0)
 
 
@@ -182,6 +190,7 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarr
         "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
         "leading": leading_direction(flow) if is_small(flow) else None,
         "height": height_name(flow),
+        "isEstimated": height_name(flow) == "energy" and len(tokens) > MOST_ENERGY_TOKENS,
         "isSphere": isinstance(flow.space, Sphere),
         "prediction": prediction_words(_predicted(flow, solver, tokens)),
     }
@@ -271,7 +280,9 @@ def verdict(flow: AbstractDynamics, promised: list[str], times: np.ndarray, toke
     else:
         waits = shown.limit == "several-points" and bool(ONE_PLACE & set(promised))  # metastable, not against it
         answer = "not-yet" if waits or shown.limit == "undecided" else "differs"
-    return {"answer": answer, "says": f"The run so far shows: {shown.says}."}
+    found = "is undecided" if shown.limit == "undecided" else f"shows: {WORDS[shown.limit]}"
+    evidence = in_words(shown, isinstance(flow.space, Sphere))
+    return {"answer": answer, "says": f"The run so far {found} ({evidence})."}
 
 
 def verdict_of_count(count: int, log_time: float) -> dict[str, str]:

@@ -20,8 +20,10 @@ Publish = Callable[[str, Any], None]
 MOST_UNSEEN = 3  # frames on their way to the page before the run waits for it
 SECONDS_BETWEEN_PANELS = 0.15
 SHARE_OF_PANELS = 0.2  # of a helper's time, so that what is slow to measure does not slow the frames
+LONGEST_PAUSE = 0.5  # seconds after it nevertheless: the first look, which compiles, says nothing of the next
 SECONDS_BETWEEN_VERDICTS = 1.0
 SECONDS_BETWEEN_COLOURS = 0.1
+MOST_COLOURED = 1_000  # tokens up to which clusters are found anew in every frame
 log = logging.getLogger("attnflow.explorer")
 
 
@@ -279,7 +281,7 @@ class Viewer:
     def _go_on(self, now: float) -> None:
         run = self._current
         was_before_end = run.moment.time < run.settings.end
-        recolours = now >= self._next_colours
+        recolours = now >= self._next_colours or len(run.moment.tokens) <= MOST_COLOURED
         if not run.forward(self._factor, self._until, recolours):
             return
         if recolours:
@@ -359,7 +361,18 @@ class Viewer:
             log.exception("A panel failed")
         finally:
             took = wall.monotonic() - began
-            self._next_panels = max(self._next_panels, began + took / SHARE_OF_PANELS)
+            self._next_panels = max(self._next_panels, began + took + pause_after(took))
+
+
+def pause_after(took: float) -> float:
+    """Seconds between two looks of a helper at a run.
+
+    Examples
+    --------
+    >>> round(pause_after(0.05), 3), pause_after(4.0)
+    (0.2, 0.5)
+    """
+    return min(took / SHARE_OF_PANELS - took, LONGEST_PAUSE)
 
 
 def _different(settings: Any, run: Run) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from attnflow.analyse.spectra import Spectrum
 from attnflow.analyse.spectral_hypotheses import Condition
@@ -145,7 +146,7 @@ def _generic(case: Case) -> tuple[Hypothesis, ...]:
     """Almost every start is not every start: antipodal tokens and configurations at rest are left out."""
     if case.tokens is None:
         return ()
-    sums = np.linalg.norm(case.tokens[:, None] + case.tokens, axis=-1)
+    sums = KDTree(case.tokens).query(-case.tokens)[0]  # of each token and the one nearest to its antipode
     apart = above("no two first tokens are antipodal", float(sums.min()), AT_REST, "in |x_i + x_j|")
     speed = float(np.abs(velocity(case.flow, case.tokens)).max())
     if np.ptp(case.tokens, axis=0).max() == 0:  # one point already, which V = I keeps

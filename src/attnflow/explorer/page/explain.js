@@ -31,8 +31,8 @@ export function showVerdict({ answer, says }) {
   const [sign, words] = ANSWERS[answer] ?? ["", ""];
   const [, shown, numbers] = (says ?? "").match(NUMBERS_LAST) ?? [null, says, ""];
   const facts = Object.assign(document.createElement("span"), { className: "source" });
-  facts.textContent = numbers ? ` (${numbers})` : "";
-  const isPlain = answer === "not-yet" && shown.includes("undecided"); // which the first words say already
+  facts.textContent = numbers ? ` ${capital(numbers)}.` : "";
+  const isPlain = shown.endsWith("is undecided"); // which the first words say already
   $("verdict").dataset.answer = answer ?? "none";
   $("verdict").replaceChildren(...(answer ? [`${sign} ${words}.${isPlain ? "" : ` ${shown}.`}`, facts] : []));
 }

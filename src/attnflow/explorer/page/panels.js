@@ -57,7 +57,7 @@ export class Panels {
     this.attention = message;
     const facts = [];
     if (message.heads > 1) facts.push(`mean of ${message.heads} heads`);
-    if (message.n > message.side) facts.push(`${message.n} tokens in ${message.side} blocks`);
+    if (message.n > message.side) facts.push(`${message.n} tokens, ${message.side} rows of them`);
     $("attention-facts").textContent = facts.join(", ");
     this.#paintAttention();
   }
@@ -113,7 +113,7 @@ export class Panels {
   #tell(shown) {
     const height = shown?.height ?? null, at = shown ? timeText(shown.time, this.model.logTime) : "";
     $("clusters-now").textContent = shown ? shown.clusters : "";
-    $("height-now").textContent = height === null ? "" : brief(height);
+    $("height-now").textContent = height === null ? "" : `${this.model.isEstimated ? "≈ " : ""}${brief(height)}`;
     const second = height === null ? "" : `, ${this.model.height} ${brief(height)}`;
     const words = shown ? `At time ${at}: ${shown.clusters} clusters${second}.` : "";
     const title = `Number of clusters and ${this.model.height ?? "energy"} over time.`;
