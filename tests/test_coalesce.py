@@ -1,5 +1,7 @@
 """Through metastable states: against the plain solver, exact times, and the rules of the staircase."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -14,6 +16,10 @@ CIRCLE = af.initial.on_circle
 
 def flow(beta, d=2, **options):
     return af.SphereAttention(af.Head.identity(d), af.Softmax(beta), **options)
+
+
+def anyhow(value, beta):
+    return af.SphereAttention(af.Head.bilinear(np.eye(len(value)), value), af.Softmax(beta))
 
 
 def exact_log_time(angle, beta, ratio=1.0, merge=1e-6):
@@ -178,10 +184,77 @@ def test_an_unstable_equilibrium_is_reported_and_can_be_left(tokens):
     assert int(left.clusters[-1]) == 1
 
 
-def test_one_repeated_point_is_one_cluster_at_once():
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        (anyhow(-np.eye(2), 5.0), af.initial.circle(5, rng=0)),
+        (flow(-3.0), af.initial.circle(5, rng=0)),
+        (anyhow(np.diag([2.0, 1.0]), 20.0), af.initial.circle(8, rng=0)),
+    ],
+    ids=["V = -I", "beta < 0", "diagonal V"],
+)
+def test_a_stable_equilibrium_of_several_clusters_ends_it(model, tokens):
+    """Velocities there are below what steps of the tolerance leave: 1e-5 of gaps of order one."""
+    found = af.coalesce(model, tokens, max_steps=2000, progress=False)
+    assert "nobody has moved" in found.outcome
+    assert "perturb" not in found.outcome
+    last = found.tokens[-1].values
+    assert int(found.clusters[-1]) > 1
+    weights = np.exp(float(model.attention.beta) * last @ last.T)
+    pulls = (weights / weights.sum(axis=1, keepdims=True)) @ last @ np.asarray(model.heads[0].value_matrix).T
+    assert np.abs(pulls - np.sum(pulls * last, axis=1, keepdims=True) * last).max() < 1e-4
+
+
+def test_nobody_pulls_nobody():
+    assert af.coalesce(anyhow(np.zeros((2, 2)), 5.0), CIRCLE(np.arange(3.0)), progress=False).outcome == (
+        "At rest with 3 clusters from the start: all pulls cancel."
+    )
+
+
+def test_what_is_one_or_at_rest_from_the_start_is_said_so():
     found = af.coalesce(flow(5.0), CIRCLE(np.ones(4)), progress=False)
     assert found.clusters.values.tolist() == [1]
     assert found.sizes["merge"] == 0
+    assert found.outcome == "All 4 tokens are in one place from the start; `perturb=1e-6` parts them."
+    assert af.coalesce(flow(5.0), CIRCLE(np.ones(1)), progress=False).outcome.startswith("One token from the start")
+    points = af.coalesce(flow(5.0, 1), np.array([[1.0], [-1.0]]), progress=False).outcome
+    assert points.startswith("At rest with 2 clusters from the start")
+    assert "perturb" not in points
+
+
+def test_a_run_can_end_before_anything_happens():
+    found = af.coalesce(flow(9.0), af.initial.circle(4, rng=0), until=-50.0, progress=False)
+    assert float(found.log_time[-1]) == pytest.approx(-50.0)
+    np.testing.assert_allclose(found.tokens[-1], found.initial_tokens, atol=1e-15)
+
+
+def test_one_cluster_that_v_still_carries_is_said_so():
+    found = af.coalesce(anyhow(np.diag([2.0, 1.0]), 1.0), CIRCLE(np.array([0.3, 0.8])), until=9.0, progress=False)
+    assert int(found.clusters[-1]) == 1
+    assert "is not followed" in found.outcome
+
+
+def test_beta_zero_is_served_without_a_warning():
+    """Kuramoto: the angle th of two has th' = -sin(th), so that tan(th / 2) falls as e^-t."""
+    found = af.coalesce(flow(0.0), CIRCLE(np.array([0.0, 1.2])), progress=False)
+    exact = np.log(np.tan(0.6) / np.tan(np.arcsin(5e-7)))
+    assert np.exp(float(found.merge_log_time[0])) == pytest.approx(exact, abs=0.02)  # 0.01 rtol / merge, of two
+
+
+def test_the_outcome_tells_when_the_last_two_met():
+    found = af.coalesce(flow(3.0), CIRCLE(np.array([0.0, 0.7])), rtol=1e-8, progress=False)
+    last = float(found.merge_log_time[-1])
+    assert last == pytest.approx(exact_log_time(0.7, 3.0), abs=1e-4)  # 0.01 rtol / merge of t
+    assert f"One cluster since log t = {last:.6g}" in found.outcome
+
+
+def test_a_perturbation_is_recorded():
+    tokens = CIRCLE(np.array([0.0, np.pi]))
+    found = af.coalesce(flow(6.0), tokens, perturb=1e-3, rng=7, until=0.0, progress=False)
+    told = json.loads(found.attrs["perturbed"])
+    assert told == {"amount": 1e-3, "seed": "7", "spawn_key": []}
+    assert 0 < np.abs(found.initial_tokens.values - tokens).max() < 5e-3
+    assert "perturbed" not in af.coalesce(flow(6.0), tokens, until=0.0, progress=False).attrs
 
 
 def test_steps_and_budgets_end_it_with_what_exists():
@@ -216,14 +289,23 @@ REFUSED = {
     "noise": (lambda: (flow(1.0, noise=af.Noise(5.0)), {}), "noise would part"),
     "changing weights": (lambda: (af.SphereAttention(af.RedrawnHead(2, 1.0, 0)), {}), "constant weights"),
     "several heads": (lambda: (af.SphereAttention([af.Head.identity(2)] * 2), {}), "one head"),
-    "causal": (lambda: (flow(1.0, mask=af.masks.causal), {}), "see different others"),
+    "causal": (lambda: (flow(1.0, mask=af.masks.causal), {}), "see different others.*Use `stream`"),
+    "window": (lambda: (flow(1.0, mask=af.masks.window(2)), {}), "Use `simulate`"),
     "R^d": (lambda: (af.EuclideanAttention(af.Head.identity(2)), {}), "on the sphere"),
     "hardmax": (lambda: (af.SphereAttention(af.Head.identity(2), af.Hardmax()), {}), "softmax or unnormalised"),
     "frozen": (lambda: (flow(1.0, frozen=[True, False, False]), {}), "frozen tokens"),
     "wide merge": (lambda: (flow(1.0), {"merge": 0.9}), "below the smallest gap"),
     "narrow merge": (lambda: (flow(1.0), {"merge": 1e-14}), "where floats have digits"),
     "rtol": (lambda: (flow(1.0), {"rtol": 0.0}), "`rtol` must be above zero"),
+    "coarse rtol": (lambda: (flow(1.0), {"rtol": 10.0}), "`rtol` must lie between"),
+    "fine rtol": (lambda: (flow(1.0), {"rtol": 1e-16}), "`rtol` must lie between"),
     "until": (lambda: (flow(1.0), {"until": np.nan}), "`until` must be the logarithm"),
+    "until in words": (lambda: (flow(1.0), {"until": "5"}), "`until` must be the logarithm"),
+    "until too early": (lambda: (flow(1.0), {"until": -800.0}), "`until` must be the logarithm"),
+    "budget": (lambda: (flow(1.0), {"budget": 0}), "`budget` must be above zero"),
+    "no budget": (lambda: (flow(1.0), {"budget": np.nan}), "`budget` must be one finite number"),
+    "perturb": (lambda: (flow(1.0), {"perturb": 100.0}), "`perturb` must be at most"),
+    "circling": (lambda: (anyhow(np.array([[0.0, -1.0], [1.0, 0.0]]), 5.0), {}), "may circle for ever"),
     "ensemble": (lambda: (flow(1.0), {"tokens": af.initial.circle(3, rng=0, runs=2)}), "Take one run"),
     "too close": (lambda: (flow(1.0), {"tokens": CIRCLE(np.array([0.0, 1e-11, 1.0]))}), "too close to follow"),
 }

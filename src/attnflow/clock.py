@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 
 GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(48)
 MOST_GROWTH = 30.0  # of the logarithm of the speed within a step; beyond, two derivatives do not foresee it
+SHORT = 1e-12  # of a step: so early in it the rate is the first one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,5 +42,7 @@ class Clock:
         """The step, or a shorter one that takes the time that is left."""
         if log_left >= np.log(self.duration(step)):
             return step
-        found: Any = brentq(lambda part: np.log(self.duration(part)) - log_left, 1e-12 * step, step, xtol=1e-15)
+        if log_left < np.log(self.duration(SHORT * step)):
+            return float(np.exp(log_left))  # the clock has not slowed down yet
+        found: Any = brentq(lambda part: np.log(self.duration(part)) - log_left, SHORT * step, step, xtol=1e-15)
         return float(found)

@@ -31,12 +31,15 @@ from attnflow.dynamics import AbstractDynamics, SphereAttention
 from attnflow.heads import Head
 from attnflow.heavy import HeavyTokens
 from attnflow.journey import Journey
-from attnflow.masks import Full
+from attnflow.masks import Causal, Full
 from attnflow.normalisation import Post
 from attnflow.progress import Bar, Progress, shown
 
 LEAST_MERGE = 1e-10  # below, differences of coordinates have no digits left
 USUAL_MERGE = 1e-6
+FINEST, COARSEST = 1e-13, 1e-2  # of rtol: below, rounding; above, steps that jump over each other
+EARLIEST = -100.0  # of `until`: nobody has moved by then
+FARTHEST = 0.1  # of `perturb`: beyond, it would be another start
 
 
 def coalesce(
@@ -62,14 +65,18 @@ def coalesce(
     tokens
         First tokens (n, d).
     until
-        Natural logarithm of the last time; infinity for one cluster.
+        Natural logarithm of the last time; infinity for one cluster or rest. To be given, or `budget`, where V or Q^T K
+        is not symmetric: tokens may circle for ever. One cluster ends a run even before; where V is no multiple of I
+        it would still be carried on, by x' = P_x V x.
     merge
         Distance within which tokens become one. None: 1e-6, or a tenth of the smallest gap if that is less.
     rtol
         Error of a step over the gap to the nearest other token, or over 0.01 where that is more. It makes log t wrong
-        by up to beta * (rtol + merge) a merge, and t by 0.01 * rtol / merge, which should be well below one.
+        by up to beta * (rtol + merge) a merge, and t by 0.01 * rtol / merge, which should be well below one. Who starts
+        nearer than that to an unstable equilibrium, such as antipodes, leaves it at a time that rtol decides.
     perturb
-        Move the first tokens at random by this much, for starts that rest in an unstable equilibrium.
+        Move the first tokens at random by this much, for starts that rest in an unstable equilibrium. The dataset's
+        `initial_tokens` are those it has moved; `perturbed` tells by how much and with which seed.
     rng
         Seed of `perturb`.
     shortcuts
@@ -99,12 +106,10 @@ def coalesce(
     (np.int64(1), True)
     """
     tokens = _require_served(flow, tokens)
-    require_count(max_steps, "max_steps")
-    require_positive_number(rtol, "rtol", "Use 1e-6.")
-    if np.isnan(until):
-        raise InputError("`until` must be the logarithm of a time, or infinity, but it is NaN.")
+    until = _require_limits(flow, until, rtol, max_steps, budget)
+    perturbed = {}
     if perturb is not None:
-        tokens = _perturbed(tokens, perturb, rng)
+        tokens, perturbed = _perturbed(tokens, perturb, rng)
     merge = _merging_distance(tokens, merge)
     show = shown(progress)
     journey = Journey(flow, tokens, merge, rtol, until, shortcuts)
@@ -115,36 +120,72 @@ def coalesce(
         if isinstance(show, Bar):
             show.close()
     limits = {"until": until, "shortcuts": shortcuts, "max_steps": max_steps}
-    return journey.dataset(tokens, outcome).assign_attrs(limits=json.dumps(limits))
+    return journey.dataset(tokens, outcome).assign_attrs(limits=json.dumps(limits), **perturbed)
+
+
+def _require_limits(flow: AbstractDynamics, until: Any, rtol: Any, max_steps: Any, budget: Any) -> float:
+    """Everything that ends a run or a step; returns `until`."""
+    require_count(max_steps, "max_steps")
+    require_positive_number(rtol, "rtol", "Use 1e-6.")
+    if not FINEST <= rtol <= COARSEST:
+        raise InputError(f"`rtol` must lie between {FINEST:g} and {COARSEST:g}, but it is {rtol:g}. Use 1e-6.")
+    if budget is not None:
+        require_positive_number(budget, "budget", "Use seconds, or None.")
+    if not isinstance(until, int | float | np.number) or not until >= EARLIEST:
+        raise InputError(
+            f"`until` must be the logarithm of a time, at least {EARLIEST:g}, or infinity, but it is {until!r}. "
+            "Use np.log(1e9)."
+        )
+    head: Any = flow.heads[0]
+    turning = [
+        name
+        for name, matrix in (("V", np.asarray(head.value_matrix)), ("Q^T K", np.asarray(head.query_key)))
+        if not np.allclose(matrix, matrix.T)
+    ]
+    if turning and np.isinf(until) and budget is None:
+        raise InputError(
+            f"`until` or `budget` must be given for this flow: {turning[0]} is not symmetric, so tokens may circle for "
+            "ever. Pass the logarithm of the last time, or seconds."
+        )
+    return float(until)
 
 
 def _require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     door.require_flow(flow)
     reasons = {
+        "under a mask tokens in one place see different others, and part again": not isinstance(flow.mask, Full),
         "tokens must move on the sphere without lengths of their own": not (
             isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
         ),
         "noise would part tokens that have met": flow.noise is not None,
         "an MLP is not supported": flow.mlp is not None,
         "frozen tokens would have to stay apart from moving ones": flow.frozen is not None,
-        "it takes one head with constant weights": len(flow.heads) != 1 or not isinstance(flow.heads[0], Head),
+        "it takes one head, whose scores alone say who is fastest": len(flow.heads) != 1,
+        "it takes constant weights, since its steps follow the speed and not the time": not isinstance(
+            flow.heads[0], Head
+        ),
         "attention must be softmax or unnormalised": not isinstance(flow.attention, Softmax | Unnormalised),
-        "under a mask tokens in one place see different others, and part again": not isinstance(flow.mask, Full),
     }
     broken = [reason for reason, is_so in reasons.items() if is_so]
     if broken:
-        raise InputError(f"`coalesce` does not serve this flow: {broken[0]}. Use `simulate`.")
+        instead = "stream" if isinstance(flow.mask, Causal) and len(broken) == 1 else "simulate"
+        raise InputError(f"`coalesce` does not serve this flow: {broken[0]}. Use `{instead}`.")
     tokens = door.require_tokens_of(flow, tokens)
     if tokens.ndim != 2:
         raise InputError(f"`tokens` must have shape (n, d) here, but the shape is {tokens.shape}. Take one run.")
     return tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
 
 
-def _perturbed(tokens: np.ndarray, size: float, rng: Rng) -> np.ndarray:
+def _perturbed(tokens: np.ndarray, size: float, rng: Rng) -> tuple[np.ndarray, dict[str, str]]:
+    """Tokens moved at random, and the attribute that tells so."""
     require_positive_number(size, "perturb", "Use 1e-6, or None.")
-    noise = np.random.default_rng(seed_sequence(rng)).normal(size=tokens.shape)
-    moved = tokens + size * noise
-    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    if size > FARTHEST:
+        raise InputError(f"`perturb` must be at most {FARTHEST:g}, a small push, but it is {size:g}. Use 1e-6.")
+    seed = seed_sequence(rng)
+    moved = tokens + size * np.random.default_rng(seed).normal(size=tokens.shape)
+    # Entropy has 128 bits, more than some readers' integers.
+    told = {"amount": float(size), "seed": str(seed.entropy), "spawn_key": list(seed.spawn_key)}
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True), {"perturbed": json.dumps(told)}
 
 
 def _merging_distance(tokens: np.ndarray, merge: float | None) -> float:

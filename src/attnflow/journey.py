@@ -21,6 +21,8 @@ EVERY_LOG_TIME = 0.05  # of log t: so densely states are kept while something mo
 FAR = 0.1  # so far nobody moves between states, but in a meeting
 BEYOND = 0.5  # a step goes so much farther than to the merging distance, in logarithms of the gap
 SUDDEN = 0.01  # a meeting takes at most this share of the time so far
+CHATTER = 10.0  # tolerances by which steps move tokens to and fro at a stable equilibrium
+STILL = 10  # steps in which nobody goes farther while time doubles, at rest; on a plateau a single step takes longer
 
 
 class Journey:
@@ -39,34 +41,77 @@ class Journey:
         self.chronicle.keep(self.log_time, heavy)
         self._stand(heavy.merged(0.0)[0])  # tokens in one place are one from the start
         self.plateau = self._keep()
+        self.stirred = (self.log_time, self.steps, self.heavy)  # where somebody last had gone farther than chatter
 
     def travel(self, max_steps: int, budget: float | None, show: Any) -> str:
         """Until one cluster is left or something ends it; returns the outcome as a sentence."""
         began, count = time.monotonic(), max(len(self.heavy) - 1, 1)
         while len(self.heavy) > 1:
-            if self.velocity.is_balanced:
+            if self.velocity.is_balanced or self._is_still():
                 return self._rests()
             if self._is_over():
                 return f"Reached log t = {self.until:.6g} with {len(self.heavy)} clusters, after {self.steps} steps."
             if self.steps + self.rejected >= max_steps:
-                return (
-                    f"Stopped after {max_steps} steps at log t = {self.log_time:.6g}, {len(self.heavy)} clusters left."
-                )
+                return f"Stopped after {max_steps} steps at {self._now()}, {len(self.heavy)} clusters left."
             if budget is not None and time.monotonic() - began > budget:
-                return f"Reached the time budget at log t = {self.log_time:.6g} with {len(self.heavy)} clusters."
+                return f"Reached the time budget at {self._now()} with {len(self.heavy)} clusters."
             try:
                 self._advance()
             except KeyboardInterrupt:
-                return f"Interrupted at log t = {self.log_time:.6g} with {len(self.heavy)} clusters."
+                return f"Interrupted at {self._now()} with {len(self.heavy)} clusters."
+            except ArithmeticError as problem:
+                return f"Stopped at {self._now()} with {len(self.heavy)} clusters: {problem}."
             if show is not None:
                 show(1 - (len(self.heavy) - 1) / count, f"{len(self.heavy)} clusters, log t = {self.log_time:.4g}")
-        return f"One cluster since log t = {self.log_time:.6g}, after {self.steps} steps."
+        return self._has_met()
+
+    def _now(self) -> str:
+        return "the start" if np.isneginf(self.log_time) else f"log t = {self.log_time:.6g}"
+
+    def _has_met(self) -> str:
+        """One cluster is left."""
+        count = sum(map(len, self.heavy.members))
+        alone = "" if self.pull.is_scalar else " Where V carries it from there, by x' = P_x V x, is not followed."
+        if np.isfinite(self.log_time):
+            since = self.chronicle.merges[-1].log_time  # within the last step
+            return f"One cluster since log t = {since:.6g}, after {self.steps} steps.{alone}"
+        if count == 1:
+            return f"One token from the start: nobody to meet.{alone}"
+        return f"All {count} tokens are in one place from the start; `perturb=1e-6` parts them.{alone}"
 
     def _rests(self) -> str:
-        return (
-            f"At rest with {len(self.heavy)} clusters since log t = {self.log_time:.6g}: all pulls cancel. Such an "
-            "equilibrium is unstable under attraction; pass `perturb=1e-6` to leave it."
+        """Several clusters are left."""
+        since = "from the start" if np.isneginf(self.log_time) else f"since {self._now()}"
+        rests = f"At rest with {len(self.heavy)} clusters {since}: "
+        if self.heavy.places.shape[1] == 1:
+            return rests + "on a line the sphere is two points, between which nobody can move."
+        if not self.velocity.is_balanced:
+            way = CHATTER * self.rtol
+            return rests + f"while time doubled, nobody has moved by more than {way:.2g} of the gap to another."
+        if np.isnan(self.pull.beta):
+            return rests + "all pulls cancel."
+        return rests + (
+            "all pulls cancel. Such an equilibrium is unstable under attraction; pass `perturb=1e-6` to leave it."
         )
+
+    def _is_still(self) -> bool:
+        """Whether nobody has gone anywhere while time doubled, which under plain attraction is no rest."""
+        log_time, steps, _ = self.stirred
+        doubled = self.log_time - log_time >= np.log(2) and self.steps - steps >= STILL
+        return bool(doubled and np.isnan(self.pull.beta))
+
+    def _watch(self) -> None:
+        """Remember this place where somebody has met, or gone farther than steps chatter."""
+        heavy = self.stirred[2]
+        if len(heavy) == len(self.heavy):
+            ways = np.linalg.norm(self.heavy.places - heavy.places, axis=1)
+            if np.all(ways <= CHATTER * self._tolerances()):
+                return
+        self.stirred = (self.log_time, self.steps, self.heavy)
+
+    def _tolerances(self) -> np.ndarray:
+        """The error that a step may make, of every token."""
+        return self.rtol * np.maximum(self.heavy.gaps[0], NARROW)
 
     def _stand(self, heavy: HeavyTokens, velocity: Velocity | None = None) -> None:
         """Be here now."""
@@ -119,10 +164,10 @@ class Journey:
 
     def _accepted(self, rate: float, clock: Clock, longest: float, log_left: float) -> tuple[float, Stride]:
         """A step whose error is within the tolerance, and how long it is."""
-        scales = self.rtol * np.maximum(self.heavy.gaps[0], NARROW)
+        scales = self._tolerances()
         speeds = np.abs(self.velocity.directions).max(axis=1) / rate
         # What moves by D changes its velocity by a share |B| D, and so its way by |B| D^2.
-        calm = np.sqrt(scales / self.pull.score_size) / 3 if self.shortcuts else np.full_like(scales, -1.0)
+        calm = np.sqrt(scales / max(self.pull.score_size, 1.0)) / 3 if self.shortcuts else np.full_like(scales, -1.0)
         while True:
             step = clock.cut(min(self.step, longest), log_left)
             fast = self.startled | (speeds * clock.duration(step) > calm) | (speeds == speeds.max())
@@ -136,7 +181,7 @@ class Journey:
             self.startled |= missed
             self.rejected += 1
             if self.step < 1e-12:
-                raise ArithmeticError("steps became too short; the gaps cannot be resolved in float64")
+                raise ArithmeticError("steps became too short to resolve the gaps in float64; a larger `rtol` may help")
 
     def _clock(self, rate: float) -> Clock:
         """Slows down as the logarithm of the largest speed grows along the straight way ahead."""
@@ -162,6 +207,7 @@ class Journey:
         self.log_time = float(np.logaddexp(began, log_duration))
         merged, groups = moved.merged(self.merge)
         self._stand(merged, None if groups else velocity)
+        self._watch()
         if groups:
             last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
             shares = meetings_of(before.places, moved.places, groups, self.merge)
