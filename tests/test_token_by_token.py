@@ -1,6 +1,8 @@
 """Causal attention token by token: against the joint solver, exact times far out, prefixes, and what is refused."""
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -299,10 +301,21 @@ def test_the_command_writes_a_run_that_is_whole(tmp_path, monkeypatch):
     assert af.load("renyi-long.zarr").sizes["time"] == 20
     for refused, sentence in (
         (["--solver", "rk4:0.1"], "no meaning token by token"),
+        (["--end", "-3"], "`end` must be above zero"),
         (["--mask", "full"], "sees token"),
     ):
         with pytest.raises(ValueError, match=sentence):
             CliRunner().invoke(app, [*asked, "--overwrite", *refused], catch_exceptions=False)
+
+
+def test_refusals_wait_for_no_loading():
+    """Of jax for options without meaning, of matplotlib for flows that are not served."""
+    ask = "import sys; from attnflow.cli import app; from typer.testing import CliRunner\n"
+    ask += "for asked in (['--solver', 'euler:0.1'], ['--n', '4']):\n"
+    ask += "    done = CliRunner().invoke(app, ['stream', 'polytope', *asked])\n"
+    ask += "    print(type(done.exception).__name__, 'jax' in sys.modules, 'matplotlib' in sys.modules)\n"
+    said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["InputError", "False", "False", "InputError", "True", "False"]
 
 
 def test_a_run_is_repeated_from_its_file_bit_for_bit(tmp_path):
@@ -341,5 +354,7 @@ def test_bad_arguments_are_refused(long):
         af.append(long, np.eye(3))
     with pytest.raises(ValueError, match="made by `stream`"):
         af.append(af.simulate(flow(1.0), np.eye(2), [0.0, 1.0]), np.eye(2))
+    with pytest.raises(ValueError, match=r"made by `stream`.* it is of type int"):
+        af.append(3, np.eye(2))
     with pytest.raises(ValueError, match="divides by the number of all"):
         af.append(af.stream(MODELS["unnormalised"][0], np.eye(2), [0.0, 1.0]), np.eye(2))

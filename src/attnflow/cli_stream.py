@@ -18,7 +18,7 @@ def stream(
     name: Annotated[str, typer.Argument(help="A scenario with a causal mask, such as renyi or causal.")],
     changes: dict[str, Any],
     tolerance: Annotated[float, typer.Option(help="What a piece of a path leaves unresolved.")] = 1e-9,
-    budget: Annotated[float | None, typer.Option(help="Seconds after which no further token is begun.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds for tokens to come to the end.")] = None,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME-long.zarr.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside it.")] = None,
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Make no picture.")] = False,
@@ -27,18 +27,16 @@ def stream(
 ) -> None:
     """Follow a causal scenario token by token, to times however long; write the result and a picture of its centres."""
     began = time.monotonic()
+    _require_effect(changes)
     import numpy as np
 
     from attnflow import scenarios, token_by_token, trajectory
-    from attnflow.show.style import require_free_picture
 
-    _require_effect(changes)
     settings = scenarios.change(scenarios.get(name).settings, changes)
     setup = scenarios.build(settings)
+    token_by_token.require_served(setup.flow, setup.tokens)
     result = trajectory.require_free_result(out or Path(f"{name}-long.zarr"), overwrite=overwrite)
-    drawn = None
-    if not no_picture:
-        drawn = require_free_picture(picture or result.with_suffix(".png"), overwrite=overwrite)
+    drawn = None if no_picture else _free_picture(picture or result.with_suffix(".png"), overwrite)
     times = np.r_[0.0, np.geomspace(min(FIRST_SAVE, settings.end / 2), settings.end, settings.saves - 1)]
     run = token_by_token.stream(
         setup.flow, setup.tokens, times, tolerance=tolerance, budget=budget, progress=False if as_json else None
@@ -57,6 +55,12 @@ def _require_effect(changes: dict[str, Any]) -> None:
     for name in IDLE:
         if changes[name] is not None:
             raise InputError(f"`{name}` has no meaning token by token. Leave it out, or use 'attnflow run'.")
+
+
+def _free_picture(path: Path, overwrite: bool) -> Path:
+    from attnflow.show.style import require_free_picture  # a second of loading, which no refusal should wait for
+
+    return require_free_picture(path, overwrite=overwrite)
 
 
 def _facts(run: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The dataset of a run of `stream`: that of `simulate`, with the paths; and the paths out of it."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -62,15 +63,16 @@ def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths
     return run.assign_attrs(outcome=lines[0])
 
 
-def is_streamed(run: xr.Dataset) -> bool:
+def is_streamed(run: Any) -> bool:
     """Whether a dataset was made by `stream`: it has the pieces of its paths."""
-    return all(name in run for name in PIECES)
+    return isinstance(run, xr.Dataset) and all(name in run for name in PIECES)
 
 
-def paths_of(run: xr.Dataset) -> Paths:
+def paths_of(run: Any) -> Paths:
     """The paths in a dataset made by `stream`."""
     if not is_streamed(run):
-        raise InputError("`run` must be a dataset made by `stream`, with the pieces of its paths, but it has none.")
+        found = "it has none" if isinstance(run, xr.Dataset) else f"it is of type {type(run).__name__}"
+        raise InputError(f"`run` must be a dataset made by `stream`, with the pieces of its paths, but {found}.")
     first = np.concatenate([[0], np.cumsum(run.pieces.values.astype(int))])
     starts, lengths, bends, series = (np.ascontiguousarray(run[name].values, dtype=float) for name in PIECES[:-1])
     return Paths(starts, lengths, bends, series, first)

@@ -89,7 +89,7 @@ def stream(
     >>> np.round(run.tokens[1:, 1, 0].values, 3)
     array([0.052, 1.   ])
     """
-    tokens, times = _require_served(flow, tokens), require_times(times)
+    tokens, times = require_served(flow, tokens), require_times(times)
     options = _options(tolerance, budget, progress)
     paths = Paths.none(flow.dimension, parts_until(float(np.abs(times).max())))
     return _continued(flow, tokens, times, paths, 0, options)
@@ -120,8 +120,8 @@ def append(run: xr.Dataset, tokens: Any, *, budget: float | None = None, progres
     >>> bool((longer.tokens == stream(flow, tokens, [0.0, 1e6]).tokens).all())
     True
     """
-    flow: AbstractDynamics = trajectory.flow_of(run)
     paths = streamed.paths_of(run)
+    flow: AbstractDynamics = trajectory.flow_of(run)
     if isinstance(flow.attention, Unnormalised):
         raise InputError(
             "`append` does not serve unnormalised attention: it divides by the number of all tokens, so that more of "
@@ -131,7 +131,7 @@ def append(run: xr.Dataset, tokens: Any, *, budget: float | None = None, progres
     flow = streamed.extended(flow, len(everyone))
     times = np.array(json.loads(run.attrs["requested_times"]))
     options = _options(float(trajectory.solver_of(run).rtol), budget, progress)
-    return _continued(flow, _require_served(flow, everyone), times, paths, int(run.rejected_steps), options)
+    return _continued(flow, require_served(flow, everyone), times, paths, int(run.rejected_steps), options)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +205,8 @@ def _require_more(run: xr.Dataset, tokens: Any) -> np.ndarray:
     return tokens
 
 
-def _require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
+def require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
+    """The tokens of a flow that `stream` can follow; everything else is refused with the reason."""
     door.require_flow(flow)
     is_on_sphere = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
     reasons = {
