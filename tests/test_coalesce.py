@@ -9,7 +9,7 @@ from scipy.integrate import quad
 import attnflow as af
 from attnflow.heavy import HeavyTokens, Pull
 from attnflow.journey import meetings_of
-from attnflow.meeting import NEAR, meeting
+from attnflow.meeting import NEAR, _edges, meeting
 
 CIRCLE = af.initial.on_circle
 
@@ -115,6 +115,20 @@ def test_a_pair_that_is_not_alone_is_not_followed_at_once():
     alone = meeting(pull, far, np.array([0, 1]), pull.sums(far.places, far.masses), 1e-6)
     assert alone.error < 1e-9
     np.testing.assert_allclose(alone.log_duration, exact_log_time(0.4, 60.0, merge=NEAR * 1e-6), atol=1e-8)
+
+
+def test_a_long_way_is_cut_where_nothing_is_left_of_its_integrals(monkeypatch):
+    """The same as with every part of the way: e^-40 of a time, and shares of the speed that do not change there."""
+    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.9, 2.5])), [1.0, 3.0, 1.0])
+    pull = Pull.of(flow(1e4), 5.0)
+    sums = pull.sums(heavy.places, heavy.masses)
+    quick = meeting(pull, heavy, np.array([0, 1]), sums, 1e-6)
+    parts = len(_edges(1e4, 0.9, 1e-6))
+    monkeypatch.setattr("attnflow.meeting.PAST", np.inf)
+    whole = meeting(pull, heavy, np.array([0, 1]), sums, 1e-6)
+    assert parts < 30 < 400 < len(_edges(1e4, 0.9, 1e-6))
+    np.testing.assert_allclose(quick.places, whole.places, atol=1e-9)  # what 8 nodes leave
+    assert quick.log_duration == pytest.approx(whole.log_duration, abs=1e-8)
 
 
 @pytest.mark.parametrize("seed", [5, 6, 7])

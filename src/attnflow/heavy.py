@@ -23,6 +23,8 @@ FLAT = 3  # dimensions up to which a tree finds the nearest of many faster
 MANY_ROWS = 0.15  # share of rows from which on the native kernel does all of them sooner
 SCALAR = 1e-12  # V closer to a multiple of I than this share is one
 
+BALANCED = 1e-9  # share that is left of terms that cancel: rounding leaves 1e-16, a generic configuration much more
+
 
 class Velocity(NamedTuple):
     """e^logarithm * directions, how large the terms are that add up to the directions, and what they come from."""
@@ -42,11 +44,6 @@ class Velocity(NamedTuple):
     def is_balanced(self) -> bool:
         """Whether the terms cancel to rounding: the configuration rests."""
         return bool(np.abs(self.directions).max(initial=0.0) <= BALANCED * self.size_of_terms)
-
-
-BALANCED = (
-    1e-9  # share of the terms that is left of them; rounding leaves 1e-16, a generic configuration a share of one
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +203,15 @@ class Pull:
             return self.offset + np.log(self.total_mass)
         return np.logaddexp(own, others)
 
-    def _with_own(self, places, own, others, scale, pulls, sizes):
+    def _with_own(
+        self,
+        places: np.ndarray,
+        own: np.ndarray,
+        others: np.ndarray,
+        scale: float,
+        pulls: np.ndarray,
+        sizes: np.ndarray,
+    ) -> tuple[float, np.ndarray, np.ndarray]:
         """What tokens send to themselves added, for a V that turns them."""
         logs = own - self._log_divisor(own, others)
         larger = max(scale, float(logs.max()))

@@ -15,6 +15,7 @@ from attnflow.heavy import HeavyTokens, Pull, Sums
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 GROWTH = 8.0  # of the logarithm of the speed in a part of the way: 8 nodes integrate e^(8 s) to 1e-9
+PAST = 40.0  # of the logarithm of the speed: e^-40 of an integral is below rounding
 SHRINKING = 1.2  # of the logarithm of the angle in a part of the way: 8 nodes integrate one over it to 1e-9
 NEAR = 1 - 1e-3  # of the merging distance: where a meeting ends
 
@@ -96,8 +97,15 @@ def log_speeds(pull: Pull, masses: np.ndarray, angles: np.ndarray) -> np.ndarray
 
 def _edges(beta: float, first: float, last: float) -> np.ndarray:
     """Angles from first to last between which neither speed nor angle changes by more than quadrature can follow."""
-    fine = np.geomspace(first, last, 400)
-    stretch = beta * (np.cos(fine) - np.cos(first)) / GROWTH + np.log(first / fine) / SHRINKING
+    whole = beta * (1 - np.cos(first))
+    # From where e^-PAST of the time is left to where the tokens' shares of the speed change only the angle matters.
+    early, late = (2 * np.arcsin(np.sqrt(np.clip(way / (2 * beta), 0, 1))) for way in (whole - PAST, PAST))
+    bends = [angle for angle in (early, late) if whole > 2 * PAST and last < angle < first]
+    fine = np.sort(np.concatenate([np.geomspace(first, last, 400), bends]))[::-1]
+    growth = beta * (np.cos(fine) - np.cos(first))
+    if bends:
+        growth = np.minimum(growth, PAST) + np.maximum(growth - (whole - PAST), 0.0)
+    stretch = growth / GROWTH + np.log(first / fine) / SHRINKING
     parts = int(np.ceil(stretch[-1]))
     return np.concatenate([[first], np.interp(np.arange(1, parts) * stretch[-1] / parts, stretch, fine), [last]])
 
@@ -140,7 +148,16 @@ def _along(ends: np.ndarray, towards: np.ndarray, ways: np.ndarray) -> tuple[np.
     return cosines * ends + sines * towards, cosines * towards - sines * ends
 
 
-def _pair_velocities(pull: Pull, others, other_masses, masses, angles, paths, headings, unit) -> np.ndarray:
+def _pair_velocities(
+    pull: Pull,
+    others: np.ndarray,
+    other_masses: np.ndarray,
+    masses: np.ndarray,
+    angles: np.ndarray,
+    paths: np.ndarray,
+    headings: np.ndarray,
+    unit: np.ndarray,
+) -> np.ndarray:
     """Velocities (2, nodes, d) of the two along their way, the others standing still, in units e^unit."""
     speed = float(pull.value[0, 0])
     exponents = pull.beta * (paths @ others.T) + np.log(other_masses)
@@ -156,7 +173,16 @@ def _pair_velocities(pull: Pull, others, other_masses, masses, angles, paths, he
     return speed * (pulls + (np.exp(partner - divisor - unit) * np.sin(angles))[..., None] * headings)
 
 
-def _drift(pull: Pull, heavy: HeavyTokens, rest, pair, sums: Sums, paths, slowness, unit) -> np.ndarray:
+def _drift(
+    pull: Pull,
+    heavy: HeavyTokens,
+    rest: np.ndarray,
+    pair: np.ndarray,
+    sums: Sums,
+    paths: np.ndarray,
+    slowness: np.ndarray,
+    unit: np.ndarray,
+) -> np.ndarray:
     """How far the others move meanwhile, from where they stand."""
     places, best = heavy.places[rest], sums.best[rest]
     logs = np.log(heavy.masses[pair])[:, None, None]
@@ -171,7 +197,8 @@ def _drift(pull: Pull, heavy: HeavyTokens, rest, pair, sums: Sums, paths, slowne
     if pull.offset is not None:
         divisor = pull.offset + np.log(pull.total_mass)
     else:
-        divisor = np.logaddexp(pull.beta + np.log(heavy.masses[rest]), top + np.log(weights))
+        with np.errstate(divide="ignore"):  # weights of those too far away are zero
+            divisor = np.logaddexp(pull.beta + np.log(heavy.masses[rest]), top + np.log(weights))
     factors = slowness[:, None] * np.exp(top - divisor - unit[:, None])
     found = factors.sum(axis=0)[:, None] * base
     for one in range(2):
