@@ -131,6 +131,18 @@ def test_what_a_page_may_not_ask_leaves_the_run_as_it_is():
     forward(run, 1)
 
 
+@pytest.mark.parametrize(("before", "after"), [("post", "pre"), ("pre", "post")])
+def test_a_normalisation_that_gives_or_takes_lengths_restarts(before, after):
+    run = forward(started("layernorm-post", normalisation=before), 2)
+
+    restarts = [
+        run.needs_restart(settings_of(run.settings, {"normalisation": name}), {"normalisation": name})
+        for name in (after, before)
+    ]
+
+    assert restarts == [True, False]
+
+
 def test_weights_redrawn_long_after_the_end_are_not_listed_until_then():
     """The next jump is all that a step needs; a list to t = 1e15 would fill the memory."""
     run = forward(started("redrawn"), 1)
@@ -267,6 +279,7 @@ def test_a_viewer_plays_and_hears_sentences(client):
         assert received(socket, "frame").tokens.shape == (8, 3)
         socket.send_json({"type": "change", "changes": {"n": 10**9}})
         assert "`n` must be at most" in received(socket, "problem")["sentence"]
+        assert received(socket, "state")["plays"]  # what is refused does not stop the run
 
 
 def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_is_waited_for():

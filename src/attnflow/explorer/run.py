@@ -121,7 +121,12 @@ class Run:
         is_other_frame = self.settings.space == "rescaled" and "value" in changes  # z = e^{-tV} x
         is_first = self.place == 0 and not self.later
         is_new = bool(RESTARTING & set(changes)) or is_other_frame or self.is_coalescing or is_first
-        return is_new or settings.end < self.moment.time
+        return is_new or settings.end < self.moment.time or self._gets_lengths(settings, changes)
+
+    def _gets_lengths(self, settings: Settings, changes: dict[str, Any]) -> bool:
+        """Whether another normalisation gives tokens lengths, or takes them away."""
+        has_lengths = self.first.radii is not None
+        return "normalisation" in changes and catalogue.build(settings).flow.has_radii != has_lengths
 
     def change(self, changes: dict[str, Any]) -> None:
         """Another model for the tokens as they are shown now; what was computed after them is forgotten."""

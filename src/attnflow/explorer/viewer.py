@@ -99,7 +99,7 @@ class Viewer:
                 return
             try:
                 for request in requests:
-                    self._answer(request)
+                    self._answer_or_refuse(request)
                 self._tick()
             except InputError as error:
                 self._stop(str(error))
@@ -136,6 +136,14 @@ class Viewer:
     @property
     def _is_moving(self) -> bool:
         return self.run is not None and (self._plays or self._until is not None)
+
+    def _answer_or_refuse(self, request: protocol.Request) -> None:
+        """What is refused leaves the run as it is: one that plays goes on."""
+        try:
+            self._answer(request)
+        except InputError as error:
+            self._publish("problem", {"type": "problem", "sentence": str(error)})
+            self._publish_state()
 
     def _answer(self, request: protocol.Request) -> None:
         if isinstance(request, protocol.Start):

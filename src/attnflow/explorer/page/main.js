@@ -106,7 +106,7 @@ source.on("problem", (message) => {
   $("problem").hidden = false;
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
-  if (model) controls?.show(model.settings, standardOf(model.scenario));
+  if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
 });
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null;
