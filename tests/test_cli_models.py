@@ -7,8 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import tiny_models
+from attnflow import cli_models
 from attnflow._checks import InputError
 from attnflow.cli import app
+from attnflow.models import load
 from test_cli import attnflow
 
 IDS = ",".join(str(one) for one in tiny_models.IDS)
@@ -62,6 +64,18 @@ def test_a_prompt_is_followed(folder, tmp_path):
     assert "energy falls" in text
 
 
+def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):
+    class Reader:
+        reads_text = True
+
+    assert cli_models._prompt(Reader, "1, 2, 3", ids=False) == "1, 2, 3"
+    assert cli_models._prompt(Reader, "1, 2, 3", ids=True) == [1, 2, 3]
+    Reader.reads_text = False
+    assert cli_models._prompt(Reader, "5", ids=False) == [5]
+    assert cli_models._prompt(Reader, "5 and 6", ids=False) == "5 and 6"
+    assert not load(folder).reads_text
+
+
 def test_a_flow_is_run_drawn_and_filmed(folder, tmp_path):
     files = ["--picture", tmp_path / "flow.png", "--movie", tmp_path / "flow.gif", "--out", tmp_path / "flow.zarr"]
     options = ["--heads", "1", "--start", "prompt", "--text", IDS, "--end", 1, "--saves", 6, "--json"]
@@ -77,6 +91,10 @@ REFUSED = {
     "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
     "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),
     "no tokenizer": (["prompt", "a text"], "has no tokenizer.json"),
+    "superscripts": (["prompt", "²,3"], "has no tokenizer.json"),
+    "no ids": (["prompt", "²,3", "--ids"], "`ids` must be whole numbers with commas between, such as 1,4, but it is"),
+    "huge ids": (["prompt", "5," + "9" * 30], "must be a text or a list of whole numbers"),
+    "ids out of range": (["prompt", "5,-1"], "1 of 2 are not: the first is -1 at position 1"),
     "iterated": (["ladder", IDS, "--control", "iterated"], "`layers` must be at most 3"),
     "heads": (["flow", "--heads", "9"], "numbers from 0 to 3"),
 }

@@ -1,6 +1,7 @@
 """The commands about trained models: heads, flow, prompt, ladder."""
 
 import csv
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from attnflow.terminal import print_facts, print_json
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 ModelName = Annotated[str, typer.Argument(help="minilm, a directory with config.json, or a name of the hub.")]
-Text = Annotated[str, typer.Argument(help="The prompt: a text, or ids with commas between, such as 101,2023,102.")]
+Text = Annotated[str, typer.Argument(help="The prompt. Where the model has no tokenizer: ids, such as 101,2023,102.")]
+Ids = Annotated[bool, typer.Option("--ids", help="The prompt is ids of tokens with commas between, not a text.")]
 Layers = Annotated[int | None, typer.Option(help="How many layers; more than there are only where one is shared.")]
 Angle = Annotated[float, typer.Option(help="Directions closer than this, in radians, are one cluster.")]
 Picture = Annotated[Path | None, typer.Option(help="Where to draw it: .png, .pdf or .svg.")]
@@ -22,6 +24,8 @@ Control = Annotated[
     str, typer.Option(help="none, untrained (a fresh twin), repeated (one token over and over), iterated (128 layers).")
 ]
 Seed = Annotated[int, typer.Option(help="Of random tokens and of a fresh twin.")]
+
+WHOLE_NUMBERS = r"\s*-?[0-9]+\s*(,\s*-?[0-9]+\s*)*"
 
 
 def heads(
@@ -66,6 +70,7 @@ def flow(
     ] = "all",
     start: Annotated[str, typer.Option(help="sphere, circle, gaussian, or prompt with --text.")] = "sphere",
     text: Annotated[str | None, typer.Option(help="The prompt whose embedding is the start.")] = None,
+    ids: Ids = False,
     space: Annotated[str, typer.Option(help="sphere or euclidean.")] = "sphere",
     n: Annotated[int, typer.Option(help="Random tokens.")] = 24,
     end: Annotated[float, typer.Option(help="Time to reach.")] = 30.0,
@@ -84,7 +89,7 @@ def flow(
 
     files = _free({"result": out, "picture": picture, "movie": movie}, overwrite)
     opened = load(model)
-    prompt = None if text is None else _prompt(text)
+    prompt = None if text is None else _prompt(opened, text, ids)
     settings = {"space": space, "start": start, "prompt": prompt, "n": n, "end": end, "saves": saves, "seed": seed}
     if by_heads:
         with _bar(as_json) as progress:
@@ -105,6 +110,7 @@ def flow(
 def prompt(
     model: ModelName,
     text: Text,
+    ids: Ids = False,
     layers: Layers = None,
     angle: Angle = 0.5,
     betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
@@ -127,7 +133,8 @@ def prompt(
     from attnflow.models import load
 
     files = _free({"result": out, "picture": picture}, overwrite)
-    asked = trained.controlled(load(model), _prompt(text), control, layers, rng=seed)
+    opened = load(model)
+    asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
     progress = False if as_json else None
     report = trained.prompt_report(*asked, angle=angle, betas=_reals(betas, "betas"), progress=progress)
     found = trained.story(report) | _further(asked, coupling, split, frames)
@@ -149,6 +156,7 @@ def prompt(
 def ladder(
     model: ModelName,
     text: Text,
+    ids: Ids = False,
     layers: Layers = None,
     head: Annotated[int, typer.Option(help="The head that the first rungs have.")] = 0,
     mask: Annotated[str, typer.Option(help="Of all rungs but the last: full or causal.")] = "full",
@@ -165,7 +173,8 @@ def ladder(
     from attnflow.models import load
 
     files = _free({"csv": out, "picture": picture}, overwrite)
-    asked = trained.controlled(load(model), _prompt(text), control, layers, rng=seed)
+    opened = load(model)
+    asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
     with _bar(as_json) as progress:
         climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress)
     rows = trained.ladder_rows(climbed)
@@ -243,24 +252,28 @@ def _draw_flow(run: Any, files: dict[str, Path]) -> None:
         save_movie(principal_movie(run, title), files["movie"])
 
 
-def _prompt(text: str) -> Any:
-    """Ids where the text is nothing but numbers with commas between."""
-    pieces = [piece.strip() for piece in text.split(",")]
-    return [int(piece) for piece in pieces] if len(pieces) > 1 and all(p.isdigit() for p in pieces) else text
+def _prompt(model: Any, text: str, ids: bool) -> Any:
+    """Ids where they are asked for, or where nothing else can be meant: numbers, and no tokenizer to read them."""
+    if ids or (re.fullmatch(WHOLE_NUMBERS, text) and not model.reads_text):
+        return _numbers(text, "ids")
+    return text
 
 
 def _numbers(text: str, name: str) -> list[int]:
-    return [int(number) for number in _reals(text, name, whole=True)]
+    from attnflow._checks import InputError
+
+    if not re.fullmatch(WHOLE_NUMBERS, text):
+        raise InputError(f"`{name}` must be whole numbers with commas between, such as 1,4, but it is {text!r}.")
+    return [int(piece) for piece in text.split(",")]
 
 
-def _reals(text: str, name: str, *, whole: bool = False) -> list[float]:
+def _reals(text: str, name: str) -> list[float]:
     from attnflow._checks import InputError
 
     try:
-        return [int(piece) if whole else float(piece) for piece in text.split(",")]
+        return [float(piece) for piece in text.split(",")]
     except ValueError:
-        kind = "whole numbers" if whole else "numbers"
-        raise InputError(f"`{name}` must be {kind} with commas between, such as 1,4, but it is {text!r}.") from None
+        raise InputError(f"`{name}` must be numbers with commas between, such as 1,4, but it is {text!r}.") from None
 
 
 def _free(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:

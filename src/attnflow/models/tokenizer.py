@@ -42,6 +42,11 @@ class Tokenizer:
         self._require_in_vocabulary(ids)
         return Tokens(ids.astype(int), self._words(ids))
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether the model comes with a tokenizer; without one, prompts are ids."""
+        return self._source.find(FILE) is not None
+
     def _ids_of(self, text: str) -> np.ndarray:
         if not text.strip():
             raise InputError("`prompt` must have at least one word, but it is empty.")

@@ -104,6 +104,11 @@ class Model:
             self._last_block = (key, self._family.read_block(self._tensors, self.config, key))
         return self._last_block[1]
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether the model comes with a tokenizer; without one, prompts are ids."""
+        return self._tokenizer.reads_text
+
     def encode(self, prompt: Prompt) -> Tokens:
         """A text as `ids` and `words`, with the special tokens the model expects; ids are taken as they are."""
         found = self._tokenizer.encode(prompt)
