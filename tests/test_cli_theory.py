@@ -1,6 +1,7 @@
 """The commands about theorems, as a user runs them."""
 
 import json
+import math
 
 import pytest
 
@@ -88,6 +89,14 @@ def test_coalescing_scenarios_reach_one_cluster_and_draw_a_staircase(tmp_path):
     assert (tmp_path / "metastable.png").exists()
 
 
+def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
+    changed = ["--n", 2, "--beta", 0, "--end", 1.5, "--no-picture", "--json"]
+    found = json.loads(attnflow("run", "metastable", *changed, cwd=tmp_path)[0])
+    assert found["what"] == "2 tokens on the circle at beta = 0, through every metastable state."
+    assert found["log_time"] == pytest.approx(math.log(1.5))
+    assert not any(one["verdict"] == "fails" for one in found["verdicts"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -96,7 +105,8 @@ def test_coalescing_scenarios_reach_one_cluster_and_draw_a_staircase(tmp_path):
         (["verify", "--steps", "small"], "numbers with commas between"),
         (["verify", "--steps", "-1"], "`steps` must be above zero"),
         (["predict", "polytop"], "Did you mean 'polytope'"),
-        (["run", "staircase", "--end", "5"], "`end` would change nothing here"),
+        (["run", "metastable", "--runs", "3"], "`runs` would change nothing here: one start"),
+        (["run", "staircase", "--end", "0"], "`end` must be above zero"),
         (["run", "staircase", "--mask", "causal"], "does not serve this flow"),
         (["run", "staircase", "--start", "angles"], "needs an angle for every token"),
         (["run", "staircase", "--n", "7"], "`n` would change nothing here"),

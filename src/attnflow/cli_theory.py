@@ -300,7 +300,14 @@ def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | Non
     }
 
 
-IDLE = ("end", "saves", "spacing", "runs", "solver", "atol")  # of a run that goes on until all tokens have met
+IDLE = {  # of a run that goes on until all tokens have met
+    "saves": "states are kept wherever something has changed",
+    "spacing": "states are kept wherever something has changed",
+    "runs": "one start is followed, and `seed` chooses another",
+    "solver": "it has steps of its own, and `rtol` says how fine",
+    "atol": "it has steps of its own, and `rtol` says how fine",
+}
+UNSAID = ("seed", "rtol", "end")  # settings that make no scenario's sentence wrong
 
 
 def run_coalescing(
@@ -309,22 +316,26 @@ def run_coalescing(
     """Follow a scenario through all its metastable states; write the result and its staircase, print its verdicts."""
     from dataclasses import asdict
 
-    from attnflow._checks import InputError
+    import numpy as np
+
+    from attnflow._checks import InputError, require_positive_number
     from attnflow.coalescence import coalesce
     from attnflow.show import staircase
     from attnflow.trajectory import save
 
-    for name in IDLE:
+    for name, reason in IDLE.items():
         if changes[name] is not None:
-            raise InputError(
-                f"`{name}` would change nothing here: the run ends when all tokens have met. Leave it out."
-            )
+            raise InputError(f"`{name}` would change nothing here: {reason}. Leave it out.")
     given = {} if changes["rtol"] is None else {"rtol": changes["rtol"]}
+    if changes["end"] is not None:
+        require_positive_number(changes["end"], "end", "Use 1e9.")
+        given["until"] = float(np.log(changes["end"]))
     found = coalesce(setup.flow, setup.tokens, budget=budget, progress=False if as_json else None, **given)
     save(found, files["result"], overwrite=overwrite)
+    what = _what_coalesces(scenario.sentence, changes, settings, found)
     if "picture" in files:
-        staircase(found, files["picture"], scenario.sentence)
-    facts = {"scenario": scenario.name, "what": scenario.sentence} | coalescing_facts(found)
+        staircase(found, files["picture"], what.replace("e^beta", "$e^{\\beta}$").replace(" beta", " β"))
+    facts = {"scenario": scenario.name, "what": what} | coalescing_facts(found)
     facts |= {name: str(path) for name, path in files.items()}
     checked = [one for one in _verdicts_on(found) if one.verdict.verdict != "not_applicable"]
     if as_json:
@@ -332,7 +343,19 @@ def run_coalescing(
         print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
     else:
         print_facts(scenario.name, {key: value for key, value in facts.items() if key != "scenario"})
-        _print_verdicts(checked, folded=False)
+        if checked:
+            _print_verdicts(checked, folded=False)
+
+
+def _what_coalesces(sentence: str, changes: dict, settings: Any, found: Any) -> str:
+    """A scenario's sentence, or where settings were changed one that tells them."""
+    changed = [name for name, value in changes.items() if value is not None and name not in UNSAID]
+    if not changed:
+        return sentence
+    count, d = found.sizes["token"], found.sizes["coordinate"]
+    tokens = f"{count} token{'s' if count > 1 else ''} on {'the circle' if d == 2 else f'the sphere in dimension {d}'}"
+    others = [f"{name} {getattr(settings, name)}" for name in changed if name not in ("n", "d", "beta")]
+    return f"{tokens} at beta = {settings.beta:g}, through every metastable state" + ", with ".join(["", *others]) + "."
 
 
 def coalescing_facts(found: Any) -> dict[str, Any]:

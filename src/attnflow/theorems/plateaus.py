@@ -56,7 +56,7 @@ def _angle(tokens: np.ndarray) -> float:
 
 def _next_order(angle: float, beta: float) -> float:
     """What the leading order leaves out; infinity where there is no pair that it speaks of."""
-    return float(next_order(angle, beta)) if np.sin(angle) > 0 else np.inf
+    return float(next_order(angle, beta)) if beta * np.sin(angle) ** 2 > 0 else np.inf
 
 
 def merge_time(angle: float, beta: float, masses: Sequence[float] = (1.0, 1.0)) -> float:
