@@ -186,6 +186,15 @@ def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(pa
     assert value(page, "explorer.stage.chosen") == [4, 0, 2]
     assert value(page, "explorer.stage.principal") is None
 
+    page.click("#principal")
+    axes = wait_for(page, "explorer.stage.principal")
+    page.click("#share")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    np.testing.assert_allclose(wait_for(page, "window.explorer?.stage.principal"), axes, atol=1e-4)  # four digits
+    assert "principal=" in value(page, "location.hash")
+
     page.goto("about:blank")
     page.goto(explorer.address + "#scenario=staircase&t=50")
     wait_for(page, "window.explorer?.frame?.index > 0")

@@ -198,9 +198,11 @@ def test_attention_of_many_tokens_is_rows_of_the_whole_matrix(mask):
 
     image = panels.attention_image(flow, Moment(0, 0.0, tokens), 7)
     attended = panels.attended(flow, Moment(0, 0.0, tokens), 30)
+    from_image = panels.attended(flow, Moment(0, 0.0, tokens), 30, whole)
 
     expected = [[whole[row, blocks == block].sum() for block in range(7)] for row in (3, 10, 17, 25, 32, 39, 46)]
     np.testing.assert_allclose(image, expected, rtol=1e-12)
+    assert attended == from_image
     assert attended[0] == [30, round(whole[30].max(), 6)]  # oneself first
     with pytest.raises(InputError, match="`rows` must be numbers of tokens, 0 to 49"):
         af.attention_matrix(flow, tokens, rows=[50])
@@ -229,6 +231,12 @@ def test_all_that_a_verdict_measures_has_words():
             clause = in_words(limits.Shown("undecided", {name: 0.25}), is_sphere)
             assert clause[0].islower() or clause[0].isdigit()
             assert "0.25" in clause or "25%" in clause or name in ("places", "hyperplanes", "vertices")
+
+
+def test_a_share_of_the_whole_space_is_not_worth_telling():
+    numbers = {"share in L": 1.0, "of uniform tokens": 1.0, "late move": 0.1}
+    assert "L" not in in_words(limits.Shown("undecided", numbers), is_sphere=True)
+    assert "L" in in_words(limits.Shown("undecided", {**numbers, "of uniform tokens": 0.5}), is_sphere=True)
 
 
 def test_a_stepper_shows_one_run():

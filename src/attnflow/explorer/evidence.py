@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from attnflow.theorems.limits import LATE, Shown
 
+OF_L = ("share in L", "of uniform tokens")
 LAST = f"the last {100 * (1 - LATE):.0f}% of the time"
 
 
@@ -16,7 +17,9 @@ def in_words(shown: Shown, is_sphere: bool) -> str:
     'tokens are in 3 places; in the last 20% of the time the fastest moved by 0.4% of the radius'
     """
     unit = "the radius" if is_sphere else "their first spread"
-    return "; ".join(_CLAUSES[name](value, unit) for name, value in shown.numbers.items())
+    is_all = shown.numbers.get("of uniform tokens") == 1  # L is the whole space: to be in it says nothing
+    told = {name: value for name, value in shown.numbers.items() if not (is_all and name in OF_L)}
+    return "; ".join(_CLAUSES[name](value, unit) for name, value in told.items())
 
 
 def _percent(share: float) -> str:

@@ -58,7 +58,10 @@ def reel_of(run: xr.Dataset, which: int = 0) -> Reel:
     """The tokens in a result of `simulate` or `coalesce`."""
     require_ours(run, "`run`")
     if run.attrs["kind"] not in (KIND, COALESCENCE):
-        raise InputError("`run` must be a result of `simulate` or `coalesce`, but it is a prompt's way through layers.")
+        raise InputError(
+            "`run` must be a result of `simulate` or `coalesce`, but it is a prompt's way through layers, "
+            "which no flow moves. `show.trajectories` draws it."
+        )
     if "tokens" not in run:
         raise InputError("`run` has no tokens over time: it was made with keep_tokens=False. Simulate it with tokens.")
     require_count(which, "runs", least=0)

@@ -164,12 +164,14 @@ def attention_image(flow: AbstractDynamics, moment: Moment, most: int = SIDE) ->
     return None if weights is None else np.add.reduceat(weights, edges, axis=1)
 
 
-def attended(flow: AbstractDynamics, moment: Moment, token: int) -> list[list[float]]:
-    """The tokens that one attends to most, with their weights."""
-    weights = _rows(flow, moment, np.array([token]))
-    if weights is None:
+def attended(flow: AbstractDynamics, moment: Moment, token: int, image: np.ndarray | None = None) -> list[list[float]]:
+    """The tokens that one attends to most, with their weights; from the moment's image where that has all rows."""
+    if image is not None and len(image) == len(moment.tokens):
+        row = image[token]
+    elif (weights := _rows(flow, moment, np.array([token]))) is not None:
+        row = weights[0]
+    else:
         return []
-    row = weights[0]
     first = np.argsort(-row)[:MOST_ATTENDED]
     return [[int(one), round(float(row[one]), 6)] for one in first if row[one] > 1e-4]
 

@@ -363,7 +363,7 @@ class Viewer:
                 sizes = (len(moment.tokens), len(flow.heads))
                 self._publish("attention", protocol.attention_bytes(run.number, moment.index, time, matrix, *sizes))
             if row is not None:
-                weights = panels.attended(flow, now, row)
+                weights = panels.attended(flow, now, row, matrix)
                 self._publish("row", {"type": "row", **about, "token": row, "weights": weights})
         except Exception:
             log.exception("A panel failed")

@@ -10,6 +10,7 @@ export function write(state) {
   if (state.speed) parts.set("speed", String(state.speed));
   if (state.camera) parts.set("camera", state.camera.map((x) => +x.toFixed(4)).join(","));
   if (state.axes) parts.set("axes", state.axes.join(","));
+  if (state.principal) parts.set("principal", state.principal.flat().map((x) => +x.toFixed(4)).join(","));
   const hidden = VIEW.filter((name) => !state.view[name]);
   if (hidden.length) parts.set("hide", hidden.join(","));
   return "#" + parts.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
@@ -31,6 +32,7 @@ export function read(hash, catalogue) {
     speed: Number(parts.get("speed")) || 0,
     camera: cameraOf(parts.get("camera")),
     axes: axesOf(parts.get("axes"), changes.d ?? scenario.settings.d),
+    principal: principalOf(parts.get("principal"), changes.d ?? scenario.settings.d),
     view: Object.fromEntries(VIEW.map((name) => [name, !hidden.includes(name)])),
   };
 }
@@ -50,6 +52,12 @@ function cameraOf(text) {
 function axesOf(text, d) {
   const numbers = (text ?? "").split(",").map(Number);
   return numbers.length === 3 && numbers.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < d) ? numbers : null;
+}
+
+function principalOf(text, d) {
+  const numbers = (text ?? "").split(",").map(Number);
+  if (d <= 3 || numbers.length !== 3 * d || !numbers.every(Number.isFinite)) return null;
+  return [0, 1, 2].map((k) => numbers.slice(k * d, (k + 1) * d));
 }
 
 function parsed(text) {

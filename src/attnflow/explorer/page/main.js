@@ -14,6 +14,7 @@ import { showTooltip } from "./tooltip.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEW = ["trails", "hull", "centres", "colours"];
+const MOST_LINKED = 64; // dimensions whose axes still fit into an address
 const theme = readTheme();
 const stage = new Stage($("stage"), theme);
 const panels = new Panels(theme);
@@ -98,7 +99,14 @@ source.on("attention", (message) => { if (model?.run === message.run) panels.sho
 source.on("file", (message) => takeAway.receive(message));
 source.on("axes", (message) => {
   if (pendingAxes) { pendingAxes = null; return; } // the link has chosen others
-  if (model?.run === message.run) { stage.setAxes(stage.chosen, message.axes); markAxes(true); }
+  if (model?.run !== message.run) return;
+  const areLinked = pendingPrincipal?.[0].length === message.axes[0].length; // of a moment that the link's maker chose
+  const axes = areLinked ? pendingPrincipal : message.axes;
+  asked = areAsked || areLinked ? axes : null;
+  [pendingPrincipal, areAsked] = [null, false];
+  stage.setAxes(stage.chosen, axes);
+  markAxes(true);
+  remember();
 });
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
 source.on("busy", (message) => { say(message.sentence); wait(message.sentence, message.share); });
@@ -109,7 +117,8 @@ source.on("problem", (message) => {
   if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
 });
 
-let isScheduled = false, pendingCamera = null, pendingAxes = null;
+let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
+let areAsked = false, asked = null; // principal axes of a moment that the visitor chose; those of the start are a link's anyway
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
@@ -152,7 +161,7 @@ function restore(wish) {
   $("speed").value = wish.speed;
   showSpeed();
   for (const name of VIEW) { $(name).checked = wish.view[name]; stage.view[name] = wish.view[name]; }
-  [pendingCamera, pendingAxes] = [wish.camera, wish.axes];
+  [pendingCamera, pendingAxes, pendingPrincipal] = [wish.camera, wish.axes, wish.principal];
   base = { scenario: wish.scenario, changes: wish.changes };
   const plays = wish.plays ?? (wish.time === null && !prefersStill);
   const at = wish.time === null ? {} : { until: wish.time };
@@ -192,6 +201,7 @@ function current(withTime) {
     speed: Number($("speed").value),
     camera: isChanged ? stage.camera.state : null,
     axes: model?.settings.d > 3 && !stage.principal ? [...stage.chosen] : null,
+    principal: stage.principal && asked?.[0].length <= MOST_LINKED ? asked : null,
     view: { ...stage.view },
   };
 }
@@ -236,7 +246,8 @@ $("back").onclick = () => step(-1);
 $("forward").onclick = () => step(1);
 $("restart").onclick = restart;
 $("fit").onclick = () => stage.fit();
-$("principal").onclick = () => source.send({ type: "axes" });
+function askAxes() { areAsked = true; source.send({ type: "axes" }); }
+$("principal").onclick = askAxes;
 $("scenario").onchange = () => start($("scenario").value, {});
 $("speed").oninput = () => { showSpeed(); remember(); };
 $("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
@@ -244,7 +255,7 @@ $("time").onchange = () => { isScrubbing = false; };
 $("problem").querySelector("button").onclick = () => { $("problem").hidden = true; };
 for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).checked; stage.paint(); remember(); };
 for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
-  if (event.target.value === "principal") return source.send({ type: "axes" });
+  if (event.target.value === "principal") return askAxes();
   const axis = Number(event.target.value), other = stage.chosen.indexOf(axis);
   if (other >= 0) stage.chosen[other] = stage.chosen[k]; // no axis twice: they change places
   stage.chosen[k] = axis;
