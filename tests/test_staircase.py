@@ -55,10 +55,15 @@ def test_the_longest_plateau_is_marked(run):
     assert len(np.unique(shades, axis=0)) == 3  # of two clusters below it, and of the merge above
 
 
-def test_a_run_without_merges_has_an_empty_tree():
-    resting = coalesced(6.0, np.array([[1.0, 0.0], [-1.0, 0.0]]))
-    axes = af.show.staircase(resting).axes[1]
-    assert len(brackets(axes)) == 0
+@pytest.mark.parametrize("tokens", [[[1.0, 0.0], [-1.0, 0.0]], [[1.0, 0.0]]], ids=["at rest", "one token"])
+def test_where_nothing_happens_the_picture_says_so(tokens):
+    resting = coalesced(6.0, np.array(tokens))
+    left, right = af.show.staircase(resting).axes
+    assert "from the start" in left.texts[0].get_text()
+    assert right.texts[0].get_text() == "nobody has joined anybody"
+    assert len(right.collections) == len(right.get_yticks()) == 0
+    last = af.show.through_clusters(resting).axes[-1]
+    assert last.texts[0].get_text() == "nobody has moved"
 
 
 def test_the_energy_is_that_of_the_run(run):

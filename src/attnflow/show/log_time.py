@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from attnflow._checks import InputError
+from attnflow.show.style import GREY
 
 
 def require_coalescing(run: Any, name: str = "run") -> xr.Dataset:
@@ -31,6 +33,13 @@ def require_several(results: Any) -> list[xr.Dataset]:
 def known(run: xr.Dataset) -> xr.Dataset:
     """The states of a run whose time has a logarithm: all but the first."""
     return run.isel(state=np.isfinite(run.log_time.values))
+
+
+def say_nothing_happened(axes: Axes, words: str) -> None:
+    """Words in the middle, instead of ticks around nothing."""
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
 
 
 def write_times(axis: Axis, label: str = "time t", count: int = 7) -> None:

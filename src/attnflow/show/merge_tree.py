@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from attnflow.show.log_time import require_coalescing, time_name, write_times
+from attnflow.show.log_time import require_coalescing, say_nothing_happened, time_name, write_times
 from attnflow.show.style import GREY, INK, colours, fix_ticks, in_house_style, new_figure, save_figure, write_heading
 
 MOST_NAMED = 40  # tokens up to which the tree names them
@@ -41,6 +41,9 @@ def merge_tree(run: xr.Dataset, path: str | os.PathLike | None = None, title: st
 def draw_tree(axes: Axes, run: xr.Dataset, most_named: int = MOST_NAMED) -> None:
     """The tree, leaves in such an order that no lines cross."""
     heights = run.merge_log_time.values
+    if not len(heights):
+        say_nothing_happened(axes, "nobody has joined anybody")
+        return
     merges = list(zip(run["first"].values.tolist(), run["second"].values.tolist(), heights.tolist(), strict=True))
     order = leaves(merges, run.sizes["token"])
     plateau = longest_plateau(heights)

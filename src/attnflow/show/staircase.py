@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnflow.show.log_time import known, require_coalescing, require_several, write_times
+from attnflow.show.log_time import known, require_coalescing, require_several, say_nothing_happened, write_times
 from attnflow.show.merge_tree import draw_tree
 from attnflow.show.style import (
     GREY,
@@ -105,6 +105,10 @@ def _caption(runs: list[xr.Dataset]) -> str:
 
 def _draw_energy(axes: Axes, run: xr.Dataset) -> None:
     states = known(run)
+    if states.sizes["state"] < 2:
+        axes.set_title("The staircase")
+        say_nothing_happened(axes, f"energy {float(run.energy[-1]):.4g} from the start")
+        return
     axes.plot(states.log_time, states.level, color=GREY, linewidth=3.5, alpha=0.35, drawstyle="steps-post")
     axes.plot(states.log_time, states.energy, color=OKABE_ITO[0])
     axes.plot([], [], color=GREY, linewidth=3.5, alpha=0.35, label="sum of squared cluster shares")

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from attnflow._checks import InputError, require_positive_number
 from attnflow.analyse import clusters
-from attnflow.show.log_time import known, require_coalescing, time_name, write_times
+from attnflow.show.log_time import known, require_coalescing, say_nothing_happened, time_name, write_times
 from attnflow.show.over_time import angle_name, continuous_angles
 from attnflow.show.style import PALE, colours, fix_ticks, in_house_style, new_figure, save_figure, write_heading
 
@@ -94,6 +94,9 @@ def _draw_circle(axes: Axes, state: xr.Dataset, labels: np.ndarray, shades: np.n
 
 def _draw_angles(axes: Axes, run: xr.Dataset, moments: list[int], shades: np.ndarray) -> None:
     states = known(run)
+    if states.sizes["state"] < 2:
+        say_nothing_happened(axes, "nobody has moved")
+        return
     angles = continuous_angles(states.tokens.values)
     for token, shade in enumerate(shades):
         axes.plot(states.log_time, angles[:, token], color=shade, alpha=0.9)
