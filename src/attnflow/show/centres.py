@@ -13,9 +13,10 @@ from attnflow.analyse import renyi
 from attnflow.show.style import GREY, INK, OKABE_ITO, PALE, in_house_style, new_figure, save_figure, write_heading
 from attnflow.trajectory import flow_of
 
+MOST_LISTED = 12
 SHARE = 0.1  # of their separation: centres that have moved farther have left
-LEAST = 1e-8  # radians; less is not drawn
-MOST_NAMED = 8
+LEAST, LITTLE = 1e-8, "10$^{-8}$"  # radians; less is not drawn
+MOST_NAMED = 7  # colours that are told apart
 
 
 @in_house_style()
@@ -45,7 +46,8 @@ def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str |
     _draw_catch(left, run, beta, delta)
     _draw_moves(right, run, beta, c, weak, strong)
     found = f"{weak.sum()} Rényi centres among {len(first)} tokens, {strong.sum()} of them strong"
-    caption = f"beta = {beta:g}, centres more than {c:g} beta^-1/2 = {delta:.3g} apart. {run.attrs['outcome']}"
+    caption = f"beta = {beta:g}, centres more than {c:g} beta$^{{-1/2}}$ = {delta:.3g} apart. {run.attrs['outcome']}"
+    caption = f"{caption} {_resting(run, strong)}".strip()
     write_heading(figure, title or found, f"{found}. {caption}" if title else caption)
     if path is not None:
         save_figure(figure, path)
@@ -77,21 +79,38 @@ def _draw_catch(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> None:
 def _draw_moves(axes: Axes, run: xr.Dataset, beta: float, c: float, weak: np.ndarray, strong: np.ndarray) -> None:
     later, moved = _later(run)
     times = run.time.values[later]
-    drawn = np.where(moved > LEAST, moved, np.nan)
+    drawn, moves = np.where(moved > LEAST, moved, np.nan), np.any(moved > LEAST, axis=0)
     axes.plot(times, drawn[:, weak & ~strong], color=PALE, linewidth=1.0)
     allowed, pull = SHARE * c / np.sqrt(beta), float(renyi.interaction(c / np.sqrt(beta), beta))
     axes.axhline(allowed, color=GREY, linewidth=0.8, linestyle=":")
-    named = np.flatnonzero(strong)[1:]
-    for place, token in enumerate(named):
-        colour = OKABE_ITO[place % 7] if place < MOST_NAMED else GREY
-        label = f"token {token + 1}" if place < MOST_NAMED else None
+    promised = allowed / (np.arange(1, len(strong) + 1) * pull)  # the first token rests for ever
+    resting = np.flatnonzero(strong & ~moves)
+    resting = resting[resting > 0]
+    axes.plot(promised[resting], np.full(len(resting), allowed), "v", markersize=5, color=PALE)
+    for place, token in enumerate(np.flatnonzero(strong & moves)):
+        colour = OKABE_ITO[place] if place < MOST_NAMED else GREY
+        label = {MOST_NAMED: "more strong centres"}.get(place, f"token {token + 1}" if place < MOST_NAMED else None)
         axes.plot(times, drawn[:, token], color=colour, label=label)
-        axes.plot([allowed / ((token + 1) * pull)], [allowed], marker="v", markersize=5, color=colour)
-    axes.plot([], [], color=PALE, label="Rényi, not strong")
+        axes.plot([promised[token]], [allowed], marker="v", markersize=5, color=colour)
+    if (weak & ~strong & moves).any():
+        axes.plot([], [], color=PALE, label="Rényi, not strong")
+    if not (weak & moves).any():
+        axes.text(0.5, 0.5, f"No centre has moved by {LITTLE}.", transform=axes.transAxes, ha="center", color=GREY)
     axes.plot([], [], marker="v", color=GREY, linestyle="none", markersize=5, label="stays until then (lemma)")
     axes.set(xscale="log", yscale="log", xlabel="time t", ylabel="angle moved", title="How long strong centres stay")
     axes.set(xlim=(times[0], times[-1]), ylim=(LEAST, 2 * np.pi))
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _resting(run: xr.Dataset, strong: np.ndarray) -> str:
+    """Who has no curve, and why."""
+    resting = np.flatnonzero(strong & ~np.any(_later(run)[1] > LEAST, axis=0)) + 1
+    if len(resting) == 0:
+        return ""
+    names = ", ".join(str(token) for token in resting[:MOST_LISTED])
+    rest = f" and {len(resting) - MOST_LISTED} more" if len(resting) > MOST_LISTED else ""
+    who = "tokens" if len(resting) > 1 else "token"
+    return f"Strong centres that have not moved by {LITTLE}: {who} {names}{rest}."
 
 
 def _later(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
