@@ -48,6 +48,30 @@ def test_labels_are_those_of_the_definition(name, lumping, monkeypatch):
     np.testing.assert_array_equal(clusters.labels(tokens, distance), by_definition(tokens, distance))
 
 
+@pytest.mark.parametrize("distance", [1e-9, 1e-7, 1e-3, 0.3, 5.0])
+@pytest.mark.parametrize("width", [1e-9, 1e-7, 0.1])
+def test_many_dimensions_lose_no_digits(width, distance):
+    """<x, y> of tokens in places far from 0 knows distances only to 1e-8; the definition knows all of them."""
+    tokens = 3 + blobs(60, 12, 4, width, 6)
+
+    np.testing.assert_array_equal(clusters.labels(tokens, distance), by_definition(tokens, distance))
+
+
+def test_many_dimensions_keep_the_limit_itself():
+    chain = np.arange(6.0)[:, None] * np.eye(12)[0] + 2.0**20
+
+    assert clusters.labels(chain, 1.0).max() == 0
+    assert clusters.labels(chain, np.nextafter(1.0, 0)).max() == 5
+
+
+def test_many_tokens_in_many_dimensions_are_as_few(monkeypatch):
+    tokens = blobs(50, 12, 5, 0.2, 7)
+    expected = clusters.labels(tokens, 1.0)
+    monkeypatch.setattr(clusters, "MOST_DENSE", 10)
+
+    np.testing.assert_array_equal(clusters.labels(tokens, 1.0), expected)
+
+
 def test_integer_points_at_exactly_the_distance_belong_together(monkeypatch):
     monkeypatch.setattr(clusters, "MOST_NEIGHBOURS", 0)
     grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
@@ -13,6 +13,9 @@ from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 MOST_NEIGHBOURS = 64  # on average; above it close tokens are lumped together before pairs are listed
 SLACK = 1e-12  # relative; keeps rounding from lumping what the definition keeps apart
+MOST_TREE = 10  # dimensions; beyond, a tree looks at every pair, and matrix products do so much faster
+MOST_DENSE = 4096  # tokens whose pairs may be held as one matrix of truth values
+ROWS, PAIRS = 256, 4096  # of that matrix at once; pairs measured exactly at once
 HUGE = 2.0**500
 
 
@@ -170,11 +173,42 @@ def circle_gaps(run: Any, gap: float = 0.07) -> xr.DataArray:
 
 
 def _components(tokens: np.ndarray, distance: float) -> np.ndarray:
+    if tokens.shape[1] > MOST_TREE and len(tokens) <= MOST_DENSE:
+        return _dense_components(tokens, distance)
     tree = KDTree(tokens)
     if tree.count_neighbors(tree, distance) <= MOST_NEIGHBOURS * len(tokens):
         return _connected(tree.query_pairs(distance, output_type="ndarray"), len(tokens))
     lumps, leaders = _lumps(tree, distance)
     return _joined(tokens, lumps, leaders, distance)[lumps]
+
+
+def _dense_components(tokens: np.ndarray, distance: float) -> np.ndarray:
+    """|x|^2 + |y|^2 - 2 <x, y> for all pairs; where its rounding could decide, |x - y| itself."""
+    close, unsure = _dense_pairs(tokens - tokens.mean(axis=0), distance)
+    found = connected_components(csr_array(close), directed=False)[1]
+    unsure = unsure[found[unsure[:, 0]] != found[unsure[:, 1]]]
+    if not len(unsure):
+        return found
+    for pairs in np.array_split(unsure, -(-len(unsure) // PAIRS)):
+        apart = tokens[pairs[:, 0]] - tokens[pairs[:, 1]]
+        close[pairs[:, 0], pairs[:, 1]] = np.einsum("pk,pk->p", apart, apart) <= distance**2
+    return connected_components(csr_array(close), directed=False)[1]
+
+
+def _dense_pairs(centred: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Which pairs i < j are surely close, (n, n), and the list of those too near to `distance` to say."""
+    n, d = centred.shape
+    squares = np.einsum("nk,nk->n", centred, centred)
+    margin = 4 * (d + 8) * np.finfo(float).eps * squares.max()  # a sum of d products is off by d eps |x| |y| at most
+    close, unsure = np.zeros((n, n), bool), []
+    for first in range(0, n, ROWS):
+        rows = slice(first, first + ROWS)
+        excess = squares[rows, None] + squares - 2 * centred[rows] @ centred.T - distance**2
+        later = np.arange(n) > np.arange(n)[rows, None]
+        close[rows] = (excess < -margin) & later
+        one, other = np.nonzero((np.abs(excess) <= margin) & later)
+        unsure.append(np.stack([one + first, other], axis=1))
+    return close, np.concatenate(unsure)
 
 
 def _lumps(tree: KDTree, distance: float) -> tuple[np.ndarray, np.ndarray]:
