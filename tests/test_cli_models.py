@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tiny_models
-from attnflow import cli_models
+from attnflow import cli_models, trained
 from attnflow._checks import InputError
 from attnflow.cli import app
 from attnflow.models import load
@@ -86,7 +86,27 @@ def test_a_flow_is_run_drawn_and_filmed(folder, tmp_path):
     assert found["clusters"] >= 1
 
 
+def test_flows_by_number_of_heads_are_drawn(folder, tmp_path):
+    options = ["--by-heads", "--n", 3, "--end", 1, "--saves", 6, "--picture", tmp_path / "counts.png", "--json"]
+    found = json.loads(run("flow", folder, *options))
+    assert [len(row["heads"]) for row in found["rows"]] == [1, 2, 4]
+    assert (tmp_path / "counts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_strongest_head_is_sought_in_the_layer_that_is_named(folder):
+    opened = load(folder)
+    kinds = {
+        layer: set(trained.head_table(opened, [layer], runs=0, progress=False).kind.values.ravel()) for layer in (0, 1)
+    }
+    for layer, found in kinds.items():
+        for kind in found:
+            assert cli_models._which_heads(opened, layer, kind)[0] == layer
+
+
 REFUSED = {
+    "text, no prompt": (["flow", "--text", IDS], "--text cannot be used with --start sphere"),
+    "n of a prompt": (["flow", "--start", "prompt", "--text", IDS, "--n", 3], "--n cannot be used with --start prompt"),
+    "by heads": (["flow", "--by-heads", "--heads", "1", "--movie", "x.gif"], "--heads and --movie cannot be used with"),
     "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
     "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
     "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),

@@ -75,6 +75,7 @@ def test_controls(models):
     assert same is bert
     assert list(repeated) == [IDS[3]] * len(IDS)
     assert trained.controlled(albert, IDS, "iterated")[2] == 128
+    assert trained.controlled(albert, IDS, "iterated", 16)[2] == 16
     with pytest.raises(InputError, match="`control` 'random' is not known"):
         trained.controlled(bert, IDS, "random")
 

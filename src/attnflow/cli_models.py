@@ -64,18 +64,23 @@ def heads(
 
 def flow(
     model: ModelName = "minilm",
-    layer: Annotated[int, typer.Option(help="Which layer the heads are of.")] = 0,
+    layer: Annotated[
+        int | None, typer.Option(help="Which layer the heads are of: 0, or any for the strongest head of a kind.")
+    ] = None,
     heads: Annotated[
-        str, typer.Option(help="Such as 0,5; all; or real-positive, real-negative, complex: the strongest such head.")
-    ] = "all",
+        str | None,
+        typer.Option(help="Such as 0,5; all; or real-positive, real-negative, complex: the strongest such head."),
+    ] = None,
     start: Annotated[str, typer.Option(help="sphere, circle, gaussian, or prompt with --text.")] = "sphere",
     text: Annotated[str | None, typer.Option(help="The prompt whose embedding is the start.")] = None,
     ids: Ids = False,
     space: Annotated[str, typer.Option(help="sphere or euclidean.")] = "sphere",
-    n: Annotated[int, typer.Option(help="Random tokens.")] = 24,
+    n: Annotated[int | None, typer.Option(help="Random tokens: 24.")] = None,
     end: Annotated[float, typer.Option(help="Time to reach.")] = 30.0,
     saves: Annotated[int, typer.Option(help="How many times to keep, and frames of the movie.")] = 60,
-    by_heads: Annotated[bool, typer.Option("--by-heads", help="With 1, 2, 4, ... heads: which align faster?")] = False,
+    by_heads: Annotated[
+        bool, typer.Option("--by-heads", help="With 1, 2, 4, ... heads: do more align faster? A table and a picture.")
+    ] = False,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
     picture: Picture = None,
@@ -87,17 +92,29 @@ def flow(
     from attnflow import trained
     from attnflow.models import load
 
+    if by_heads:
+        _refuse_with("--by-heads, which is many runs", {"--heads": heads, "--out": out, "--movie": movie})
+    if start == "prompt":
+        _refuse_with("--start prompt, which has the tokens of --text", {"--n": n})
+    else:
+        _refuse_with(f"--start {start}; for a prompt use --start prompt", {"--text": text, "--ids": ids or None})
     files = _free({"result": out, "picture": picture, "movie": movie}, overwrite)
     opened = load(model)
     prompt = None if text is None else _prompt(opened, text, ids)
-    settings = {"space": space, "start": start, "prompt": prompt, "n": n, "end": end, "saves": saves, "seed": seed}
+    settings = {"space": space, "start": start, "prompt": prompt, "end": end, "saves": saves, "seed": seed}
+    settings |= {} if n is None else {"n": n}
     if by_heads:
         with _bar(as_json) as progress:
-            rows = trained.by_number_of_heads(opened, layer, progress=progress, **settings)
-        _print_json_or(as_json, {"model": opened.name, "rows": rows}, lambda: print_by_heads(rows))
+            rows = trained.by_number_of_heads(opened, layer or 0, progress=progress, **settings)
+        if "picture" in files:
+            from attnflow.show import head_counts
+
+            head_counts(rows, files["picture"])
+        _print_json_or(as_json, {"model": opened.name, "rows": rows} | _named(files), lambda: print_by_heads(rows))
         return
-    layer, numbers = _which_heads(opened, layer, heads)
-    run = trained.head_flow(opened, layer, numbers, progress=False if as_json else None, **settings)
+    run = trained.head_flow(
+        opened, *_which_heads(opened, layer, heads or "all"), progress=False if as_json else None, **settings
+    )
     if "result" in files:
         from attnflow.trajectory import save
 
@@ -223,19 +240,30 @@ def _further(asked: tuple, coupling: bool, split: str | None, frames: bool) -> d
     return found
 
 
-def _which_heads(model: Any, layer: int, heads: str) -> tuple[int, list[int] | None]:
-    """Layer and heads: named by numbers, all of a layer, or the strongest head of a kind anywhere."""
+def _refuse_with(what: str, options: dict[str, Any]) -> None:
+    """Options that would do nothing are refused, not dropped."""
+    from attnflow._checks import InputError
+
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(f"{' and '.join(given)} cannot be used with {what}. Leave {given[0]} out.")
+
+
+def _which_heads(model: Any, layer: int | None, heads: str) -> tuple[int, list[int] | None]:
+    """Layer and heads: named by numbers, all of a layer, or the strongest head of a kind in a layer or anywhere."""
     from attnflow import trained
     from attnflow._checks import InputError
     from attnflow.trained.head_spectra import KINDS
 
     if heads == "all":
-        return layer, None
+        return layer or 0, None
     if heads not in KINDS:
-        return layer, _numbers(heads, "heads")
-    found = trained.strongest(trained.head_table(model, runs=0, progress=False), heads)
+        return layer or 0, _numbers(heads, "heads")
+    asked = None if layer is None else [layer]
+    found = trained.strongest(trained.head_table(model, asked, runs=0, progress=False), heads)
     if found is None:
-        raise InputError(f"No head of {model.name} is {heads}. Choose heads by number, or all.")
+        where = model.name if layer is None else f"layer {layer} of {model.name}"
+        raise InputError(f"No head of {where} is {heads}. Choose heads by number, or all.")
     return found[0], [found[1]]
 
 

@@ -17,6 +17,7 @@ from attnflow.models import load
 from attnflow.progress import Progress
 from attnflow.show import head_spectra
 from attnflow.show.board import Line, Lines, board
+from attnflow.show.head_counts import against_count, named
 from attnflow.show.movies import Movie
 from attnflow.show.principal import principal_movie, principal_scene
 from attnflow.show.ridges import Ridges
@@ -174,22 +175,15 @@ def draw_counts(dataset: xr.Dataset) -> Any:
         Line(
             dataset.time,
             np.maximum(dataset.misalignment.sel(heads=count), 1e-12),
-            f"{count} head{'' if count == 1 else 's'}",
+            named(count),
         )
         for count in dataset["heads"].values
     ]
     over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
-    numbers = dataset["heads"].values
-    rates = Lines(
-        [Line(numbers, dataset.rate, marker="o")], "number of heads", title="Rate of alignment", ylim=(0, None)
-    )
-    ends = [
-        Line(numbers, dataset.clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5),
-        Line(numbers, dataset.attention_rank, "rank of attention, mean over heads", OKABE_ITO[1], marker="s"),
-    ]
-    end = Lines(ends, "number of heads", title="At the end", ylim=(0, None))
+    columns = {name: dataset[name].values for name in ("rate", "clusters", "attention_rank")}
+    panels = [over_time, *against_count(dataset["heads"].values, **columns)]
     title = f"A sentence under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
-    return board([[over_time, rates, end]], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
+    return board([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
 
 
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

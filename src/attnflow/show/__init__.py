@@ -4,6 +4,7 @@ from attnflow.show.atlas import atlas
 from attnflow.show.attention import attention
 from attnflow.show.centres import centres
 from attnflow.show.conjecture1 import conjecture1
+from attnflow.show.head_counts import head_counts
 from attnflow.show.head_spectra import head_spectra
 from attnflow.show.html import html
 from attnflow.show.ladder import ladder
@@ -23,6 +24,7 @@ __all__ = [
     "attention",
     "centres",
     "conjecture1",
+    "head_counts",
     "head_spectra",
     "html",
     "ladder",

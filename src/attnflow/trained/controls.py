@@ -17,7 +17,8 @@ def controlled(
     """Model, prompt and number of layers under a control.
 
     "untrained": freshly drawn weights of the same config. "repeated": as many tokens as the prompt has, all of them
-    its middle one, so that only positions differ. "iterated": 128 layers, for models whose layers are all the same.
+    its middle one, so that only positions differ. "iterated": 128 layers where `layers` does not say how many, for
+    models whose layers are all the same.
     """
     require_known(control, CONTROLS, "control")
     if control == "untrained":
@@ -25,4 +26,4 @@ def controlled(
     if control == "repeated":
         ids = model.encode(prompt).ids
         return model, np.full(len(ids), ids[len(ids) // 2]), layers
-    return model, prompt, ITERATED if control == "iterated" else layers
+    return model, prompt, ITERATED if control == "iterated" and layers is None else layers
