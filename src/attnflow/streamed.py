@@ -108,7 +108,9 @@ def _shortened(flow: AbstractDynamics, count: int, asked: int, ending: Ending) -
 
 def _why(flow: AbstractDynamics, ending: Ending) -> str:
     can_run_away = ending.status == STEP_TOO_SMALL and not isinstance(flow.space, Sphere)
-    return WHY[ending.status] + (", as they do when it runs to infinity in finite time" if can_run_away else "")
+    return WHY[ending.status] + (
+        ", as they do when it runs to infinity in finite time or beyond all floats" if can_run_away else ""
+    )
 
 
 def _why_short(flow: AbstractDynamics, ending: Ending, count: int, asked: int) -> str:
