@@ -97,7 +97,7 @@ def test_circles_show_fewer_and_fewer_clusters(run, tmp_path):
     assert titles[-2] == "1 cluster"
     assert "2 clusters" in titles
     final = figure.axes[-2].collections[0].get_offsets()
-    np.testing.assert_allclose(final, run.tokens[-1])
+    np.testing.assert_allclose(np.sort(final, axis=0), np.sort(run.tokens[-1], axis=0))
     lines = [line for line in figure.axes[-1].lines if len(line.get_xdata()) > 2]
     found = np.stack([line.get_ydata() for line in lines], axis=1)
     tokens = run.tokens.values[np.isfinite(run.log_time.values)]
@@ -106,8 +106,18 @@ def test_circles_show_fewer_and_fewer_clusters(run, tmp_path):
 
 def test_moments_lie_on_the_longest_plateaus():
     times = np.array([-np.inf, 0.0, 1.0, 1.5, 2.0, 10.0, 11.0, 40.0])
-    assert moments_of(times, np.array([9, 8, 7, 5, 4, 4, 2, 1])) == [0, 5, 6, 7]
-    assert moments_of(times[:2], np.array([3, 3])) == [0, 1]
+    found = moments_of(times, np.array([9, 8, 7, 5, 4, 4, 2, 1]))
+    assert found == [(0, -np.inf), (4, 6.5), (6, 25.5), (7, 40.0)]
+    assert moments_of(times[:2], np.array([3, 3])) == [(0, -np.inf), (1, 0.0)]
+
+
+def test_a_merged_cluster_has_the_colour_of_its_heavier_part():
+    """Two wait at 0 with mass three and at 2.2 with mass one; what is drawn last lies on top."""
+    merged = coalesced(60.0, af.initial.on_circle(np.array([2.2, 0.0, 0.05, 0.1])))
+    *_, plateau, end, _ = af.show.through_clusters(merged).axes
+    middle, last = plateau.collections[0], end.collections[0]
+    heavier = np.flatnonzero(np.asarray(middle.get_offsets())[:, 0] > 0)[0]
+    np.testing.assert_array_equal(last.get_facecolors()[-1], middle.get_facecolors()[heavier])
 
 
 def test_plateaus_are_as_long_as_the_formula_for_a_pair_says(tmp_path):

@@ -17,6 +17,7 @@ from attnflow.show.over_time import angle_name, continuous_angles
 from attnflow.show.style import PALE, colours, fix_ticks, in_house_style, new_figure, save_figure, write_heading
 
 MOST_MOMENTS = 4
+SHOWN = "Above: the start, the middles of the longest plateaus, and the end."
 
 
 @in_house_style()
@@ -44,26 +45,26 @@ def through_clusters(
         )
     labels = clusters.over_time(run.tokens.values, distance).values
     moments = moments_of(run.log_time.values, labels.max(axis=1) + 1)
-    shades = colours(int(labels.max()) + 1)[labels[moments[min(1, len(moments) - 1)]]]
+    shades = colours(int(labels.max()) + 1)[labels[moments[min(1, len(moments) - 1)][0]]]
     figure = new_figure(2.1 * max(len(moments), 3) + 0.6, 5.0)
     mosaic: Any = [[f"moment {place}" for place in range(len(moments))], ["angles"] * len(moments)]
     axes = figure.subplot_mosaic(mosaic, height_ratios=[1.0, 1.15])
-    for place, moment in enumerate(moments):
-        _draw_circle(axes[f"moment {place}"], run.isel(state=moment), labels[moment], shades)
+    for place, (state, log_time) in enumerate(moments):
+        _draw_circle(axes[f"moment {place}"], run.tokens.values[state], log_time, labels[state], shades)
     _draw_angles(axes["angles"], run, moments, shades)
-    write_heading(figure, title or "Through fewer and fewer clusters", run.attrs["outcome"])
+    write_heading(figure, title or "Through fewer and fewer clusters", f"{run.attrs['outcome']} {SHOWN}")
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def moments_of(log_times: np.ndarray, counts: np.ndarray) -> list[int]:
-    """States to look at: the first, the middles of the longest plateaus between, and the last.
+def moments_of(log_times: np.ndarray, counts: np.ndarray) -> list[tuple[int, float]]:
+    """States to look at and when: the first, the middles of the longest plateaus between, and the last.
 
     Examples
     --------
     >>> moments_of(np.array([-np.inf, 0.0, 1.0, 2.0, 9.0, 10.0, 30.0]), np.array([5, 5, 4, 3, 3, 2, 1]))
-    [0, 4, 5, 6]
+    [(0, -inf), (3, 6.0), (5, 20.0), (6, 30.0)]
     """
     starts = np.flatnonzero(np.diff(counts, prepend=counts[0] + 1) != 0)
     ends = np.append(starts[1:], len(counts) - 1)
@@ -71,28 +72,31 @@ def moments_of(log_times: np.ndarray, counts: np.ndarray) -> list[int]:
     lengths = [log_times[ends[place]] - log_times[starts[place]] for place in between]
     chosen = sorted(between[place] for place in np.argsort(lengths, kind="stable")[-(MOST_MOMENTS - 2) :])
     middles = [_middle(log_times, int(starts[place]), int(ends[place])) for place in chosen]
-    return list(dict.fromkeys([0, *middles, len(counts) - 1]))
+    first, last = ((place, float(log_times[place])) for place in (0, len(counts) - 1))
+    return list(dict.fromkeys([first, *middles, last]))
 
 
-def _middle(log_times: np.ndarray, start: int, end: int) -> int:
-    """The state from start up to before end that is nearest to the middle of their times."""
-    inside = np.arange(start, max(end, start + 1))
-    return int(inside[np.argmin(np.abs(log_times[inside] - (log_times[start] + log_times[end]) / 2))])
+def _middle(log_times: np.ndarray, start: int, end: int) -> tuple[int, float]:
+    """The middle of a plateau, and the last state before: on a logarithmic clock all movement comes at its end."""
+    middle = float(log_times[start] + log_times[end]) / 2
+    return max(start, int(np.searchsorted(log_times, middle, side="right")) - 1), middle
 
 
-def _draw_circle(axes: Axes, state: xr.Dataset, labels: np.ndarray, shades: np.ndarray) -> None:
-    tokens, sizes = state.tokens.values, np.bincount(labels)[labels]
+def _draw_circle(axes: Axes, tokens: np.ndarray, log_time: float, labels: np.ndarray, shades: np.ndarray) -> None:
+    sizes = np.bincount(labels)[labels]
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2))
     areas = 30 + 200 * (sizes - 1) / len(tokens)
-    axes.scatter(*tokens.T, s=areas, c=shades, edgecolors="white", linewidths=0.8, zorder=3)
-    count, log_time = int(labels.max()) + 1, float(state.log_time)
+    _, kinds, counts = np.unique(np.column_stack([labels, shades]), axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(counts[kinds.ravel()], kind="stable")  # the colour that most of a cluster have comes on top
+    axes.scatter(*tokens[order].T, s=areas[order], c=shades[order], edgecolors="white", linewidths=0.8, zorder=3)
+    count = int(labels.max()) + 1
     what = f"{count} cluster{'s' if count > 1 else ''}" if count < len(tokens) else f"{count} tokens"
     when = "t = 0" if np.isneginf(log_time) else f"t = {time_name(round(log_time, 1))}"
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal", xticks=[], yticks=[], title=f"{what}, {when}")
     axes.spines[:].set_visible(False)
 
 
-def _draw_angles(axes: Axes, run: xr.Dataset, moments: list[int], shades: np.ndarray) -> None:
+def _draw_angles(axes: Axes, run: xr.Dataset, moments: list[tuple[int, float]], shades: np.ndarray) -> None:
     states = known(run)
     if states.sizes["state"] < 2:
         say_nothing_happened(axes, "nobody has moved")
@@ -100,9 +104,9 @@ def _draw_angles(axes: Axes, run: xr.Dataset, moments: list[int], shades: np.nda
     angles = continuous_angles(states.tokens.values)
     for token, shade in enumerate(shades):
         axes.plot(states.log_time, angles[:, token], color=shade, alpha=0.9)
-    for moment in moments:
-        if np.isfinite(run.log_time.values[moment]):
-            axes.axvline(run.log_time.values[moment], color=PALE, linewidth=1.0, zorder=0)
+    for _, log_time in moments:
+        if np.isfinite(log_time):
+            axes.axvline(log_time, color=PALE, linewidth=1.0, zorder=0)
     axes.yaxis.set_major_locator(MultipleLocator(np.pi / 2 if np.ptp(angles) > np.pi / 2 else np.pi / 4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda angle, _: angle_name(angle)))
     axes.set_ylabel("angle")
