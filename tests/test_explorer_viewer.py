@@ -288,6 +288,11 @@ def test_a_viewer_plays_and_hears_sentences(client):
         socket.send_json({"type": "change", "changes": {"n": 10**9}})
         assert "`n` must be at most" in received(socket, "problem")["sentence"]
         assert received(socket, "state")["plays"]  # what is refused does not stop the run
+        while received(socket, "frame").index == 0:
+            pass  # at the first frame a change begins anew
+        socket.send_json({"type": "change", "changes": {"n": 10**9, "beta": 3.0}})
+        assert "`n` must be at most" in received(socket, "problem")["sentence"]
+        assert received(socket, "changed")["settings"]["beta"] == 3.0  # nor what came with it
 
 
 def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_is_waited_for():

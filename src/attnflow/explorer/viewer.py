@@ -142,6 +142,10 @@ class Viewer:
         try:
             self._answer(request)
         except InputError as error:
+            if isinstance(request, protocol.Change) and len(request.changes) > 1:  # several that waited together
+                for name, value in request.changes.items():
+                    self._answer_or_refuse(protocol.Change({name: value}))
+                return
             self._publish("problem", {"type": "problem", "sentence": str(error)})
             self._publish_state()
 

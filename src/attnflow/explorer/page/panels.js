@@ -57,7 +57,7 @@ export class Panels {
     this.attention = message;
     const facts = [];
     if (message.heads > 1) facts.push(`mean of ${message.heads} heads`);
-    if (message.n > message.side) facts.push(`${message.n} tokens, ${message.side} rows of them`);
+    if (message.n > message.side) facts.push(`${message.side} of ${message.n} rows`);
     $("attention-facts").textContent = facts.join(", ");
     this.#paintAttention();
   }
