@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from attnflow.theorems.limits import LATE, Shown
 
-OF_L = ("share in L", "of uniform tokens")
+OF_L = ("share in L", "of uniform tokens", "from L")
 LAST = f"the last {100 * (1 - LATE):.0f}% of the time"
 
 
@@ -17,7 +17,8 @@ def in_words(shown: Shown, is_sphere: bool) -> str:
     'tokens are in 3 places; in the last 20% of the time the fastest moved by 0.4% of the radius'
     """
     unit = "the radius" if is_sphere else "their first spread"
-    is_all = shown.numbers.get("of uniform tokens") == 1  # L is the whole space: to be in it says nothing
+    is_all = shown.numbers.get("of uniform tokens") == 1 or shown.numbers.get("from L") == 0
+    # Where L is the whole space, to be in it says nothing.
     told = {name: value for name, value in shown.numbers.items() if not (is_all and name in OF_L)}
     return "; ".join(_CLAUSES[name](value, unit) for name, value in told.items())
 
@@ -46,8 +47,8 @@ _CLAUSES: dict[str, Callable[[float, str], str]] = {
     "turn from time to time": lambda x, _: f"between two moments directions turn by {x:.2g}",
     "farthest from +-xi": lambda x, _: f"the farthest token is {x:.2g} from the leading eigenvector's two ends",
     "spread": lambda x, _: f"the farthest token is {x:.2g} from the first one",
-    "from x_1(0)": lambda x, _: f"{x:.2g} from where the first one started",
-    "from L": lambda x, _: f"{x:.2g} from the leading eigenspace L",
+    "from x_1(0)": lambda x, _: f"they met {x:.2g} from where the first one started",
+    "from L": lambda x, _: f"that is {x:.2g} from the leading eigenspace L",
     "share in L": lambda x, _: f"{_percent(x)} of their squared length is in the leading eigenspace L",
     "share in L'": lambda x, _: f"{_percent(x)} of their squared length is in the plane that turns",
     "of uniform tokens": lambda x, _: f"of evenly spread tokens it would be {_percent(x)}",
