@@ -39,6 +39,7 @@ def test_heads_print_write_and_draw(folder, tmp_path):
     text = run("heads", folder, "--layers", "0,2", "--runs", 0, "--untrained")
     assert "(untrained)" in text
     assert f"{2 * tiny_models.HEADS} heads: " in text
+    assert "beta = sqrt(d) |sym B|_F" in text
 
 
 def test_the_ladder_prints_its_rungs(folder, tmp_path):

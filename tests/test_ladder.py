@@ -8,6 +8,7 @@ import attnflow as af
 import tiny_models
 from attnflow import trained
 from attnflow._checks import InputError
+from attnflow.trained import rungs
 from tiny_models import IDS
 
 
@@ -80,6 +81,23 @@ def test_a_causal_ladder_ends_with_the_models_own_mask(climbed):
 def test_a_picture_is_drawn(climbed, tmp_path):
     af.show.ladder(climbed["albert"][1], tmp_path / "ladder.png")
     assert (tmp_path / "ladder.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_token_has_no_cosine_and_no_overflow(climbed, tmp_path):
+    ladder = trained.ladder(climbed["bert"][0], IDS[:1], 1, progress=False)
+    for row in trained.ladder_rows(ladder):
+        assert row["first_cosine"] is row["last_cosine"] is row["layers_before_overflow"] is None
+        assert row["clusters"] == row["attention_rank"] == 1
+    af.show.ladder(ladder, tmp_path / "one.png")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_overflow_is_told_by_the_tokens(climbed, monkeypatch):
+    """Tokens that grow by 1e100 a layer: their squares are too large after the second one."""
+    monkeypatch.setattr(rungs, "_step", lambda block, tokens: (1e100 * tokens, block.attention_weights(0 * tokens)))
+    ladder = trained.ladder(climbed["bert"][0], IDS, progress=False)
+    np.testing.assert_array_equal(ladder.is_whole.values[0], [True, True, False, False])
+    assert {row["layers_before_overflow"] for row in trained.ladder_rows(ladder)} == {1}
 
 
 @pytest.mark.parametrize(

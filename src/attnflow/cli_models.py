@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.model_words import print_by_heads, print_flow, print_heads, print_rows, readable
+from attnflow.model_words import heads_named, print_by_heads, print_flow, print_heads, print_rows, readable
 from attnflow.terminal import print_facts, print_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -39,7 +39,10 @@ def heads(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """What geometry does each head induce? One row a head: spectrum, prediction, simulation."""
+    """What geometry does each head induce? One row a head: spectrum, prediction, simulation.
+
+    beta is the effective one, sqrt(d) |sym B|_F: B = W_Q^T W_K / sqrt(k), and its antisymmetric part is left out.
+    """
     from attnflow import trained
     from attnflow.models import load
 
@@ -268,7 +271,7 @@ def _which_heads(model: Any, layer: int | None, heads: str) -> tuple[int, list[i
 
 
 def _draw_flow(run: Any, files: dict[str, Path]) -> None:
-    title = f"{run.attrs['model']}, layer {run.attrs['layer']}, {_said(run.attrs['heads'])}"
+    title = f"{run.attrs['model']}, layer {run.attrs['layer']}, {heads_named(run.attrs['heads'])}"
     if "picture" in files:
         from attnflow.show import trajectories
 
@@ -356,7 +359,3 @@ def _print_json_or(as_json: bool, facts: Any, otherwise: Any) -> None:
         print_json(facts)
     else:
         otherwise()
-
-
-def _said(heads: list[int]) -> str:
-    return f"head{'' if len(heads) == 1 else 's'} {', '.join(map(str, heads))}"

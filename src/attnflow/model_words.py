@@ -1,9 +1,11 @@
 """What the commands about trained models print for people."""
 
+from collections.abc import Sequence
 from typing import Any
 
 MOST_MERGES = 8
 HALVES = {"attention": "attention", "mlp": "the MLP"}
+ALIGNED = 1e-6  # 1 - mean squared cosine of tokens that lie on one line
 SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
 
 
@@ -34,16 +36,30 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
         else ""
     )
     print(f"{len(rows)} heads: {counts}.{agree}")
+    print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2.")
 
 
 def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
     """How a head's flow went: a line a moment, then what it came to."""
-    said = f"{summary['model']}, layer {summary['layer']}, heads {', '.join(map(str, summary['heads']))}"
-    print_rows(summary["course"], said)
-    rate = "tokens do not align" if summary["rate"] is None else f"tokens align at rate {summary['rate']:.3g}"
+    print_rows(summary["course"], f"{summary['model']}, layer {summary['layer']}, {heads_named(summary['heads'])}")
+    rate = f"tokens align at rate {summary['rate']:.3g}"
+    if summary["rate"] is None:
+        is_aligned = summary["misalignment"] < ALIGNED
+        rate = "tokens align, too fast for the kept times to tell a rate" if is_aligned else "tokens do not align"
     print(f"{summary['outcome']} 1 - mean squared cosine is {summary['misalignment']:.3g}: {rate}.")
     for name, path in files.items():
         print(f"{name}: {path}")
+
+
+def heads_named(heads: Sequence[int]) -> str:
+    """Heads by their numbers.
+
+    Examples
+    --------
+    >>> heads_named([9]), heads_named([0, 5])
+    ('head 9', 'heads 0, 5')
+    """
+    return f"head{'' if len(heads) == 1 else 's'} {', '.join(map(str, heads))}"
 
 
 def print_by_heads(rows: list[dict[str, Any]]) -> None:

@@ -23,7 +23,9 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
     curves = [
-        Line(*(_column(row["course"], name) for name in ("time", "mean_cosine")), named(len(row["heads"])), marker=".")
+        Line(
+            _column(row["course"], "time"), _column(row["course"], "mean_cosine"), named(len(row["heads"])), marker="."
+        )
         for row in rows
     ]
     low = min(0.0, *(float(curve.y.min()) for curve in curves))
@@ -31,8 +33,12 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     columns = {name: _column(rows, name) for name in ("rate", "clusters", "attention_rank")}
     panels = [over_time, *against_count([len(row["heads"]) for row in rows], **columns)]
     title = f"Tokens under more and more heads of {rows[0]['model']}, layer {rows[0]['layer']}"
-    unaligned = int(np.isnan(columns["rate"]).sum())
-    lacking = f" No rate where tokens do not align: {unaligned} of {len(rows)} runs." if unaligned else ""
+    unfitted = int(np.isnan(columns["rate"]).sum())
+    lacking = (
+        f" {unfitted} of {len(rows)} runs have no rate: their tokens do not align, or do so between two kept times."
+        if unfitted
+        else ""
+    )
     figure = board([panels], title, f"Attention alone.{lacking}", width=3.5, heights=[3.9])
     if path is not None:
         save_figure(figure, path)
@@ -40,16 +46,23 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
 
 
 def against_count(
-    numbers: Sequence[int], rate: np.ndarray, clusters: np.ndarray, attention_rank: np.ndarray
+    numbers: Sequence[int] | np.ndarray, rate: np.ndarray, clusters: np.ndarray, attention_rank: np.ndarray
 ) -> list[Lines]:
     """Two panels against the number of heads: the rate of alignment, and what there is at the end."""
     ends = [
         Line(numbers, clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5),
         Line(numbers, attention_rank, "rank of attention, mean over heads", OKABE_ITO[1], marker="s"),
     ]
+    margin = 0.05 * max(numbers)
+    shared: dict[str, Any] = {
+        "xlabel": "number of heads",
+        "ylim": (0, None),
+        "xticks": [float(number) for number in numbers],
+        "xlim": (float(min(numbers)) - margin, float(max(numbers)) + margin),
+    }
     return [
-        Lines([Line(numbers, rate, marker="o")], "number of heads", title="Rate of alignment", ylim=(0, None)),
-        Lines(ends, "number of heads", title="At the end", ylim=(0, None)),
+        Lines([Line(numbers, rate, marker="o")], title="Rate of alignment", **shared),
+        Lines(ends, title="At the end", **shared),
     ]
 
 

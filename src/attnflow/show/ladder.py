@@ -52,14 +52,14 @@ def _panel(climbed: xr.Dataset, panel: int) -> Lines:
     """One measure by layer; each panel's legend names its share of the rungs, so that none needs much room."""
     name, label = list(PANELS.items())[panel]
     count = climbed.sizes["rung"]
-    values = np.where(np.isfinite(climbed.mean_cosine.values), climbed[name].values, np.nan)
+    values = np.where(climbed.is_whole.values, climbed[name].values, np.nan)
     lines = []
     for place, rung in enumerate(climbed.rung.values):
         is_last, is_named = place == count - 1, place * len(PANELS) // count == panel
         said = (f"{rung}: the model itself" if is_last else str(rung)) if is_named else ""
         colour, width = (INK, 2.4) if is_last else (_colour(place, count - 1), 1.6)
         lines.append(Line(climbed.time.values, values[place], said, colour, marker=".", width=width))
-    low = min(0.0, float(np.nanmin(values)))
+    low = float(np.min(values, initial=0.0, where=np.isfinite(values)))
     return Lines(lines, xlabel="layer", ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
 
 
@@ -71,15 +71,20 @@ def _colour(place: int, count: int) -> str:
 
 
 def _row(one: xr.Dataset) -> list[str]:
-    whole = int(np.isfinite(one.mean_cosine.values).sum())
+    whole = int(one.is_whole.sum())
     last = one.isel(time=max(whole - 1, 0))
     ranks = one.attention_rank.values[np.isfinite(one.attention_rank.values)]
     ended = "" if whole == one.sizes["time"] else f" (overflow after layer {whole - 1})"
     return [
         f"{one.rung.item()}{ended}",
-        f"{float(one.mean_cosine[0]):.2f}",
-        f"{float(last.mean_cosine):.2f}",
+        _number(one.mean_cosine[0], 2),
+        _number(last.mean_cosine, 2),
         f"{int(last.clusters)}",
-        f"{float(last.effective_rank):.1f}",
+        _number(last.effective_rank, 1),
         f"{ranks[-1]:.1f}" if len(ranks) else "",
     ]
+
+
+def _number(value: xr.DataArray, digits: int) -> str:
+    """Nothing where there is no number, as the cosine of one token."""
+    return f"{float(value):.{digits}f}" if np.isfinite(value) else ""

@@ -65,7 +65,7 @@ def ladder(
     Returns
     -------
     A dataset with `tokens` over (rung, time, token, coordinate), `mean_cosine`, `clusters` and `effective_rank` of the
-    tokens' directions over (rung, time), and `attention_rank` and `second_eigenvalue`, means over heads, over
+    tokens' directions and `is_whole` (no number has overflowed) over (rung, time), and `attention_rank` and `second_eigenvalue`, means over heads, over
     (rung, layer). ``attrs["distance_to_model"]`` is the largest difference between the last rung and the model's
     own trajectory, relative to its largest number. A rung whose numbers overflow is NaN from there on.
     """
@@ -95,15 +95,15 @@ def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for rung in climbed.rung.values:
         one = climbed.sel(rung=rung)
-        whole = int(np.isfinite(one.mean_cosine.values).sum())
+        whole = int(one.is_whole.sum())
         last = one.isel(time=max(whole - 1, 0))
         rows.append(
             {
                 "rung": str(rung),
-                "first_cosine": float(one.mean_cosine[0]),
-                "last_cosine": float(last.mean_cosine),
+                "first_cosine": _or_none(one.mean_cosine[0]),
+                "last_cosine": _or_none(last.mean_cosine),
                 "clusters": int(last.clusters),
-                "effective_rank": float(last.effective_rank),
+                "effective_rank": _or_none(last.effective_rank),
                 "attention_rank": _last_finite(one.attention_rank.values),
                 "layers_before_overflow": None if whole == climbed.sizes["time"] else whole - 1,
             }
@@ -148,6 +148,10 @@ def _climb(
             report(layer + 1)
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), np.stack(stream))}, {"time": np.arange(layers + 1.0)})
     of_heads = measures.of_attention(xr.DataArray(np.stack(weights), dims=("layer", "head", "token", "source")))
+    # Lengths, not cosines, tell an overflow: one token alone has no cosine either.
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_whole = np.isfinite((run.tokens.astype(float) ** 2).sum(("token", "coordinate"), skipna=False))
+    run = run.where(is_whole).assign(is_whole=is_whole)
     return xr.merge([run, measures.of_tokens(run, angle), of_heads.mean("head", skipna=False)])
 
 
@@ -162,6 +166,10 @@ def _heard(report: Callable | None, rungs: list[Rung], place: int, layers: int) 
         return lambda done: None
     name, count = rungs[place].name, len(rungs)
     return lambda done: report((place + done / layers) / count, f"{name}: layer {done} of {layers}")
+
+
+def _or_none(value: xr.DataArray) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _last_finite(values: np.ndarray) -> float | None:
