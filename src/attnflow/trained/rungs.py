@@ -65,9 +65,10 @@ def ladder(
     Returns
     -------
     A dataset with `tokens` over (rung, time, token, coordinate), `mean_cosine`, `clusters` and `effective_rank` of the
-    tokens' directions and `is_whole` (no number has overflowed) over (rung, time), and `attention_rank` and `second_eigenvalue`, means over heads, over
-    (rung, layer). ``attrs["distance_to_model"]`` is the largest difference between the last rung and the model's
-    own trajectory, relative to its largest number. A rung whose numbers overflow is NaN from there on.
+    tokens' directions and `is_whole` (no number has overflowed) over (rung, time), and `attention_rank` and
+    `second_eigenvalue`, means over heads, over (rung, layer). ``attrs["distance_to_model"]`` is the largest difference
+    between the last rung and the model's own trajectory, relative to its largest number. A rung whose numbers overflow
+    is NaN from there on.
     """
     require_known(mask, MASKS, "mask")
     require_count(head, "head", least=0)
