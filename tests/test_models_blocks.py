@@ -81,6 +81,15 @@ def test_bilinear_form_and_value_map_of_a_head(models):
     assert (head.value.shape, head.output.shape) == ((K, WIDTH), (WIDTH, K))
 
 
+def test_heads_of_float32_weights_are_scaled_in_float64(models):
+    """Rounding to float32 once more would show at 6e-8."""
+    model = af.models.load(models["bert"].origin, dtype="float32")
+    stored = np.asarray(model.head_weights(2)[1].W_Q)
+
+    assert stored.dtype == np.float32
+    np.testing.assert_allclose(model.heads(2)[1].query, stored.astype(float) / np.sqrt(K), rtol=1e-15)
+
+
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_heads_in_a_flow_are_the_block_without_biases(models, name):
     """The engine, given the heads and the model's mask, moves tokens as the bare attention does."""

@@ -86,7 +86,7 @@ class Model:
         """
         part = self._attention(layer)
         found = [part.with_heads((head,)) for head in range(part.heads)]
-        return [Head(one.W_Q[0] * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in found]
+        return [Head(np.asarray(one.W_Q[0], float) * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in found]
 
     def head_weights(self, layer: int = 0) -> list[HeadWeights]:
         """The weights of a layer's heads as stored, biases included; heads that share keys get a copy each."""
