@@ -62,6 +62,12 @@ def test_many_tokens_have_the_same_second_eigenvalue_as_all_eigenvalues_say(rng)
     np.testing.assert_allclose(attention_graph.second_eigenvalue([weights, causal]), expected, rtol=1e-6)
 
 
+def test_eigenvalues_of_equal_modulus_are_no_hindrance():
+    """A head that looks one token back, mixed with the mean: all other eigenvalues lie on one circle, 0.9 from 0."""
+    weights = 0.9 * np.roll(np.eye(140), 1, axis=1) + 0.1 / 140
+    np.testing.assert_allclose(attention_graph.second_eigenvalue(weights), 0.9, rtol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def stream():
     """Two blocks on three tokens: attention draws all together, the MLP of the second drives tokens 0 and 2 apart."""

@@ -8,6 +8,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigs
 from attnflow._checks import InputError
 
 MOST_DENSE = 128  # tokens; beyond, one eigenvalue is sought instead of all
+# Many moduli may be nearly equal: a wide space tells them apart, and after some restarts all eigenvalues cost less.
+KRYLOV = {"ncv": 64, "tol": 1e-9, "maxiter": 20}
 
 
 def second_eigenvalue(matrices: Any) -> np.ndarray:
@@ -39,6 +41,6 @@ def _iterated(matrix: np.ndarray) -> float:
         return float(np.sort(np.abs(np.diagonal(matrix)))[-2])
     try:
         start = np.cos(np.arange(n))  # the same answer every time
-        return float(np.abs(eigs(matrix - 1 / n, k=1, v0=start, return_eigenvectors=False))[0])
+        return float(np.abs(eigs(matrix - 1 / n, k=1, v0=start, return_eigenvectors=False, **KRYLOV))[0])
     except ArpackNoConvergence:
         return float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2])

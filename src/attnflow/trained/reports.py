@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 from attnflow._checks import require_positive_number
 from attnflow.analyse import cluster_tracks, collapse, layer_energy, layer_similarity, order
@@ -48,9 +49,15 @@ def prompt_report(
     """
     require_positive_number(angle, "angle")
     run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
+    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+        found = _measured(run, angle, betas)
+    return xr.merge([run, *found], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
+
+
+def _measured(run: xr.Dataset, angle: float, betas: Sequence[float]) -> list[xr.Dataset]:
     units = measures.directions(run)
     labels = cluster_tracks.follow(units, angle, geodesic=True).labels
-    found = [
+    return [
         measures.of_tokens(run, angle),
         measures.of_attention(run.attention),
         layer_energy.by_layer(run, betas),
@@ -58,7 +65,6 @@ def prompt_report(
         xr.Dataset({"cosine_density": order.cosine_histogram(units), "cka": layer_similarity.consecutive_cka(units)}),
         xr.Dataset({"cluster": (("time", "token"), labels)}),
     ]
-    return xr.merge([run, *found], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
 
 
 def story(report: xr.Dataset) -> dict[str, Any]:
