@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 from attnflow import initial
 from attnflow._checks import InputError, require_count
@@ -73,11 +74,12 @@ def head_table(
     report, total = shown(progress), len(chosen) * model.config.heads
     rows = []
     try:
-        for layer in chosen:
-            for number, head in enumerate(model.heads(layer)):
-                rows.append(_row(head, runs, seed))
-                if report is not None:
-                    report(len(rows) / total, f"layer {layer}, head {number}")
+        with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other most of the time
+            for layer in chosen:
+                for number, head in enumerate(model.heads(layer)):
+                    rows.append(_row(head, runs, seed))
+                    if report is not None:
+                        report(len(rows) / total, f"layer {layer}, head {number}")
     finally:
         getattr(report, "close", lambda: None)()
     return _dataset(model, chosen, rows)
@@ -106,7 +108,8 @@ def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
 def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
     """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k)."""
     chosen = _layers(model, layers)
-    return np.stack([[factors.eigenvalues(*_value(head)) for head in model.heads(layer)] for layer in chosen])
+    with threadpool_limits(1, "blas"):
+        return np.stack([[factors.eigenvalues(*_value(head)) for head in model.heads(layer)] for layer in chosen])
 
 
 def on_its_range(head: Head) -> Head:
