@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tiny_models
-from attnflow import cli_models, trained
+from attnflow import cli_models, model_words, trained
 from attnflow._checks import InputError
 from attnflow.cli import app
 from attnflow.models import load
@@ -43,10 +43,10 @@ def test_heads_print_write_and_draw(folder, tmp_path):
 
 
 def test_the_ladder_prints_its_rungs(folder, tmp_path):
-    found = json.loads(run("ladder", folder, IDS, "--layers", 1, "--out", tmp_path / "ladder.csv", "--json"))
+    found = json.loads(run("ladder", folder, IDS, "--depth", 1, "--out", tmp_path / "ladder.csv", "--json"))
     assert found["distance_to_model"] < 1e-12
     assert [row["rung"] for row in found["rows"]][::5] == ["attention only", "+ positions"]
-    assert "+ LayerNorm" in run("ladder", folder, IDS, "--layers", 1)
+    assert "+ LayerNorm" in run("ladder", folder, IDS, "--depth", 1)
     assert (tmp_path / "ladder.csv").read_text().startswith("rung,")
 
 
@@ -63,6 +63,11 @@ def test_a_prompt_is_followed(folder, tmp_path):
     text = run("prompt", folder, IDS, "--control", "untrained")
     assert "(untrained)" in text
     assert "energy falls" in text
+
+
+def test_many_layers_are_told_by_some():
+    assert model_words._some(range(7)) == list(range(7))
+    assert model_words._some(range(49)) == list(range(0, 49, 4))
 
 
 def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):

@@ -17,7 +17,9 @@ Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 ModelName = Annotated[str, typer.Argument(help="minilm, a directory with config.json, or a name of the hub.")]
 Text = Annotated[str, typer.Argument(help="The prompt. Where the model has no tokenizer: ids, such as 101,2023,102.")]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt is ids of tokens with commas between, not a text.")]
-Layers = Annotated[int | None, typer.Option(help="How many layers; more than there are only where one is shared.")]
+Depth = Annotated[
+    int | None, typer.Option("--depth", help="How many layers; more than there are only where one is shared.")
+]
 Angle = Annotated[float, typer.Option(help="Directions closer than this, in radians, are one cluster.")]
 Picture = Annotated[Path | None, typer.Option(help="Where to draw it: .png, .pdf or .svg.")]
 Control = Annotated[
@@ -131,7 +133,7 @@ def prompt(
     model: ModelName,
     text: Text,
     ids: Ids = False,
-    layers: Layers = None,
+    layers: Depth = None,
     angle: Angle = 0.5,
     betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
     control: Control = "none",
@@ -177,7 +179,7 @@ def ladder(
     model: ModelName,
     text: Text,
     ids: Ids = False,
-    layers: Layers = None,
+    layers: Depth = None,
     head: Annotated[int, typer.Option(help="The head that the first rungs have.")] = 0,
     mask: Annotated[str, typer.Option(help="Of all rungs but the last: full or causal.")] = "full",
     angle: Angle = 0.5,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MOST_MERGES = 8
+MOST_LAYERS = 13  # numbers of one line
 HALVES = {"attention": "attention", "mlp": "the MLP"}
 ALIGNED = 1e-6  # 1 - mean squared cosine of tokens that lie on one line
 SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
@@ -88,12 +89,15 @@ def _word(value: Any) -> str:
 
 def readable(found: dict[str, Any]) -> dict[str, str]:
     """The story for people."""
-    line = lambda values: "  ".join("-" if value is None else f"{value:.2f}" for value in values)
+    line = lambda values: "  ".join("-" if value is None else f"{value:.2f}" for value in _some(values))
     shown = {name.replace("_", " "): line(found[name]) for name in ("mean_cosine", "effective_rank", "cka")}
-    shown["clusters"] = "  ".join(str(count) for count in found["clusters"])
+    shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
     shown["attention rank"] = line(found["attention_rank"])
     shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
     shown["last clusters"] = "\n".join(" ".join(words) for words in found["last_clusters"]) or "every token for itself"
+    if found["layers"] + 1 > MOST_LAYERS:
+        after = ", ".join(map(str, _some(range(found["layers"] + 1))))
+        shown["layers shown"] = f"{after}; all of them with --json"
     shown["merges"] = _merges(found["merges"])
     layers, first = found["layers"], float(next(iter(found["energy"])))
     falls = [fall for fall in found["energy_falls"] if fall["beta"] == first]
@@ -105,6 +109,12 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
         if name in found:
             shown[name.replace("_", " ")] = "see --json"
     return {name: fact for name, fact in shown.items() if fact}
+
+
+def _some(values: Sequence[Any]) -> list[Any]:
+    """All of a few values; of many, the first, the last and some between at equal distances."""
+    last, count = len(values) - 1, min(len(values), MOST_LAYERS)
+    return [values[round(last * place / max(count - 1, 1))] for place in range(count)]
 
 
 def _merges(merges: list[dict[str, Any]]) -> str:

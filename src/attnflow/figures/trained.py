@@ -20,6 +20,7 @@ from attnflow.show.board import Line, Lines, board
 from attnflow.show.head_counts import against_count, named
 from attnflow.show.movies import Movie
 from attnflow.show.principal import principal_movie, principal_scene
+from attnflow.show.prompt import RIDGE
 from attnflow.show.ridges import Ridges
 from attnflow.show.scenes import Snapshot
 from attnflow.show.style import OKABE_ITO
@@ -226,7 +227,9 @@ def _ridges(one: xr.Dataset) -> Ridges:
     chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_RIDGES)).round().astype(int))
     names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
     means = one.mean_cosine.values[chosen]
-    return Ridges(one.cosine.values, one.density.values[chosen], names, means, "mean", "cosine of two tokens")
+    return Ridges(
+        one.cosine.values, one.density.values[chosen], names, means, "mean", "cosine of two tokens", tall=RIDGE
+    )
 
 
 def prompt_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

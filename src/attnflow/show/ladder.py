@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from attnflow.show.board import Line, Lines, board
+from attnflow.show.prompt import first_words
 from attnflow.show.style import INK, from_oklch, in_house_style, save_figure
 from attnflow.show.tables import Table
 
@@ -36,10 +37,12 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
     )
     n, layers = climbed.sizes["token"], climbed.sizes["time"] - 1
     gap, head = climbed.attrs["distance_to_model"], climbed.attrs["head"]
+    said = first_words([str(word) for word in climbed.word.values])
     caption = (
-        f"{climbed.attrs['model']}, {n} tokens, {layers} layers; the first rungs have head {head} of each layer. "
-        f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. The last rung is the model itself, "
-        f"{f'within {gap:.0e}' if gap else 'exactly'}."
+        f"{said} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
+        f"the first rungs have head {head} of each layer. "
+        f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
+        f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
     )
     title = "From attention alone to the true block: which part keeps tokens apart"
     figure = board([panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)])

@@ -1,7 +1,9 @@
 """`prompt`: a prompt's tokens through the layers of a trained model, and the words that gather."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 import numpy as np
 import xarray as xr
@@ -16,6 +18,8 @@ from attnflow.show.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_st
 
 MOST_RIDGES = 9
 MOST_WORDS = 40
+RIDGE = 0.9  # of its row: the cosines of one layer do not reach into the next
+TITLE = 60  # letters of the prompt in the title
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,23 @@ def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         f"{n} tokens through {layers} layers. Directions closer than {angle:g} rad, and chains of them, are one "
         "cluster; colours last from layer to layer. Energy: mean of exp(β(cosine − 1)) over all pairs of tokens."
     )
+    title = f"{first_words(words)} in {report.attrs['model']}"
     tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
-    figure = board([first, second], f"A prompt in {report.attrs['model']}", caption, width=2.9, heights=[tall, 3.3])
+    figure = board([first, second], title, caption, width=2.9, heights=[tall, 3.3])
     if path is not None:
         save_figure(figure, path)
     return figure
+
+
+def first_words(words: Sequence[str]) -> str:
+    """How the prompt begins, for a title.
+
+    Examples
+    --------
+    >>> first_words(["[CLS]", "the", "cat", "[SEP]"])
+    '“[CLS] the cat [SEP]”'
+    """
+    return f"“{shorten(' '.join(words), TITLE, placeholder=' …')}”"
 
 
 def cosine_ridges(report: xr.Dataset) -> Ridges:
@@ -100,7 +116,7 @@ def cosine_ridges(report: xr.Dataset) -> Ridges:
     means = report.mean_cosine.values[chosen][whole]
     return Ridges(
         report.cosine.values, densities[whole], kept, means, "mean", "cosine of two tokens", (-0.5, 1.0)
-        if report.cosine_density.sel(cosine=slice(None, -0.5)).sum() == 0 else (-1.0, 1.0),
+        if report.cosine_density.sel(cosine=slice(None, -0.5)).sum() == 0 else (-1.0, 1.0), tall=RIDGE,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from attnflow.show.style import GREY, INK, OKABE_ITO, fix_ticks
 
 FILL = "#bfe0f5"  # a pale blue that hides what stands behind
-OVERLAP = 1.6  # of the tallest ridge over the next one
+OVERLAP = 1.6  # heights of a row that a ridge is tall: above one, it stands over the next
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,13 @@ class Ridges:
     mark_label: str = ""
     xlabel: str = ""
     xlim: tuple[float, float] = (-1.0, 1.0)
+    tall: float = OVERLAP
+    """Heights of a row that each ridge is tall: below one, none hides another."""
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
         """Each ridge is drawn to its own height: early ones are wide and low, late ones narrow and high."""
-        heights = OVERLAP * self.densities / self.densities.max(axis=1, keepdims=True)
+        heights = self.tall * self.densities / self.densities.max(axis=1, keepdims=True)
         for place, height in enumerate(heights):
             order = len(heights) - place  # earlier ridges stand in front
             is_ridge = np.convolve(height > 0, np.ones(3), "same") > 0  # with a foot on either side
