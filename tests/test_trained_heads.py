@@ -144,6 +144,10 @@ def test_more_heads_from_the_start_of_a_prompt(models):
     np.testing.assert_allclose(run.tokens.values[0], models["bert"].embed(tiny_models.IDS))
     np.testing.assert_allclose(rows[1]["misalignment"], misalignment_of(run.tokens.values[-1]))
     assert list(run.word.values) == [str(one) for one in tiny_models.IDS]
+    # One head beside an idle one moves tokens as one head alone, bit for bit.
+    assert rows[0] == trained.flow_summary(trained.head_flow(models["bert"], 0, [0], **settings))
+    with pytest.raises(InputError, match="`slots` must be a whole number, at least 2"):
+        trained.head_flow(models["bert"], 0, [0, 1], slots=1, **settings)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def head_flow(
     end: float = 30.0,
     saves: int = 60,
     seed: Rng = 0,
+    slots: int | None = None,
     progress: Progress = None,
 ) -> xr.Dataset:
     """Simulate tokens under heads of one layer, with nothing else of the block: no biases, norms or MLP.
@@ -63,6 +64,8 @@ def head_flow(
         Number of random tokens, and their seed.
     end, saves
         Time to reach, and how many times to keep.
+    slots
+        Heads the flow has room for; those beyond the chosen do nothing. Flows with as many slots share compiled code.
     progress
         As in `simulate`.
 
@@ -80,11 +83,12 @@ def head_flow(
     if space == "sphere":
         tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
     mask = masks.causal if model.config.is_causal else masks.full
+    filled = _filled(chosen, slots)
     flow: AbstractDynamics
     if space == "sphere":
-        flow = SphereAttention(chosen, Softmax(squared_length), mask)
+        flow = SphereAttention(filled, Softmax(squared_length), mask)
     else:
-        flow = EuclideanAttention(chosen, Softmax(1.0), mask)
+        flow = EuclideanAttention(filled, Softmax(1.0), mask)
     run = simulate(flow, tokens, np.linspace(0, end, saves), solver=SOLVER, progress=progress)
     numbers = list(range(len(chosen))) if heads is None else [int(head) for head in heads]
     named = {"model": model.name, "layer": layer, "heads": numbers, "start": start}
@@ -109,16 +113,17 @@ def flow_summary(run: xr.Dataset) -> dict[str, Any]:
 
 def _course(run: xr.Dataset) -> list[dict[str, float]]:
     """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
-    flow, found = flow_of(run), []
+    flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
     for place in np.unique(np.linspace(0, run.sizes["time"] - 1, MOMENTS).round().astype(int)):
         tokens, time = run.tokens.values[place], float(run.time[place])
+        weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
         distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))
         found.append(
             {
                 "time": time,
                 "clusters": int(clusters.labels(tokens, distance).max()) + 1,
                 "mean_cosine": float(order.mean_cosine(tokens)),
-                "attention_rank": float(np.mean(attention_rank.rank(attention_matrix(flow, tokens, time)))),
+                "attention_rank": float(np.mean(attention_rank.rank(weights))),
             }
         )
     return found
@@ -138,7 +143,8 @@ def by_number_of_heads(
     found = []
     for place, count in enumerate(counts):
         heard = _part(progress, place, len(counts))
-        found.append(flow_summary(head_flow(model, layer, range(count), progress=heard, **settings)))
+        run = head_flow(model, layer, range(count), slots=min(max(counts), total), progress=heard, **settings)
+        found.append(flow_summary(run))
     return found
 
 
@@ -182,6 +188,15 @@ def _chosen(model: Model, layer: int, heads: Sequence[int] | None) -> list[Head]
             f"but they are {list(numbers)}."
         )
     return [every[number] for number in numbers]
+
+
+def _filled(heads: list[Head], slots: int | None) -> list[Head]:
+    """The heads, and copies of the first that send nothing up to the number of slots."""
+    if slots is None:
+        return heads
+    require_count(slots, "slots", least=len(heads))
+    idle = Head(heads[0].query, heads[0].key, heads[0].value, np.zeros_like(_outward(heads[0])))
+    return heads + [idle] * (slots - len(heads))
 
 
 def _first_tokens(model: Model, heads: list[Head], start: str, prompt: Prompt | None, n: int, seed: Rng) -> np.ndarray:
