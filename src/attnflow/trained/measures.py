@@ -2,6 +2,7 @@
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 from attnflow.analyse import attention_rank, clusters, layer_similarity, order
 from attnflow.analyse.attention_graph import second_eigenvalue
@@ -34,5 +35,6 @@ def of_attention(attention: xr.DataArray) -> xr.Dataset:
     per_head = ("layer", "head")
     healthy = np.asarray(np.isfinite(weights).all(axis=(-1, -2)))
     safe = np.where(healthy[..., None, None], weights, 1.0)
-    found = {"attention_rank": attention_rank.rank(safe, RANK), "second_eigenvalue": second_eigenvalue(safe)}
+    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+        found = {"attention_rank": attention_rank.rank(safe, RANK), "second_eigenvalue": second_eigenvalue(safe)}
     return xr.Dataset({name: (per_head, np.where(healthy, values, np.nan)) for name, values in found.items()})
