@@ -162,3 +162,26 @@ def test_margins_say_by_how_much():
 def test_scores_of_another_size_are_refused():
     with pytest.raises(ValueError, match="query_key"):
         hypotheses_met(np.eye(2), np.eye(3))
+
+
+def test_a_wide_matrix_of_low_rank():
+    """V = L R with R L known: 60 coordinates, 4 eigenvalues, and 0 fifty-six times; a Jordan block of 0 is told."""
+    rng = np.random.default_rng(0)
+    left, small = rng.normal(size=(60, 4)), np.diag([2.0, 1.0, -1.0, -3.0])
+    value = left @ small @ np.linalg.pinv(left)
+
+    found = spectra.spectrum(value)
+
+    zero = next(one for one in found.eigenvalues if abs(one.value) < 1e-9)
+    assert (zero.multiplicity, zero.geometric, zero.block) == (56, 56, 1)
+    np.testing.assert_allclose(sorted(found.values.real)[-2:], [1, 2], atol=1e-9)
+    xi = left[:, 0] / np.linalg.norm(left[:, 0])
+    np.testing.assert_allclose(np.abs(found.leading_space.T @ xi), [1], atol=1e-9)
+    kernel = spectra.generalised_eigenspace(found, zero)
+    np.testing.assert_allclose(value @ kernel, 0, atol=1e-9)
+    # Control: an arrow from the kernel into itself makes one block of two.
+    first, second = np.real(np.linalg.svd(value)[2][-2:])
+    defective = next(
+        one for one in spectra.spectrum(value + np.outer(first, second)).eigenvalues if abs(one.value) < 1e-3
+    )
+    assert (defective.multiplicity, defective.geometric) == (56, 55)

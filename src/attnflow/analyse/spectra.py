@@ -5,10 +5,11 @@ import functools
 from typing import Any
 
 import numpy as np
-from scipy.linalg import null_space, orth, schur
+from scipy.linalg import null_space, orth
 from scipy.sparse.csgraph import connected_components
 
 from attnflow._checks import InputError, require_matrix, require_square
+from attnflow.analyse.invariant_spaces import InvariantSpaces
 
 SAME = 1e-8  # eigenvalues closer than this times |V| are one; the papers' matrices are printed with eight digits
 # A k-fold eigenvalue of a defective matrix is computed only to eps^{1/k}: candidates for one lie this close ...
@@ -90,6 +91,10 @@ class Spectrum:
         return float(self.leading.value.real - max(np.abs(others), default=0.0))
 
     @functools.cached_property
+    def _spaces(self) -> InvariantSpaces:
+        return InvariantSpaces(self.matrix, self.values)
+
+    @functools.cached_property
     def leading_space(self) -> np.ndarray:
         """L': orthonormal columns that span the generalised eigenvectors of all leaders."""
         return _real_span([generalised_eigenspace(self, one) for one in self.leaders])
@@ -138,8 +143,8 @@ def spectrum(value: Any) -> Spectrum:
     """
     matrix = require_real(value)
     scale = float(np.linalg.norm(matrix, 2))
-    values = np.linalg.eigvals(matrix).astype(complex)
-    found = [_eigenvalue(matrix, values, members, scale) for members in _groups(matrix, values, scale)]
+    spaces = InvariantSpaces(matrix, np.linalg.eigvals(matrix).astype(complex))
+    found = [_eigenvalue(spaces, members, scale) for members in _groups(spaces, scale)]
     return Spectrum(matrix, tuple(sorted(found, key=lambda one: (-one.value.real, -one.value.imag))), scale)
 
 
@@ -155,9 +160,7 @@ def query_key(query: Any, key: Any) -> np.ndarray:
 
 def generalised_eigenspace(found: Spectrum, one: Eigenvalue) -> np.ndarray:
     """Orthonormal (complex) columns that span the vectors which some power of V - lambda sends to zero."""
-    values = found.values
-    members = np.flatnonzero(values == one.value)
-    return _invariant_basis(found.matrix, values, members)
+    return found._spaces.basis(np.flatnonzero(found.values == one.value))
 
 
 def asymmetry(matrix: Any) -> float:
@@ -180,14 +183,14 @@ def require_real(value: Any) -> np.ndarray:
     return np.array(value, dtype=float)
 
 
-def _groups(matrix: np.ndarray, values: np.ndarray, scale: float) -> list[np.ndarray]:
+def _groups(spaces: InvariantSpaces, scale: float) -> list[np.ndarray]:
     """Positions of the eigenvalues that are one."""
     found = []
-    for members in _linked(values, WIDE * scale):
-        if _is_one(matrix, values, members, scale):
+    for members in _linked(spaces.values, WIDE * scale):
+        if _is_one(spaces, members, scale):
             found.append(members)
         else:
-            found += [members[some] for some in _linked(values[members], SAME * scale)]
+            found += [members[some] for some in _linked(spaces.values[members], SAME * scale)]
     return found
 
 
@@ -196,17 +199,18 @@ def _linked(values: np.ndarray, distance: float) -> list[np.ndarray]:
     return [np.flatnonzero(labels == label) for label in range(count)]
 
 
-def _is_one(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: float) -> bool:
+def _is_one(spaces: InvariantSpaces, members: np.ndarray, scale: float) -> bool:
     """Whether rounding alone can have scattered them.
 
     A change e of a nilpotent N with largest block m scatters its eigenvalues by (e |N^{m-1}|)^{1/m}.
     """
     if len(members) == 1:
         return True
-    scatter, k = np.abs(values[members] - values[members].mean()).max(), len(members)
+    values, k = spaces.values[members], len(members)
+    scatter = np.abs(values - values.mean()).max()
     if scatter > scale * (2 ** (k - 1) * ROUNDINGS) ** (1 / k):  # more than any N of norm 2 |V| allows
         return False
-    nilpotent = _shifted_part(matrix, values, members)
+    nilpotent = spaces.nilpotent(members)
     power = np.eye(k)
     for m in range(1, k + 1):
         if scatter**m <= ROUNDINGS * scale * np.linalg.norm(power, 2):
@@ -215,42 +219,12 @@ def _is_one(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: 
     return False
 
 
-def _shifted_part(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """V - lambda on the invariant space of some eigenvalues around lambda."""
-    basis = _invariant_basis(matrix, values, members)
-    return basis.conj().T @ matrix @ basis - values[members].mean() * np.eye(len(members))
-
-
-def _invariant_basis(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Orthonormal columns of the invariant space of some eigenvalues: by Schur, or as a null space."""
-    if len(members) == len(values):
-        return np.eye(len(values))
-    ordered = _schur_basis(matrix, values, members) if len(members) > 1 else None
-    if ordered is not None:
-        return ordered
-    power = np.linalg.matrix_power(matrix - values[members].mean() * np.eye(len(values)), len(members))
-    return np.linalg.svd(power)[2][-len(members) :].conj().T
-
-
-def _schur_basis(matrix: np.ndarray, values: np.ndarray, members: np.ndarray) -> np.ndarray | None:
-    """The first Schur vectors once these eigenvalues stand first; None where they are too close to be reordered."""
-    chosen = np.zeros(len(values), bool)
-    chosen[members] = True
-    is_chosen = lambda value: bool(chosen[np.argmin(np.abs(values - value))])
-    try:
-        ordered: Any = schur(matrix, output="complex", sort=is_chosen)
-    except np.linalg.LinAlgError:
-        return None
-    _, vectors, count = ordered
-    return vectors[:, :count] if count == len(members) else None
-
-
-def _eigenvalue(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, scale: float) -> Eigenvalue:
-    mean = complex(values[members].mean())
+def _eigenvalue(spaces: InvariantSpaces, members: np.ndarray, scale: float) -> Eigenvalue:
+    mean = complex(spaces.values[members].mean())
     value = complex(mean.real, 0.0 if abs(mean.imag) <= SAME * scale else mean.imag)
     if len(members) == 1:
         return Eigenvalue(value, 1, 1, 1)
-    nilpotent = _shifted_part(matrix, values, members)
+    nilpotent = spaces.nilpotent(members)
     multiplicity, power, block = len(members), nilpotent, 1
     geometric = multiplicity - _rank(power, RANK * scale)
     while block < multiplicity and _rank(power, RANK * scale**block) > 0:
@@ -259,6 +233,8 @@ def _eigenvalue(matrix: np.ndarray, values: np.ndarray, members: np.ndarray, sca
 
 
 def _rank(matrix: np.ndarray, tolerance: float) -> int:
+    if np.linalg.norm(matrix) <= tolerance:  # mere rounding, whose singular values cost seconds where it is wide
+        return 0
     return int(np.sum(np.linalg.svd(matrix, compute_uv=False) > tolerance))
 
 

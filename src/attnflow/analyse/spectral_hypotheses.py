@@ -30,7 +30,8 @@ class Condition(NamedTuple):
 def hypotheses_met(value: Any, query_key: Any) -> dict[str, tuple[Condition, ...]]:
     """What each theorem asks of V and Q^T K, with margins; it is met where all margins are above zero.
 
-    V = lambda I with lambda > 0 counts as V = I, since that only changes the unit of time.
+    V = lambda I with lambda > 0 counts as V = I, since that only changes the unit of time. V may
+    be given by its `spectrum`.
 
     Examples
     --------
@@ -38,7 +39,7 @@ def hypotheses_met(value: Any, query_key: Any) -> dict[str, tuple[Condition, ...
     >>> [name for name, conditions in met.items() if all(one.margin > 0 for one in conditions)]
     ['hyperplanes', 'codimension-k', 'conjecture-1']
     """
-    found, scores = spectrum(value), require_real(query_key)
+    found, scores = value if isinstance(value, Spectrum) else spectrum(value), require_real(query_key)
     if scores.shape != found.matrix.shape:
         raise InputError(f"`query_key` must be {found.matrix.shape} like V, but it is {scores.shape}.")
     multiple, positive, negative = _is_multiple(found), _sign(found, 1), _sign(found, -1)

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from attnflow import door
 from attnflow._checks import InputError
@@ -129,8 +130,9 @@ def _case(flow: AbstractDynamics, tokens: Any) -> Case | None:
     if not np.all(np.isfinite(value)):
         return None
     several = not np.all(np.isfinite(scores))
-    conditions = hypotheses_met(value, np.zeros_like(value) if several else scores)
-    return Case(flow, tokens, spectrum(value), conditions)
+    with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other most of the time
+        found = spectrum(value)
+        return Case(flow, tokens, found, hypotheses_met(found, np.zeros_like(value) if several else scores))
 
 
 def _hypotheses(rule: Rule, case: Case) -> tuple[Hypothesis, ...]:
