@@ -40,7 +40,7 @@ CONFIGS = {
     "negative width": ({"hidden_size": -4}, "must have a whole number `hidden_size`, at least 1, but it is -4"),
     "heads that do not divide": ({"num_attention_heads": 5}, "`hidden_size` .* must be divided by .* 12 and 5"),
     "relative positions": ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'relative_key'"),
-    "unknown activation": ({"hidden_act": "gellu"}, "Did you mean 'gelu'"),
+    "unknown activation": ({"hidden_act": "mish"}, "the activation of the MLP is 'mish', .* known: gelu, .*, tanh"),
     "epsilon": ({"layer_norm_eps": "tiny"}, "must have a positive `layer_norm_eps`, but it is 'tiny'"),
 }
 
@@ -100,6 +100,15 @@ def test_a_rotation_that_is_not_known(tmp_path):
         af.models.load(folder)
 
 
+@pytest.mark.parametrize("where", [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"partial_rotary_factor": 0.5}}])
+def test_heads_that_turn_in_part(tmp_path, where):
+    folder = tiny_models.write("llama", tmp_path)
+    (folder / "config.json").write_text(json.dumps(tiny_models.CONFIGS["llama"] | where))
+
+    with pytest.raises(InputError, match=r"`partial_rotary_factor` is 0\.5, which is not evaluated here"):
+        af.models.load(folder)
+
+
 def test_a_directory_without_a_model(tmp_path):
     with pytest.raises(InputError, match=r"holds no config\.json"):
         af.models.load(tmp_path)
@@ -131,6 +140,30 @@ def test_a_missing_tensor(folder):
     assert len(model.heads(0)) == 4  # what is there can be read
     with pytest.raises(InputError, match=r"lacks the tensor encoder\.layer\.1\.attention\.self\.key\.weight"):
         model.heads(1)
+
+
+def test_a_tensor_that_no_entry_calls_for(tmp_path):
+    """Biases that the config denies would be left out in silence; masks kept as tensors change nothing."""
+    folder = tiny_models.write("llama3", tmp_path)
+    config = tiny_models.CONFIGS["llama3"]
+    (folder / "config.json").write_text(json.dumps(config | {"mlp_bias": False}))
+    refused = af.models.load(folder)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"holds model\.layers\.0\.mlp\.down_proj\.bias, a part of the block that"):
+            refused.trajectory(IDS)
+
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = tiny_models.tensors("llama3") | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(3)}
+    save_file(tensors, folder / "model.safetensors")
+    assert af.models.load(folder).trajectory(IDS).outcome.startswith("7 tokens through 3 layers")
+
+
+def test_two_models_in_one_file(folder):
+    tensors = tiny_models.tensors("bert")
+    save_file(tensors | {f"teacher.{name}": values for name, values in tensors.items()}, folder / "model.safetensors")
+
+    with pytest.raises(InputError, match=r"must hold one model, but it holds 2: .* and teacher\.embeddings"):
+        af.models.load(folder)
 
 
 def test_a_checkpoint_of_another_model(folder):

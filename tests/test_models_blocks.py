@@ -1,10 +1,13 @@
 """Heads, blocks and trajectories of trained transformers: conventions, parts, and the parts' absence."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from scipy.special import erf
 
 import attnflow as af
 import tiny_models
@@ -133,6 +136,23 @@ def test_each_part_can_be_left_out(models):
     assert_close(block.without("norms")(tokens), moved + np.asarray(block.mlp(moved)))
     after = normed(block.attention_norm, moved)
     assert_close(block(tokens), normed(block.mlp_norm, after + np.asarray(block.mlp(after))))
+
+
+ACTIVATIONS = {
+    "gelu_python": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
+    "gelu_fast": lambda x: x * (1 + np.tanh(0.7978845608 * x * (1 + 0.044715 * x * x))) / 2,
+    "quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_by_their_published_formulas(models, name):
+    mlp, tokens = models["bert"].block(0).mlp, models["bert"].embed(IDS)
+    found = dataclasses.replace(mlp, activation=name)(tokens)
+    hidden = ACTIVATIONS[name](tokens @ mlp.inward.T + mlp.inward_bias)
+    assert_close(found, hidden @ mlp.outward.T + mlp.outward_bias, atol=1e-8)  # 0.79788... is printed with ten digits
+    others = (other for other in ACTIVATIONS if other != name)
+    assert all(np.abs(found - dataclasses.replace(mlp, activation=other)(tokens)).max() > 1e-5 for other in others)
 
 
 def test_only_positions_and_mask_tell_the_tokens_of_llama_apart(models):

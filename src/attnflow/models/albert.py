@@ -36,34 +36,35 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
     return affine(narrow, matrix, tensors.read(f"{name}.bias", (config.width,)))
 
 
+def stem(config: Config, layer: int) -> str:
+    """What the names of a block's tensors begin with."""
+    groups = config.raw.get("num_hidden_groups") or 1
+    group = layer * groups // config.layers if groups > 1 else 0
+    return f"encoder.albert_layer_groups.{group}.albert_layers.0."
+
+
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
     """The block of one layer: that of its group, of which there is nearly always one."""
-    stem, d, m = _stem(config, layer), config.width, config.mlp_width
+    own, d, m = stem(config, layer), config.width, config.mlp_width
     return Block(
         attention=read_attention(tensors, config, layer),
         mlp=FeedForward(
-            inward=tensors.read(f"{stem}ffn.weight", (m, d)),
-            inward_bias=tensors.read(f"{stem}ffn.bias", (m,)),
-            outward=tensors.read(f"{stem}ffn_output.weight", (d, m)),
-            outward_bias=tensors.read(f"{stem}ffn_output.bias", (d,)),
+            inward=tensors.read(f"{own}ffn.weight", (m, d)),
+            inward_bias=tensors.read(f"{own}ffn.bias", (m,)),
+            outward=tensors.read(f"{own}ffn_output.weight", (d, m)),
+            outward_bias=tensors.read(f"{own}ffn_output.bias", (d,)),
             activation=config.activation,
         ),
-        attention_norm=norm(tensors, f"{stem}attention.LayerNorm", config),
-        mlp_norm=norm(tensors, f"{stem}full_layer_layer_norm", config),
+        attention_norm=norm(tensors, f"{own}attention.LayerNorm", config),
+        mlp_norm=norm(tensors, f"{own}full_layer_layer_norm", config),
         norm_place=config.norm_place,
     )
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
     """The heads of one layer."""
-    stem = f"{_stem(config, layer)}attention."
-    return bert.separate_heads(tensors, config, stem, f"{stem}dense")
+    own = f"{stem(config, layer)}attention."
+    return bert.separate_heads(tensors, config, own, f"{own}dense")
 
 
 last_norm = bert.last_norm
-
-
-def _stem(config: Config, layer: int) -> str:
-    groups = config.raw.get("num_hidden_groups") or 1
-    group = layer * groups // config.layers if groups > 1 else 0
-    return f"encoder.albert_layer_groups.{group}.albert_layers.0."

@@ -64,41 +64,47 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
     return norm(tensors, "embeddings.LayerNorm", config, width)(total)
 
 
+def stem(config: Config, layer: int) -> str:
+    """What the names of a block's tensors begin with."""
+    del config
+    return f"encoder.layer.{layer}."
+
+
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
     """The block of one layer."""
-    stem, d, m = f"encoder.layer.{layer}.", config.width, config.mlp_width
+    own, d, m = stem(config, layer), config.width, config.mlp_width
     return Block(
         attention=read_attention(tensors, config, layer),
         mlp=FeedForward(
-            inward=tensors.read(f"{stem}intermediate.dense.weight", (m, d)),
-            inward_bias=tensors.read(f"{stem}intermediate.dense.bias", (m,)),
-            outward=tensors.read(f"{stem}output.dense.weight", (d, m)),
-            outward_bias=tensors.read(f"{stem}output.dense.bias", (d,)),
+            inward=tensors.read(f"{own}intermediate.dense.weight", (m, d)),
+            inward_bias=tensors.read(f"{own}intermediate.dense.bias", (m,)),
+            outward=tensors.read(f"{own}output.dense.weight", (d, m)),
+            outward_bias=tensors.read(f"{own}output.dense.bias", (d,)),
             activation=config.activation,
         ),
-        attention_norm=norm(tensors, f"{stem}attention.output.LayerNorm", config),
-        mlp_norm=norm(tensors, f"{stem}output.LayerNorm", config),
+        attention_norm=norm(tensors, f"{own}attention.output.LayerNorm", config),
+        mlp_norm=norm(tensors, f"{own}output.LayerNorm", config),
         norm_place=config.norm_place,
     )
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
     """The heads of one layer."""
-    stem = f"encoder.layer.{layer}.attention."
-    return separate_heads(tensors, config, f"{stem}self.", f"{stem}output.dense")
+    own = f"{stem(config, layer)}attention."
+    return separate_heads(tensors, config, f"{own}self.", f"{own}output.dense")
 
 
-def separate_heads(tensors: Tensors, config: Config, stem: str, out: str) -> AttentionPart:
+def separate_heads(tensors: Tensors, config: Config, own: str, out: str) -> AttentionPart:
     """Heads from a query, a key and a value map with biases, and an output map."""
     d, h = config.width, config.heads
     return AttentionPart(
-        W_Q=inward(tensors.read(f"{stem}query.weight", (d, d)), h),
-        W_K=inward(tensors.read(f"{stem}key.weight", (d, d)), h),
-        W_V=inward(tensors.read(f"{stem}value.weight", (d, d)), h),
+        W_Q=inward(tensors.read(f"{own}query.weight", (d, d)), h),
+        W_K=inward(tensors.read(f"{own}key.weight", (d, d)), h),
+        W_V=inward(tensors.read(f"{own}value.weight", (d, d)), h),
         W_O=outward(tensors.read(f"{out}.weight", (d, d)), h),
-        b_q=tensors.read(f"{stem}query.bias", (d,)).reshape(h, -1),
-        b_k=tensors.read(f"{stem}key.bias", (d,)).reshape(h, -1),
-        b_v=tensors.read(f"{stem}value.bias", (d,)).reshape(h, -1),
+        b_q=tensors.read(f"{own}query.bias", (d,)).reshape(h, -1),
+        b_k=tensors.read(f"{own}key.bias", (d,)).reshape(h, -1),
+        b_v=tensors.read(f"{own}value.bias", (d,)).reshape(h, -1),
         b_o=tensors.read(f"{out}.bias", (d,)),
         mask=masks.full,
         scale=1 / math.sqrt(config.head_width),

@@ -1,6 +1,7 @@
 """The tensors of a checkpoint, read one at a time from safetensors files; pickles are refused."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from attnflow.models.tensors import Tensors
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
+# Tensors of a block that change nothing: masks and angles kept as numbers, and what reads the tokens of an encoder.
+IDLE = re.compile(r"(attn\.(masked_)?bias|inv_freq)$|crossattention|ln_cross_attn")
 FLOATING = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # computed in
 
 
@@ -39,6 +42,19 @@ class Checkpoint(Tensors):
         stored = self._stored(name, shape)
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
+
+    def require_nothing_left(self, stem: str) -> None:
+        """Raise if there is a tensor whose name begins like this and which has not been read: a part left out."""
+        stem, read = self._prefix + stem, {self._full_name(name) for name in self.touched}
+        left = sorted(
+            name for name in self._file_of if name.startswith(stem) and name not in read and not IDLE.search(name)
+        )
+        if left:
+            raise InputError(
+                f"{self._source} holds {left[0]}, a part of the block that is not evaluated here: its config.json does "
+                "not call for it. Correct the entry that should (such as `attention_bias`), or use a checkpoint of the "
+                "plain architecture."
+            )
 
     def _checked(self, values: np.ndarray, name: str) -> np.ndarray:
         self.touched.append(name)
@@ -76,7 +92,12 @@ class Checkpoint(Tensors):
 
     def _prefix_of(self, anchor: str) -> str:
         """What stands before all names ("bert." where the file holds a model with a task's head)."""
-        found = sorted((name for name in self._file_of if name.endswith(anchor)), key=len)
+        found = sorted(name for name in self._file_of if name.endswith(anchor))
+        if len(found) > 1:
+            raise InputError(
+                f"{self._source} must hold one model, but it holds {len(found)}: {' and '.join(found)}. "
+                "Save the one you want by itself."
+            )
         return found[0].removesuffix(anchor) if found else ""
 
     def _index(self) -> dict[str, str]:

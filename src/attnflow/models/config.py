@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnflow._checks import InputError, require_known
+from attnflow._checks import InputError
 from attnflow.models.feed_forward import FeedForward
 from attnflow.models.source import Directory, Hub
 
@@ -41,7 +41,11 @@ class Config:
                 f"config.json must have a number of heads that its key heads divide, but it has {self.heads} heads and "
                 f"{self.key_heads} key heads."
             )
-        require_known(self.activation, FeedForward.activations, "activation of config.json")
+        if self.activation not in FeedForward.activations:
+            raise InputError(
+                f"config.json says the activation of the MLP is {self.activation!r}, which is not evaluated here; "
+                f"known: {', '.join(FeedForward.activations)}."
+            )
 
     def summary(self) -> str:
         """One line: `bert, 6 layers x 12 heads, d = 384`."""

@@ -21,11 +21,14 @@ class FeedForward(eqx.Module):
     gate: AnyArray | None = None
     gate_bias: AnyArray | None = None
 
-    # Hugging Face's names: its "gelu" is exact, the others approximate it with tanh.
+    # Hugging Face's names: "gelu" and "gelu_python" are exact, the others approximate it, with tanh or the sigmoid.
     activations: ClassVar[dict] = {
         "gelu": lambda values: jax.nn.gelu(values, approximate=False),
+        "gelu_python": lambda values: jax.nn.gelu(values, approximate=False),
         "gelu_new": jax.nn.gelu,
+        "gelu_fast": jax.nn.gelu,
         "gelu_pytorch_tanh": jax.nn.gelu,
+        "quick_gelu": lambda values: values * jax.nn.sigmoid(1.702 * values),
         "relu": jax.nn.relu,
         "silu": jax.nn.silu,
         "swish": jax.nn.silu,

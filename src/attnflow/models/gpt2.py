@@ -49,40 +49,46 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
     return words + tensors.rows("wpe.weight", np.arange(len(ids)), (config.positions, config.width))
 
 
+def stem(config: Config, layer: int) -> str:
+    """What the names of a block's tensors begin with."""
+    del config
+    return f"h.{layer}."
+
+
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
     """The block of one layer."""
-    stem, d, m = f"h.{layer}.", config.width, config.mlp_width
+    own, d, m = stem(config, layer), config.width, config.mlp_width
     return Block(
         attention=read_attention(tensors, config, layer),
         mlp=FeedForward(
-            inward=tensors.read(f"{stem}mlp.c_fc.weight", (d, m)).T,
-            inward_bias=tensors.read(f"{stem}mlp.c_fc.bias", (m,)),
-            outward=tensors.read(f"{stem}mlp.c_proj.weight", (m, d)).T,
-            outward_bias=tensors.read(f"{stem}mlp.c_proj.bias", (d,)),
+            inward=tensors.read(f"{own}mlp.c_fc.weight", (d, m)).T,
+            inward_bias=tensors.read(f"{own}mlp.c_fc.bias", (m,)),
+            outward=tensors.read(f"{own}mlp.c_proj.weight", (m, d)).T,
+            outward_bias=tensors.read(f"{own}mlp.c_proj.bias", (d,)),
             activation=config.activation,
         ),
-        attention_norm=norm(tensors, f"{stem}ln_1", config),
-        mlp_norm=norm(tensors, f"{stem}ln_2", config),
+        attention_norm=norm(tensors, f"{own}ln_1", config),
+        mlp_norm=norm(tensors, f"{own}ln_2", config),
         norm_place=config.norm_place,
     )
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
     """The heads of one layer."""
-    stem, d, h = f"h.{layer}.attn.", config.width, config.heads
-    queries, keys, values = np.split(tensors.read(f"{stem}c_attn.weight", (d, 3 * d)).T, 3)
-    b_q, b_k, b_v = tensors.read(f"{stem}c_attn.bias", (3 * d,)).reshape(3, h, -1)
+    own, d, h = f"{stem(config, layer)}attn.", config.width, config.heads
+    queries, keys, values = np.split(tensors.read(f"{own}c_attn.weight", (d, 3 * d)).T, 3)
+    b_q, b_k, b_v = tensors.read(f"{own}c_attn.bias", (3 * d,)).reshape(3, h, -1)
     scale = 1 / math.sqrt(config.head_width) if config.raw.get("scale_attn_weights", True) else 1.0
     by_layer = layer + 1 if config.raw.get("scale_attn_by_inverse_layer_idx", False) else 1
     return AttentionPart(
         W_Q=inward(queries, h),
         W_K=inward(keys, h),
         W_V=inward(values, h),
-        W_O=outward(tensors.read(f"{stem}c_proj.weight", (d, d)).T, h),
+        W_O=outward(tensors.read(f"{own}c_proj.weight", (d, d)).T, h),
         b_q=b_q,
         b_k=b_k,
         b_v=b_v,
-        b_o=tensors.read(f"{stem}c_proj.bias", (d,)),
+        b_o=tensors.read(f"{own}c_proj.bias", (d,)),
         mask=masks.causal,
         scale=scale / by_layer,
     )

@@ -51,35 +51,41 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
     return tensors.rows(ANCHOR, ids, (config.vocabulary, config.width))
 
 
+def stem(config: Config, layer: int) -> str:
+    """What the names of a block's tensors begin with."""
+    del config
+    return f"layers.{layer}."
+
+
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
     """The block of one layer."""
-    stem, d, m = f"layers.{layer}.", config.width, config.mlp_width
+    own, d, m = stem(config, layer), config.width, config.mlp_width
     has_bias = config.raw.get("mlp_bias", False)
     return Block(
         attention=read_attention(tensors, config, layer),
         mlp=FeedForward(
-            inward=tensors.read(f"{stem}mlp.up_proj.weight", (m, d)),
-            inward_bias=_bias(tensors, f"{stem}mlp.up_proj", m, has_bias),
-            outward=tensors.read(f"{stem}mlp.down_proj.weight", (d, m)),
-            outward_bias=_bias(tensors, f"{stem}mlp.down_proj", d, has_bias),
-            gate=tensors.read(f"{stem}mlp.gate_proj.weight", (m, d)),
-            gate_bias=_bias(tensors, f"{stem}mlp.gate_proj", m, has_bias),
+            inward=tensors.read(f"{own}mlp.up_proj.weight", (m, d)),
+            inward_bias=_bias(tensors, f"{own}mlp.up_proj", m, has_bias),
+            outward=tensors.read(f"{own}mlp.down_proj.weight", (d, m)),
+            outward_bias=_bias(tensors, f"{own}mlp.down_proj", d, has_bias),
+            gate=tensors.read(f"{own}mlp.gate_proj.weight", (m, d)),
+            gate_bias=_bias(tensors, f"{own}mlp.gate_proj", m, has_bias),
             activation=config.activation,
         ),
-        attention_norm=norm(tensors, f"{stem}input_layernorm", config),
-        mlp_norm=norm(tensors, f"{stem}post_attention_layernorm", config),
+        attention_norm=norm(tensors, f"{own}input_layernorm", config),
+        mlp_norm=norm(tensors, f"{own}post_attention_layernorm", config),
         norm_place=config.norm_place,
     )
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
     """The heads of one layer."""
-    stem, d, k = f"layers.{layer}.self_attn.", config.width, config.head_width
+    own, d, k = f"{stem(config, layer)}self_attn.", config.width, config.head_width
     has_bias = config.raw.get("attention_bias", False)
 
     def maps(name, heads):
-        bias = _bias(tensors, f"{stem}{name}_proj", heads * k, has_bias)
-        matrix = tensors.read(f"{stem}{name}_proj.weight", (heads * k, d))
+        bias = _bias(tensors, f"{own}{name}_proj", heads * k, has_bias)
+        matrix = tensors.read(f"{own}{name}_proj.weight", (heads * k, d))
         return inward(matrix, heads), None if bias is None else bias.reshape(heads, k)
 
     W_Q, b_q = maps("q", config.heads)
@@ -89,11 +95,11 @@ def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPar
         W_Q=W_Q,
         W_K=W_K,
         W_V=W_V,
-        W_O=outward(tensors.read(f"{stem}o_proj.weight", (d, config.heads * k)), config.heads),
+        W_O=outward(tensors.read(f"{own}o_proj.weight", (d, config.heads * k)), config.heads),
         b_q=b_q,
         b_k=b_k,
         b_v=b_v,
-        b_o=_bias(tensors, f"{stem}o_proj", d, has_bias),
+        b_o=_bias(tensors, f"{own}o_proj", d, has_bias),
         mask=masks.causal,
         scale=1 / math.sqrt(k),
         frequencies=np.array(config.frequencies, tensors.dtype),
@@ -116,6 +122,8 @@ def _frequencies(entries: Entries, k: int) -> np.ndarray:
             f"Heads with rotary positions must have an even width, at most {WIDEST_HEAD}, but config.json says {k}."
         )
     rotation = entries.table("rope_parameters" if entries.raw.get("rope_parameters") else "rope_scaling")
+    for table in (entries, rotation):
+        table.refuse_unless("partial_rotary_factor", 1)
     plain = rotation.number("rope_theta", entries.number("rope_theta", 10000.0)) ** (-np.arange(0, k, 2) / k)
     kind = rotation.word("rope_type", rotation.word("type", "default"))
     if kind == "default":

@@ -21,6 +21,10 @@ class Tensors(abc.ABC):
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape."""
 
+    @abc.abstractmethod
+    def require_nothing_left(self, stem: str) -> None:
+        """Raise if there is a tensor whose name begins like this and which has not been read."""
+
 
 class FreshTensors(Tensors):
     """Weights as before training: matrices normal with the config's own deviation, biases 0, gains 1.
@@ -45,3 +49,6 @@ class FreshTensors(Tensors):
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape."""
         return self.read(name, shape)[np.asarray(rows, dtype=int)]
+
+    def require_nothing_left(self, stem: str) -> None:
+        """Nothing: there is no more than what is asked for."""
