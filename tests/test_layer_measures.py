@@ -102,6 +102,27 @@ def test_a_fall_names_the_half_and_the_pair(stream):
     assert layer_energy.falls(rising, [2.0]) == []
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_is_no_fall(stream, rng, dtype):
+    """One token, or tokens that agree: the energy is 1 for ever, and what differs from it are roundings."""
+    one = rng.normal(size=7)
+    for n in (1, 5):
+        lengths = rng.uniform(0.1, 9, size=(5, n, 1))
+        states = (lengths * one).astype(dtype)
+        run = xr.Dataset(
+            {
+                "tokens": (stream.tokens.dims, states[::2]),
+                "after_attention": (stream.after_attention.dims, states[1::2]),
+            }
+        )
+        assert layer_energy.falls(run, [1.0, 16.0, 64.0]) == []
+        moved = states[3].copy()
+        moved[0] += np.eye(7)[0].astype(dtype) * lengths[3, 0].astype(dtype)  # one token turns away
+        turned = run.copy(deep=True)
+        turned.after_attention[1] = moved
+        assert [(fall.layer, fall.half) for fall in layer_energy.falls(turned, [1.0])] == [(1, "attention")] * (n > 1)
+
+
 def test_a_run_without_sublayers_is_refused(stream):
     with pytest.raises(InputError, match="sublayers=True"):
         layer_energy.by_layer(stream.drop_vars("after_attention"))

@@ -40,6 +40,7 @@ def test_every_column_agrees_with_dense_matrices(models, name):
         np.testing.assert_allclose([row["form_least"], row["form_greatest"]], symmetric[[0, -1]])
         expected = np.sqrt(model.config.width) * np.linalg.norm((form + form.T) / 2)
         np.testing.assert_allclose(row["effective_beta"], expected)
+        np.testing.assert_allclose(row["whole_beta"], np.sqrt(model.config.width) * np.linalg.norm(form))
         assert row["definiteness"] == "indefinite"
         assert row["kind"] == ("complex" if lead.imag else "real-positive" if lead.real > 0 else "real-negative")
 

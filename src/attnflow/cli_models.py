@@ -43,7 +43,8 @@ def heads(
 ) -> None:
     """What geometry does each head induce? One row a head: spectrum, prediction, simulation.
 
-    beta is the effective one, sqrt(d) |sym B|_F: B = W_Q^T W_K / sqrt(k), and its antisymmetric part is left out.
+    beta is the effective one, sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k); the column whole has |B|_F instead, with
+    the antisymmetric part.
     """
     from attnflow import trained
     from attnflow.models import load

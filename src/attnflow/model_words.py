@@ -16,7 +16,7 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     drawn = Table(box=None, header_style="bold", title=f"heads of {table.attrs['model']}", title_justify="left")
-    for name in ("head", "leading", "gap", "Re > 0", "beta", "Q^T K", "predicted", "simulated"):
+    for name in ("head", "leading", "gap", "Re > 0", "beta", "whole", "Q^T K", "predicted", "simulated"):
         drawn.add_column(name, no_wrap=True)
     for row in rows:
         turning = f" ± {row['imaginary_part']:.2f}i" if row["imaginary_part"] else ""
@@ -24,8 +24,8 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
         mark = {None: "yellow", 1.0: "green"}.get(row["agreement"], "bold red")
         drawn.add_row(
             f"{row['layer']}/{row['head']}", f"{row['real_part']:.2f}{turning}", gap,
-            f"{100 * row['positive_share']:.0f} %", f"{row['effective_beta']:.0f}", SIGNS[row["definiteness"]],
-            row["predicted"], f"[{mark}]{row['simulated']}[/]",
+            f"{100 * row['positive_share']:.0f} %", f"{row['effective_beta']:.0f}", f"{row['whole_beta']:.0f}",
+            SIGNS[row["definiteness"]], row["predicted"], f"[{mark}]{row['simulated']}[/]",
         )  # fmt: skip
     Console().print(drawn)
     kinds = [row["kind"] for row in rows]
@@ -37,7 +37,7 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
         else ""
     )
     print(f"{len(rows)} heads: {counts}.{agree}")
-    print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2.")
+    print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2; whole = sqrt(d) |B|_F.")
 
 
 def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:

@@ -47,6 +47,18 @@ def symmetric_eigenvalues(left: Any, right: Any) -> np.ndarray:
     return _symmetric_part(*_factors(left, right))[0]
 
 
+def norm(left: Any, right: Any) -> float:
+    """Frobenius norm of L R, from Gram matrices of the factors: |L R|^2 = tr (L^T L)(R R^T).
+
+    Examples
+    --------
+    >>> norm([[1.0], [0.0]], [[0.0, 2.0]])
+    2.0
+    """
+    left, right = _factors(left, right)
+    return float(np.sqrt(max(np.sum((left.T @ left) * (right @ right.T)), 0.0)))
+
+
 def symmetric_norm(left: Any, right: Any) -> float:
     """Frobenius norm of (L R + (L R)^T) / 2, from Gram matrices of the factors.
 

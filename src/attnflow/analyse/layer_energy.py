@@ -14,6 +14,7 @@ from attnflow._checks import InputError, require_finite_number, require_positive
 
 BETAS = (1.0, 4.0, 16.0)
 HALVES = ("attention", "mlp")
+ROUNDINGS = 16  # of the tokens' precision: smaller changes of the energy are no change
 
 
 class Fall(NamedTuple):
@@ -69,11 +70,12 @@ def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
 
 
 def falls(run: xr.Dataset, betas: Sequence[float] = BETAS, most_pairs: int = 5) -> list[Fall]:
-    """Every half of a block after which the energy is lower, with the pairs that are to blame."""
+    """Every half of a block after which the energy is lower by more than rounding, with the pairs that are to blame."""
     stream, found = _stream(run), []
+    precision = ROUNDINGS * np.finfo(run.tokens.dtype).eps
     for beta in betas:
         changes = np.diff(pair_energies(stream, beta), axis=0)
-        for step in np.flatnonzero(changes.sum(axis=(1, 2)) < 0):
+        for step in np.flatnonzero(changes.sum(axis=(1, 2)) < -precision * (1 + abs(beta))):
             total = float(changes[step].sum())
             found.append(Fall(float(beta), int(step) // 2, HALVES[step % 2], total, _worst(changes[step], most_pairs)))
     return found

@@ -61,7 +61,8 @@ def head_table(
     - ``real_part``, ``imaginary_part`` of the leading eigenvalue of V_h, the one with the largest real part among the
       k that need not be zero; ``kind``, one of "real-positive", "real-negative" and "complex"; ``gap`` to the next
       real part; ``radius``, the largest modulus; ``positive_share`` of eigenvalues with positive real part;
-    - ``effective_beta`` = sqrt(d) |sym B_h|_F; ``form_least`` and ``form_greatest``, the extreme eigenvalues of
+    - ``effective_beta`` = sqrt(d) |sym B_h|_F, as published; ``whole_beta`` = sqrt(d) |B_h|_F, with the antisymmetric
+      part, of which energies know nothing; ``form_least`` and ``form_greatest``, the extreme eigenvalues of
       sym B_h; and ``definiteness`` in words;
     - ``predicted``, ``proved`` and ``by``: what `predict` says of the rescaled flow on the range of V_h, where all its
       motion happens; where nothing is known, what the leading eigenvalue suggests (``by`` is "spectrum");
@@ -157,6 +158,7 @@ def _form(head: Head) -> dict[str, Any]:
     word = "indefinite" if least < -zero and greatest > zero else "positive" if greatest > zero else "negative"
     return {
         "effective_beta": math.sqrt(head.dimension) * factors.symmetric_norm(query.T, key),
+        "whole_beta": math.sqrt(head.dimension) * factors.norm(query.T, key),
         "form_least": least,
         "form_greatest": greatest,
         "definiteness": word,
