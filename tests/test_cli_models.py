@@ -58,11 +58,41 @@ def test_a_prompt_is_followed(folder, tmp_path):
     assert set(found["displacement"]) == {"attractive", "repulsive", "rotational"}
     assert set(found["cosine_in_frame"]) == {"x", "V", "S", "A"}
     assert len(found["block_coupling"]) == tiny_models.LAYERS
+    picture = tmp_path / "way.png"
+    text = run("prompt", folder, IDS, "--picture", picture, *options[:-1])
+    for name in ("", "-displacement", "-frames", "-coupling"):
+        assert (tmp_path / f"way{name}.png").read_bytes().startswith(b"\x89PNG")
+    # The lines for people hold the numbers of the JSON, and the mismatch is that of each block with the next.
+    facts = {line[:29].strip(): line[29:].split() for line in text.splitlines()}
+    assert facts["rotational part moves by"] == [f"{one:.2f}" for one in found["displacement"]["rotational"]["length"]]
+    assert facts["cosine of e^(-tS) x"] == [f"{one:.2f}" for one in found["cosine_in_frame"]["S"]]
+    coupled = found["block_coupling"]
+    assert facts["mismatch with the next block"] == [f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}"]
     run("show", tmp_path / "prompt.zarr")
     assert (tmp_path / "prompt.png").read_bytes().startswith(b"\x89PNG")
     text = run("prompt", folder, IDS, "--control", "untrained")
     assert "(untrained)" in text
     assert "energy falls" in text
+
+
+def test_pictures_beside_the_first_are_not_overwritten(folder, tmp_path):
+    (tmp_path / "way-frames.png").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"way-frames\.png"):
+        run("prompt", folder, IDS, "--picture", tmp_path / "way.png", "--frames")
+    assert not (tmp_path / "way.png").exists()
+
+
+def test_the_story_is_told_in_words():
+    story = {"clusters": [5, 3, 3, 3, 1], "longest_plateau": 2.0, "collapse_time": 4.0, "plateau_to_collapse": 0.5}
+    assert model_words._plateau(story) == "the count rests for 2 of the 4 layers until there are 1: ratio 0.50"
+    pairs = [{"words": ["cat", "dog"], "share": 0.31}]
+    falls = [
+        {"half": "mlp", "layer": 0, "change": -0.1, "pairs": []},
+        {"half": "mlp", "layer": 2, "change": -0.2, "pairs": pairs},
+    ]
+    said = "by attention in 0, the MLP in 2 of 6 layers; most by the MLP of layer 3, -0.2: “cat” and “dog” 31 %"
+    assert model_words._falls(falls, 6) == said
+    assert model_words._falls([], 6) == "nowhere"
 
 
 def test_many_layers_are_told_by_some():

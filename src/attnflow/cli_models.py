@@ -139,28 +139,35 @@ def prompt(
     betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
     control: Control = "none",
     coupling: Annotated[
-        bool, typer.Option("--coupling", help="Also the coupling of blocks, by their Jacobians.")
+        bool, typer.Option("--coupling", help="Also the coupling of blocks, by their Jacobians; a picture of its own.")
     ] = False,
     split: Annotated[
-        str | None, typer.Option(help="Also what V's parts do to the tokens: symmetry or spectrum.")
+        str | None, typer.Option(help="Also what V's parts do to the tokens: symmetry or spectrum; with a picture.")
     ] = None,
-    frames: Annotated[bool, typer.Option("--frames", help="Also the cosines in the frames of V, S and A.")] = False,
+    frames: Annotated[bool, typer.Option("--frames", help="Also the way seen in the frames of V, S, A.")] = False,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
     picture: Picture = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Follow a prompt through a trained model: cosines, clusters and their words, ranks, energy."""
+    """Follow a prompt through a trained model: cosines, clusters and their words, ranks, energy.
+
+    With --picture, what --split, --frames and --coupling add is drawn beside it: way.png, way-frames.png, and so on.
+    """
     from attnflow import trained
     from attnflow.models import load
 
-    files = _free({"result": out, "picture": picture}, overwrite)
+    wanted = {"displacement": split is not None, "frames": frames, "coupling": coupling}
+    further = [name for name, is_wanted in wanted.items() if is_wanted]
+    beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
+    files = _free({"result": out, "picture": picture, **beside}, overwrite)
     opened = load(model)
     asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
+    more = {name: _further(name, asked, split) for name in further}
     progress = False if as_json else None
     report = trained.prompt_report(*asked, angle=angle, betas=_reals(betas, "betas"), progress=progress)
-    found = trained.story(report) | _further(asked, coupling, split, frames)
+    found = trained.story(report) | trained.further_story(more)
     if "result" in files:
         from attnflow.trajectory import save
 
@@ -169,6 +176,8 @@ def prompt(
         from attnflow.show import prompt as draw
 
         draw(report, files["picture"])
+        for name, measured in more.items():
+            _draw_further(name, measured, beside[f"{name} picture"])
     _print_json_or(
         as_json,
         found | _named(files),
@@ -225,25 +234,23 @@ def register(app: typer.Typer) -> None:
         app.command(epilog=f"Example: {example}")(command)
 
 
-def _further(asked: tuple, coupling: bool, split: str | None, frames: bool) -> dict[str, Any]:
-    """The measures that cost more, where they are asked for."""
+def _further(name: str, asked: tuple, split: str | None) -> Any:
+    """One of the measures that cost more."""
     from attnflow import trained
 
-    found: dict[str, Any] = {}
-    if coupling:
-        found["block_coupling"] = trained.block_coupling(*asked).mismatch.values.tolist()
-    if split is not None:
-        parts = trained.displacements(*asked, split=split)
-        found["displacement"] = {
-            str(part): {name: parts[name].sel(part=part).values.tolist() for name in ("length", "cosine_change")}
-            for part in parts.part.values
-        }
-    if frames:
-        seen = trained.frames(*asked)
-        found["cosine_in_frame"] = {
-            str(name): seen.mean_cosine.sel(frame=name).values.tolist() for name in seen.frame.values
-        }
-    return found
+    if name == "displacement":
+        return trained.displacements(*asked, split=split or "symmetry")
+    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked)
+
+
+def _draw_further(name: str, measured: Any, path: Path) -> None:
+    from attnflow import show
+
+    {"displacement": show.displacements, "frames": show.frames, "coupling": show.coupling}[name](measured, path)
+
+
+def _beside(picture: Path, name: str) -> Path:
+    return picture.with_stem(f"{picture.stem}-{name}")
 
 
 def _refuse_with(what: str, options: dict[str, Any]) -> None:
@@ -317,7 +324,7 @@ def _free(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:
 
     wanted = {name: path for name, path in paths.items() if path is not None}
     for name, path in wanted.items():
-        if name == "picture":
+        if name.endswith("picture"):
             from attnflow.show.style import require_free_picture
 
             require_free_picture(path, overwrite=overwrite)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 MOST_MERGES = 8
+MOST_PAIRS = 3
+FRAMES = {"x": "cosine of x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x", "A": "cosine of e^(-tA) x"}
 MOST_LAYERS = 13  # numbers of one line
 HALVES = {"attention": "attention", "mlp": "the MLP"}
 ALIGNED = 1e-6  # 1 - mean squared cosine of tokens that lie on one line
@@ -89,26 +91,54 @@ def _word(value: Any) -> str:
 
 def readable(found: dict[str, Any]) -> dict[str, str]:
     """The story for people."""
-    line = lambda values: "  ".join("-" if value is None else f"{value:.2f}" for value in _some(values))
-    shown = {name.replace("_", " "): line(found[name]) for name in ("mean_cosine", "effective_rank", "cka")}
+    by_layer = ("mean_cosine", "effective_rank", "cka", "attention_rank", "second_eigenvalue")
+    shown = {name.replace("_", " "): _line(found[name]) for name in by_layer}
     shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
-    shown["attention rank"] = line(found["attention_rank"])
-    shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
+    shown |= {f"energy, beta = {beta}": _line(values) for beta, values in found["energy"].items()}
+    shown |= {name.replace("_", " "): _line(values) for name, values in found["neural_collapse"].items()}
     shown["last clusters"] = "\n".join(" ".join(words) for words in found["last_clusters"]) or "every token for itself"
     if found["layers"] + 1 > MOST_LAYERS:
         after = ", ".join(map(str, _some(range(found["layers"] + 1))))
         shown["layers shown"] = f"{after}; all of them with --json"
     shown["merges"] = _merges(found["merges"])
-    layers, first = found["layers"], float(next(iter(found["energy"])))
-    falls = [fall for fall in found["energy_falls"] if fall["beta"] == first]
-    counts = [
-        f"{name} in {sum(fall['half'] == half for fall in falls)} of {layers} layers" for half, name in HALVES.items()
-    ]
-    shown[f"energy falls, beta = {first:g}"] = "by " + ", ".join(counts)
-    for name in ("displacement", "cosine_in_frame", "block_coupling"):
-        if name in found:
-            shown[name.replace("_", " ")] = "see --json"
+    shown["plateau"] = _plateau(found)
+    for beta in found["energy"]:
+        falls = [fall for fall in found["energy_falls"] if fall["beta"] == float(beta)]
+        shown[f"energy falls, beta = {beta}"] = _falls(falls, found["layers"])
+    for part, values in found.get("displacement", {}).items():
+        shown[f"{part} part moves by"] = _line(values["length"])
+        shown[f"{part} part, cosine"] = _line(values["cosine_change"], "+.2f")
+    shown |= {FRAMES[name]: _line(values) for name, values in found.get("cosine_in_frame", {}).items()}
+    if "block_coupling" in found:
+        mismatch = found["block_coupling"]
+        shown["mismatch with the next block"] = _line(
+            [mismatch[place][place + 1] for place in range(len(mismatch) - 1)]
+        )
     return {name: fact for name, fact in shown.items() if fact}
+
+
+def _line(values: Sequence[float | None], digits: str = ".2f") -> str:
+    return "  ".join("-" if value is None else f"{value:{digits}}" for value in _some(values))
+
+
+def _plateau(found: dict[str, Any]) -> str:
+    """How long the number of clusters rested, against the time until it was least."""
+    if found["plateau_to_collapse"] is None:
+        return "the embedding has the fewest clusters"
+    least, when = min(found["clusters"]), found["collapse_time"]
+    rested = f"the count rests for {found['longest_plateau']:g} of the {when:g} layers until there are {least}"
+    return f"{rested}: ratio {found['plateau_to_collapse']:.2f}"
+
+
+def _falls(falls: list[dict[str, Any]], layers: int) -> str:
+    """How often each half of a block lowers the energy, and the pairs most to blame for the largest fall."""
+    if not falls:
+        return "nowhere"
+    counts = [f"{name} in {sum(fall['half'] == half for fall in falls)}" for half, name in HALVES.items()]
+    worst = min(falls, key=lambda fall: fall["change"])
+    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.0f} %" for one in worst["pairs"][:MOST_PAIRS]]
+    where = f"most by {HALVES[worst['half']]} of layer {worst['layer'] + 1}, {worst['change']:.2g}"
+    return f"by {', '.join(counts)} of {layers} layers; {where}: {', '.join(pairs)}"
 
 
 def _some(values: Sequence[Any]) -> list[Any]:

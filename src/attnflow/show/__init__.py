@@ -4,6 +4,9 @@ from attnflow.show.atlas import atlas
 from attnflow.show.attention import attention
 from attnflow.show.centres import centres
 from attnflow.show.conjecture1 import conjecture1
+from attnflow.show.coupling import coupling
+from attnflow.show.displacements import displacements
+from attnflow.show.frames import frames
 from attnflow.show.head_counts import head_counts
 from attnflow.show.head_spectra import head_spectra
 from attnflow.show.html import html
@@ -24,6 +27,9 @@ __all__ = [
     "attention",
     "centres",
     "conjecture1",
+    "coupling",
+    "displacements",
+    "frames",
     "head_counts",
     "head_spectra",
     "html",

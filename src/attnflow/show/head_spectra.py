@@ -29,13 +29,13 @@ class Eigenvalues:
     def draw(self, axes: Axes) -> None:
         """Draw it into empty axes: early layers light, late ones dark."""
         count = self.table.sizes["layer"]
-        shades = _shades(count)
+        of_layer = shades(count)
         for place in range(count):
             one = self.table.isel(layer=place)
             name = f"layer {int(one.layer)}" if count <= MOST_NAMED_LAYERS or place in (0, count - 1) else None
             where = one.eigenvalue_real.values.ravel(), one.eigenvalue_imaginary.values.ravel()
             order = 3 - place / count  # early layers, which reach less far, in front
-            axes.scatter(*where, s=7, color=shades[place], linewidths=0, label=name, zorder=order)
+            axes.scatter(*where, s=7, color=of_layer[place], linewidths=0, label=name, zorder=order)
         if self.untrained is not None:
             where = np.real(self.untrained).ravel(), np.imag(self.untrained).ravel()
             axes.scatter(*where, s=7, color=OKABE_ITO[1], linewidths=0, label=TWIN, zorder=4)
@@ -126,7 +126,8 @@ def _marks(table: xr.Dataset) -> dict[str, tuple[str, str, np.ndarray]]:
     return {name: mark for name, mark in found.items() if mark[2].any()}
 
 
-def _shades(count: int) -> np.ndarray:
+def shades(count: int) -> np.ndarray:
+    """A colour a layer, from early to late."""
     share = np.linspace(0, 1, max(count, 2))[-count:] if count > 1 else np.ones(1)
     # From yellow through green and blue to violet, ever darker: apart in hue, and without colour in lightness.
     return np.clip(from_oklch(0.88 - 0.5 * share, np.full(count, 0.14), 1.7 + 3.7 * share), 0, 1)

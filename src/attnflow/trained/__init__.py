@@ -12,7 +12,7 @@ from attnflow.trained.coupling import block_coupling
 from attnflow.trained.displacement import displacements, frames
 from attnflow.trained.flows import by_number_of_heads, flow_summary, head_flow
 from attnflow.trained.head_spectra import eigenvalues_of_heads, head_rows, head_table, strongest
-from attnflow.trained.reports import prompt_report, story
+from attnflow.trained.reports import further_story, prompt_report, story
 from attnflow.trained.rungs import ladder, ladder_rows
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "eigenvalues_of_heads",
     "flow_summary",
     "frames",
+    "further_story",
     "head_flow",
     "head_rows",
     "head_table",

@@ -1,6 +1,6 @@
 """A prompt's way through a trained model: everything that is measured on it, and the story in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,23 @@ def story(report: xr.Dataset) -> dict[str, Any]:
         **plateau_ratio(report.time.values, counts),
         "energy_falls": [_fall(fall, words) for fall in layer_energy.falls(report, report.beta.values)],
     }
+
+
+def further_story(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+    """The same of what costs more: "displacement", "frames" and "coupling", as their functions give them."""
+    found: dict[str, Any] = {}
+    if "displacement" in more:
+        parts = more["displacement"]
+        found["displacement"] = {
+            str(part): {name: _plain(parts[name].sel(part=part)) for name in ("length", "cosine_change")}
+            for part in parts.part.values
+        }
+    if "frames" in more:
+        cosines = more["frames"].mean_cosine
+        found["cosine_in_frame"] = {str(name): _plain(cosines.sel(frame=name)) for name in cosines.frame.values}
+    if "coupling" in more:
+        found["block_coupling"] = [_plain(row) for row in more["coupling"].mismatch]
+    return found
 
 
 def in_their_span(units: xr.DataArray) -> xr.DataArray:
