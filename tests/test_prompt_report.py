@@ -130,6 +130,34 @@ def test_the_change_of_the_cosine_is_a_derivative(models):
         np.testing.assert_allclose(found.cosine_change.values[0, part], slope, rtol=1e-4, atol=1e-8)
 
 
+def test_one_token_has_displacements_and_no_cosine(models, tmp_path):
+    """Its attention is all on itself: V x is what it is sent. Everything can be drawn."""
+    model = models["bert"]
+    found = trained.displacements(model, IDS[:1])
+    value = sum(np.asarray(head.value_matrix) for head in model.heads(0))
+    np.testing.assert_allclose(found.displacement.values[0].sum(axis=0)[0], value @ model.embed(IDS[:1])[0], atol=1e-9)
+    assert np.isnan(found.cosine_change).all()
+    drawn = {"displacements": found, "frames": trained.frames(model, IDS[:1])}
+    drawn["coupling"] = trained.block_coupling(model, IDS[:1], 1, top=3)
+    for name, measured in drawn.items():
+        getattr(af.show, name)(measured, tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_of_parts_frames_and_coupling_hold_the_numbers(models):
+    model = models["albert"]
+    parts, seen = trained.displacements(model, IDS, split="spectrum"), trained.frames(model, IDS)
+    coupled = trained.block_coupling(model, IDS, top=3)
+    lengths, changes = (axes.get_lines() for axes in af.show.displacements(parts).axes)
+    np.testing.assert_array_equal([line.get_ydata() for line in lengths], parts.length.values.T)
+    np.testing.assert_allclose(changes[3].get_ydata(), parts.cosine_change.sum("part"))  # after its three parts
+    cosines, ranks = af.show.frames(seen).axes[-2:]
+    np.testing.assert_array_equal([line.get_ydata() for line in cosines.get_lines()], seen.mean_cosine)
+    np.testing.assert_array_equal([line.get_ydata() for line in ranks.get_lines()], seen.effective_rank)
+    (image,) = [one for axes in af.show.coupling(coupled).axes for one in axes.get_images()]
+    np.testing.assert_array_equal(image.get_array(), coupled.mismatch)
+
+
 def test_frames_undo_what_v_does(models):
     model = models["albert"]
     found = trained.frames(model, IDS)

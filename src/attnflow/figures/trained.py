@@ -216,7 +216,9 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
         Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), OKABE_ITO[place], marker=".")
         for place, kind in enumerate(dataset.kind.values)
     ]
-    means = Lines(lines, "layer", title="Mean cosine", ylim=(min(0.0, float(dataset.mean_cosine.min())), 1.02))
+    means = Lines(
+        lines, "layer", counts=True, title="Mean cosine", ylim=(min(0.0, float(dataset.mean_cosine.min())), 1.02)
+    )
     title = f"Cosines between the tokens of a sentence, layer by layer, in {dataset.attrs['model']}"
     caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
     return board([[*drawn, means]], title, caption, width=3.4, heights=[4.6])

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from attnflow.show.attention import colour_scale, draw_bar, draw_matrix
@@ -66,6 +66,8 @@ class Lines:
     ylim: tuple[float | None, float | None] | None = None
     xticks: Sequence[float] = ()
     """Where the numbers of the axis are; by default where matplotlib puts them."""
+    counts: bool = False
+    """Whether x is a whole number, such as a layer: no ticks between."""
     is_square: bool = False
     """One scale for both axes."""
     columns: int = 1
@@ -89,6 +91,8 @@ class Lines:
             axes.xaxis.set_major_locator(FixedLocator(list(self.xticks)))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(ScalarFormatter())
+        if self.counts:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
             if axis.get_scale() == "log" and ends[1] > MANY_DECADES * ends[0]:
                 axis.set_minor_locator(NullLocator())

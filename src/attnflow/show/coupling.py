@@ -69,4 +69,4 @@ def _singular_values(coupled: xr.Dataset) -> Lines:
         )
         for block in range(count)
     ]
-    return Lines(lines, xlabel="rank", ylim=(0, None), title="Leading singular values of J", columns=3)
+    return Lines(lines, xlabel="rank", counts=True, ylim=(0, None), title="Leading singular values of J", columns=3)

@@ -29,10 +29,11 @@ def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> F
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
     panels = [
-        Lines(_lines(parts.length), xlabel="layer", ylim=(0, None), title="How far tokens are moved"),
+        Lines(_lines(parts.length), xlabel="layer", counts=True, ylim=(0, None), title="How far tokens are moved"),
         Lines(
             [*_lines(parts.cosine_change), _whole(parts)],
             xlabel="layer",
+            counts=True,
             levels={"": 0.0},
             title="Speed of the mean cosine: above 0 tokens gather",
         ),

@@ -30,9 +30,14 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
     units = directions(seen)
     ways = [_way(units.sel(frame=name), NAMES[name]) for name in NAMES]
     below = [
-        Lines(_lines(seen.mean_cosine), xlabel="layer", title="Mean cosine of two tokens", columns=2),
+        Lines(_lines(seen.mean_cosine), xlabel="layer", counts=True, title="Mean cosine of two tokens", columns=2),
         Lines(
-            _lines(seen.effective_rank), xlabel="layer", title="Effective rank of the tokens", ylim=(0, None), columns=2
+            _lines(seen.effective_rank),
+            xlabel="layer",
+            counts=True,
+            title="Effective rank of the tokens",
+            ylim=(0, None),
+            columns=2,
         ),
     ]
     caption = (

@@ -63,7 +63,7 @@ def _panel(climbed: xr.Dataset, panel: int) -> Lines:
         colour, width = (INK, 2.4) if is_last else (_colour(place, count - 1), 1.6)
         lines.append(Line(climbed.time.values, values[place], said, colour, marker=".", width=width))
     low = float(np.min(values, initial=0.0, where=np.isfinite(values)))
-    return Lines(lines, xlabel="layer", ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
+    return Lines(lines, xlabel="layer", counts=True, ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
 
 
 def _colour(place: int, count: int) -> str:

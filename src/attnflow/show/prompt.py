@@ -125,7 +125,7 @@ def _energy(report: xr.Dataset) -> Lines:
         Line(report.time.values, report.energy.sel(beta=beta).values, f"β = {beta:g}", marker=".")
         for beta in report.beta.values
     ]
-    return Lines(lines, xlabel="layer", ylim=(0, None), title="Interaction energy")
+    return Lines(lines, xlabel="layer", counts=True, ylim=(0, None), title="Interaction energy")
 
 
 def _halves(report: xr.Dataset) -> Lines:
@@ -136,7 +136,7 @@ def _halves(report: xr.Dataset) -> Lines:
         for half, name in names.items()
     ]
     levels = {"": 0.0}
-    return Lines(lines, xlabel="layer", levels=levels, title=f"Energy added, β = {beta:g}")
+    return Lines(lines, xlabel="layer", counts=True, levels=levels, title=f"Energy added, β = {beta:g}")
 
 
 def _ranks(report: xr.Dataset) -> Lines:
@@ -148,7 +148,7 @@ def _ranks(report: xr.Dataset) -> Lines:
         Line(report.time.values, report.effective_rank.values, "rank of tokens", OKABE_ITO[0], marker="."),
         Line(after, heads.mean(axis=1), "rank of attention", OKABE_ITO[1], marker=".", band=band),
     ]
-    return Lines(lines, xlabel="layer", ylim=(0, None), title="Clusters and ranks")
+    return Lines(lines, xlabel="layer", counts=True, ylim=(0, None), title="Clusters and ranks")
 
 
 def _mixing(report: xr.Dataset) -> Lines:
@@ -165,4 +165,4 @@ def _mixing(report: xr.Dataset) -> Lines:
         ),
         Line(report.time.values[1:], report.cka.values, "CKA with the layer before", OKABE_ITO[0], marker="."),
     ]
-    return Lines(lines, xlabel="layer", ylim=(0, 1.02), title="Mixing and similarity")
+    return Lines(lines, xlabel="layer", counts=True, ylim=(0, 1.02), title="Mixing and similarity")

@@ -54,7 +54,7 @@ def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, sp
 
 
 def mean_cosine_rate(tokens: np.ndarray, velocities: np.ndarray) -> float:
-    """d/dt of the mean cosine between distinct tokens that move with these velocities.
+    """d/dt of the mean cosine between distinct tokens that move with these velocities; NaN of a single token.
 
     Examples
     --------
@@ -64,6 +64,8 @@ def mean_cosine_rate(tokens: np.ndarray, velocities: np.ndarray) -> float:
     1.0
     """
     n, lengths = len(tokens), np.linalg.norm(tokens, axis=1, keepdims=True)
+    if n == 1:
+        return np.nan
     units = tokens / lengths
     turning = (velocities - np.sum(units * velocities, axis=1, keepdims=True) * units) / lengths
     return float(2 * np.sum(turning * units.sum(axis=0)) / (n * (n - 1)))
