@@ -69,6 +69,19 @@ def test_all_heads_come_last(model):
     assert drawn(figure, dataset) == 3
 
 
+def test_a_model_without_tokenizer_has_random_ids_and_as_many_layers_as_it_has(model):
+    figure = FIGURES["trained-heads"]
+    dataset = figure.compute(False, model=model, layer=9, counts=[1], **(SMALL | {"prompt": "a text"}))
+    assert dataset.attrs["layer"] == tiny_models.LAYERS - 1
+    assert dataset.attrs["prompt"] == "16 random ids"
+    assert "16 random ids under" in figure.draw(dataset).get_suptitle()
+
+    class Reader:
+        reads_text = True
+
+    assert trained.readable(Reader, "a text") == ("a text", "a sentence")
+
+
 def test_another_model_replaces_the_default_one():
     figure = FIGURES["trained-prompt"].on_model("elsewhere")
     assert (figure.settings["model"], figure.needs) == ("elsewhere", "models")

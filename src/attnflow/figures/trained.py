@@ -13,7 +13,8 @@ from attnflow import trained
 from attnflow.analyse import order
 from attnflow.figures.figure import Figure
 from attnflow.figures.shares import shares_of
-from attnflow.models import load
+from attnflow.models import Model, load
+from attnflow.models.tokenizer import Prompt
 from attnflow.progress import Progress
 from attnflow.show import head_spectra
 from attnflow.show.board import Line, Lines, board
@@ -36,6 +37,22 @@ PROMPT = (
 ITERATED = 48  # layers of a model whose layers are all the same, as published for ALBERT
 MOST_RIDGES = 9
 CLOSE = 0.1
+RANDOM_IDS = 24
+
+
+def readable(model: Model, prompt: Prompt) -> tuple[Prompt, str]:
+    """The prompt, or random ids where the model has no tokenizer to read a text; and what to call it."""
+    if not isinstance(prompt, str):
+        return prompt, f"{len(prompt)} ids"
+    if model.reads_text:
+        return prompt, "a sentence"
+    count = min(RANDOM_IDS, model.config.positions)
+    return np.random.default_rng(0).integers(model.config.vocabulary, size=count), f"{count} random ids"
+
+
+def _said(dataset: xr.Dataset) -> str:
+    """What was read, at the beginning of a title."""
+    return str(dataset.attrs["prompt"]).capitalize()
 
 
 # -- Spectra -----------------------------------------------------------------------------------------------------------
@@ -85,7 +102,8 @@ def follow_heads(
     table = trained.head_table(loaded, runs=0, progress=False)
     found = {kind: place for kind in KINDS if (place := trained.strongest(table, kind)) is not None}
     settings = {"end": end, "saves": saves, "seed": seed}
-    starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": prompt}, "circle": {"n": n}}
+    read, said = readable(loaded, prompt)
+    starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": read}, "circle": {"n": n}}
     kept: dict[str, Any] = {}
     for (start, of_start), part in zip(starts.items(), shares_of(progress, 2), strict=True):
         for (kind, (layer, head)), share in zip(found.items(), shares_of(part, len(found)), strict=True):
@@ -93,7 +111,7 @@ def follow_heads(
             kept[f"{start}, {kind}"] = (("time", f"token_{start}", "coordinate"), run.tokens.values)
             kept[f"misalignment, {start}, {kind}"] = ("time", flows.misalignment(run))
     places = {kind: f"layer {layer}, head {head}" for kind, (layer, head) in found.items()}
-    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name} | places)
+    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name, "prompt": said} | places)
 
 
 def draw_heads(dataset: xr.Dataset) -> Any:
@@ -113,8 +131,8 @@ def draw_heads(dataset: xr.Dataset) -> Any:
         ]
         rows.append([*drawn, Lines(lines, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2))])
     caption = (
-        "Two principal components of tokens on the unit sphere. Above: from a sentence. Below: from a circle in the "
-        "plane of V's leading eigenvectors."
+        f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['prompt']}. Below: from a "
+        "circle in the plane of V's leading eigenvectors."
     )
     title = f"One trained head for ever: the strongest of each kind in {dataset.attrs['model']}"
     return board(rows, title, caption, width=2.9, heights=[3.0, 3.0])
@@ -144,7 +162,7 @@ def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
 def flow_movie(dataset: xr.Dataset) -> Movie:
     """The sentence under the first kind there is: real and positive, in every model known."""
     kind = next(kind for kind in KINDS if kind in dataset.attrs)
-    return principal_movie(_one(dataset, "prompt", kind), f"A sentence under {dataset.attrs[kind]}, {kind}")
+    return principal_movie(_one(dataset, "prompt", kind), f"{_said(dataset)} under {dataset.attrs[kind]}, {kind}")
 
 
 # -- Several heads -----------------------------------------------------------------------------------------------------
@@ -155,10 +173,12 @@ def follow_counts(
 ) -> xr.Dataset:
     """The sentence under the first heads of a layer, more and more of them."""
     loaded = load(model)
+    layer = min(layer, loaded.config.layers - 1)
+    read, said = readable(loaded, prompt)
     counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
     curves, rows = [], []
     for count, share in zip(counts, shares_of(progress, len(counts)), strict=True):
-        settings = {"start": "prompt", "prompt": prompt, "end": end, "saves": saves}
+        settings = {"start": "prompt", "prompt": read, "end": end, "saves": saves}
         run = trained.head_flow(loaded, layer, range(count), progress=share, **settings)
         curves.append(flows.misalignment(run))
         rows.append(trained.flow_summary(run))
@@ -166,7 +186,7 @@ def follow_counts(
     columns["attention_rank"] = [row["attention_rank"] for row in rows]
     variables: dict[str, Any] = {name: ("heads", np.array(values, dtype=float)) for name, values in columns.items()}
     variables["misalignment"] = (("heads", "time"), np.stack(curves))
-    attributes = {"model": loaded.name, "layer": layer}
+    attributes = {"model": loaded.name, "layer": layer, "prompt": said}
     return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
 
 
@@ -183,7 +203,7 @@ def draw_counts(dataset: xr.Dataset) -> Any:
     over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
     columns = {name: dataset[name].values for name in ("rate", "clusters", "attention_rank")}
     panels = [over_time, *against_count(dataset["heads"].values, **columns)]
-    title = f"A sentence under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
+    title = f"{_said(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
     return board([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
 
 
@@ -199,14 +219,15 @@ def follow_prompt(progress: Progress, *, model: str, prompt: str, seed: int) -> 
     """Histograms of the cosines between tokens after every layer, trained and freshly initialised."""
     loaded = load(model)
     layers = ITERATED if loaded.config.shares_layers else None
+    read, said = readable(loaded, prompt)
     twins = {"trained": loaded, "freshly initialised": loaded.reinitialised(seed)}
     found = []
     for one, share in zip(twins.values(), shares_of(progress, 2), strict=True):
-        units = directions(one.trajectory(prompt, layers, progress=share))
+        units = directions(one.trajectory(read, layers, progress=share))
         measured = {"density": order.cosine_histogram(units), "mean_cosine": order.mean_cosine(units)}
         found.append(xr.Dataset(measured))
     joined = xr.concat(found, "kind").assign_coords(kind=list(twins))
-    return joined.assign_attrs(model=loaded.name)
+    return joined.assign_attrs(model=loaded.name, prompt=said)
 
 
 def draw_prompt(dataset: xr.Dataset) -> Any:
@@ -219,7 +240,7 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
     means = Lines(
         lines, "layer", counts=True, title="Mean cosine", ylim=(min(0.0, float(dataset.mean_cosine.min())), 1.02)
     )
-    title = f"Cosines between the tokens of a sentence, layer by layer, in {dataset.attrs['model']}"
+    title = f"Cosines between the tokens of {dataset.attrs['prompt']}, layer by layer, in {dataset.attrs['model']}"
     caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
     return board([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
 

@@ -153,7 +153,7 @@ def misalignment(run: xr.Dataset) -> np.ndarray:
     units = run.tokens.values / np.linalg.norm(run.tokens.values, axis=-1, keepdims=True)
     n = units.shape[1]
     squares = np.sum((units @ np.swapaxes(units, 1, 2)) ** 2, axis=(1, 2))
-    return 1 - (squares - n) / (n * (n - 1))
+    return np.maximum(1 - (squares - n) / (n * (n - 1)), 0.0)  # below zero by rounding only
 
 
 def alignment_rate(run: xr.Dataset) -> float | None:
