@@ -93,6 +93,9 @@ def test_the_story_is_told_in_words():
     said = "by attention in 0, the MLP in 2 of 6 layers; most by the MLP of layer 3, -0.2: “cat” and “dog” 31 %"
     assert model_words._falls(falls, 6) == said
     assert model_words._falls([], 6) == "nowhere"
+    assert model_words._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c " * 20 + "... (21 tokens)"
+    merges = [{"after_layer": 3, "parts": [["a"], ["b", "c"]]}] * 10
+    assert model_words._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
 
 
 def test_many_layers_are_told_by_some():

@@ -1,9 +1,10 @@
 """What the commands about trained models print for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-MOST_MERGES = 8
+MOST_PIECES = 8  # clusters, merges, and parts of a merge
+MOST_WORDS = 20  # of a cluster
 MOST_PAIRS = 3
 FRAMES = {"x": "cosine of x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x", "A": "cosine of e^(-tA) x"}
 MOST_LAYERS = 13  # numbers of one line
@@ -96,7 +97,7 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
     shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
     shown |= {f"energy, beta = {beta}": _line(values) for beta, values in found["energy"].items()}
     shown |= {name.replace("_", " "): _line(values) for name, values in found["neural_collapse"].items()}
-    shown["last clusters"] = "\n".join(" ".join(words) for words in found["last_clusters"]) or "every token for itself"
+    shown["last clusters"] = _clusters(found["last_clusters"]) or "every token for itself"
     if found["layers"] + 1 > MOST_LAYERS:
         after = ", ".join(map(str, _some(range(found["layers"] + 1))))
         shown["layers shown"] = f"{after}; all of them with --json"
@@ -136,7 +137,7 @@ def _falls(falls: list[dict[str, Any]], layers: int) -> str:
         return "nowhere"
     counts = [f"{name} in {sum(fall['half'] == half for fall in falls)}" for half, name in HALVES.items()]
     worst = min(falls, key=lambda fall: fall["change"])
-    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.0f} %" for one in worst["pairs"][:MOST_PAIRS]]
+    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.2g} %" for one in worst["pairs"][:MOST_PAIRS]]
     where = f"most by {HALVES[worst['half']]} of layer {worst['layer'] + 1}, {worst['change']:.2g}"
     return f"by {', '.join(counts)} of {layers} layers; {where}: {', '.join(pairs)}"
 
@@ -148,6 +149,21 @@ def _some(values: Sequence[Any]) -> list[Any]:
 
 
 def _merges(merges: list[dict[str, Any]]) -> str:
-    lines = [f"layer {one['after_layer']}: " + " + ".join(" ".join(part) for part in one["parts"]) for one in merges]
-    more = [f"and {len(lines) - MOST_MERGES} more, see --json"] if len(lines) > MOST_MERGES else []
-    return "\n".join(lines[:MOST_MERGES] + more)
+    return _first([f"layer {one['after_layer']}: " + _first(map(_said, one["parts"]), " + ") for one in merges])
+
+
+def _clusters(groups: list[list[str]]) -> str:
+    return _first(map(_said, groups))
+
+
+def _said(words: Sequence[str]) -> str:
+    """The words of a cluster; of many, the first and how many there are."""
+    first = " ".join(words[:MOST_WORDS])
+    return first if len(words) <= MOST_WORDS else f"{first} ... ({len(words)} tokens)"
+
+
+def _first(pieces: Iterable[str], between: str = "\n") -> str:
+    """All of a few pieces; of many, the first and how many more there are."""
+    pieces = list(pieces)
+    more = [f"and {len(pieces) - MOST_PIECES} more, see --json"] if len(pieces) > MOST_PIECES else []
+    return between.join(pieces[:MOST_PIECES] + more)

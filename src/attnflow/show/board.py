@@ -92,7 +92,7 @@ class Lines:
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(ScalarFormatter())
         if self.counts:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, steps=[1, 2, 5, 10]))
         for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
             if axis.get_scale() == "log" and ends[1] > MANY_DECADES * ends[0]:
                 axis.set_minor_locator(NullLocator())

@@ -37,9 +37,10 @@ class WordClusters:
         order = self._order()
         axes.imshow(self._picture()[order], aspect="auto", interpolation="nearest")
         axes.set_yticks(range(len(order)), [self.words[token] for token in order])
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10]))
         axes.set(xlabel="layer")
-        axes.set_title(self.title, loc="left")
+        some = f": {len(order)} of {len(self.words)} tokens" if len(order) < len(self.words) else ""
+        axes.set_title(f"{self.title}{some}", loc="left")
         fix_ticks(axes)
         axes.tick_params(axis="y", length=0, labelsize=7 if len(order) > 25 else 8)
         for spine in axes.spines.values():
