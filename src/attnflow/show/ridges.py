@@ -32,12 +32,16 @@ class Ridges:
     def draw(self, axes: Axes) -> None:
         """Each ridge is drawn to its own height: early ones are wide and low, late ones narrow and high."""
         heights = self.tall * self.densities / self.densities.max(axis=1, keepdims=True)
+        heights = np.pad(
+            heights, ((0, 0), (1, 1))
+        )  # an empty bin on either side, so that the outer ones are drawn whole
+        x = np.concatenate([[2 * self.x[0] - self.x[1]], self.x, [2 * self.x[-1] - self.x[-2]]])
         for place, height in enumerate(heights):
             order = len(heights) - place  # earlier ridges stand in front
             is_ridge = np.convolve(height > 0, np.ones(3), "same") > 0  # with a foot on either side
             edge = np.where(is_ridge, place + height, np.nan)
-            axes.fill_between(self.x, place, place + height, step="mid", color=FILL, linewidth=0, zorder=order)
-            axes.step(self.x, edge, where="mid", color=OKABE_ITO[0], linewidth=1.0, zorder=order + 0.1)
+            axes.fill_between(x, place, place + height, step="mid", color=FILL, linewidth=0, zorder=order)
+            axes.step(x, edge, where="mid", color=OKABE_ITO[0], linewidth=1.0, zorder=order + 0.1)
             axes.axhline(place, color=GREY, linewidth=0.5, zorder=order + 0.2)
             if self.marks is not None:
                 axes.plot([self.marks[place]] * 2, [place, place + 0.8], color=INK, linewidth=1.2, zorder=order + 0.3)
