@@ -213,3 +213,45 @@ def test_a_model_of_the_hub(hub, tmp_path):
 def test_a_name_the_hub_does_not_know(hub):
     with pytest.raises(InputError, match="`org/other` is neither a directory nor a model"):
         af.models.load("org/other")
+
+
+def variant(name, folder, **changes):
+    """A tiny model with other entries in its config."""
+    tiny_models.write(name, folder)
+    (folder / "config.json").write_text(json.dumps(tiny_models.CONFIGS[name] | changes))
+    return af.models.load(folder)
+
+
+def test_scores_of_gpt2_are_scaled_as_its_config_says(tmp_path):
+    """Plain: 1 / sqrt(k). By layer: 1 / (number + 1) in addition. Neither: 1."""
+    plain = variant("gpt2", tmp_path / "plain")
+    by_layer = variant("gpt2", tmp_path / "layer", scale_attn_by_inverse_layer_idx=True)
+    bare = variant("gpt2", tmp_path / "bare", scale_attn_weights=False)
+    k = tiny_models.WIDTH // tiny_models.HEADS
+    for layer in range(tiny_models.LAYERS):
+        expected = np.asarray(plain.heads(layer)[1].query_key)
+        np.testing.assert_allclose(by_layer.heads(layer)[1].query_key, expected / (layer + 1))
+        np.testing.assert_allclose(bare.heads(layer)[1].query_key, expected * np.sqrt(k))
+
+
+def test_layers_of_albert_belong_to_groups(tmp_path):
+    """transformers gives layer i the group int(i / (layers / groups)): 0, 0, 1 for three layers in two groups."""
+    variant("albert", tmp_path, num_hidden_groups=2)
+    own = "encoder.albert_layer_groups.{}."
+    tensors = tiny_models.tensors("albert")
+    second = {
+        key.replace(own.format(0), own.format(1)): 2 * one for key, one in tensors.items() if own.format(0) in key
+    }
+    save_file(tensors | second, tmp_path / "model.safetensors")
+    model = af.models.load(tmp_path)
+    first = np.asarray(model.head_weights(0)[2].W_V)
+    for layer, factor in enumerate([1, 1, 2]):
+        np.testing.assert_array_equal(model.head_weights(layer)[2].W_V, factor * first)
+    assert not model.config.shares_layers
+
+
+def test_positions_of_llama_may_turn_slower(tmp_path):
+    """Linear scaling: position 2 p of the slower model turns as position p of the plain one."""
+    plain = variant("llama", tmp_path / "plain")
+    slow = variant("llama", tmp_path / "slow", rope_scaling={"type": "linear", "factor": 2.0})
+    np.testing.assert_allclose(slow.config.frequencies, np.array(plain.config.frequencies) / 2)
