@@ -18,7 +18,9 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    drawn = Table(box=None, header_style="bold", title=f"heads of {table.attrs['model']}", title_justify="left")
+    title = f"heads of {table.attrs['model']}"
+    # Without margins a line of a complex head has eighty letters.
+    drawn = Table(box=None, header_style="bold", title=title, title_justify="left", pad_edge=False)
     for name in ("head", "leading", "gap", "Re > 0", "beta", "whole", "Q^T K", "predicted", "simulated"):
         drawn.add_column(name, no_wrap=True)
     for row in rows:
