@@ -69,6 +69,27 @@ def test_all_heads_come_last(model):
     assert drawn(figure, dataset) == 3
 
 
+def test_a_model_that_cannot_read_starts_from_random_ids(model):
+    figure = FIGURES["trained-prompt"]
+    dataset = figure.compute(False, model=model, prompt="A sentence.", seed=0)
+    count = min(24, tiny_models.POSITIONS)
+    ids = np.random.default_rng(0).integers(tiny_models.VOCABULARY, size=count)
+    units = af.models.load(model).embed(ids)
+    units = units / np.linalg.norm(units, axis=1, keepdims=True)
+    expected = np.mean((units @ units.T)[~np.eye(count, dtype=bool)])
+    np.testing.assert_allclose(figure.numbers(dataset)["mean cosine, embedding, trained"], expected)
+    assert f"{count} random ids" in figure.draw(dataset).get_suptitle()
+
+
+def test_a_rate_that_does_not_exist_is_said_in_words(model):
+    figure = FIGURES["trained-heads"]
+    dataset = figure.compute(False, model=model, layer=0, counts=[1], **SMALL)
+    dataset["rate"] = dataset.rate.where(dataset["heads"] != 1)
+    numbers = figure.numbers(dataset)
+    assert numbers["rate with 1 head"] == "tokens do not align"
+    assert numbers[f"rate with {tiny_models.HEADS} heads"] == float(dataset.rate[-1])
+
+
 def test_another_model_replaces_the_default_one():
     figure = FIGURES["trained-prompt"].on_model("elsewhere")
     assert (figure.settings["model"], figure.needs) == ("elsewhere", "models")
