@@ -9,12 +9,15 @@ from attnflow.show.movies import Movie
 from attnflow.show.projection import points_of
 from attnflow.show.scenes import Scene, scene_movie
 
+ONE_DOT = 1e-3  # tokens this close in the plane have met; farther ones may only stand behind each other
+
 
 def principal_scene(run: xr.Dataset, *, distance: float | None = None) -> Scene:
     """The scene of a run in the plane of its principal components; tokens closer than `distance` share a colour."""
     motion = motion_of(run, 0, None, distance)
     points = points_of(motion)
-    return Scene(replace(motion, tokens=points.values, is_sphere=False), is_to_scale=points.is_to_scale)
+    motion = replace(motion, tokens=points.values, is_sphere=False, distance=ONE_DOT)
+    return Scene(motion, is_to_scale=points.is_to_scale)
 
 
 def principal_movie(run: xr.Dataset, title: str) -> Movie:
