@@ -174,7 +174,7 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
         return
     axes.set(zlim=box[2], zlabel=names[2])
     sides = np.ptp(box, axis=1) if scene.is_to_scale else np.ones(3)
-    axes.set_box_aspect(sides / sides.max(), zoom=0.88)
+    axes.set_box_aspect(sides / sides.max(), zoom=0.86)
     axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.pane.set(facecolor="white", edgecolor=PALE)
