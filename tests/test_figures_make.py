@@ -88,12 +88,15 @@ def test_the_same_figure_is_not_made_again(made):
     assert replace(again, state="made") == first
 
 
-@pytest.mark.parametrize("spoil", ["parameters", "picture", "record", "code"])
+@pytest.mark.parametrize("spoil", ["parameters", "picture", "half a picture", "record", "code"])
 def test_whatever_differs_is_made_again(made, spoil, monkeypatch):
     _, folder = made
     figure = replace(SMALL, quick={"size": 5}) if spoil == "parameters" else SMALL
     if spoil == "picture":
         (folder / "small-quick.png").unlink()
+    if spoil == "half a picture":
+        path = folder / "small-quick.png"
+        path.write_bytes(path.read_bytes()[:400])
     if spoil == "record":
         (folder / "small-quick.json").write_text('{"id": "small"')
     if spoil == "code":
