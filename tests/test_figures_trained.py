@@ -59,6 +59,9 @@ def test_flows_say_which_heads_they_are_of(model):
         assert f"{kind}: mean cosine at the end" in figure.numbers(dataset)
     assert drawn(figure, dataset) == 2 * (len(present) + 1)
     assert figure.movie(dataset).frames == SMALL["saves"]
+    first = next(iter(present))
+    dataset[f"misalignment, prompt, {first}"][3:] = 0.0
+    assert figure.movie(dataset).frames == 4  # nothing moves after tokens have met
 
 
 def test_all_heads_come_last(model):

@@ -102,7 +102,7 @@ def _page(entries: Entries, folder: Path, is_quick: bool) -> str:
 def _header(entries: Entries, is_quick: bool) -> str:
     counts = Counter(one["verdict"] for _, made in entries for one in made.verdicts)
     verdicts = ", ".join(f"{counts[name]} {words}" for name, words in VERDICTS.items() if counts[name])
-    kind = "smaller than published, which every figure says" if is_quick else "in full size"
+    kind = "the long ones smaller, as each of them says" if is_quick else "in full size"
     return (
         '<header id="top"><h1>Self-attention dynamics: the published figures, made again</h1>'
         f"<p>The tokens of a transformer as particles that attract each other through attention: {len(entries)} "

@@ -40,6 +40,7 @@ RANDOM_IDS = 24  # that stand for a sentence where a model has no tokenizer
 ITERATED = 48  # layers of a model whose layers are all the same, as published for ALBERT
 MOST_RIDGES = 9
 CLOSE = 0.1
+ALIGNED = 1e-6  # of one minus the mean squared cosine: nothing more is to be seen
 
 
 def opening(model: Model, prompt: Prompt) -> tuple[Prompt, str]:
@@ -157,9 +158,12 @@ def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
 
 
 def flow_movie(dataset: xr.Dataset) -> Movie:
-    """The sentence under the first kind there is: real and positive, in every model known."""
+    """The sentence under the first kind there is: real and positive, in every model known; until all are one."""
     kind = next(kind for kind in KINDS if kind in dataset.attrs)
-    return principal_movie(_one(dataset, "prompt", kind), f"{_capital(dataset)} under {dataset.attrs[kind]}, {kind}")
+    met = np.flatnonzero(dataset[f"misalignment, prompt, {kind}"] < ALIGNED)
+    until = float(dataset.time[met[0]]) if len(met) else np.inf
+    title = f"{_capital(dataset)} under {dataset.attrs[kind]}, {kind}"
+    return principal_movie(_one(dataset, "prompt", kind), title, until=until)
 
 
 def _capital(dataset: xr.Dataset) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import xarray as xr
 
 from attnflow.show.motion import motion_of
@@ -20,7 +21,7 @@ def principal_scene(run: xr.Dataset, *, distance: float | None = None) -> Scene:
     return Scene(motion, is_to_scale=points.is_to_scale)
 
 
-def principal_movie(run: xr.Dataset, title: str) -> Movie:
-    """Tokens moving in the plane of their principal components."""
+def principal_movie(run: xr.Dataset, title: str, *, until: float = np.inf) -> Movie:
+    """Tokens moving in the plane of their principal components, up to a time."""
     scene = principal_scene(run)
-    return scene_movie(scene, title, scene.motion.caption)
+    return scene_movie(scene, title, scene.motion.caption, until=until)
