@@ -180,7 +180,7 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
         axis.pane.set(facecolor="white", edgecolor=PALE)
     axes.tick_params(pad=-1)
     axes.zaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
-    room = 1.5 * max(len(_plain(tick)) for tick in axes.get_zticks()) - 3  # else numbers lie on the axis
+    room = max(3.0, 1.5 * max(len(_plain(tick)) for tick in axes.get_zticks()) - 3)  # else numbers lie on the axis
     axes.tick_params(axis="z", pad=room)
     axes.xaxis.labelpad, axes.yaxis.labelpad, axes.zaxis.labelpad = -2, -2, 1.5 * room - 7  # else panels overlap
 
