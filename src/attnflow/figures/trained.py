@@ -297,7 +297,7 @@ FIGURES = (
         numbers=flow_numbers,
         settings={"model": "minilm", "prompt": PROMPT, "n": 24, "end": 30.0, "saves": 121, "seed": 0},
         quick={"saves": 21, "end": 15.0},
-        seconds=(10, 6),
+        seconds=(14, 6),
         movie=flow_movie,
         needs="minilm",
     ),
