@@ -79,6 +79,16 @@ def test_hyperplanes_are_levels_of_the_leading_left_eigenvector():
     np.testing.assert_allclose(np.sort([abs(ends[0] @ row) for ends in lines]), np.sort(np.abs(found)), atol=0.01)
 
 
+def test_dots_grow_where_tokens_meet_and_not_where_they_only_share_a_line():
+    """At the end of the polygon eight tokens stand in a few places; on two lines they stay apart."""
+    polygon = gathering.draw_polytope(followed(False, d=2, end=12.0, **RESCALED))
+    lines = gathering.draw_hyperplanes(followed(False, d=2, value="published-2d", end=8.0, **RESCALED))
+    areas = [drawing.axes[-1].collections[-1].get_sizes() for drawing in (polygon, lines)]
+
+    assert np.ptp(areas[0]) > 1
+    assert np.ptp(areas[1]) == 0
+
+
 def test_a_polygon_times_a_line_keeps_the_polygon_of_its_first_coordinates():
     """V = diag(1, 1, -1/2) with Q = K = I: the third coordinate runs away like e^{t/2}, the first two have few limits."""
     run = followed(False, d=3, value="diagonal:1,1,-0.5", end=8.0, **RESCALED)
@@ -109,7 +119,7 @@ def line(request):
     """A start on both sides of 0, and as a control one where nobody follows the least token."""
     start, leaders, rank = request.param
     settings = {"space": "rescaled", "start": start, "n": 8, "d": 1, "end": 12.0, "saves": 49, "seed": 0}
-    return depths.follow_boolean(False, **settings), leaders, rank
+    return depths.follow_boolean(False, moments=[0, 1, 12], **settings), leaders, rank
 
 
 def test_on_the_line_attention_becomes_boolean(line):
@@ -121,6 +131,12 @@ def test_on_the_line_attention_becomes_boolean(line):
     assert numbers["rank of P at the end"] == rank
     assert numbers["distance of P to Boolean at the end"] < 1e-8
     assert abs(numbers["slope of log(-log(1 - P)), 1 in theory"] - 1) < 0.02  # Theorem 2.1; e^-t corrections
+
+
+def test_the_weights_are_drawn_at_the_moments_asked_for(line):
+    titles = [axes.get_title(loc="left") for axes in depths.draw_boolean(line[0]).axes]
+
+    assert titles[:3] == ["t = 0", "t = 1", "t = 12"]
 
 
 def test_the_weights_on_the_line_are_those_of_numpy(line):

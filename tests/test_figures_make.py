@@ -1,5 +1,7 @@
 """Making figures: what is kept, what is made again, what interruption leaves, and the page they end on."""
 
+import base64
+import io
 import json
 import os
 import re
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 from attnflow._checks import InputError
 from attnflow.cli import app
 from attnflow.figures import gallery, make
-from attnflow.figures.catalogue import catalogue, find
+from attnflow.figures.catalogue import catalogue, chapter_of, find
 from attnflow.figures.figure import Figure
 from attnflow.show.movies import Movie, has_video, save_movie
 
@@ -86,12 +88,15 @@ def test_the_same_figure_is_not_made_again(made):
     assert replace(again, state="made") == first
 
 
-@pytest.mark.parametrize("spoil", ["parameters", "picture", "record", "code"])
+@pytest.mark.parametrize("spoil", ["parameters", "picture", "half a picture", "record", "code"])
 def test_whatever_differs_is_made_again(made, spoil, monkeypatch):
     _, folder = made
     figure = replace(SMALL, quick={"size": 5}) if spoil == "parameters" else SMALL
     if spoil == "picture":
         (folder / "small-quick.png").unlink()
+    if spoil == "half a picture":
+        path = folder / "small-quick.png"
+        path.write_bytes(path.read_bytes()[:400])
     if spoil == "record":
         (folder / "small-quick.json").write_text('{"id": "small"')
     if spoil == "code":
@@ -169,9 +174,19 @@ def test_the_page_says_everything_and_needs_no_network(made):
     assert f"{first.numbers['sum']:.4g}" in text
     assert not re.search(r"(?:src|href)=.(?:https?:|//)|@import|url\(", text)
     assert re.findall(r'<(?:img|video)[^>]* src="(data:[a-z/0-9]+);base64', text)[0] == "data:image/png"
-    assert text.count(" src=") == 2  # picture and movie
+    assert text.count(" src=") == 3  # thumbnail, picture and movie
     for link in re.findall(r'href="([^"#]+)"', text):
         assert (folder / link).is_file()
+
+
+def test_a_thumbnail_leads_to_its_figure(made):
+    first, folder = made
+    text = gallery.write_report([(SMALL, first)], folder, is_quick=True).read_text()
+
+    content = re.findall(r'<a href="#small"><img class="thumb" src="data:image/png;base64,([^"]+)"', text)[0]
+    with Image.open(io.BytesIO(base64.b64decode(content))) as opened:
+        assert opened.size == gallery.THUMBNAIL
+        assert np.ptp(np.asarray(opened.convert("L"))) > 100  # there is something on it
 
 
 def test_the_command_names_the_model_it_was_made_with(made):
@@ -207,6 +222,7 @@ def test_entries_of_the_catalogue_are_complete():
     for name, figure in catalogue().items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
         assert figure.source
+        assert chapter_of(name), name
         assert len(figure.shows.split(". ")) >= 2, name
         assert json.loads(json.dumps(figure.settings)) == figure.settings, name
         assert set(figure.quick) <= set(figure.settings), name

@@ -26,7 +26,9 @@ def test_five_tokens_meet_when_an_accurate_solver_says():
     data = metastability.compute_five(False, tokens=FIVE, beta=beta, seed=0)
     numbers = metastability.five_numbers(data)
     # The approach takes e^{-t}: a relative error of 1e-6 in the distance is one of 1e-6 in t.
-    assert numbers["time at which 1 are left"] == pytest.approx(run.t_events[0][0], rel=1e-3)
+    assert numbers["time of the merge that leaves 1, two being closer than 1e-06"] == pytest.approx(
+        run.t_events[0][0], rel=1e-3
+    )
     assert numbers["longest plateau, clusters"] == 2
 
 

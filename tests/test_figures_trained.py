@@ -59,6 +59,9 @@ def test_flows_say_which_heads_they_are_of(model):
         assert f"{kind}: mean cosine at the end" in figure.numbers(dataset)
     assert drawn(figure, dataset) == 2 * (len(present) + 1)
     assert figure.movie(dataset).frames == SMALL["saves"]
+    first = next(iter(present))
+    dataset[f"misalignment, prompt, {first}"][3:] = 0.0
+    assert figure.movie(dataset).frames == 4  # nothing moves after tokens have met
 
 
 def test_all_heads_come_last(model):
@@ -69,17 +72,30 @@ def test_all_heads_come_last(model):
     assert drawn(figure, dataset) == 3
 
 
-def test_a_model_without_tokenizer_has_random_ids_and_as_many_layers_as_it_has(model):
-    figure = FIGURES["trained-heads"]
-    dataset = figure.compute(False, model=model, layer=9, counts=[1], **(SMALL | {"prompt": "a text"}))
+def test_a_model_that_cannot_read_starts_from_random_ids(model):
+    figure = FIGURES["trained-prompt"]
+    dataset = figure.compute(False, model=model, prompt="A sentence.", seed=0)
+    count = min(24, tiny_models.POSITIONS)
+    ids = np.random.default_rng(0).integers(tiny_models.VOCABULARY, size=count)
+    units = af.models.load(model).embed(ids)
+    units = units / np.linalg.norm(units, axis=1, keepdims=True)
+    expected = np.mean((units @ units.T)[~np.eye(count, dtype=bool)])
+    np.testing.assert_allclose(figure.numbers(dataset)["mean cosine, embedding, trained"], expected)
+    assert f"{count} random ids" in figure.draw(dataset).get_suptitle()
+
+
+def test_a_model_of_fewer_layers_has_its_last_one_taken(model):
+    dataset = FIGURES["trained-heads"].compute(False, model=model, layer=9, counts=[1], **SMALL)
     assert dataset.attrs["layer"] == tiny_models.LAYERS - 1
-    assert dataset.attrs["prompt"] == "16 random ids"
-    assert "16 random ids under" in figure.draw(dataset).get_suptitle()
 
-    class Reader:
-        reads_text = True
 
-    assert trained.readable(Reader, "a text") == ("a text", "a sentence")
+def test_a_rate_that_does_not_exist_is_said_in_words(model):
+    figure = FIGURES["trained-heads"]
+    dataset = figure.compute(False, model=model, layer=0, counts=[1], **SMALL)
+    dataset["rate"] = dataset.rate.where(dataset["heads"] != 1)
+    numbers = figure.numbers(dataset)
+    assert numbers["rate with 1 head"] == "tokens do not align"
+    assert numbers[f"rate with {tiny_models.HEADS} heads"] == float(dataset.rate[-1])
 
 
 def test_another_model_replaces_the_default_one():

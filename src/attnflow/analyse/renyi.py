@@ -246,8 +246,8 @@ def _angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _share_near(centres_at: np.ndarray, is_centre: np.ndarray, tokens: np.ndarray, radius: float) -> np.ndarray:
     captured = np.zeros(tokens.shape[:-1], bool)
     for k in np.flatnonzero(is_centre.reshape(-1, is_centre.shape[-1]).any(axis=0)):
-        near = _angles(tokens, centres_at[..., k, None, :]) <= radius
-        captured |= near & is_centre[..., k, None]
+        runs = is_centre[..., k]  # only those that have this token as a centre
+        captured[runs] |= _angles(tokens[runs], centres_at[runs][:, k, None]) <= radius
     healthy = np.all(np.isfinite(tokens), axis=(-2, -1))
     return np.where(healthy, captured.mean(axis=-1), np.nan)
 

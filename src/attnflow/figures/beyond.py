@@ -304,7 +304,7 @@ FIGURES = (
         source="arXiv:2407.01602, Figure 2",
         title="Hardmax leaders",
         shows="With hardmax attention every token moves to its best match, and tokens that are their own best match "
-        "never move. Nearly all others end at such a leader, a few at one that emerges on the way.",
+        "never move. Nearly all others end at such a leader, a few between two of them or at one that emerges.",
         deviates="Random tokens between the published points are added, since those alone hardly move; the last start "
         "is ours, its seed found by search: a leader emerges in few starts. 40 layers instead of 30 bring "
         "tokens within 1e-6 of their limit.",

@@ -1,4 +1,4 @@
-"""All figures there are, by id, in the order of the report."""
+"""All figures there are, by id, in the order of the report and its chapters."""
 
 from functools import cache
 
@@ -16,12 +16,33 @@ from attnflow.figures import (
 )
 from attnflow.figures.figure import Figure
 
+CHAPTERS = {
+    "Clusters in Euclidean space": (emergence,),
+    "The slides of Sugolov and Aubry": (slides,),
+    "Clusters on the sphere": (sphere,),
+    "Causal attention": (causal, centres),
+    "Metastable clusters": (metastability,),
+    "Further afield": (beyond, thresholds),
+    "Trained weights": (trained,),
+}
+
 
 @cache
 def catalogue() -> dict[str, Figure]:
     """Every entry by its id."""
-    sources = (emergence, slides, sphere, causal, centres, metastability, beyond, thresholds, trained)
-    return {figure.id: figure for source in sources for figure in source.FIGURES}
+    return {figure.id: figure for sources in CHAPTERS.values() for source in sources for figure in source.FIGURES}
+
+
+def chapter_of(name: str) -> str:
+    """The chapter that a figure stands in; nothing for one that is not in the catalogue.
+
+    Examples
+    --------
+    >>> chapter_of("boolean-1d"), chapter_of("mine")
+    ('Clusters in Euclidean space', '')
+    """
+    holds = lambda sources: any(figure.id == name for source in sources for figure in source.FIGURES)
+    return next((chapter for chapter, sources in CHAPTERS.items() if holds(sources)), "")
 
 
 def find(name: str) -> Figure:

@@ -19,25 +19,29 @@ from attnflow.show.style import GREY, OKABE_ITO
 from attnflow.solvers import Adaptive, Layers
 
 BLUE, ORANGE = OKABE_ITO[:2]
-BOOLEAN_TIMES = (0.0, 1.0, 2.0, 4.0)
+UNSURE = 3.0  # units of time before the end, in which tokens are as close to their limit as the limit itself is known
+RANK_TIMES = (0.0, 4.0, 7.0)
 
 
 # -- The line: attention becomes Boolean -------------------------------------------------------------------------------
 
 
-def follow_boolean(progress: Progress, **settings: Any) -> xr.Dataset:
-    """Tokens of the line from left to right, P over time, and log(1 - P) of the last token's own weight."""
+def follow_boolean(progress: Progress, moments: list[float], **settings: Any) -> xr.Dataset:
+    """Tokens of the line from left to right, P over time, and log(1 - P) of the last token's own weight.
+
+    `moments` are the times at which P is drawn.
+    """
     run = followed(progress, **settings)
     run = run.isel(token=np.argsort(run.initial_tokens.values[:, 0]))
     weights = attention_over_time(run)
     scores = np.exp(2 * run.time.values[:, None, None]) * np.einsum("tid,tjd->tij", run.tokens, run.tokens)
     missing = attention_matrices.log_of_missing_weight(scores)[:, -1, -1]
-    return run.assign(attention=weights, log_missing=("time", missing))
+    return run.assign(attention=weights, log_missing=("time", missing)).assign_coords(moment=moments)
 
 
 def draw_boolean(run: xr.Dataset) -> Any:
-    """Matrices at five times with the columns that are left, and below how everyone gets there."""
-    chosen = moments(run, [*BOOLEAN_TIMES, float(run.time[-1])])
+    """Matrices at some moments with the columns that are left, and below how everyone gets there."""
+    chosen = moments(run, run.moment.values.tolist())
     scale = colour_scale(np.stack([one.attention for one in chosen[1:]]))
     matrices = [
         Matrix(
@@ -96,7 +100,7 @@ def _double_logarithm(run: xr.Dataset) -> Lines:
         Line(run.time, heights, "last token's weight on itself", BLUE),
         Line(run.time, line, f"line of slope {growth.slope:.3f}", GREY, "--"),
     ]
-    return Lines(lines, ylabel="log(-log(1 - P))", title="1 - P ~ exp(-c e^t)")
+    return Lines(lines, ylabel="log(−log(1 − P))", title="1 − P ~ exp(−c e$^t$)")
 
 
 def _growth(run: xr.Dataset) -> attention_matrices.Growth:
@@ -125,7 +129,7 @@ def follow_rank(progress: Progress, *, n: int, d: int, end: float, saves: int, s
 
 def draw_rank(run: xr.Dataset) -> Any:
     """Matrices of both flows at four times, and their ranks."""
-    chosen = moments(run, np.linspace(0, float(run.time[-1]), 4).tolist())
+    chosen = moments(run, [*RANK_TIMES, float(run.time[-1])])
     scale = colour_scale(np.stack([one.attention for one in chosen]))
     rows = [
         [Matrix(one[name].values, _rank_title(one, name, words), (), scale) for one in chosen]
@@ -235,16 +239,16 @@ def draw_minus(run: xr.Dataset) -> Any:
     time, levels = later.time.values, np.linalg.eigvalsh(later.covariance.values)
     norms = np.linalg.norm(later.tokens, axis=-1)
     tokens = [Line(time, norms[:, token], colour=BLUE, width=0.6, alpha=0.4) for token in range(norms.shape[1])]
-    tokens += [Line([], [], "tokens", BLUE), Line(time, time**-0.5, "1/sqrt(t)", GREY, "--")]
+    tokens += [Line([], [], "tokens", BLUE), Line(time, time**-0.5, "t$^{-1/2}$", GREY, "--")]
     spread = [Line(time, 2 * time * levels[:, k], f"eigenvalue {k + 1} of 2t cov", OKABE_ITO[k]) for k in range(2)]
-    weights = [Line(time, later.apart, "n max|P - 1/n|", BLUE), Line(time, 2 / time, "2/t", GREY, "--")]
+    weights = [Line(time, later.apart, "n max |P − 1/n|", BLUE), Line(time, 2 / time, "2 / t", GREY, "--")]
     log: dict[str, Any] = {"xscale": "log", "yscale": "log"}
     panels = [
         Lines(tokens, ylabel="|x|", title="Tokens go to 0 slowly", **log),
         Lines(spread, title="2t times the covariance", xscale="log", levels={"1, the limit": 1.0}),
         Lines(weights, title="Attention becomes equal", **log),
     ]
-    return board([panels], "V = -I: all tokens go to zero, but only like 1/sqrt(t)", "", width=3.4, heights=[3.9])
+    return board([panels], "V = −I: all tokens go to zero, but only like t$^{-1/2}$", "", width=3.4, heights=[3.9])
 
 
 def minus_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -279,6 +283,7 @@ def draw_scales(run: xr.Dataset) -> Any:
     """First the hull shrinks, then attention is hardmax and tokens run to its vertices like e^-t."""
     left, soft = _above(run.volume - run.volume[-1], 1e-6 * float(run.volume[0])), _above(run.softness, 1e-16)
     late = float(run.time[-1]) / 2
+    distance = run.distance.where(run.time < run.time[-1] - UNSURE)
     reference = float(run.distance.sel(time=late, method="nearest")) * np.exp(late - run.time.values)
     panels = [
         Lines(
@@ -287,8 +292,8 @@ def draw_scales(run: xr.Dataset) -> Any:
         Lines([Line(run.time, soft, "1 - largest weight, median token", BLUE)], title="2. Attention is hardmax"),
         Lines(
             [
-                Line(run.time, _above(run.distance, 1e-12), "distance to the limit, median token", BLUE),
-                Line(run.time, reference, "e^-t", GREY, "--"),
+                Line(run.time, distance, "distance to the limit, median token", BLUE),
+                Line(run.time, reference, "e$^{-t}$", GREY, "--"),
             ],
             title="3. Tokens run to the vertices",
         ),
@@ -304,7 +309,7 @@ def scale_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     """When attention is hardmax, how much of the hull is lost by then, and the rate afterwards."""
     hardmax = hardmax_time(run)
     lost = (run.volume[0] - run.volume) / (run.volume[0] - run.volume[-1])
-    late = run.where((run.time > max(hardmax, 4.0)) & (run.time < run.time[-1] - 3), drop=True)
+    late = run.where((run.time > max(hardmax, 4.0)) & (run.time < run.time[-1] - UNSURE), drop=True)
     return {
         "time at which the median token's attention is hardmax within 0.01": hardmax,
         "share of the hull's loss done by then": float(lost.sel(time=hardmax, method="nearest")),

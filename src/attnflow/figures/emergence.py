@@ -17,7 +17,7 @@ EULER = (
     "attention. Here an adaptive method keeps the error of a step below 1e-8."
 )
 LONGER = f"{EULER} The run goes on after the published t = 5, since tokens approach their limit only like e^-t."
-SLOWER = f"{EULER} The run goes on after the published t = 5, where more groups than the limit has can still be seen."
+SLOWER = f"{EULER} The run goes on after the published t = 5, where more groups than the limit has may still be seen."
 
 
 def verdicts_of(*names: str) -> Callable[[xr.Dataset], list[Verdict]]:
@@ -44,7 +44,6 @@ _COLUMNS: dict[str, Any] = {
     "compute": followed,
     "draw": gathering.draw_columns,
     "numbers": gathering.column_numbers,
-    "quick": {},
 }
 
 FIGURES = (
@@ -58,7 +57,8 @@ FIGURES = (
         compute=depths.follow_boolean,
         draw=depths.draw_boolean,
         numbers=depths.boolean_numbers,
-        settings={"space": "rescaled", "start": "box:-1,1", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 0},
+        settings={"space": "rescaled", "start": "box:-1,1", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 0,
+                  "moments": [0, 1, 2, 4, 12]},
         quick={},
         seconds=(8, 8),
         verdicts=verdicts_of("boolean-limit", "boolean-rate"),
@@ -106,7 +106,7 @@ FIGURES = (
         shows="The published V has eigenvalue 0.99 and a complex pair with negative real part. Tokens gather on two "
         "parallel planes, and in them they wind outwards.",
         deviates=SLOWER,
-        settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 18.0, "seed": 0},
+        settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 18.0, "saves": 181, "seed": 0},
         seconds=(5, 5),
         compute=followed,
         quick={},
@@ -132,8 +132,9 @@ FIGURES = (
         shows="The published symmetric V has two positive eigenvalues and a negative one. As conjectured, tokens "
         "gather on at most three parallel lines, first along the leading eigenvector and much later along the second.",
         deviates=f"{SLOWER} Axes are the eigen-coordinates, in which the lines stand upright.",
-        settings=_BOX | {"n": 40, "d": 3, "value": "published-codim2", "end": 20.0, "seed": 0},
-        seconds=(3, 3),
+        settings=_BOX | {"n": 40, "d": 3, "value": "published-codim2", "end": 60.0, "saves": 301, "seed": 0},
+        quick={"end": 20.0, "saves": 101},
+        seconds=(18, 4),
         verdicts=verdicts_of("codimension-k"),
         **_COLUMNS,
     ),
@@ -145,6 +146,7 @@ FIGURES = (
         "they run apart, so that they end on vertical lines.",
         deviates=LONGER,
         settings=_BOX | {"n": 40, "d": 3, "value": "diagonal:1,1,-0.5", "end": 15.0, "seed": 0},
+        quick={},
         seconds=(2, 2),
         verdicts=verdicts_of("polytope-times-hyperplane"),
         **_COLUMNS,

@@ -7,7 +7,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -44,6 +44,8 @@ class Made:
     """Names in the folder of the report."""
     key: str = ""
     """Of parameters and code: the same key is the same figure."""
+    digest: str = ""
+    """Of what is in the files: a damaged one has another."""
     note: str = ""
     """Why it was skipped."""
 
@@ -69,20 +71,21 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
         files = _write(figure, dataset, folder, is_quick)
         require_whole()
     seconds = round(time.monotonic() - began, 2)
-    made = Made(figure.id, "made", settings, is_quick, seconds, numbers, verdicts, files, _key(figure, settings))
+    stamps = {"key": _key(figure, settings), "digest": _digest(folder, files)}
+    made = Made(figure.id, "made", settings, is_quick, seconds, numbers, verdicts, files, **stamps)
     with written_beside(record) as beside:
         beside.write_text(json.dumps(asdict(made), indent=2))
     return made
 
 
 def kept(figure: Figure, folder: Path, *, is_quick: bool) -> Made | None:
-    """What is recorded in a folder, if it is the same figure and all its files are there."""
+    """What is recorded in a folder, if it is the same figure and all its files are as they were written."""
     try:
         found = Made(**json.loads((folder / f"{stem(figure, is_quick)}.json").read_text()))
+        is_same = found.key == _key(figure, figure.settings_of(is_quick))
+        is_whole = is_same and found.digest == _digest(folder, found.files)
     except (OSError, ValueError, TypeError):  # none, damaged, or of another version
         return None
-    is_same = found.key == _key(figure, figure.settings_of(is_quick))
-    is_whole = is_same and all((folder / name).is_file() for name in found.files)
     return replace(found, state="kept") if is_whole else None
 
 
@@ -111,6 +114,13 @@ def code_fingerprint() -> str:
 def _key(figure: Figure, settings: dict[str, Any]) -> str:
     said = json.dumps([figure.id, settings, code_fingerprint(), has_video()], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def _digest(folder: Path, files: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for name in files:
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def _write(figure: Figure, dataset: Any, folder: Path, is_quick: bool) -> list[str]:

@@ -64,7 +64,10 @@ def draw_five(data: xr.Dataset) -> Any:
 def five_numbers(data: xr.Dataset) -> dict:
     """When each merge happened, and which clusters were left."""
     times, n = np.exp(data.merge_log_time.values), data.sizes["token"]
-    found: dict[str, Any] = {f"time at which {n - place - 1} are left": float(time) for place, time in enumerate(times)}
+    closer = f"two being closer than {data.attrs['merge']:g}"
+    found: dict[str, Any] = {
+        f"time of the merge that leaves {n - place - 1}, {closer}": float(time) for place, time in enumerate(times)
+    }
     found["longest plateau, clusters"] = int(n - 1 - np.argmax(np.diff(data.merge_log_time.values)))
     return found
 
@@ -208,7 +211,7 @@ FIGURES = (
         numbers=staircase_numbers,
         settings={"betas": [500, 1000, 1500, 2000, 3000, 4000], "units": [0, 0.5, 2, 4, 7], "seed": 0},
         quick={},
-        seconds=(1.5, 1.5),
+        seconds=(2.0, 2.0),
         verdicts=staircase_verdicts,
     ),
     Figure(
@@ -216,7 +219,7 @@ FIGURES = (
         source=f"{PAPER}, metastable states of many tokens",
         title="Who joined whom, and when",
         shows="Many tokens on the circle gather in a few clusters within a few units of time. Those then merge one by "
-        "one, each waiting exponentially longer than the one before.",
+        "one, after times exponential in β: the farther they stand apart, the longer they wait.",
         deviates="Not published in this form: coalescing dynamics reaches the last merge, at a time of order e^(2β).",
         compute=compute_tree,
         draw=draw_tree,

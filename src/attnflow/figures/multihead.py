@@ -21,6 +21,7 @@ from attnflow.show.style import GREY, OKABE_ITO
 from attnflow.solvers import Adaptive
 
 CLOSE = 0.05  # of the largest norm: tokens this close are one cluster
+REACH = 1.1  # of axes, in largest norms
 STARTS = {"gaussian": initial.gaussian, "circle": initial.circle}
 LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "positive": lambda matrix: matrix @ matrix.T / len(matrix),
@@ -134,7 +135,8 @@ def _scene(dataset: xr.Dataset, n: int) -> Scene:
     axis = _right_eigenvector(dataset)
     across = np.linalg.svd(axis[None])[2][1:]
     flat = Flat(across, np.zeros(len(across)), GREY)
-    return replace(scene, flats=(flat,), motion=replace(scene.motion, tokens=scaled, labels=labels, is_scaled=False))
+    motion = replace(scene.motion, tokens=scaled, labels=labels, is_scaled=False)
+    return replace(scene, flats=(flat,), reach=REACH, motion=motion)
 
 
 def _eigenvalue_panel(dataset: xr.Dataset) -> Lines:
@@ -191,7 +193,7 @@ def draw_rates(dataset: xr.Dataset) -> Any:
     heads = dataset.heads.values
     first = dataset.step.sel(law="Gaussian").isel(run=0)
     moving = [Line(dataset.time, first[k], _heads(count), OKABE_ITO[k]) for k, count in enumerate(heads)]
-    moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e^-t", GREY, "--"))
+    moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e$^{-t}$", GREY, "--"))
     against: dict[str, Any] = {"xlabel": "heads H", "xscale": "log", "xticks": heads}
     panels = [
         Lines(_every_run(dataset.measured), ylabel="rate", title="Rate in the end", ylim=(0, 1.5), **against),
@@ -215,7 +217,8 @@ def rate_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
             found[f"rate, {of}: median, least and largest"] = _spread_words(one.measured.values)
             found[f"time by which 99 % of the way is done, {of}: median"] = float(one.at_rest.median())
     is_near = np.abs(dataset.measured - dataset.predicted) < AGREE
-    return found | {f"runs within {AGREE:g} of the rate of their last weights": int(is_near.sum())}
+    near = f"{int(is_near.sum())} of {int(np.isfinite(dataset.measured).sum())}"
+    return found | {f"settled runs within {AGREE:g} of the rate of their last weights": near}
 
 
 def late_rate(times: np.ndarray, steps: np.ndarray) -> float:

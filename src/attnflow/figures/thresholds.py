@@ -80,9 +80,10 @@ def draw_order(data: xr.Dataset) -> Any:
                 yscale="log",
             )
         )
+    end = data.attrs["end"]
     caption = (
-        f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)^1/2, mean over t = {data.attrs['end'] / 2:g} "
-        f"to {data.attrs['end']:g}. Curve: above it the uniform distribution is unstable."
+        f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)$^{{1/2}}$, mean over t = {end / 2:g} to "
+        f"{end:g}. Curve: above it the uniform distribution is unstable."
     )
     title = "Attention against noise: order above a critical κ"
     return board([panels], title, caption, width=4.0, heights=[3.8])
@@ -117,6 +118,7 @@ def _mean(values: np.ndarray) -> float:
 
 # -- The number of clusters --------------------------------------------------------------------------------------------
 
+BESIDE = 1.06  # factor between the points of two cases, so that bars do not cover each other
 CASES = ("nearly uniform start", "random start", "random start, causal")
 
 
@@ -152,13 +154,14 @@ def draw_counts(data: xr.Dataset) -> Any:
         Line(fine, expected, f"Rényi centres, δ = {c:g} β$^{{-1/2}}$", INK, ":"),
     ]
     for place, (case, marker) in enumerate(zip(CASES, "os^", strict=True)):
-        counts = data.clusters.sel(case=case)
-        band = (counts.min("run").values, counts.max("run").values)
-        lines.append(Line(betas, counts.mean("run").values, case, OKABE_ITO[place], "", marker, band))
+        counts, beside = data.clusters.sel(case=case), betas * BESIDE ** (place - 1)
+        ranges = zip(beside, counts.min("run").values, counts.max("run").values, strict=True)
+        lines += [Line([x, x], [low, high], "", OKABE_ITO[place], width=1.2, alpha=0.6) for x, low, high in ranges]
+        lines.append(Line(beside, counts.mean("run").values, case, OKABE_ITO[place], "", marker))
     panel = Lines(lines, xlabel="β", ylabel="clusters", xscale="log", yscale="log", columns=2)
     caption = (
         f"{data.attrs['n']} tokens on the circle, t = {data.attrs['end']:g}. Points: mean of {data.sizes['run']} "
-        "starts; bands: least to most."
+        "starts; bars: least to most."
     )
     title = "The number of clusters grows like the root of β"
     figure = board([[panel]], title, caption, width=6.2, heights=[4.6])

@@ -13,8 +13,9 @@ from attnflow import trained
 from attnflow.analyse import order
 from attnflow.figures.figure import Figure
 from attnflow.figures.shares import shares_of
-from attnflow.models import Model, load
+from attnflow.models import load
 from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
 from attnflow.progress import Progress
 from attnflow.show import head_spectra
 from attnflow.show.board import Line, Lines, board
@@ -31,28 +32,25 @@ from attnflow.trained.measures import directions
 
 SLIDES = "Sugolov and Aubry 2023, slides"
 OTHER_MODEL = "Published on ALBERT; made here with all-MiniLM-L6-v2, or with any model by --model DIR."
+BARE = "Biases and norms are left out. A model without a tokenizer starts from random ids instead of a sentence."
 PROMPT = (
     "The tokens of a sentence attract each other, and layer after layer they gather into a few clusters of meaning."
 )
+RANDOM_IDS = 24  # that stand for a sentence where a model has no tokenizer
 ITERATED = 48  # layers of a model whose layers are all the same, as published for ALBERT
 MOST_RIDGES = 9
 CLOSE = 0.1
-RANDOM_IDS = 24
+ALIGNED = 1e-6  # of one minus the mean squared cosine: nothing more is to be seen
 
 
-def readable(model: Model, prompt: Prompt) -> tuple[Prompt, str]:
-    """The prompt, or random ids where the model has no tokenizer to read a text; and what to call it."""
+def opening(model: Model, prompt: Prompt) -> tuple[Prompt, str]:
+    """What enters the model, and what to call it: the prompt, or random ids where the model cannot read text."""
     if not isinstance(prompt, str):
         return prompt, f"{len(prompt)} ids"
     if model.reads_text:
         return prompt, "a sentence"
     count = min(RANDOM_IDS, model.config.positions)
-    return np.random.default_rng(0).integers(model.config.vocabulary, size=count), f"{count} random ids"
-
-
-def _said(dataset: xr.Dataset) -> str:
-    """What was read, at the beginning of a title."""
-    return str(dataset.attrs["prompt"]).capitalize()
+    return np.random.default_rng(0).integers(model.config.vocabulary, size=count).tolist(), f"{count} random ids"
 
 
 # -- Spectra -----------------------------------------------------------------------------------------------------------
@@ -95,15 +93,15 @@ def _twin(table: xr.Dataset) -> np.ndarray:
 
 
 def follow_heads(
-    progress: Progress, *, model: str, prompt: str, n: int, end: float, saves: int, seed: int
+    progress: Progress, *, model: str, prompt: Prompt, n: int, end: float, saves: int, seed: int
 ) -> xr.Dataset:
     """The strongest head of each kind, found by the table, from a sentence and from a circle of tokens."""
     loaded = load(model)
+    given, words = opening(loaded, prompt)
     table = trained.head_table(loaded, runs=0, progress=False)
     found = {kind: place for kind in KINDS if (place := trained.strongest(table, kind)) is not None}
     settings = {"end": end, "saves": saves, "seed": seed}
-    read, said = readable(loaded, prompt)
-    starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": read}, "circle": {"n": n}}
+    starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": given}, "circle": {"n": n}}
     kept: dict[str, Any] = {}
     for (start, of_start), part in zip(starts.items(), shares_of(progress, 2), strict=True):
         for (kind, (layer, head)), share in zip(found.items(), shares_of(part, len(found)), strict=True):
@@ -111,7 +109,7 @@ def follow_heads(
             kept[f"{start}, {kind}"] = (("time", f"token_{start}", "coordinate"), run.tokens.values)
             kept[f"misalignment, {start}, {kind}"] = ("time", flows.misalignment(run))
     places = {kind: f"layer {layer}, head {head}" for kind, (layer, head) in found.items()}
-    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name, "prompt": said} | places)
+    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name, "words": words} | places)
 
 
 def draw_heads(dataset: xr.Dataset) -> Any:
@@ -131,7 +129,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
         ]
         rows.append([*drawn, Lines(lines, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2))])
     caption = (
-        f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['prompt']}. Below: from a "
+        f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
         "circle in the plane of V's leading eigenvectors."
     )
     title = f"One trained head for ever: the strongest of each kind in {dataset.attrs['model']}"
@@ -155,30 +153,38 @@ def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
         run = _one(dataset, "prompt", kind)
         found[f"{kind}: head"] = dataset.attrs[kind]
         found[f"{kind}: mean cosine at the end"] = float(order.mean_cosine(run.tokens[-1]))
-        found[f"{kind}: 1 - mean squared cosine at the end"] = float(flows.misalignment(run)[-1])
+        found[f"{kind}: 1 - mean squared cosine at the end"] = max(float(flows.misalignment(run)[-1]), 0.0)
     return found
 
 
 def flow_movie(dataset: xr.Dataset) -> Movie:
-    """The sentence under the first kind there is: real and positive, in every model known."""
+    """The sentence under the first kind there is: real and positive, in every model known; until all are one."""
     kind = next(kind for kind in KINDS if kind in dataset.attrs)
-    return principal_movie(_one(dataset, "prompt", kind), f"{_said(dataset)} under {dataset.attrs[kind]}, {kind}")
+    met = np.flatnonzero(dataset[f"misalignment, prompt, {kind}"] < ALIGNED)
+    until = float(dataset.time[met[0]]) if len(met) else np.inf
+    title = f"{_capital(dataset)} under {dataset.attrs[kind]}, {kind}"
+    return principal_movie(_one(dataset, "prompt", kind), title, until=until)
+
+
+def _capital(dataset: xr.Dataset) -> str:
+    words = dataset.attrs["words"]
+    return words[0].upper() + words[1:]
 
 
 # -- Several heads -----------------------------------------------------------------------------------------------------
 
 
 def follow_counts(
-    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: str, end: float, saves: int
+    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: Prompt, end: float, saves: int
 ) -> xr.Dataset:
     """The sentence under the first heads of a layer, more and more of them."""
     loaded = load(model)
     layer = min(layer, loaded.config.layers - 1)
-    read, said = readable(loaded, prompt)
+    given, words = opening(loaded, prompt)
     counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
     curves, rows = [], []
     for count, share in zip(counts, shares_of(progress, len(counts)), strict=True):
-        settings = {"start": "prompt", "prompt": read, "end": end, "saves": saves}
+        settings = {"start": "prompt", "prompt": given, "end": end, "saves": saves}
         run = trained.head_flow(loaded, layer, range(count), progress=share, **settings)
         curves.append(flows.misalignment(run))
         rows.append(trained.flow_summary(run))
@@ -186,7 +192,7 @@ def follow_counts(
     columns["attention_rank"] = [row["attention_rank"] for row in rows]
     variables: dict[str, Any] = {name: ("heads", np.array(values, dtype=float)) for name, values in columns.items()}
     variables["misalignment"] = (("heads", "time"), np.stack(curves))
-    attributes = {"model": loaded.name, "layer": layer, "prompt": said}
+    attributes = {"model": loaded.name, "layer": layer, "words": words}
     return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
 
 
@@ -203,31 +209,32 @@ def draw_counts(dataset: xr.Dataset) -> Any:
     over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
     columns = {name: dataset[name].values for name in ("rate", "clusters", "attention_rank")}
     panels = [over_time, *against_count(dataset["heads"].values, **columns)]
-    title = f"{_said(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
+    title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
     return board([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
 
 
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     """The rate with every number of heads."""
-    return {f"rate with {int(count)} heads": float(dataset.rate.sel(heads=count)) for count in dataset["heads"].values}
+    rates = {named(int(count)): float(dataset.rate.sel(heads=count)) for count in dataset["heads"].values}
+    return {f"rate with {heads}": "tokens do not align" if np.isnan(rate) else rate for heads, rate in rates.items()}
 
 
 # -- A prompt through the layers ---------------------------------------------------------------------------------------
 
 
-def follow_prompt(progress: Progress, *, model: str, prompt: str, seed: int) -> xr.Dataset:
+def follow_prompt(progress: Progress, *, model: str, prompt: Prompt, seed: int) -> xr.Dataset:
     """Histograms of the cosines between tokens after every layer, trained and freshly initialised."""
     loaded = load(model)
+    given, words = opening(loaded, prompt)
     layers = ITERATED if loaded.config.shares_layers else None
-    read, said = readable(loaded, prompt)
     twins = {"trained": loaded, "freshly initialised": loaded.reinitialised(seed)}
     found = []
     for one, share in zip(twins.values(), shares_of(progress, 2), strict=True):
-        units = directions(one.trajectory(read, layers, progress=share))
+        units = directions(one.trajectory(given, layers, progress=share))
         measured = {"density": order.cosine_histogram(units), "mean_cosine": order.mean_cosine(units)}
         found.append(xr.Dataset(measured))
     joined = xr.concat(found, "kind").assign_coords(kind=list(twins))
-    return joined.assign_attrs(model=loaded.name, prompt=said)
+    return joined.assign_attrs(model=loaded.name, words=words)
 
 
 def draw_prompt(dataset: xr.Dataset) -> Any:
@@ -237,10 +244,9 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
         Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), OKABE_ITO[place], marker=".")
         for place, kind in enumerate(dataset.kind.values)
     ]
-    means = Lines(
-        lines, "layer", counts=True, title="Mean cosine", ylim=(min(0.0, float(dataset.mean_cosine.min())), 1.02)
-    )
-    title = f"Cosines between the tokens of {dataset.attrs['prompt']}, layer by layer, in {dataset.attrs['model']}"
+    lowest = min(0.0, float(dataset.mean_cosine.min()))
+    means = Lines(lines, "layer", counts=True, title="Mean cosine", ylim=(lowest, 1.02))
+    title = f"Cosines between the tokens of {dataset.attrs['words']}, layer by layer, in {dataset.attrs['model']}"
     caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
     return board([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
 
@@ -277,22 +283,23 @@ FIGURES = (
         numbers=spectra_numbers,
         settings={"model": "minilm", "runs": 1, "seed": 0},
         quick={"runs": 0},
-        seconds=(2, 2),
+        seconds=(4, 2),
         needs="minilm",
     ),
     Figure(
         id="trained-flow",
         source=f"{SLIDES}: the flow of one head of ALBERT",
         title="A sentence under one trained head for ever",
-        shows="The strongest heads with a real positive, a real negative and a complex leading eigenvalue, found by "
-        "the table. Under the first, tokens gather at one pole or two opposite ones, under the second they do not.",
-        deviates=f"{OTHER_MODEL} Biases and norms are left out.",
+        shows="A sentence, and a circle of tokens, under the strongest heads with a real positive, a real negative and "
+        "a complex leading eigenvalue. Under the first tokens gather at one pole or at two opposite ones, under the "
+        "second they stay apart or in loose groups, under the third they turn on their way.",
+        deviates=f"{OTHER_MODEL} {BARE}",
         compute=follow_heads,
         draw=draw_heads,
         numbers=flow_numbers,
-        settings={"model": "minilm", "prompt": PROMPT, "n": 24, "end": 30.0, "saves": 61, "seed": 0},
+        settings={"model": "minilm", "prompt": PROMPT, "n": 24, "end": 30.0, "saves": 121, "seed": 0},
         quick={"saves": 21, "end": 15.0},
-        seconds=(10, 6),
+        seconds=(14, 6),
         movie=flow_movie,
         needs="minilm",
     ),
@@ -300,9 +307,9 @@ FIGURES = (
         id="trained-heads",
         source=f"{SLIDES}: several heads",
         title="A sentence under more and more trained heads",
-        shows="One, two, four and more heads of one layer pull together. The more of them, the faster tokens align, "
-        "and attention ends with rank one.",
-        deviates=f"{OTHER_MODEL} Biases and norms are left out.",
+        shows="One, two, four and more heads of one layer pull together. Where tokens align, the more heads the "
+        "faster, and attention ends with rank one.",
+        deviates=f"{OTHER_MODEL} {BARE}",
         compute=follow_counts,
         draw=draw_counts,
         numbers=count_numbers,
@@ -319,7 +326,8 @@ FIGURES = (
         title="How alike the tokens of a sentence become",
         shows="Cosines between the tokens of a sentence, layer by layer, in a trained model and in its twin with fresh "
         "weights. Where tokens gather, cosines go to one.",
-        deviates=f"{OTHER_MODEL} Shared layers are iterated to {ITERATED}, as published.",
+        deviates=f"{OTHER_MODEL} Shared layers are iterated to {ITERATED}, as published. A model without a tokenizer "
+        "gets random ids instead of a sentence.",
         compute=follow_prompt,
         draw=draw_prompt,
         numbers=prompt_numbers,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from attnflow.analyse import clusters
-from attnflow.show.marks import dot_areas, end_style, rounded, start_style, way_style
+from attnflow.show.marks import now_style, rounded, start_style, way_style
 from attnflow.show.motion import Motion
 from attnflow.show.movies import Movie
 from attnflow.show.space import camera_of, draw_by_side, draw_grid, faint_behind
@@ -70,9 +69,7 @@ def _draw_tokens(axes: Axes, motion: Motion, place: int, camera: np.ndarray) -> 
         draw_by_side(axes, rounded(seen.transpose(1, 0, 2)), colours, zorder=1.8, **way_style(n))
     starts = faint_behind(colours, seen[0], 0.8 if place == 0 else 0.4)
     axes.scatter(*seen[0, :, :2].T, edgecolors=list(starts), zorder=2, **start_style(n))
-    labels = clusters.labels(motion.tokens[place], motion.distance)
-    now = end_style(motion) | {"s": dot_areas(np.bincount(labels)[labels])}
-    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **now)
+    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **now_style(motion, place))
 
 
 def _draw_subspace(axes: Axes, seen: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from scipy.spatial import ConvexHull, QhullError
 
+from attnflow.analyse import clusters
 from attnflow.show.motion import Motion
 from attnflow.show.projection import Points
 
@@ -57,15 +58,19 @@ def start_style(n: int) -> dict:
 
 def end_style(motion: Motion) -> dict:
     """Filled dots; those of large clusters are larger, since they stand for many."""
-    sizes = motion.cluster_sizes[motion.labels]
+    return _dot_style(motion.cluster_sizes[motion.labels])
+
+
+def now_style(motion: Motion, place: int) -> dict:
+    """Filled dots at one of the times, larger where tokens have met by then."""
+    labels = clusters.labels(motion.tokens[place], motion.distance)
+    return _dot_style(np.bincount(labels)[labels])
+
+
+def _dot_style(sizes: np.ndarray) -> dict:
     how = {"edgecolors": "white", "linewidths": 0.5, "label": "end", "rasterized": is_crowd(len(sizes))}
-    return {"s": dot_areas(sizes), **how}
-
-
-def dot_areas(sizes: np.ndarray) -> np.ndarray:
-    """Of the dots of tokens whose clusters have these sizes, in square points."""
     n = len(sizes)
-    return _area(n) * (1 + 4 * (sizes - 1) / n)
+    return {"s": _area(n) * (1 + 4 * (sizes - 1) / n), **how}
 
 
 def is_crowd(n: int) -> bool:

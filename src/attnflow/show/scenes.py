@@ -9,18 +9,19 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Polygon
+from matplotlib.ticker import FuncFormatter
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from scipy.spatial import ConvexHull, QhullError
 
 from attnflow.show.flats import Flat, draw_flats
-from attnflow.show.marks import end_style, start_style, way_style
+from attnflow.show.marks import now_style, start_style, way_style
 from attnflow.show.motion import Motion, motion_of
 from attnflow.show.movies import Movie
 from attnflow.show.space import hull_edges
 from attnflow.show.style import GREY, INK, PALE, fix_ticks, in_house_style, new_figure, write_heading
 
 MARGIN = 0.06  # of the longest side, around all tokens
-SHORTEST = 0.02  # of the longest side: where an arrow ends before a dot, and arrows shorter than this are not drawn
+SHORTEST = 0.045  # of the longest side: where an arrow ends before a ring, and arrows shorter than this are not drawn
 FLAT_VIEW, SPACE_VIEW = "rectilinear", "3d"
 
 
@@ -35,6 +36,8 @@ class Scene:
     """(time, token, token), True where the one follows the other."""
     is_to_scale: bool = True
     """One scale for all axes."""
+    reach: float | None = None
+    """All axes go from minus to plus this, so that scenes can be compared; None: as far as tokens go."""
 
     @property
     def projection(self) -> str:
@@ -44,6 +47,8 @@ class Scene:
     @property
     def box(self) -> np.ndarray:
         """Least and greatest coordinate with a margin, shape (d, 2)."""
+        if self.reach is not None:
+            return self.reach * np.outer(np.ones(self.motion.dimension), [-1, 1])
         flat = self.motion.tokens.reshape(-1, self.motion.dimension)
         low, high = flat.min(axis=0), flat.max(axis=0)
         side = (high - low).max() if self.is_to_scale else high - low
@@ -127,15 +132,7 @@ def _draw_tokens(axes: Any, motion: Motion, place: int) -> None:
     starts = start_style(len(colours)) | {"alpha": 0.35 if place > 0 else 0.9}
     axes.scatter(*tokens[0].T, edgecolors=colours, **starts, **depth)
     if place > 0:
-        axes.scatter(*tokens[place].T, c=colours, **_sizes(motion, place), **depth)
-
-
-def _sizes(motion: Motion, place: int) -> dict[str, Any]:
-    """Dots grow to their final size as clusters form; before, each stands for itself."""
-    style = end_style(motion)
-    share = place / max(len(motion.times) - 1, 1)
-    least = np.min(style["s"])
-    return style | {"s": least + share * (style["s"] - least)}
+        axes.scatter(*tokens[place].T, c=colours, **now_style(motion, place), **depth)
 
 
 def _draw_hull(axes: Any, tokens: np.ndarray) -> None:
@@ -158,9 +155,9 @@ def _draw_arrows(axes: Axes, tokens: np.ndarray, follows: np.ndarray) -> None:
     ways = tokens[ends] - tokens[starts]
     lengths = np.linalg.norm(ways, axis=1)
     is_seen = lengths > SHORTEST * np.ptp(tokens)
-    ways *= 1 - SHORTEST * np.ptp(tokens) / np.maximum(lengths, 1e-300)[:, None]  # the head stays clear of the dot
-    opacity = max(0.15, min(0.6, 60 / max(is_seen.sum(), 1)))
-    style: dict[str, Any] = {"color": GREY, "alpha": opacity, "width": 0.003, "headwidth": 4.5, "headlength": 6}
+    ways *= 1 - SHORTEST * np.ptp(tokens) / np.maximum(lengths, 1e-300)[:, None]  # the head stays clear of the ring
+    opacity = max(0.15, min(0.75, 60 / max(is_seen.sum(), 1)))
+    style: dict[str, Any] = {"color": GREY, "alpha": opacity, "width": 0.0035, "headwidth": 7, "headlength": 8}
     to_scale: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1, "minlength": 0}
     axes.quiver(*tokens[starts][is_seen].T, *ways[is_seen].T, zorder=1.3, **style, **to_scale)
     leaders = np.flatnonzero(follows.any(axis=0))
@@ -177,9 +174,17 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
         return
     axes.set(zlim=box[2], zlabel=names[2])
     sides = np.ptp(box, axis=1) if scene.is_to_scale else np.ones(3)
-    axes.set_box_aspect(sides / sides.max(), zoom=0.93)
+    axes.set_box_aspect(sides / sides.max(), zoom=0.86)
     axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.pane.set(facecolor="white", edgecolor=PALE)
     axes.tick_params(pad=-1)
-    axes.xaxis.labelpad, axes.yaxis.labelpad, axes.zaxis.labelpad = -2, -2, -5  # else panels overlap
+    axes.zaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    room = max(3.0, 1.5 * max(len(_plain(tick)) for tick in axes.get_zticks()) - 3)  # else numbers lie on the axis
+    axes.tick_params(axis="z", pad=room)
+    axes.xaxis.labelpad, axes.yaxis.labelpad, axes.zaxis.labelpad = -2, -2, 1.5 * room - 7  # else panels overlap
+
+
+def _plain(number: float) -> str:
+    """Short, and never with a power of ten beside the axis."""
+    return f"{number:g}".replace("-", "\N{MINUS SIGN}")
