@@ -88,7 +88,7 @@ def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_pa
 
 
 def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, tmp_path):
-    run = coalescing.run.coalescence.isel(state=slice(0, None, 4))
+    run = coalescing.run.dataset.isel(state=slice(0, None, 4))
 
     with Image.open(af.show.movie(run, tmp_path / "run.gif")) as picture:
         assert picture.n_frames == np.isfinite(run.log_time).sum()

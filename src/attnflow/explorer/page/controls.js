@@ -121,10 +121,11 @@ export class Controls {
       if (!field.isBusy) field.show(settings[name], settings[name] !== standard[name]);
     }
     if (document.activeElement !== this.slider) this.slider.value = sliderOf(settings.beta);
-    const isTrained = "prompt" in settings;
+    const isTrained = "prompt" in settings, isLayered = isTrained && !("layer" in settings);
     for (const [legend, group] of this.groups) {
-      group.hidden = legend === "Prompt" ? !isTrained : isTrained && UNTRAINED.has(legend);
+      group.hidden = legend === "Prompt" ? !isTrained : isLayered || (isTrained && UNTRAINED.has(legend));
     }
+    this.fields.get("layer").closest("label").hidden = isLayered;
     this.#disable(settings);
   }
 

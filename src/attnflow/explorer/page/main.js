@@ -3,6 +3,7 @@
 import { Controls } from "./controls.js";
 import { showTheory, showVerdict, showWords, stageWords } from "./explain.js";
 import { TakeAway } from "./export.js";
+import { Glide } from "./glide.js";
 import * as link from "./link.js";
 import { LiveSource } from "./live.js";
 import { timeText } from "./numbers.js";
@@ -15,16 +16,17 @@ import { showTooltip } from "./tooltip.js";
 const $ = (id) => document.getElementById(id);
 const VIEW = ["trails", "hull", "centres", "colours"];
 const MOST_LINKED = 64; // dimensions whose axes still fit into an address
+const SECONDS = 14; // from start to end at speed one, as the server has it
 const theme = readTheme();
 const stage = new Stage($("stage"), theme);
-const panels = new Panels(theme);
+const panels = new Panels(theme), glide = new Glide();
 const film = $("film"); // a finished run, in a page without a server
 const source = film ? new RecordedSource(JSON.parse(film.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
 const takeAway = new TakeAway(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: film ? null : (kind) => source.send({ type: "export", kind }), say });
 document.body.classList.toggle("recorded", Boolean(film));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-let hello = null, controls = null, model = null, latest = null, painted = null;
+let hello = null, controls = null, model = null, latest = null, painted = null, acknowledged = null;
 let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], base = { scenario: "sphere", changes: {} };
 
 window.explorer = { stage, panels, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
@@ -122,19 +124,27 @@ let areAsked = false, asked = null; // principal axes of a moment that the visit
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
-  requestAnimationFrame(() => {
+  requestAnimationFrame((now) => {
     isScheduled = false;
     const frame = latest;
     if (!frame || !model || frame.run !== model.run) return;
-    stage.show(frame);
-    painted = frame;
-    $("clock").textContent = `t = ${clockText(frame)}`;
-    source.send({ type: "seen", run: frame.run, frame: frame.index });
+    painted = model.isLayered && !prefersStill ? glide.pictureOf(frame, painted, now, pauseBetweenLayers()) : frame;
+    stage.show(painted);
+    $("clock").textContent = clockText(painted);
+    if (frame !== acknowledged) source.send({ type: "seen", run: frame.run, frame: frame.index });
+    acknowledged = frame;
     tooltip();
+    if (painted !== frame) schedule();
   });
 }
 
-const clockText = (frame) => timeText(frame.time, frame.isLogTime);
+const pauseBetweenLayers = () => (1000 * SECONDS) / model.settings.end / 10 ** Number($("speed").value);
+
+function clockText(frame) {
+  if (!model.isLayered) return `t = ${timeText(frame.time, frame.isLogTime)}`;
+  if (frame.leaves !== undefined) return `layer ${frame.leaves} → ${frame.time}`;
+  return frame.time ? `after layer ${frame.time}` : "before layer 1";
+}
 
 let waiting = null;
 function wait(sentence, share) {
@@ -186,7 +196,7 @@ function showModel() {
   const standard = standardOf(model.scenario), scenario = hello.catalogue.find((one) => one.name === model.scenario);
   controls?.show(model.settings, standard);
   $("scenario").value = model.scenario;
-  showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves"].includes(name)));
+  showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves", "prompt"].includes(name)));
   showTheory(model.prediction ?? {});
 }
 
