@@ -159,6 +159,15 @@ def test_a_coalescing_run_is_decided_by_its_last_merge():
     assert "3 places at log t = 2." in panels.verdict_of_count(3, 2.0)["says"]
 
 
+def test_changes_made_while_it_rests_are_all_remembered():
+    run = forward(started(), 3)
+    run.change({"beta": 3.0})
+    run.change({"mask": "causal"})
+    run.change({"beta": 4.0})
+
+    assert run.later == [(run.moment.time, {"beta": 4.0, "mask": "causal"})]
+
+
 def test_noise_is_the_same_as_in_simulate():
     run = forward(started("noisy"), 30)
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.explorer import catalogue
 from attnflow.explorer.run import settings_of
+from attnflow.explorer.stepper import grid_of, solver_of
 from attnflow.explorer.story import Story
 from attnflow.explorer.trained import HeadsSettings, LayersSettings
 from attnflow.scenarios import Settings
@@ -95,7 +97,7 @@ def _arguments(before: Settings, after: Settings) -> str:
 
 
 def _times(story: Story, settings: Settings, start: float, end: float) -> str:
-    if (stepper := story.run.stepper) and stepper.grid is not None:  # only whole steps
+    if grid_of(solver_of(catalogue.build(settings))) is not None:  # only whole steps
         times: Any = [moment.time for moment in story.moments if start <= moment.time <= end]
         chosen = np.unique(np.linspace(0, len(times) - 1, min(MOST_TIMES, len(times))).round().astype(int))
         return f"np.array({[times[index] for index in chosen]})"

@@ -147,7 +147,8 @@ class Run:
         self.subject = Flowing(self.stepper.flow, self.stepper.solver, self.first)
         self.settings = settings
         self.recording.forget_after(self.place)
-        self.later = [one for one in self.later if one[0] < moment.time] + [(moment.time, changes)]
+        together = {name: value for time, made in self.later if time == moment.time for name, value in made.items()}
+        self.later = [one for one in self.later if one[0] < moment.time] + [(moment.time, {**together, **changes})]
         self._slots.start_from(moment.labels)
         self._target = None
 

@@ -103,8 +103,9 @@ export class Controls {
   }
 
   #tell(name, text) {
-    const value = valueOf(name, String(text).trim());
-    if (value !== null || OPTIONAL.has(name)) this.onChange({ [name]: value });
+    const value = valueOf(name, String(text).trim()), changed = { ...this.settings, [name]: value };
+    const start = name !== "start" && !fits(changed.start, changed) ? { start: "sphere" } : {}; // tokens must lie on it
+    if (value !== null || OPTIONAL.has(name)) this.onChange({ [name]: value, ...start });
     else if (this.fields.has(name)) this.fields.get(name).value = this.settings[name]; // it cannot be left out
     else this.words.get(name).show(this.settings[name], this.settings[name] !== this.standard[name]);
   }
@@ -135,5 +136,14 @@ export class Controls {
     const hasFixedSteps = settings.solver !== null && !["tsit5", "dopri8", "kvaerno5"].includes(settings.solver);
     this.fields.get("rtol").disabled = hasFixedSteps;
     this.fields.get("n").disabled = settings.start.startsWith("angles");
+    this.fields.get("redraw").disabled = settings.space === "rescaled"; // by e^{tV}, which needs one V
+    this.words.get("normalisation").select.disabled = settings.space !== "sphere";
+    for (const option of this.words.get("start").select.options) option.disabled = !fits(option.value, settings);
   }
+}
+
+function fits(start, { space, normalisation }) {
+  // On the sphere tokens have length one, unless the normalisation gives them lengths.
+  const hasLengths = ["pre", "mix", "peri"].some((name) => normalisation?.startsWith(name));
+  return space !== "sphere" || hasLengths || !["box", "ball", "gaussian"].some((name) => start.startsWith(name));
 }

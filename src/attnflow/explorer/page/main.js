@@ -68,7 +68,6 @@ source.on("changed", (message) => {
   model = { ...model, ...message };
   stage.model = model;
   panels.change(model, message.time);
-  $("problem").hidden = true;
   showModel();
   say(message.model);
 });
@@ -183,7 +182,10 @@ function start(scenario, changes) {
   source.send({ type: "start", scenario, changes, plays: !prefersStill });
 }
 
-function change(changes) { source.send({ type: "change", changes }); }
+function change(changes) {
+  $("problem").hidden = true; // it was about what is changed now; a new one may come
+  source.send({ type: "change", changes });
+}
 
 function standardOf(name) { return hello.catalogue.find((one) => one.name === name).settings; }
 
