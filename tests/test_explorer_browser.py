@@ -206,6 +206,49 @@ def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(pa
     assert not value(page, "explorer.state.plays")
 
 
+def test_the_back_button_returns_to_the_scenario_before(page, explorer):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    page.select_option("#scenario", "kuramoto")
+    wait_for(page, "explorer.model.scenario === 'kuramoto' && location.hash.includes('camera')")
+
+    page.evaluate("history.back()")
+    wait_for(page, "explorer.model.scenario === 'sphere'")
+    assert value(page, "explorer.model.settings.n") == 8
+    page.evaluate("history.forward()")
+    wait_for(page, "explorer.model.scenario === 'kuramoto'")
+
+
+SHIFTS = """() => {
+    window.shifts = [];
+    const note = (entries) => window.shifts.push(...entries.getEntries().map((one) => one.value));
+    new PerformanceObserver(note).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
+    """By the browser's own measure, whose limit for a good page is 0.1; moving a panel on purpose is seen."""
+    page.goto(explorer.address + SMALL)
+    page.evaluate(SHIFTS)
+    wait_for(page, "window.explorer?.frame?.index > 60")
+    assert sum(value(page, "window.shifts")) < 0.01
+
+    page.evaluate("document.getElementById('panels').style.paddingTop = '200px'")
+    wait_for(page, "window.shifts.reduce((sum, one) => sum + one, 0) > 0.01")
+
+
+def test_it_rests_where_less_motion_is_asked_for(new_page, explorer):
+    page = new_page()
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame")
+    page.wait_for_timeout(500)
+
+    assert value(page, "[explorer.state.plays, explorer.frame.index]") == [False, 0]
+    page.keyboard.press("Space")
+    wait_for(page, "explorer.frame.index > 2")
+
+
 def taken(page, kind, tmp_path):
     page.click("#take-away summary")
     with page.expect_download(timeout=PATIENCE * 1000) as found:

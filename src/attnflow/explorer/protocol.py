@@ -196,7 +196,7 @@ def _checked(name: str, value: Any) -> Any:
     if name in _NUMBERS:
         return _number(value, name)
     if not isinstance(value, str) or len(value) > LONGEST_WORD:
-        raise InputError(f"`{name}` must be a word of at most {LONGEST_WORD:,} characters.")
+        raise InputError(f"`{name}` must be a text of at most {LONGEST_WORD:,} characters.")
     return value
 
 

@@ -52,8 +52,7 @@ LAYERS = Scenario(
 )
 HEADS = Scenario(
     "minilm-heads",
-    "The words of a sentence as tokens on the sphere, moved for ever by the heads of one layer of the trained MiniLM. "
-    "Words that attend to each other come together first; one unit of time is about one layer.",
+    "The words of a sentence as tokens on the sphere, moved for ever by the heads of one layer of the trained MiniLM.",
     "2312.10794",
     HeadsSettings(space="sphere", d=384, heads=12, end=12.0),
 )

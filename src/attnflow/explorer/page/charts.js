@@ -108,17 +108,20 @@ export function drawSpectrum(canvas, theme, all, instead) {
   pen.globalAlpha = 1;
   Object.assign(pen, { fillStyle: theme.ink, strokeStyle: theme.card, lineWidth: 3, lineJoin: "round" });
   const named = isMany ? [groups.reduce((best, one) => (one[0][0] > best[0][0] ? one : best))] : groups.slice(0, 6);
+  const taken = [];
   for (const [k, [value, times]] of named.filter(([[, im]]) => im >= 0).entries()) {
     const away = k % 2 ? -9 : 17; // neighbours above and below
-    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away);
+    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away, taken);
   }
 }
 
-function nameOf(pen, box, value, times, x, y) {
+function nameOf(pen, box, value, times, x, y, taken) {
   const text = eigenvalueText(value) + (times > 1 ? ` (${times}×)` : ""), half = pen.measureText(text).width / 2;
   pen.textAlign = "center";
   const inside = (at, low, high) => Math.min(Math.max(at, low), high);
   const place = [inside(x, box.x + half, box.x + box.w - half), inside(y, box.y + 10, box.y + box.h - 2)];
+  if (taken.some(([a, b, other]) => Math.abs(a - place[0]) < half + other && Math.abs(b - place[1]) < 11)) return;
+  taken.push([...place, half]);
   pen.strokeText(text, ...place);
   pen.fillText(text, ...place);
 }

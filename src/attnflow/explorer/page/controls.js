@@ -76,6 +76,7 @@ export class Controls {
       input.min = NUMBERS[name][0];
     }
     input.addEventListener("change", () => this.#tell(name, input.value));
+    if (name === "prompt") input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); input.blur(); } });
     label.append(text, input);
     this.fields.set(name, input);
     return label;

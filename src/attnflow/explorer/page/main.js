@@ -54,6 +54,7 @@ source.on("started", (message) => {
   stage.restart(message, readable(palette, theme), !isNew);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
   if (pendingCamera) { stage.setCamera(pendingCamera); pendingCamera = null; }
+  isRestoring = $("controls").hidden = false; // they show what the run has: nothing jumps
   panels.restart(message);
   showVerdict({});
   showModel();
@@ -112,6 +113,7 @@ source.on("axes", (message) => {
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
 source.on("busy", (message) => { say(message.sentence); wait(message.sentence, message.share); });
 source.on("problem", (message) => {
+  isRestoring = $("controls").hidden = false;
   $("problem").hidden = false;
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
@@ -166,6 +168,7 @@ function groupsOf(catalogue) {
 }
 
 function restore(wish) {
+  isRestoring = true;
   $("scenario").value = wish.scenario;
   $("speed").value = wish.speed;
   showSpeed();
@@ -198,6 +201,8 @@ function showModel() {
   const standard = standardOf(model.scenario), scenario = hello.catalogue.find((one) => one.name === model.scenario);
   controls?.show(model.settings, standard);
   $("scenario").value = model.scenario;
+  $("hull").disabled = model.isSphere || model.settings.d < 2;
+  $("centres").disabled = !model.centres?.length;
   showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves", "prompt"].includes(name)));
   showTheory(model.prediction ?? {});
 }
@@ -218,11 +223,11 @@ function current(withTime) {
   };
 }
 
-let remembering = null;
+let remembering = null, isRestoring = false; // an address that was asked for must not be written over
 function remember() {
   if (film) return; // its address is a file's
   clearTimeout(remembering);
-  remembering = setTimeout(() => { if (model) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
+  remembering = setTimeout(() => { if (model && !isRestoring) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
 }
 
 function say(sentence) { $("status").textContent = sentence; }
@@ -260,7 +265,10 @@ $("restart").onclick = restart;
 $("fit").onclick = () => stage.fit();
 function askAxes() { areAsked = true; source.send({ type: "axes" }); }
 $("principal").onclick = askAxes;
-$("scenario").onchange = () => start($("scenario").value, {});
+$("scenario").onchange = () => {
+  history.pushState(null, "", `#scenario=${$("scenario").value}`); // the back button returns to the one before
+  start($("scenario").value, {});
+};
 $("speed").oninput = () => { showSpeed(); remember(); };
 $("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };

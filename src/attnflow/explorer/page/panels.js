@@ -104,7 +104,7 @@ export class Panels {
     const most = Math.max(1, ...this.series.map((one) => one.clusters)), { theme, model } = this;
     const highest = model.height !== "size" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
     const measures = [(one) => one.clusters / most, (one) => Math.max(one.height ?? 0, 0) / highest];
-    const tops = [String(most), brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
+    const tops = [most < 1e4 ? String(most) : `${Math.round(most / 1000)}k`, brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
     const curves = measures.map((measure, k) => ({
       points: this.series.map((one) => [this.#share(one), measure(one)]),
       colour: colours[k],
