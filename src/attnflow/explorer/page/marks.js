@@ -11,11 +11,11 @@ export function drawTrails(pen, stage) {
   const stride = Math.ceil((frame.n * (length - 1)) / MOST_SEGMENTS), isCircle = stage.model.isSphere && frame.d === 2;
   const part = Math.max(stride, stride * Math.ceil((length - 1) / FADES / stride));
   pen.lineWidth = 1.1;
-  const paleness = Math.min(1, 8 / Math.sqrt(frame.n)); // many lines must not become a ball of wool
+  const strength = Math.min(1, 8 / Math.sqrt(frame.n)) * (stage.theme.isDark ? 1.7 : 1); // many must not become a ball of wool
   for (const [slot, members] of stage.bySlot()) {
     pen.strokeStyle = stage.css(slot, LEVELS - 1);
     for (let last = length - 1; last > 0; last -= part) {
-      pen.globalAlpha = paleness * (0.06 + 0.34 * (last / (length - 1)) ** 2);
+      pen.globalAlpha = strength * (0.06 + 0.34 * (last / (length - 1)) ** 2);
       pen.beginPath();
       for (const i of members) pathOf(pen, stage, i, last, Math.max(last - part, 0), stride, isCircle);
       pen.stroke();
