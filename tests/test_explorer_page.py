@@ -176,6 +176,54 @@ def test_the_fields_show_what_the_run_has(controls):
     assert controls.locator(".changed").count() >= 4
 
 
+def test_the_sphere_brings_first_tokens_that_lie_on_it(controls):
+    flat = {**SETTINGS, "space": "rescaled", "start": "box:-5,5"}
+    controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [flat, SETTINGS])
+    assert controls.is_disabled("select[name=normalisation]")
+    controls.select_option("select[name=space]", "sphere")
+
+    lengths = {**flat, "space": "sphere", "normalisation": "pre", "start": "gaussian"}
+    controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [lengths, SETTINGS])
+    controls.evaluate("document.activeElement.blur()")
+    controls.select_option("select[name=normalisation]", "peri")  # has lengths, too
+    controls.select_option("select[name=normalisation]", "sqrt")
+
+    assert told(controls) == [
+        {"space": "sphere", "start": "sphere"},
+        {"normalisation": "peri"},
+        {"normalisation": "sqrt", "start": "sphere"},
+    ]
+
+
+@pytest.mark.parametrize("prompt", ["A cat.", ""])
+def test_enter_ends_a_prompt_and_an_empty_one_is_none(controls, prompt):
+    trained = {**SETTINGS, "prompt": "Before.", "layer": 0}
+    controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [trained, trained])
+    controls.fill("textarea[name=prompt]", prompt)
+    controls.keyboard.press("Enter")
+
+    assert told(controls) == ([{"prompt": prompt}] if prompt else [])
+    assert controls.input_value("textarea[name=prompt]") == (prompt or "Before.")
+
+
+def test_tokens_glide_on_the_sphere_from_one_layer_to_the_next(page):
+    frames = """[[1, 0], [0, 1]].map((tokens, index) => ({ run: 1, index, time: index, n: 1, d: 2, tokens }))"""
+    paint = f"""(() => {{
+        const glide = new m.Glide(), [first, second] = {frames};
+        const still = glide.pictureOf(first, null, 0, 1000);
+        const ways = [0, 400, 799, 801].map((now) => glide.pictureOf(second, still, now, 1000));
+        const jump = new m.Glide().pictureOf({{ ...second, index: 5 }}, first, 0, 1000);
+        return [still.leaves ?? null, ways.map((one) => [one.leaves ?? null, ...one.tokens]), jump.leaves ?? null];
+    }})()"""
+    still, (start, middle, late, end), jump = call(page, "glide.js", paint)
+
+    assert (still, jump, end) == (None, None, [None, 0, 1])  # at rest it is the frame itself
+    assert start == [0, 1, 0]
+    np.testing.assert_allclose(middle, [0, math.sqrt(0.5), math.sqrt(0.5)], atol=1e-6)
+    np.testing.assert_allclose(np.hypot(*late[1:]), 1, atol=1e-6)
+    assert late[2] > 0.99
+
+
 STAGE = """async (tokens) => {
     const { Stage } = await import("/stage.js"), root = document.createElement("div");
     root.style.cssText = "width: 400px; height: 300px";

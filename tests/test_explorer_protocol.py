@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attnflow import scenarios, words
 from attnflow._checks import InputError
-from attnflow.explorer import guard, protocol
+from attnflow.explorer import guard, protocol, trained
 from attnflow.explorer.looks import LOOK
 from attnflow.explorer.run import Run, settings_of
 
@@ -161,7 +161,7 @@ def test_only_the_own_page_is_heard(host, origin, is_socket, is_refused):
 
 
 def test_every_scenario_is_explained():
-    assert set(LOOK) == set(scenarios.CATALOGUE)
+    assert set(LOOK) == {*scenarios.CATALOGUE, trained.LAYERS.name, trained.HEADS.name}
 
 
 def test_a_typed_matrix_is_the_value_matrix():

@@ -62,6 +62,19 @@ def test_the_code_repeats_fixed_steps_and_tokens_with_lengths(name, tolerance, t
     np.testing.assert_allclose(again.tokens[-1], story.moments[-1].tokens, atol=tolerance)
 
 
+@pytest.mark.parametrize("solvers", [("euler:0.05", "layers"), (None, "layers"), ("layers", None)])
+def test_the_code_repeats_changes_of_the_solver(solvers, tmp_path):
+    """Whole steps are counted from where a solver takes over, which no step of the next one need hit."""
+    first, then = solvers
+    story = played("sphere", 8, change={"solver": then}, **SMALL, **({"solver": first} if first else {}))
+
+    again = executed(story, tmp_path)
+
+    # Two steppings of an adaptive solver with a tolerance of 1e-8; fixed steps are the same to the bit.
+    np.testing.assert_allclose(again.tokens[-1], story.moments[-1].tokens, atol=1e-7)
+    assert again.sizes["time"] > 2
+
+
 @pytest.fixture(scope="module")
 def coalescing():
     return played("staircase", 1)
@@ -88,7 +101,7 @@ def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_pa
 
 
 def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, tmp_path):
-    run = coalescing.run.coalescence.isel(state=slice(0, None, 4))
+    run = coalescing.run.dataset.isel(state=slice(0, None, 4))
 
     with Image.open(af.show.movie(run, tmp_path / "run.gif")) as picture:
         assert picture.n_frames == np.isfinite(run.log_time).sum()

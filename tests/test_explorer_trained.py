@@ -16,7 +16,7 @@ PROMPT = "The cat sat on the mat."
 
 @pytest.fixture(scope="module")
 def settings():
-    return settings_of(catalogue.get("minilm").settings, {"prompt": PROMPT})
+    return settings_of(catalogue.get("minilm-heads").settings, {"prompt": PROMPT})
 
 
 def test_tokens_are_the_words_of_the_prompt(settings):

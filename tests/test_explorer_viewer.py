@@ -159,6 +159,15 @@ def test_a_coalescing_run_is_decided_by_its_last_merge():
     assert "3 places at log t = 2." in panels.verdict_of_count(3, 2.0)["says"]
 
 
+def test_changes_made_while_it_rests_are_all_remembered():
+    run = forward(started(), 3)
+    run.change({"beta": 3.0})
+    run.change({"mask": "causal"})
+    run.change({"beta": 4.0})
+
+    assert run.later == [(run.moment.time, {"beta": 4.0, "mask": "causal"})]
+
+
 def test_noise_is_the_same_as_in_simulate():
     run = forward(started("noisy"), 30)
 
@@ -180,6 +189,21 @@ def test_a_run_is_held_against_its_prediction():
     ]
 
     assert answers == ["not-yet", "agrees", "differs", "none"]
+
+
+def test_tokens_that_go_to_zero_are_seen_to_where_their_rescaled_ones_are_no_numbers():
+    """V = -I for so long that z = e^t x is infinite. Tokens that grow are no limit that could be seen then."""
+    flow = af.EuclideanAttention(af.Head(np.eye(2), np.eye(2), -np.eye(2)))
+    times = np.concatenate([[0.0], np.geomspace(0.1, 1000.0, 20)])
+    sizes = np.sqrt(1 + 2 * times)[:, None, None]
+    start = af.initial.gaussian(8, 2, rng=0)
+
+    falling, growing = (panels.verdict(flow, ["zero"], times, path) for path in (start / sizes, start * sizes))
+
+    assert falling["answer"] == "agrees"
+    assert "it goes like t to the power -0.5" in falling["says"]
+    assert growing["answer"] == "not-yet"
+    assert "no numbers" in growing["says"]
 
 
 def test_the_pace_is_a_clock():
@@ -320,7 +344,7 @@ def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_
 def test_viewers_are_limited_and_strangers_refused(client):
     connect = lambda: client.websocket_connect("/live", headers=OWN)
     with connect(), connect(), connect() as third:
-        assert "viewers already" in received(third, "problem")["sentence"]
+        assert "has 2 viewers already" in received(third, "problem")["sentence"]
     with (
         pytest.raises(WebSocketDisconnect),
         client.websocket_connect("/live", headers={**OWN, "origin": "http://evil.example"}),

@@ -9,7 +9,10 @@ from attnflow.terminal import print_json
 
 def explore(
     scenario: Annotated[
-        str | None, typer.Argument(help="A scenario to begin with; 'attnflow list' shows them.")
+        str | None,
+        typer.Argument(
+            help="A scenario to begin with; 'attnflow list' shows them, and there are minilm-layers and minilm-heads."
+        ),
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port; the first free one from 8000 on unless given.")] = None,
     host: Annotated[
@@ -20,12 +23,11 @@ def explore(
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON for machines.")] = False,
 ) -> None:
     """Watch attention gather tokens, in a web page served by this computer; Ctrl-C ends it."""
-    from attnflow import scenarios
-    from attnflow.explorer import server
+    from attnflow.explorer import catalogue, server
 
     server.require_installed()
     if scenario is not None:
-        scenarios.get(scenario)
+        catalogue.get(scenario)
     port = server.free_port(host, port)
     shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
     address = f"http://{shown}:{port}/" + (f"#scenario={scenario}" if scenario else "")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from attnflow.theorems.limits import LATE, Shown
 
 OF_L = ("share in L", "of uniform tokens", "from L")
+SMALLEST = 1e-5  # share that is written as a number
 LAST = f"the last {100 * (1 - LATE):.0f}% of the time"
 
 
@@ -24,6 +25,8 @@ def in_words(shown: Shown, is_sphere: bool) -> str:
 
 
 def _percent(share: float) -> str:
+    if share < SMALLEST:
+        return f"less than {100 * SMALLEST:g}%"
     return f"{100 * share:.2g}%" if share < 1 else f"{100 * share:.0f}%"
 
 

@@ -2,18 +2,19 @@
 
 import base64
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from attnflow._checks import InputError, require_count
-from attnflow.dynamics import AbstractDynamics
 from attnflow.explorer import panels, protocol
 from attnflow.explorer.colours import Slots
+from attnflow.explorer.passage import Passage
 from attnflow.explorer.recording import Moment
-from attnflow.trajectory import COALESCENCE, KIND, flow_of, require_ours, solver_of
+from attnflow.explorer.subject import AbstractSubject, Flowing
+from attnflow.trajectory import COALESCENCE, PROMPT, flow_of, require_ours, solver_of
 
 MOST_BYTES = 24 * 2**20  # of all frames: what mail and browsers still take
 MOST_IMAGES = 80  # of the attention matrix
@@ -32,14 +33,15 @@ class Caption:
 
 @dataclass(frozen=True)
 class Reel:
-    """The tokens of one run over time, and the model that moved them."""
+    """The tokens of one run over time, and what is known of them."""
 
-    flow: AbstractDynamics
-    solver: Any  # None of a run that coalesces
+    subject: AbstractSubject
     times: np.ndarray
     tokens: np.ndarray  # (time, token, coordinate)
-    radii: np.ndarray | None
-    is_log: bool  # whether times are log t
+    radii: np.ndarray | None = None
+    is_log: bool = False  # whether times are log t
+    beta: float | None = None
+    space: str = "layers"
     labels: tuple[str, ...] = ()  # words of the tokens
 
     def moment(self, index: int) -> Moment:
@@ -51,40 +53,48 @@ class Reel:
         """At most `most` times, evenly chosen, the first and the last among them."""
         chosen = np.unique(np.linspace(0, len(self.times) - 1, min(most, len(self.times))).round().astype(int))
         radii = None if self.radii is None else self.radii[chosen]
-        return Reel(self.flow, self.solver, self.times[chosen], self.tokens[chosen], radii, self.is_log, self.labels)
+        return replace(self, times=self.times[chosen], tokens=self.tokens[chosen], radii=radii)
 
 
 def reel_of(run: xr.Dataset, which: int = 0) -> Reel:
-    """The tokens in a result of `simulate` or `coalesce`."""
+    """The tokens in a result of `simulate`, `coalesce` or a trained model's `trajectory`."""
     require_ours(run, "`run`")
-    if run.attrs["kind"] not in (KIND, COALESCENCE):
-        raise InputError(
-            "`run` must be a result of `simulate` or `coalesce`, but it is a prompt's way through layers, "
-            "which no flow moves. `show.trajectories` draws it."
-        )
     if "tokens" not in run:
         raise InputError("`run` has no tokens over time: it was made with keep_tokens=False. Simulate it with tokens.")
     require_count(which, "runs", least=0)
     if which >= run.sizes.get("run", 1):
         raise InputError(f"`runs` must be one of the runs, 0 to {run.sizes.get('run', 1) - 1}, but it is {which}.")
     one = run.isel(run=which) if "run" in run.dims else run
-    is_log = run.attrs["kind"] == COALESCENCE
-    times = one.log_time.values if is_log else one.time.values
+    along = "state" if run.attrs["kind"] == COALESCENCE else "time"
     whole = np.isfinite(one.tokens.values).all(axis=(1, 2))
-    radii = one.radius.values[whole] if "radius" in one else None
-    labels = tuple(str(word) for word in one.word.values) if "word" in one.coords else ()
-    solver = None if is_log else solver_of(run)
-    return Reel(flow_of(run), solver, times[whole], one.tokens.values[whole], radii, is_log, labels)
+    if np.count_nonzero(whole) < 2:
+        raise InputError(f"A film needs the tokens at two times or more, but there are {np.count_nonzero(whole)}.")
+    one = one.isel({along: whole})
+    return _reel_of_layers(one) if run.attrs["kind"] == PROMPT else _reel_of_flow(one)
+
+
+def _reel_of_layers(run: xr.Dataset) -> Reel:
+    passage = Passage(run)
+    return Reel(passage, run.time.values, passage.tokens, labels=passage.words)
+
+
+def _reel_of_flow(run: xr.Dataset) -> Reel:
+    is_log = run.attrs["kind"] == COALESCENCE
+    times, tokens = (run.log_time if is_log else run.time).values, run.tokens.values
+    radii = run.radius.values if "radius" in run else None
+    flow, solver = flow_of(run), None if is_log else solver_of(run)
+    subject = Flowing(flow, solver, Moment(0, 0.0, tokens[0], None if radii is None else radii[0]), is_log)
+    beta = getattr(flow.attention, "beta", None)
+    labels = tuple(str(word) for word in run.word.values) if "word" in run.coords else ()
+    return Reel(subject, times, tokens, radii, is_log, beta and float(beta), type(flow).__name__, labels)
 
 
 def film_of(reel: Reel, caption: Caption, frames: int = 300) -> dict[str, Any]:
     """All messages of a film, ready to be written as JSON."""
     require_count(frames, "frames", least=2)
-    if len(reel.times) < 2:
-        raise InputError(f"A film needs the tokens at two times or more, but there are {len(reel.times)}.")
     room = max(MOST_BYTES // reel.tokens[0].size // 4, 2)
     reel = reel.thinned(min(frames, room))
-    facts = _facts(reel)
+    facts = reel.subject.facts()
     settings = _settings(reel)
     scenario = {"name": caption.title, "words": list(caption.words), "paper": caption.paper, "settings": settings}
     started = {"type": "started", "run": 1, "scenario": caption.title, "words": list(caption.words),
@@ -111,22 +121,10 @@ def palette() -> list[list[int]]:
     return (255 * colours(COLOURS)).round().astype(int).tolist()
 
 
-def _facts(reel: Reel) -> dict[str, Any]:
-    first = reel.moment(0)
-    tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
-    return {
-        "centres": panels.centres_of(reel.flow, first.tokens, "Causal" in type(reel.flow.mask).__name__),
-        "closeness": panels.closeness(reel.flow, first.tokens),
-        **panels.model_facts(reel.flow, reel.solver, tokens),
-    }
-
-
 def _settings(reel: Reel) -> dict[str, Any]:
     n, d = reel.tokens.shape[1:]
-    beta = getattr(reel.flow.attention, "beta", None)
     spacing = "linear" if _is_even(reel.times) else "log"
-    return {"n": n, "d": d, "beta": None if beta is None else float(beta), "end": float(reel.times[-1]),
-            "spacing": spacing, "space": type(reel.flow).__name__}  # fmt: skip
+    return {"n": n, "d": d, "beta": reel.beta, "end": float(reel.times[-1]), "spacing": spacing, "space": reel.space}
 
 
 def _is_even(times: np.ndarray) -> bool:
@@ -143,7 +141,7 @@ def _shares(reel: Reel) -> np.ndarray:
 
 
 def _frames(reel: Reel) -> list[str]:
-    slots = Slots(panels.closeness(reel.flow, reel.tokens[0]))
+    slots = Slots(reel.subject.distance)
     flags = protocol.LOG_TIME if reel.is_log else 0
     found = [
         protocol.Frame(1, index, float(time), tokens, slots.update(tokens), flags)
@@ -157,12 +155,9 @@ def _panels(reel: Reel, promised: list[str]) -> list[dict[str, Any]]:
     found = []
     for index in range(len(reel.times)):
         moment = reel.moment(index)
-        numbers = panels.numbers_of(reel.flow, moment, reel.tokens[0])
+        numbers = reel.subject.numbers(moment)
         found.append({"type": "panels", "run": 1, "frame": index, "time": panels.plain(moment.time), **numbers})
-    if reel.is_log:
-        verdict = panels.verdict_of_count(found[-1]["clusters"], float(reel.times[-1]))
-    else:
-        verdict = panels.verdict(reel.flow, promised, reel.times, reel.tokens)
+    verdict = reel.subject.verdict(promised, reel.times, reel.tokens)
     verdict["says"] = verdict["says"].replace("The run so far", "The whole run")
     return [{**one, "verdict": verdict} for one in found]
 
@@ -173,12 +168,11 @@ def _attention(reel: Reel) -> dict[str, str]:
     every = math.ceil(len(reel.times) / MOST_IMAGES)
     for index in range(0, len(reel.times), every):
         moment = reel.moment(index)
-        now = moment._replace(time=0.0 if reel.is_log else moment.time)
-        image = panels.attention_image(reel.flow, now, SIDE)
+        image = reel.subject.image(moment, SIDE)
         if image is None:
             return {}
-        sizes = (reel.tokens.shape[1], len(reel.flow.heads))
-        found[str(index)] = _text(protocol.attention_bytes(1, index, now.time, image, *sizes))
+        time, sizes = panels.plain(moment.time) or 0.0, (reel.tokens.shape[1], reel.subject.heads)
+        found[str(index)] = _text(protocol.attention_bytes(1, index, time, image, *sizes))
     return found
 
 

@@ -43,6 +43,9 @@ LOOK = {
     "mlp": "A ReLU between attention and token breaks the symmetry: compare with the polytope.",
     "layers": "The same picture as on the sphere, in the jumps a network of that many layers would make.",
     "redrawn": "New random weights at every unit of time; nobody has proved where tokens go.",
+    "minilm-heads": "Words that attend to each other come together first; one unit of time is about one layer.",
+    "minilm-layers": "Dots show directions and rest at the true state after each layer; "
+    "the way between two layers is drawn for the eye only.",
 }
 
 

@@ -15,7 +15,7 @@ from attnflow.explorer.colours import cluster_distance
 from attnflow.explorer.evidence import in_words
 from attnflow.explorer.recording import Moment
 from attnflow.heads import Head
-from attnflow.report import model_name, value_name
+from attnflow.report import value_name
 from attnflow.solvers import AbstractSolver
 from attnflow.spaces import Sphere
 from attnflow.theorems.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
@@ -158,10 +158,20 @@ def attention_image(flow: AbstractDynamics, moment: Moment, most: int = SIDE) ->
     columns, which is what its tokens have together.
     """
     n = len(moment.tokens)
+    weights = _rows(flow, moment, middles(n, min(n, most)))
+    return None if weights is None else columns_summed(weights, most)
+
+
+def middles(n: int, side: int) -> np.ndarray:
+    """The middle tokens of so many blocks."""
+    return (2 * np.arange(side) + 1) * n // (2 * side)
+
+
+def columns_summed(rows: np.ndarray, most: int) -> np.ndarray:
+    """Rows of weights with their columns in at most so many blocks: token j is in block floor(j side / n)."""
+    n = rows.shape[1]
     side = min(n, most)
-    weights = _rows(flow, moment, (2 * np.arange(side) + 1) * n // (2 * side))
-    edges = -(-np.arange(side) * n // side)  # token j is in block floor(j side / n)
-    return None if weights is None else np.add.reduceat(weights, edges, axis=1)
+    return np.add.reduceat(rows, -(-np.arange(side) * n // side), axis=1)
 
 
 def attended(flow: AbstractDynamics, moment: Moment, token: int, image: np.ndarray | None = None) -> list[list[float]]:
@@ -172,8 +182,13 @@ def attended(flow: AbstractDynamics, moment: Moment, token: int, image: np.ndarr
         row = weights[0]
     else:
         return []
-    first = np.argsort(-row)[:MOST_ATTENDED]
-    return [[int(one), round(float(row[one]), 6)] for one in first if row[one] > 1e-4]
+    return largest(row)
+
+
+def largest(weights: np.ndarray) -> list[list[float]]:
+    """The tokens with the largest weights, and these."""
+    first = np.argsort(-weights)[:MOST_ATTENDED]
+    return [[int(one), round(float(weights[one]), 6)] for one in first if weights[one] > 1e-4]
 
 
 def _rows(flow: AbstractDynamics, moment: Moment, rows: np.ndarray) -> np.ndarray | None:
@@ -185,9 +200,8 @@ def _rows(flow: AbstractDynamics, moment: Moment, rows: np.ndarray) -> np.ndarra
 
 
 def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray) -> dict[str, Any]:
-    """What is known of a model before it runs: its name, the spectrum of V, the prediction."""
+    """What is known of a model before it runs: the spectrum of V, the prediction."""
     return {
-        "model": model_name(flow),
         "value": value_name(flow) if is_small(flow) else f"{len(flow.heads)} x {tokens.shape[1]} dimensions",
         "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
         "leading": leading_direction(flow) if is_small(flow) else None,

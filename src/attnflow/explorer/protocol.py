@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnflow._checks import InputError, require_known
-from attnflow.explorer.trained import TrainedSettings
+from attnflow.explorer.trained import HeadsSettings
 
 VERSION = 1
 LONGEST_WORD = 2_000  # characters; a typed 8 x 8 matrix fits
@@ -33,7 +33,7 @@ EXPORTS = ("dataset", "code", "html", "mp4", "gif")
 
 _WHOLE = {"n", "d", "heads", "saves", "runs", "seed", "layer"}
 _NUMBERS = {"beta", "redraw", "kappa", "end", "rtol", "atol"}
-_FIELDS = [entry.name for entry in fields(TrainedSettings)]
+_FIELDS = [entry.name for entry in fields(HeadsSettings)]
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _checked(name: str, value: Any) -> Any:
     if name in _NUMBERS:
         return _number(value, name)
     if not isinstance(value, str) or len(value) > LONGEST_WORD:
-        raise InputError(f"`{name}` must be a word of at most {LONGEST_WORD:,} characters.")
+        raise InputError(f"`{name}` must be a text of at most {LONGEST_WORD:,} characters.")
     return value
 
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.explorer import catalogue
 from attnflow.explorer.run import settings_of
+from attnflow.explorer.stepper import grid_of, solver_of
 from attnflow.explorer.story import Story
-from attnflow.explorer.trained import TrainedSettings
+from attnflow.explorer.trained import HeadsSettings, LayersSettings
 from attnflow.scenarios import Settings
 
 FRAMES = 101  # kept of an adaptive run
@@ -36,6 +38,18 @@ setup = scenarios.build(settings)
 times = {times}
 run = af.simulate(setup.flow, {tokens}, times, solver=setup.solver, rng=setup.rng)
 """
+PASSAGE = '''"""{sentence} (arXiv:{paper}), as the explorer of attnflow showed it."""
+
+import attnflow as af
+from attnflow.trained import measures
+
+model = af.models.load("minilm")
+run = model.trajectory({prompt!r}, attention=True)
+shown = measures.directions(run)  # the dots: tokens divided by their lengths
+
+print(run.outcome)
+print(measures.of_tokens(run).to_dataframe())
+'''
 COALESCING = "run = af.coalesce(setup.flow, setup.tokens)\n"
 TAIL = """
 print(run.outcome)
@@ -48,8 +62,11 @@ def code_of(story: Story) -> str:
     run = story.run
     standard = run.scenario.settings
     settings = settings_of(standard, run.asked)
+    if isinstance(settings, LayersSettings):
+        return PASSAGE.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper,
+                              prompt=settings.prompt)  # fmt: skip
     head = HEAD.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper, name=run.scenario.name,
-                       scenarios=TRAINED if isinstance(standard, TrainedSettings) else PLAIN,
+                       scenarios=TRAINED if isinstance(standard, HeadsSettings) else PLAIN,
                        changes=_arguments(standard, settings))  # fmt: skip
     if run.is_coalescing:
         return head + COALESCING + TAIL
@@ -80,7 +97,7 @@ def _arguments(before: Settings, after: Settings) -> str:
 
 
 def _times(story: Story, settings: Settings, start: float, end: float) -> str:
-    if story.run.stepper.grid is not None:  # only whole steps
+    if grid_of(solver_of(catalogue.build(settings))) is not None:  # only whole steps
         times: Any = [moment.time for moment in story.moments if start <= moment.time <= end]
         chosen = np.unique(np.linspace(0, len(times) - 1, min(MOST_TIMES, len(times))).round().astype(int))
         return f"np.array({[times[index] for index in chosen]})"

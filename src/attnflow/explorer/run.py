@@ -13,9 +13,9 @@ from attnflow.coalescence import coalesce
 from attnflow.explorer import catalogue, limits, protocol
 from attnflow.explorer.colours import Slots
 from attnflow.explorer.pace import FRAMES_PER_SECOND, SECONDS, Pace
-from attnflow.explorer.panels import closeness
 from attnflow.explorer.recording import Moment, Recording
 from attnflow.explorer.stepper import Stepper
+from attnflow.explorer.subject import AbstractSubject, Flowing
 from attnflow.scenarios import Scenario, Settings
 
 RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "layer"})
@@ -48,20 +48,26 @@ class Run:
         self._planned = sorted(asked.later, key=lambda moment: moment[0])
         self.is_coalescing = self.scenario.coalesces
         limits.require_allowed(self.settings, self.is_coalescing)
-        setup = catalogue.build(self.settings)
-        self.stepper = Stepper(setup)
-        self.first = self.stepper.first
-        self._slots = Slots(closeness(self.stepper.flow, self.first.tokens))
         self.recording = Recording()
         self.place = 0
         self._part = 0.0
         self._target: float | None = None
-        self.coalescence: xr.Dataset | None = None
-        if self.is_coalescing:
-            self._record_coalescence(report)
-            self.place = 0 if asked.until is None else self.recording.place(asked.until)
+        self.stepper: Stepper | None = None
+        self.dataset: xr.Dataset | None = None
+        """All of a run that is computed at once: it has no stepper."""
+        if passage := catalogue.passage(self.settings):
+            self._record_whole(passage, passage.run, passage.moments())
+        elif self.is_coalescing:
+            self._coalesce(report)
         else:
-            self.recording.add(self._coloured(self.first))
+            self._begin()
+        if self.stepper is None and asked.until is not None:
+            self.place = self.recording.place(asked.until)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it was computed at once."""
+        return self.stepper is None
 
     @property
     def moment(self) -> Moment:
@@ -71,7 +77,7 @@ class Run:
     @property
     def pace(self) -> Pace:
         """How time goes by."""
-        edge = 0.0 if self.is_coalescing else self.recording.last.time
+        edge = 0.0 if self.is_whole else self.recording.last.time
         return Pace(max(self.settings.end, edge), self.settings.spacing == "log")
 
     @property
@@ -88,16 +94,16 @@ class Run:
     def is_at_end(self) -> bool:
         """Whether the last recorded frame is shown and the scenario's end is reached."""
         is_last = self.place == len(self.recording.moments) - 1
-        return is_last and (self.is_coalescing or self.moment.time >= self.settings.end * (1 - 1e-12))
+        return is_last and (self.is_whole or self.moment.time >= self.settings.end * (1 - 1e-12))
 
     def forward(self, factor: float, until: float | None = None, recolour: bool = True) -> bool:
         """The next frame, recorded or new; False where the computation needs another call."""
-        if self.place < len(self.recording.moments) - 1 or self.is_coalescing:
+        if self.stepper is None or self.place < len(self.recording.moments) - 1:
             self._replay(factor)
             return True
         if self._target is None:
             self._apply_planned()
-            self._target = self._next_target(factor, until)
+            self._target = self.stepper.next_time(self._next_target(factor, until))
         found = self.stepper.advance(self._target)
         if found is None:
             return False
@@ -109,7 +115,7 @@ class Run:
     def seek(self, share: float) -> None:
         """To the recorded frame nearest before a share of the way."""
         last = len(self.recording.moments) - 1
-        self.place = round(share * last) if self.is_coalescing else self.recording.place(self.pace.time_of(share))
+        self.place = round(share * last) if self.is_whole else self.recording.place(self.pace.time_of(share))
         self._part = 0.0
 
     def step(self, by: int) -> None:
@@ -120,7 +126,7 @@ class Run:
         """Whether changed settings speak of other tokens than those on the stage."""
         is_other_frame = self.settings.space == "rescaled" and "value" in changes  # z = e^{-tV} x
         is_first = self.place == 0 and not self.later
-        is_new = bool(RESTARTING & set(changes)) or is_other_frame or self.is_coalescing or is_first
+        is_new = bool(RESTARTING & set(changes)) or is_other_frame or self.is_whole or is_first
         return is_new or settings.end < self.moment.time or self._gets_lengths(settings, changes)
 
     def _gets_lengths(self, settings: Settings, changes: dict[str, Any]) -> bool:
@@ -130,15 +136,19 @@ class Run:
 
     def change(self, changes: dict[str, Any]) -> None:
         """Another model for the tokens as they are shown now; what was computed after them is forgotten."""
+        if self.stepper is None:
+            raise InputError("All of this run is computed already. Restart it with other settings.")
         settings = settings_of(self.settings, changes)
         if set(changes) <= PACING:
             self.settings = settings
             return
         moment = self.moment
         self.stepper.set_model(catalogue.build(settings), moment)
+        self.subject = Flowing(self.stepper.flow, self.stepper.solver, self.first)
         self.settings = settings
         self.recording.forget_after(self.place)
-        self.later = [one for one in self.later if one[0] < moment.time] + [(moment.time, changes)]
+        together = {name: value for time, made in self.later if time == moment.time for name, value in made.items()}
+        self.later = [one for one in self.later if one[0] < moment.time] + [(moment.time, {**together, **changes})]
         self._slots.start_from(moment.labels)
         self._target = None
 
@@ -148,7 +158,7 @@ class Run:
         ends += [until] if until is not None else []
         ends += [time for time, _ in self._planned[:1]]
         nearest = min((end for end in ends if end > self.moment.time), default=math.inf)
-        return self.stepper.next_time(min(wanted, nearest))
+        return min(wanted, nearest)
 
     def _apply_planned(self) -> None:
         """Changes that a link made at this time."""
@@ -157,7 +167,7 @@ class Run:
 
     def _replay(self, factor: float) -> None:
         last = len(self.recording.moments) - 1
-        if self.is_coalescing:
+        if self.is_whole:
             self._part += factor * last / (SECONDS * FRAMES_PER_SECOND)
             by, self._part = int(self._part), self._part % 1
             self.place = min(self.place + by, last)
@@ -169,22 +179,31 @@ class Run:
         known = self.recording.moments[-1].labels if self.recording.moments else None
         return moment._replace(labels=self._slots.update(moment.tokens) if recolour or known is None else known)
 
-    def _record_coalescence(self, report: Callable[[float, str], None]) -> None:
+    def _begin(self) -> None:
+        """A run that is computed while it is watched."""
+        self.stepper = stepper = Stepper(catalogue.build(self.settings))
+        self.first = stepper.first
+        self.subject: AbstractSubject = Flowing(stepper.flow, stepper.solver, self.first)
+        self._slots = Slots(self.subject.distance)
+        self.recording.add(self._coloured(self.first))
+
+    def _coalesce(self, report: Callable[[float, str], None]) -> None:
         """All states of `coalesce`, whose time is the logarithm of t."""
-        found = coalesce(self.stepper.flow, self.first.tokens, progress=report)
-        self.coalescence = found
+        setup = catalogue.build(self.settings)
+        first = Stepper(setup).first
+        found = coalesce(setup.flow, first.tokens, progress=report)
         states = zip(found.log_time.values, found.tokens.values, strict=True)
-        for index, (log_time, tokens) in enumerate(states):
-            self.recording.add(self._coloured(Moment(index, float(log_time), np.asarray(tokens, float))))
+        moments = [Moment(index, float(time), np.asarray(tokens, float)) for index, (time, tokens) in enumerate(states)]
+        self._record_whole(Flowing(setup.flow, None, first, is_log=True), found, moments)
+
+    def _record_whole(self, subject: AbstractSubject, dataset: xr.Dataset, moments: list[Moment]) -> None:
+        self.subject, self.dataset, self.first = subject, dataset, moments[0]
+        self._slots = Slots(subject.distance)
+        for moment in moments:
+            self.recording.add(self._coloured(moment))
 
     def _share(self, place: int) -> float:
         moments = self.recording.moments
-        if self.is_coalescing:
+        if self.is_whole:
             return place / max(len(moments) - 1, 1)
         return min(self.pace.share_of(moments[place].time), 1.0)
-
-
-def require_playable(run: Run) -> None:
-    """Raise InputError if the tokens shown are not numbers any more."""
-    if not np.all(np.isfinite(run.moment.tokens)):
-        raise InputError("Some tokens are no numbers any more. Restart with a smaller step or an earlier end.")

@@ -18,9 +18,7 @@ from attnflow._checks import InputError
 PAGE = Path(__file__).parent / "page"
 MOST_VIEWERS = 12
 NEEDED = ("starlette", "uvicorn", "websockets")
-TOO_MANY = (
-    f"The explorer has {MOST_VIEWERS} viewers already, which is all it can compute for. Close another page and reload."
-)
+TOO_MANY = "The explorer has {viewers} already, which is all it can compute for. Close another page and reload."
 MOST_REFUSALS = 50  # malformed messages in a row before the connection is closed
 
 
@@ -87,7 +85,9 @@ async def _live(websocket: Any) -> None:
     state = websocket.app.state
     await websocket.accept()
     if len(state.viewers) >= state.most_viewers:
-        await websocket.send_json({"type": "problem", "sentence": TOO_MANY, "final": True})
+        most = state.most_viewers
+        sentence = TOO_MANY.format(viewers=f"{most} viewer{'' if most == 1 else 's'}")
+        await websocket.send_json({"type": "problem", "sentence": sentence, "final": True})
         await websocket.close(1013)
         return
     outbox = Outbox(asyncio.get_running_loop())

@@ -13,6 +13,7 @@ from attnflow.cursor import RUNNING
 from attnflow.ensemble import Results
 from attnflow.explorer import catalogue
 from attnflow.explorer.film import film_of, reel_of
+from attnflow.explorer.passage import Passage
 from attnflow.explorer.python_code import code_of
 from attnflow.explorer.recording import Moment
 from attnflow.explorer.single_page import single_page
@@ -42,14 +43,17 @@ def written(story: Story, kind: str) -> tuple[str, bytes]:
 def _write_movie(dataset: xr.Dataset, story: Story, path: Path) -> None:
     from attnflow.show import movie
 
+    subject, distance = story.run.subject, None
+    if isinstance(subject, Passage):  # as the stage shows it
+        dataset, distance = subject.as_shown(), subject.distance
     with _DRAWING:
-        movie(dataset, path, title=story.run.scenario.sentence.partition(". ")[0])
+        movie(dataset, path, title=story.run.scenario.sentence.partition(". ")[0], distance=distance)
 
 
 def dataset_of(story: Story) -> xr.Dataset:
-    """The recorded frames as `simulate` or `coalesce` gives them."""
-    if story.run.coalescence is not None:
-        return story.run.coalescence
+    """The recorded frames as `simulate`, `coalesce` or a model's `trajectory` gives them."""
+    if story.run.dataset is not None:
+        return story.run.dataset
     last, times = story.moments[-1], np.array([moment.time for moment in story.moments])
     first = _first_of_model(story)
     saved = {"tokens": np.stack([moment.tokens for moment in story.moments])[None]}

@@ -36,7 +36,7 @@ class Stepper:
         if setup.tokens.ndim != 2:
             raise InputError("The page shows one run at a time. Leave `runs` out.")
         self.flow: AbstractDynamics = setup.flow
-        self.solver: AbstractSolver = setup.solver or default_solver(setup.flow)
+        self.solver: AbstractSolver = solver_of(setup)
         self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
         self._budget = 8
@@ -45,6 +45,7 @@ class Stepper:
         radii = np.linalg.norm(tokens, axis=-1) if self.flow.has_radii else None
         self.first = Moment(0, 0.0, tokens if radii is None else tokens / radii[:, None], radii)
         self._resume: Moment = self.first
+        self._start = 0.0  # when the present model took over
         self._cursors: Any = None
         self._prepare()
 
@@ -56,29 +57,30 @@ class Stepper:
 
     @property
     def grid(self) -> float | None:
-        """Fixed steps land on multiples of this; None where any time will do."""
-        return float(self.solver.step) if isinstance(self.solver, AbstractFixedStep) else None
+        """Fixed steps land on multiples of this after the model's start; None where any time will do."""
+        return grid_of(self.solver)
 
     def set_model(self, setup: Setup, moment: Moment) -> None:
         """Go on from a moment with another model of tokens of the same shape."""
-        solver = setup.solver or default_solver(setup.flow)
+        solver = solver_of(setup)
         if setup.flow.has_radii != (moment.radii is not None):
             raise InputError("This normalisation changes whether tokens have lengths. Restart with it.")
-        solver.require_serves(setup.flow, np.array([0.0, self.grid or 1.0]))
+        solver.require_serves(setup.flow, np.array([0.0, grid_of(solver) or 1.0]))
         self.flow, self.solver = setup.flow, solver
         self._prepare()
         self.go_on_from(moment)
 
     def go_on_from(self, moment: Moment) -> None:
         """The next call starts there."""
-        self._resume, self._cursors = moment, None
+        self._resume, self._cursors, self._start = moment, None, moment.time
 
     def next_time(self, wanted: float) -> float:
         """The time nearest to `wanted` that the solver can show, after the present one."""
         grid, now = self.grid, self._resume.time
         if grid is None:
             return max(wanted, float(np.nextafter(now, np.inf)))
-        return grid * max(round(wanted / grid), round(now / grid) + 1)
+        steps = [round((time - self._start) / grid) for time in (wanted, now)]
+        return self._start + grid * max(steps[0], steps[1] + 1)
 
     def advance(self, time: float) -> Moment | None:
         """The moment at `time`, or None where there is more to compute: call again."""
@@ -133,3 +135,13 @@ class Stepper:
         if status != RUNNING:
             reached = float(np.asarray(self._cursors.time)[0])
             raise InputError(f"The run {WORDS[status].format(time=f'{reached:.6g}')}.")
+
+
+def solver_of(setup: Setup) -> AbstractSolver:
+    """The solver that was asked for, or the usual one."""
+    return setup.solver or default_solver(setup.flow)
+
+
+def grid_of(solver: AbstractSolver) -> float | None:
+    """The length of fixed steps; None where steps adapt."""
+    return float(solver.step) if isinstance(solver, AbstractFixedStep) else None

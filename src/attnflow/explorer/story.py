@@ -18,7 +18,8 @@ class Story:
     run: Run
     moments: tuple[Moment, ...]
     later: tuple[tuple[float, dict[str, Any]], ...]
-    making: trajectory.Making
+    making: Any
+    """A `trajectory.Making`; None of a run that was computed at once, which has its dataset."""
 
     @property
     def name(self) -> str:
@@ -38,5 +39,5 @@ def story_of(run: Run) -> Story:
     if len(moments) < 2:
         raise InputError("There is only the first frame yet. Play a little, then take it away.")
     stepper = run.stepper
-    making = trajectory.Making(stepper.flow, stepper.solver, (), {}, True, stepper.rng, "float64", 1e9)
+    making = stepper and trajectory.Making(stepper.flow, stepper.solver, (), {}, True, stepper.rng, "float64", 1e9)
     return Story(run, moments, tuple(run.later), making)

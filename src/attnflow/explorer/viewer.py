@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+
 from attnflow._checks import InputError
 from attnflow.explorer import catalogue, panels, protocol, souvenirs
 from attnflow.explorer.looks import explained
@@ -43,6 +45,7 @@ class Viewer:
         self._runs = 0
         self.run: Run | None = None
         self._plays, self._until, self._factor = False, None, 1.0
+        self._is_eager = False  # whether the run began to play by itself
         self._row: int | None = None
         self._changed_at: float | None = None  # when the model changed that the page has not been told of
         self._next_frame = self._next_panels = self._next_verdict = self._next_colours = 0.0
@@ -164,7 +167,7 @@ class Viewer:
             protocol.Step: lambda asked: self._step(asked.by),
             protocol.Seek: lambda asked: self._seek(asked.share),
             protocol.Row: self._ask_row,
-            protocol.Axes: lambda _: self._publish_axes(),
+            protocol.Axes: lambda _: self._publish_axes(self._current.moment.tokens),
             protocol.Export: lambda asked: self._export(asked.kind),
         }
         actions[type(request)](request)
@@ -175,27 +178,23 @@ class Viewer:
         self._runs += 1
         self.run, self._sent, self._measured, self._row = run, [], None, None
         self._changed_at = None
-        self._plays, self._until = asked.plays, None if run.is_coalescing else asked.until
+        self._plays, self._until = asked.plays, None if run.is_whole else asked.until
+        self._is_eager = asked.plays
         self._verdict, self._next_verdict = {}, 0.0
         self._publish("started", {"type": "started", "run": run.number, "scenario": run.scenario.name,
                                   "words": explained(run.scenario), "paper": run.scenario.paper,
                                   "logTime": run.is_coalescing, **self._model(run)})  # fmt: skip
         if run.first.tokens.shape[1] > 3:
-            self._publish_axes()
+            self._publish_axes(np.concatenate([moment.tokens for moment in run.recording.moments]))
         self._show()
 
     def _model(self, run: Run) -> dict[str, Any]:
-        stepper, first = run.stepper, run.first
-        is_causal = "causal" in run.settings.mask
-        tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
-        facts = panels.model_facts(stepper.flow, stepper.solver, tokens)
+        facts = run.subject.facts()
         self._promised = facts["prediction"]["limits"]
         return {
             "settings": dataclasses.asdict(run.settings),
             "later": run.later,
             "labels": catalogue.labels(run.settings) or None,
-            "centres": panels.centres_of(stepper.flow, first.tokens, is_causal),
-            "closeness": panels.closeness(stepper.flow, first.tokens),
             **facts,
         }
 
@@ -209,7 +208,8 @@ class Viewer:
         run = self._current
         settings = settings_of(run.settings, changes)
         if run.needs_restart(settings, changes):
-            self._start(protocol.Start(run.scenario.name, _different(settings, run), plays=self._plays))
+            plays = self._plays or (run.is_at_end and self._is_eager)  # another run in place of one that is over
+            self._start(protocol.Start(run.scenario.name, _different(settings, run), plays=plays))
             return
         run.change(changes)
         self._verdict, self._next_verdict = {}, 0.0
@@ -228,7 +228,7 @@ class Viewer:
 
     def _play(self, plays: bool) -> None:
         run = self._current
-        if plays and run.is_at_end and run.is_coalescing:
+        if plays and run.is_at_end and run.is_whole:
             run.seek(0.0)
         self._plays, self._until = plays, None
         self._publish_state()
@@ -236,7 +236,7 @@ class Viewer:
     def _step(self, by: int) -> None:
         run = self._current
         self._plays, self._until = False, None
-        if by > 0 and run.place == len(run.recording.moments) - 1 and not run.is_coalescing:
+        if by > 0 and run.place == len(run.recording.moments) - 1 and not run.is_whole:
             while not run.forward(self._factor):
                 self._raise_if_closed()
         else:
@@ -292,7 +292,7 @@ class Viewer:
 
     def _go_on(self, now: float) -> None:
         run = self._current
-        was_before_end = run.moment.time < run.settings.end
+        before, was_before_end = run.place, run.moment.time < run.settings.end
         recolours = now >= self._next_colours or len(run.moment.tokens) <= MOST_COLOURED
         if not run.forward(self._factor, self._until, recolours):
             return
@@ -301,9 +301,10 @@ class Viewer:
         self._next_frame = max(self._next_frame + 1 / FRAMES_PER_SECOND, now)
         if self._until is not None and run.moment.time >= self._until:
             self._until = None
-        if run.is_at_end and (was_before_end or run.is_coalescing):
+        if run.is_at_end and (was_before_end or run.is_whole):
             self._plays = False
-        self._show()
+        if run.place != before or not self._plays:  # states of a whole run are few and stay a while
+            self._show()
 
     def _show(self) -> None:
         run = self._current
@@ -323,10 +324,9 @@ class Viewer:
         state |= {"atEnd": run.is_at_end, "end": run.settings.end, "later": run.later, "frame": run.moment.index}
         self._publish("state", {"type": "state", **state})
 
-    def _publish_axes(self) -> None:
-        run = self._current
-        axes = panels.principal_axes(run.moment.tokens)
-        self._publish("axes", {"type": "axes", "run": run.number, "axes": axes})
+    def _publish_axes(self, tokens: np.ndarray) -> None:
+        axes = panels.principal_axes(tokens)
+        self._publish("axes", {"type": "axes", "run": self._current.number, "axes": axes})
 
     def _is_unmeasured(self) -> bool:
         run = self.run
@@ -344,7 +344,7 @@ class Viewer:
         self._measured = (run.number, run.moment.index, self._row)
         self._next_panels = now + SECONDS_BETWEEN_PANELS
         wants_verdict = now >= self._next_verdict or not self._is_moving
-        sample = run.recording.sample(panels.MOST_TIMES, run.place) if wants_verdict and not run.is_coalescing else None
+        sample = run.recording.sample(panels.MOST_TIMES, run.place) if wants_verdict else None
         if wants_verdict:
             self._next_verdict = now + SECONDS_BETWEEN_VERDICTS
         self._job = self._helpers.submit(self._measured_by_helper, run, run.moment, self._row, self._promised, sample)
@@ -352,22 +352,18 @@ class Viewer:
     def _measured_by_helper(self, run: Run, moment: Any, row: int | None, promised: list[str], sample: Any) -> None:
         began = wall.monotonic()
         try:
-            flow = run.stepper.flow
-            facts = panels.numbers_of(flow, moment, run.first.tokens)
+            subject = run.subject
+            facts = subject.numbers(moment)
             if sample is not None:
-                self._verdict = panels.verdict(flow, promised, *sample)
-            if run.is_coalescing:
-                self._verdict = panels.verdict_of_count(facts["clusters"], moment.time)
+                self._verdict = subject.verdict(promised, *sample)
             about = {"run": run.number, "frame": moment.index, "time": panels.plain(moment.time)}
             self._publish("panels", {"type": "panels", **about, **facts, "verdict": self._verdict})
-            time = 0.0 if run.is_coalescing else moment.time
-            now = moment._replace(time=time)
-            matrix = panels.attention_image(flow, now)
+            matrix = subject.image(moment)
             if matrix is not None:
-                sizes = (len(moment.tokens), len(flow.heads))
+                time, sizes = about["time"] or 0.0, (len(moment.tokens), subject.heads)
                 self._publish("attention", protocol.attention_bytes(run.number, moment.index, time, matrix, *sizes))
             if row is not None:
-                weights = panels.attended(flow, now, row, matrix)
+                weights = subject.row(moment, row, matrix)
                 self._publish("row", {"type": "row", **about, "token": row, "weights": weights})
         except Exception:
             log.exception("A panel failed")

@@ -100,11 +100,12 @@ class Model:
         """
         self._require_layer(layer)
         key = 0 if self.config.shares_layers else layer
-        if self._last_block is None or self._last_block[0] != key:
+        last = self._last_block  # looked at once: another thread may read another layer meanwhile
+        if last is None or last[0] != key:
             found = self._family.read_block(self._tensors, self.config, key)
             self._tensors.require_nothing_left(self._family.stem(self.config, key))
-            self._last_block = (key, found)
-        return self._last_block[1]
+            last = self._last_block = (key, found)
+        return last[1]
 
     @property
     def reads_text(self) -> bool:

@@ -23,7 +23,7 @@ def html(
     Parameters
     ----------
     run
-        A dataset made by `simulate` (with its tokens) or by `coalesce`.
+        A dataset made by `simulate` (with its tokens), by `coalesce`, or by a trained model's `trajectory`.
     path
         Where to write the page; an older one is replaced.
     title, words
@@ -63,10 +63,9 @@ def page_of(run: Any, title: str | None, words: str, which: int, frames: int) ->
     # The explorer stands above this package; its page is lent to it here.
     from attnflow.explorer.film import Caption, film_of, reel_of
     from attnflow.explorer.single_page import single_page
-    from attnflow.report import model_name
 
     reel = reel_of(run, which)
-    caption = Caption(title or model_name(reel.flow), (words or _described(reel.tokens, run),))
+    caption = Caption(title or reel.subject.name, (words or _described(reel.tokens, run),))
     return single_page(film_of(reel, caption, frames))
 
 

@@ -17,6 +17,7 @@ from attnflow.show.projection import points_of
 from attnflow.show.scenes import FLAT_VIEW, Scene, Snapshot
 from attnflow.show.space import camera_of
 from attnflow.show.style import PALE, in_house_style, new_figure, write_heading
+from attnflow.trajectory import PROMPT
 
 Draw = Callable[[Any, int, str, float], None]
 MOST_FRAMES = 90
@@ -35,12 +36,12 @@ def movie(
 
     The sphere is a globe whose far side is faint; space turns a little; more than three dimensions are seen
     through two principal components; tokens on the line stand above each other. Colours are those of the last
-    clusters. A result of `coalesce` goes by the logarithm of time.
+    clusters. A result of `coalesce` goes by the logarithm of time; a prompt's tokens go straight from layer to layer.
 
     Parameters
     ----------
     run
-        A dataset made by `simulate` or `coalesce`.
+        A dataset made by `simulate`, `coalesce`, or a trained model's `trajectory`.
     path
         ``.mp4`` (needs the extra [video]) or ``.gif``; an older file is replaced.
     title
@@ -60,17 +61,33 @@ def movie(
         If `run` is no result, or no movie can be written at `path`.
     """
     path = require_movie_path(path)
-    clock = "log t" if isinstance(run, xr.Dataset) and "state" in run.dims else "t"
+    clock = _clock_of(run)
     motion = motion_of(_over_time(run), runs, None, distance)
     return save_movie(_movie_of(motion, title or motion.title.partition("\n")[0], clock), path)
 
 
+def _clock_of(run: Any) -> str:
+    """What stands before the time."""
+    if not isinstance(run, xr.Dataset):
+        return "t"
+    return "log t" if "state" in run.dims else "layer" if run.attrs.get("kind") == PROMPT else "t"
+
+
 def _over_time(run: Any) -> Any:
-    """A result of `coalesce` with the logarithm of time as its time."""
-    if not isinstance(run, xr.Dataset) or "state" not in run.dims:
+    """What is shown: a result of `coalesce` by the logarithm of time; a prompt with pictures between two layers."""
+    if not isinstance(run, xr.Dataset) or _clock_of(run) == "t":
         return run
+    if _clock_of(run) == "layer":
+        return _between_layers(run)
     kept = run[["tokens", "initial_tokens"]].isel(state=np.isfinite(run.log_time.values))
     return kept.rename(state="time").assign_coords(time=kept.log_time.values).drop_vars("log_time")
+
+
+def _between_layers(run: xr.Dataset) -> xr.Dataset:
+    """Straight from one layer to the next, for the eye: nothing is computed there."""
+    layers = run.sizes["time"] - 1
+    times = np.linspace(0, layers, layers * max((MOST_FRAMES - 1) // max(layers, 1), 1) + 1)
+    return run[["tokens", "initial_tokens"]].interp(time=times)
 
 
 @in_house_style()

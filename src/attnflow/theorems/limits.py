@@ -107,8 +107,6 @@ def _lost(tokens: np.ndarray) -> Shown:
 
 def _in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> Shown:
     seen, rescaled, log_size = _both_views(flow, found, times - times[0], tokens)
-    if not np.all(np.isfinite(rescaled)):
-        return _lost(rescaled)
     move = float(np.ptp(tokens, axis=0).max())
     if move <= AT_REST * np.abs(tokens).max():
         return Shown("at-rest", {"largest move": move})
@@ -116,6 +114,8 @@ def _in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens
     if power <= HALVING and log_size[-1] < log_size[0] - np.log(2):
         sizes = {"size of x": float(np.exp(log_size[-1])), "at the start": float(np.exp(log_size[0]))}
         return Shown("zero", sizes | {"power of t": power})
+    if not np.all(np.isfinite(rescaled)):
+        return _lost(rescaled)
     if not found.is_leading_real:
         return _turning_in_space(found, seen)
     return _growing_in_space(flow, found, times, rescaled)

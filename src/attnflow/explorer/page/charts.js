@@ -81,10 +81,10 @@ export function drawHistogram(canvas, theme, shares, pointed) {
   }
 }
 
-export function drawSpectrum(canvas, theme, all) {
+export function drawSpectrum(canvas, theme, all, instead) {
   // Eigenvalues with the axes; the growing half, right of the imaginary axis, is tinted.
   const { pen, width, height } = prepare(canvas, theme), box = { x: 8, y: 8, w: width - 16, h: height - 16 };
-  if (!all.length) { pen.fillText("V changes in time.", box.x, box.y + 12); return; }
+  if (!all.length) { pen.fillText(instead, box.x, box.y + 12); return; }
   const reach = Math.max(...all.flat().map(Math.abs), 1e-9);
   const [across, up] = [0, 1].map((k) => 1.4 * Math.max(...all.map((one) => Math.abs(one[k])), 1e-9));
   const unit = Math.min(box.w / 2 / across, box.h / 2 / up), [x, y] = [width / 2, height / 2];
@@ -106,19 +106,24 @@ export function drawSpectrum(canvas, theme, all) {
     pen.fill();
   }
   pen.globalAlpha = 1;
-  pen.fillStyle = theme.ink;
+  Object.assign(pen, { fillStyle: theme.ink, strokeStyle: theme.card, lineWidth: 3, lineJoin: "round" });
   const named = isMany ? [groups.reduce((best, one) => (one[0][0] > best[0][0] ? one : best))] : groups.slice(0, 6);
+  const taken = [];
   for (const [k, [value, times]] of named.filter(([[, im]]) => im >= 0).entries()) {
     const away = k % 2 ? -9 : 17; // neighbours above and below
-    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away);
+    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away, taken);
   }
 }
 
-function nameOf(pen, box, value, times, x, y) {
+function nameOf(pen, box, value, times, x, y, taken) {
   const text = eigenvalueText(value) + (times > 1 ? ` (${times}×)` : ""), half = pen.measureText(text).width / 2;
   pen.textAlign = "center";
   const inside = (at, low, high) => Math.min(Math.max(at, low), high);
-  pen.fillText(text, inside(x, box.x + half, box.x + box.w - half), inside(y, box.y + 10, box.y + box.h - 2));
+  const place = [inside(x, box.x + half, box.x + box.w - half), inside(y, box.y + 10, box.y + box.h - 2)];
+  if (taken.some(([a, b, other]) => Math.abs(a - place[0]) < half + other && Math.abs(b - place[1]) < 11)) return;
+  taken.push([...place, half]);
+  pen.strokeText(text, ...place);
+  pen.fillText(text, ...place);
 }
 
 function together(all, tolerance) {

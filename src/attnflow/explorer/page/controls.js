@@ -76,6 +76,7 @@ export class Controls {
       input.min = NUMBERS[name][0];
     }
     input.addEventListener("change", () => this.#tell(name, input.value));
+    if (name === "prompt") input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); input.blur(); } });
     label.append(text, input);
     this.fields.set(name, input);
     return label;
@@ -103,8 +104,9 @@ export class Controls {
   }
 
   #tell(name, text) {
-    const value = valueOf(name, String(text).trim());
-    if (value !== null || OPTIONAL.has(name)) this.onChange({ [name]: value });
+    const value = valueOf(name, String(text).trim()), changed = { ...this.settings, [name]: value };
+    const start = name !== "start" && !fits(changed.start, changed) ? { start: "sphere" } : {}; // tokens must lie on it
+    if (value !== null || OPTIONAL.has(name)) this.onChange({ [name]: value, ...start });
     else if (this.fields.has(name)) this.fields.get(name).value = this.settings[name]; // it cannot be left out
     else this.words.get(name).show(this.settings[name], this.settings[name] !== this.standard[name]);
   }
@@ -121,10 +123,11 @@ export class Controls {
       if (!field.isBusy) field.show(settings[name], settings[name] !== standard[name]);
     }
     if (document.activeElement !== this.slider) this.slider.value = sliderOf(settings.beta);
-    const isTrained = "prompt" in settings;
+    const isTrained = "prompt" in settings, isLayered = isTrained && !("layer" in settings);
     for (const [legend, group] of this.groups) {
-      group.hidden = legend === "Prompt" ? !isTrained : isTrained && UNTRAINED.has(legend);
+      group.hidden = legend === "Prompt" ? !isTrained : isLayered || (isTrained && UNTRAINED.has(legend));
     }
+    this.fields.get("layer").closest("label").hidden = isLayered;
     this.#disable(settings);
   }
 
@@ -134,5 +137,14 @@ export class Controls {
     const hasFixedSteps = settings.solver !== null && !["tsit5", "dopri8", "kvaerno5"].includes(settings.solver);
     this.fields.get("rtol").disabled = hasFixedSteps;
     this.fields.get("n").disabled = settings.start.startsWith("angles");
+    this.fields.get("redraw").disabled = settings.space === "rescaled"; // by e^{tV}, which needs one V
+    this.words.get("normalisation").select.disabled = settings.space !== "sphere";
+    for (const option of this.words.get("start").select.options) option.disabled = !fits(option.value, settings);
   }
+}
+
+function fits(start, { space, normalisation }) {
+  // On the sphere tokens have length one, unless the normalisation gives them lengths.
+  const hasLengths = ["pre", "mix", "peri"].some((name) => normalisation?.startsWith(name));
+  return space !== "sphere" || hasLengths || !["box", "ball", "gaussian"].some((name) => start.startsWith(name));
 }

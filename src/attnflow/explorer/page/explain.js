@@ -42,7 +42,7 @@ export function stageWords(model, frame, clusters, time) {
   const { d } = model.settings, surface = d === 2 ? "circle" : "sphere";
   const where = model.isSphere ? `on the ${surface}` : `in ${d} dimension${d > 1 ? "s" : ""}`;
   const counted = clusters === null ? "" : `, in ${clusters} cluster${clusters === 1 ? "" : "s"}`;
-  return `${frame.n} tokens ${where} at time ${time}${counted}.`;
+  return `${frame.n} tokens ${where}, ${time}${counted}.`;
 }
 
 function linkTo(paper) {

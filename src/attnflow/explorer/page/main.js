@@ -3,6 +3,7 @@
 import { Controls } from "./controls.js";
 import { showTheory, showVerdict, showWords, stageWords } from "./explain.js";
 import { TakeAway } from "./export.js";
+import { Glide } from "./glide.js";
 import * as link from "./link.js";
 import { LiveSource } from "./live.js";
 import { timeText } from "./numbers.js";
@@ -15,16 +16,17 @@ import { showTooltip } from "./tooltip.js";
 const $ = (id) => document.getElementById(id);
 const VIEW = ["trails", "hull", "centres", "colours"];
 const MOST_LINKED = 64; // dimensions whose axes still fit into an address
+const SECONDS = 14; // from start to end at speed one, as the server has it
 const theme = readTheme();
 const stage = new Stage($("stage"), theme);
-const panels = new Panels(theme);
+const panels = new Panels(theme), glide = new Glide();
 const film = $("film"); // a finished run, in a page without a server
 const source = film ? new RecordedSource(JSON.parse(film.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
 const takeAway = new TakeAway(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: film ? null : (kind) => source.send({ type: "export", kind }), say });
 document.body.classList.toggle("recorded", Boolean(film));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-let hello = null, controls = null, model = null, latest = null, painted = null;
+let hello = null, controls = null, model = null, latest = null, painted = null, acknowledged = null;
 let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], base = { scenario: "sphere", changes: {} };
 
 window.explorer = { stage, panels, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
@@ -52,6 +54,7 @@ source.on("started", (message) => {
   stage.restart(message, readable(palette, theme), !isNew);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
   if (pendingCamera) { stage.setCamera(pendingCamera); pendingCamera = null; }
+  isRestoring = $("controls").hidden = false; // they show what the run has: nothing jumps
   panels.restart(message);
   showVerdict({});
   showModel();
@@ -66,7 +69,6 @@ source.on("changed", (message) => {
   model = { ...model, ...message };
   stage.model = model;
   panels.change(model, message.time);
-  $("problem").hidden = true;
   showModel();
   say(message.model);
 });
@@ -111,6 +113,7 @@ source.on("axes", (message) => {
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
 source.on("busy", (message) => { say(message.sentence); wait(message.sentence, message.share); });
 source.on("problem", (message) => {
+  isRestoring = $("controls").hidden = false;
   $("problem").hidden = false;
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
@@ -122,19 +125,27 @@ let areAsked = false, asked = null; // principal axes of a moment that the visit
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
-  requestAnimationFrame(() => {
+  requestAnimationFrame((now) => {
     isScheduled = false;
     const frame = latest;
     if (!frame || !model || frame.run !== model.run) return;
-    stage.show(frame);
-    painted = frame;
-    $("clock").textContent = `t = ${clockText(frame)}`;
-    source.send({ type: "seen", run: frame.run, frame: frame.index });
+    painted = model.isLayered && !prefersStill ? glide.pictureOf(frame, painted, now, pauseBetweenLayers()) : frame;
+    stage.show(painted);
+    $("clock").textContent = clockText(painted);
+    if (frame !== acknowledged) source.send({ type: "seen", run: frame.run, frame: frame.index });
+    acknowledged = frame;
     tooltip();
+    if (painted !== frame) schedule();
   });
 }
 
-const clockText = (frame) => timeText(frame.time, frame.isLogTime);
+const pauseBetweenLayers = () => (1000 * SECONDS) / model.settings.end / 10 ** Number($("speed").value);
+
+function clockText(frame) {
+  if (!model.isLayered) return `t = ${timeText(frame.time, frame.isLogTime)}`;
+  if (frame.leaves !== undefined) return `layer ${frame.leaves} → ${frame.time}`;
+  return frame.time ? `after layer ${frame.time}` : "before layer 1";
+}
 
 let waiting = null;
 function wait(sentence, share) {
@@ -157,6 +168,7 @@ function groupsOf(catalogue) {
 }
 
 function restore(wish) {
+  isRestoring = true;
   $("scenario").value = wish.scenario;
   $("speed").value = wish.speed;
   showSpeed();
@@ -173,7 +185,10 @@ function start(scenario, changes) {
   source.send({ type: "start", scenario, changes, plays: !prefersStill });
 }
 
-function change(changes) { source.send({ type: "change", changes }); }
+function change(changes) {
+  $("problem").hidden = true; // it was about what is changed now; a new one may come
+  source.send({ type: "change", changes });
+}
 
 function standardOf(name) { return hello.catalogue.find((one) => one.name === name).settings; }
 
@@ -186,7 +201,9 @@ function showModel() {
   const standard = standardOf(model.scenario), scenario = hello.catalogue.find((one) => one.name === model.scenario);
   controls?.show(model.settings, standard);
   $("scenario").value = model.scenario;
-  showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves"].includes(name)));
+  $("hull").disabled = model.isSphere || model.settings.d < 2;
+  $("centres").disabled = !model.centres?.length;
+  showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves", "prompt"].includes(name)));
   showTheory(model.prediction ?? {});
 }
 
@@ -206,11 +223,11 @@ function current(withTime) {
   };
 }
 
-let remembering = null;
+let remembering = null, isRestoring = false; // an address that was asked for must not be written over
 function remember() {
   if (film) return; // its address is a file's
   clearTimeout(remembering);
-  remembering = setTimeout(() => { if (model) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
+  remembering = setTimeout(() => { if (model && !isRestoring) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
 }
 
 function say(sentence) { $("status").textContent = sentence; }
@@ -248,7 +265,10 @@ $("restart").onclick = restart;
 $("fit").onclick = () => stage.fit();
 function askAxes() { areAsked = true; source.send({ type: "axes" }); }
 $("principal").onclick = askAxes;
-$("scenario").onchange = () => start($("scenario").value, {});
+$("scenario").onchange = () => {
+  history.pushState(null, "", `#scenario=${$("scenario").value}`); // the back button returns to the one before
+  start($("scenario").value, {});
+};
 $("speed").oninput = () => { showSpeed(); remember(); };
 $("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };

@@ -11,10 +11,11 @@ export function drawTrails(pen, stage) {
   const stride = Math.ceil((frame.n * (length - 1)) / MOST_SEGMENTS), isCircle = stage.model.isSphere && frame.d === 2;
   const part = Math.max(stride, stride * Math.ceil((length - 1) / FADES / stride));
   pen.lineWidth = 1.1;
+  const strength = Math.min(1, 8 / Math.sqrt(frame.n)) * (stage.theme.isDark ? 1.7 : 1); // many must not become a ball of wool
   for (const [slot, members] of stage.bySlot()) {
     pen.strokeStyle = stage.css(slot, LEVELS - 1);
     for (let last = length - 1; last > 0; last -= part) {
-      pen.globalAlpha = 0.06 + 0.34 * (last / (length - 1)) ** 2;
+      pen.globalAlpha = strength * (0.06 + 0.34 * (last / (length - 1)) ** 2);
       pen.beginPath();
       for (const i of members) pathOf(pen, stage, i, last, Math.max(last - part, 0), stride, isCircle);
       pen.stroke();
@@ -87,8 +88,10 @@ function middle(stage, slot, members) {
 function nameOf(names, members) {
   // How many they are, or what words they are.
   if (!names.length) return String(members.length);
-  const more = members.length - MOST_WORDS;
-  return members.slice(0, MOST_WORDS).map((i) => names[i]).join(", ") + (more > 0 ? ` +${more}` : "");
+  const times = new Map();
+  for (const i of members) times.set(names[i], (times.get(names[i]) ?? 0) + 1);
+  const more = times.size - MOST_WORDS, written = [...times].slice(0, MOST_WORDS);
+  return written.map(([word, count]) => (count > 1 ? `${word} ×${count}` : word)).join("  ") + (more > 0 ? `  +${more}` : "");
 }
 
 function count(pen, stage, { text, x, y, z, size }, taken) {

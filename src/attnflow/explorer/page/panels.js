@@ -29,13 +29,14 @@ export class Panels {
 
   change(model, time) {
     this.model = model;
+    this.eigenvalues = model.eigenvalues ?? [];
     this.series = this.series.filter((one) => one.time <= time);
     $("height-name").textContent = model.height ?? "energy";
     $("distance").textContent = model.closeness === undefined ? "" : `within ${brief(model.closeness)} of each other`;
     this.paint();
   }
 
-  add({ frame, time, clusters, height, cosines }) {
+  add({ frame, time, clusters, height, cosines, eigenvalues }) {
     const last = this.series.at(-1);
     if (last && last.frame >= frame) this.series = this.series.filter((one) => one.frame !== frame);
     this.series.push({ frame, time: time ?? -Infinity, clusters, height });
@@ -46,6 +47,7 @@ export class Panels {
     this.now = this.series.find((one) => one.frame === frame) ?? null;
     this.#paintSeries();
     this.#paintCosines();
+    if (eigenvalues) this.#paintSpectrum(eigenvalues);
   }
 
   setPlace({ frame, share }) {
@@ -58,6 +60,7 @@ export class Panels {
     const facts = [];
     if (message.heads > 1) facts.push(`mean of ${message.heads} heads`);
     if (message.n > message.side) facts.push(`${message.side} of ${message.n} rows`);
+    $("attention-title").textContent = this.model.isLayered ? `Attention, layer ${Math.max(message.index, 1)}` : "Attention P(t)";
     $("attention-facts").textContent = facts.join(", ");
     this.#paintAttention();
   }
@@ -72,7 +75,13 @@ export class Panels {
     this.#paintAttention();
     this.#paintSeries();
     this.#paintCosines();
-    drawSpectrum(this.canvases.spectrum, this.theme, (this.model.eigenvalues ?? []).flat());
+    this.#paintSpectrum();
+  }
+
+  #paintSpectrum(eigenvalues = this.eigenvalues) {
+    // Of the whole run, or of the layer that is shown.
+    this.eigenvalues = eigenvalues;
+    drawSpectrum(this.canvases.spectrum, this.theme, eigenvalues.flat(), this.model.isLayered ? "Each layer has its own." : "V changes in time.");
   }
 
   #paintAttention() {
@@ -94,8 +103,8 @@ export class Panels {
   #paintSeries() {
     const most = Math.max(1, ...this.series.map((one) => one.clusters)), { theme, model } = this;
     const highest = model.height !== "size" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
-    const measures = [(one) => one.clusters / most, (one) => (one.height ?? 0) / highest];
-    const tops = [String(most), brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
+    const measures = [(one) => one.clusters / most, (one) => Math.max(one.height ?? 0, 0) / highest];
+    const tops = [most < 1e4 ? String(most) : `${Math.round(most / 1000)}k`, brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
     const curves = measures.map((measure, k) => ({
       points: this.series.map((one) => [this.#share(one), measure(one)]),
       colour: colours[k],
@@ -104,7 +113,7 @@ export class Panels {
     }));
     const shown = this.pointed ?? this.now;
     const cursor = shown && { x: this.#share(shown), ys: measures.map((measure) => measure(shown)) };
-    const end = `t = ${brief(this.#end)}${model.settings.spacing === "log" ? " (log)" : ""}`;
+    const end = `${model.isLayered ? "layer" : "t ="} ${brief(this.#end)}${model.settings.spacing === "log" ? " (log)" : ""}`;
     const last = model.logTime ? "t, state after state" : end;
     drawSeries(this.canvases.series, theme, { curves, cursor, ends: ["0", last] });
     this.#tell(shown);
@@ -113,9 +122,10 @@ export class Panels {
   #tell(shown) {
     const height = shown?.height ?? null, at = shown ? timeText(shown.time, this.model.logTime) : "";
     $("clusters-now").textContent = shown ? shown.clusters : "";
-    $("height-now").textContent = height === null ? "" : `${this.model.isEstimated ? "≈ " : ""}${brief(height)}`;
+    const digits = height === null ? "" : this.model.isLayered ? height.toFixed(2) : brief(height);
+    $("height-now").textContent = `${this.model.isEstimated ? "≈ " : ""}${digits}`;
     const second = height === null ? "" : `, ${this.model.height} ${brief(height)}`;
-    const words = shown ? `At time ${at}: ${shown.clusters} clusters${second}.` : "";
+    const words = shown ? `At ${this.model.isLayered ? "layer" : "time"} ${at}: ${shown.clusters} clusters${second}.` : "";
     const title = `Number of clusters and ${this.model.height ?? "energy"} over time.`;
     this.canvases.series.setAttribute("aria-label", `${title} ${words}`);
   }
