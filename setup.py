@@ -1,4 +1,4 @@
-"""Builds the native kernel; everything else is in pyproject.toml."""
+"""Builds the native kernels; everything else is in pyproject.toml."""
 
 import importlib.util
 from pathlib import Path
@@ -18,8 +18,9 @@ setup(
     ext_modules=[
         Extension(
             "attnflow._fused",
-            ["src/attnflow/fused.cpp"],
-            include_dirs=[xla_headers()],
+            ["src/attnflow/fused.cpp", "src/attnflow/sprint.cpp"],
+            depends=["src/attnflow/lanes.h"],
+            include_dirs=[xla_headers(), "src/attnflow"],
             language="c++",
             extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", *QUIET],
             optional=True,  # without a compiler the same sums go through XLA

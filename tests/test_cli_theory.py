@@ -123,3 +123,28 @@ def test_bad_input_is_one_sentence(arguments, sentence, tmp_path):
     _, error = attnflow(*arguments, cwd=tmp_path, code=2)
     assert sentence in error.replace("\n", " ")
     assert "Traceback" not in error
+
+
+def test_coalescing_scenarios_take_a_merging_distance_and_a_push(tmp_path):
+    square = "angles:0,1.5707963267948966,3.141592653589793,4.71238898038469"
+    asked = ("--start", square, "--beta", 30, "--no-picture", "--json", "--overwrite")
+    rests = json.loads(attnflow("run", "staircase", *asked, cwd=tmp_path)[0])
+    assert rests["merges"] == 0
+    assert "perturb" in rests["outcome"]
+    left = json.loads(attnflow("run", "staircase", *asked, "--perturb", 1e-4, "--merge", 1e-5, cwd=tmp_path)[0])
+    assert (left["merges"], left["merge"]) == (3, 1e-5)
+    assert json.loads(left["perturbed"])["amount"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "polytope", "--merge", 1e-5), "`merge` is for scenarios whose tokens become one: staircase and"),
+        (("run", "staircase", "--clustered", 0.1), "`clustered` would change nothing here: it ends when all tokens"),
+        (("run", "staircase", "--merge", 5), "`merge` must be below the smallest gap at the start, 0.0425"),
+    ],
+)
+def test_options_of_the_other_kind_of_run_are_refused(arguments, sentence, tmp_path):
+    _, problem = attnflow(*arguments, cwd=tmp_path, code=2)
+    assert sentence in problem
+    assert not list(tmp_path.iterdir())

@@ -161,7 +161,7 @@ def test_the_energy_is_a_staircase():
     assert np.all(np.diff(times) >= 0)
     assert np.all(np.diff(clusters) <= 0)
     assert np.all(np.diff(found.energy) >= -1e-12)
-    alone = np.diff(found.energy_after.values, append=np.inf) > 0  # of several that meet in one step the last
+    alone = np.append(found.log_duration.values[1:], np.inf) > 5  # nobody else is on the way as these meet
     late = found.isel(merge=alone & (found.predicted_log_duration.values > 5))
     assert late.sizes["merge"] >= 3
     np.testing.assert_allclose(late.energy_after, late.level_after, atol=1e-2)
@@ -286,7 +286,8 @@ def test_without_the_native_kernel_it_is_the_same(monkeypatch):
     native = af.coalesce(flow(40.0), tokens, progress=False)
     monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
     plain = af.coalesce(flow(40.0), tokens, progress=False)
-    np.testing.assert_allclose(native.merge_log_time, plain.merge_log_time, atol=1e-6)  # other rounding, other steps
+    # beta (rtol + merge) of the seven merges: other steps, and sprints in the one of them only
+    np.testing.assert_allclose(native.merge_log_time, plain.merge_log_time, atol=7 * 40 * 2e-6, rtol=0)
 
 
 def test_a_long_run_can_be_written_and_read(tmp_path):

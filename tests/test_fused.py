@@ -131,15 +131,26 @@ def test_kernel_is_used_where_it_applies(monkeypatch):
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 1), (9, 2), (40, 5), (700, 3)])
-def test_sums_of_others_leave_the_token_itself_out_and_lose_nothing(n, d, monkeypatch):
+@pytest.mark.parametrize("every", [1, 3])
+def test_sums_of_others_leave_the_token_itself_out_and_lose_nothing(n, d, every, monkeypatch):
     queries, keys, values = draw(n, d)
-    queries = 40 * queries  # exponents of several hundred: most weights of a row are far below the smallest float
+    rows = np.arange(n)[::-every]
+    queries = 40 * queries[rows]  # exponents of several hundred: most weights are far below the smallest float
     log_weights = np.random.default_rng(1).normal(size=n)
-    sums, best = fused.sums_of_others(queries, keys, values, log_weights)
+    sums, best = fused.sums_of_others(queries, keys, values, log_weights, rows)
     monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
-    expected, largest = fused.sums_of_others(queries, keys, values, log_weights)
+    expected, largest = fused.sums_of_others(queries, keys, values, log_weights, rows)
     exponents = queries @ keys.T + log_weights
-    np.fill_diagonal(exponents, -np.inf)
+    exponents[np.arange(len(rows)), rows] = -np.inf
     np.testing.assert_allclose(largest, exponents.max(axis=1))
     np.testing.assert_allclose(best, largest, rtol=1e-13)
     np.testing.assert_allclose(sums, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_sums_of_others_keep_what_is_small_but_not_below_rounding():
+    keys = np.array([[0.0], [0.0], [-1.0]])
+    values = np.array([[1.0], [1.0], [2.0]])
+    for exponent in (30.0, 49.0, 60.0):
+        sums, best = fused.sums_of_others(np.array([[exponent]]), keys, values, np.zeros(3), np.array([0]))
+        np.testing.assert_allclose(best, 0.0)
+        np.testing.assert_allclose(sums[0, 0] - 1.0, 2 * np.exp(-exponent), atol=2e-16)

@@ -38,6 +38,10 @@ def run(
     settled: Annotated[float | None, typer.Option(help="Stop when nothing moves faster.")] = None,
     diverged: Annotated[float | None, typer.Option(help="Stop when a token is farther from the origin.")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds after which to stop.")] = None,
+    merge: Annotated[float | None, typer.Option(help="Of staircase, metastable: tokens so close become one.")] = None,
+    perturb: Annotated[
+        float | None, typer.Option(help="Of staircase, metastable: move the first tokens at random by so much.")
+    ] = None,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
     memory: Annotated[float, typer.Option(help="Bytes the computation may use.")] = 1e9,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME.zarr.")] = None,
@@ -61,9 +65,14 @@ def run(
         settings = replace(settings, rtol=1e-5, atol=changes["atol"] or 1e-6)
     setup = scenarios.build(settings)
     files = _free_files(out or Path(f"{name}.zarr"), picture, no_picture, overwrite)
+    coalescing = {"merge": merge, "perturb": perturb}
     if scenario.coalesces:
-        cli_theory.run_coalescing(scenario, changes, settings, setup, files, overwrite, budget, as_json)
+        idle = {"clustered": clustered, "settled": settled, "diverged": diverged, "float32": float32 or None}
+        cli_theory.require_none_idle(changes | idle)
+        limits = coalescing | {"budget": budget}
+        cli_theory.run_coalescing(scenario, changes, settings, setup, files, overwrite, limits, as_json)
         return
+    cli_theory.require_coalescing(coalescing)
     wanted = {stopping.Clustered: clustered, stopping.Settled: settled, stopping.Diverged: diverged}
     result = simulate(
         setup.flow,

@@ -306,31 +306,52 @@ IDLE = {  # of a run that goes on until all tokens have met
     "runs": "one start is followed, and `seed` chooses another",
     "solver": "it has steps of its own, and `rtol` says how fine",
     "atol": "it has steps of its own, and `rtol` says how fine",
+    "clustered": "it ends when all tokens have met, or at `end`",
+    "settled": "it ends when all tokens have met, or at `end`",
+    "diverged": "tokens stay on the sphere",
+    "float32": "it computes in double precision",
 }
 UNSAID = ("seed", "rtol", "end")  # settings that make no scenario's sentence wrong
 
 
+def require_none_idle(given: dict[str, Any]) -> None:
+    """Refuse what a run of `coalesce` would not take notice of."""
+    from attnflow._checks import InputError
+
+    for name, reason in IDLE.items():
+        if given[name] is not None:
+            raise InputError(f"`{name}` would change nothing here: {reason}. Leave it out.")
+
+
+def require_coalescing(given: dict[str, Any]) -> None:
+    """Refuse what only a run of `coalesce` takes notice of."""
+    from attnflow._checks import InputError
+    from attnflow.scenarios import CATALOGUE
+
+    names = " and ".join(one.name for one in CATALOGUE.values() if one.coalesces)
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"`{name}` is for scenarios whose tokens become one: {names}. Leave it out.")
+
+
 def run_coalescing(
-    scenario: Any, changes: dict, settings: Any, setup: Any, files: dict, overwrite: bool, budget: Any, as_json: bool
+    scenario: Any, changes: dict, settings: Any, setup: Any, files: dict, overwrite: bool, limits: dict, as_json: bool
 ) -> None:
     """Follow a scenario through all its metastable states; write the result and its staircase, print its verdicts."""
     from dataclasses import asdict
 
     import numpy as np
 
-    from attnflow._checks import InputError, require_positive_number
+    from attnflow._checks import require_positive_number
     from attnflow.coalescence import coalesce
     from attnflow.show import staircase
     from attnflow.trajectory import save
 
-    for name, reason in IDLE.items():
-        if changes[name] is not None:
-            raise InputError(f"`{name}` would change nothing here: {reason}. Leave it out.")
-    given = {} if changes["rtol"] is None else {"rtol": changes["rtol"]}
+    given = limits | ({} if changes["rtol"] is None else {"rtol": changes["rtol"]})
     if changes["end"] is not None:
         require_positive_number(changes["end"], "end", "Use 1e9.")
         given["until"] = float(np.log(changes["end"]))
-    found = coalesce(setup.flow, setup.tokens, budget=budget, progress=False if as_json else None, **given)
+    found = coalesce(setup.flow, setup.tokens, rng=settings.seed, progress=False if as_json else None, **given)
     save(found, files["result"], overwrite=overwrite)
     what = _what_coalesces(scenario.sentence, changes, settings, found)
     if "picture" in files:
@@ -366,6 +387,7 @@ def coalescing_facts(found: Any) -> dict[str, Any]:
         "log_time": float(found.log_time[-1]),
         "steps": int(found.steps),
         "merge": found.attrs["merge"],
+        **({"perturbed": found.attrs["perturbed"]} if "perturbed" in found.attrs else {}),
         "meeting_error": float(found.meeting_error),
     }
 

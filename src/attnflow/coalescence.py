@@ -9,8 +9,9 @@ as it will grow, to second order, so that the motion is nearly uniform and the t
 known beforehand.
 
 Most of the way nothing has to be stepped through: a pair that has become far faster than everybody else is
-alone with itself, and its meeting is two integrals over an angle (`meeting`); slow tokens need no stages of their
-own (`stride`). Both are held to the tolerance of a step, and the result tells the largest error of a meeting.
+alone with itself, and its meeting is two integrals over an angle (`meeting`); a few that are about to fall on each
+other run through short steps of their own within one of the others (`sprint`); slow tokens need no stages of their own
+(`stride`). All are held to the tolerance of a step, and the result tells the largest error of a meeting.
 
 A causal mask is not served: a later token cannot be put together with an earlier one, since tokens between
 them see the one and not the other.
@@ -72,16 +73,18 @@ def coalesce(
         Distance within which tokens become one. None: 1e-6, or a tenth of the smallest gap if that is less.
     rtol
         Error of a step over the gap to the nearest other token, or over 0.01 where that is more. It makes log t wrong
-        by up to beta * (rtol + merge) a merge, and t by 0.01 * rtol / merge, which should be well below one. Who starts
-        nearer than that to an unstable equilibrium, such as antipodes, leaves it at a time that rtol decides.
+        by up to beta * (rtol + merge) a merge, and t by 0.01 * rtol / merge, which should be well below one; of three
+        that meet within a unit of time it may decide who is first. Who starts nearer than that to an unstable
+        equilibrium, such as antipodes, leaves it at a time that rtol decides.
     perturb
         Move the first tokens at random by this much, for starts that rest in an unstable equilibrium. The dataset's
         `initial_tokens` are those it has moved; `perturbed` tells by how much and with which seed.
     rng
         Seed of `perturb`.
     shortcuts
-        Follow a pair that is far faster than all others to its meeting at once, and slow tokens at the mean of two
-        velocities, where that costs less than `rtol`. Without, everybody is looked at in every step: slower, the same.
+        Follow a pair that is far faster than all others to its meeting at once, those about to fall in short steps of
+        their own, and slow tokens at the mean of two velocities, where that costs less than `rtol`. Without, everybody
+        is looked at in every step: slower, the same.
     max_steps, budget
         End after so many steps or seconds with what exists.
     progress
@@ -94,8 +97,8 @@ def coalesce(
     masses, energy and level before and after, `log_duration` of the plateau before, their `angle` as it began, and
     `predicted_log_duration`, which an isolated pair would take; besides, known as it began, `foreseen_log_duration` of
     the soonest of all pairs, `foreseen_error` of that, and `rival_log_duration` of the next one). `meetings` of them
-    were followed at once, none with more than `meeting_error` in a place. States that together hold more than 20
-    million numbers are thinned out.
+    were followed at once, none with more than `meeting_error` in a place; in `sprints` of the steps some tokens had
+    shorter ones. States that together hold more than 20 million numbers are thinned out.
 
     Examples
     --------

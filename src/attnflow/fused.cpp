@@ -18,115 +18,16 @@
 #include <thread>
 #include <vector>
 
+#include "lanes.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-// One build serves every x86 machine: the loader picks the variant its processor has.
-#define FOR_EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FOR_EVERY_PROCESSOR
-#endif
-#define INLINE static inline __attribute__((always_inline))
-#define INLINE_MEMBER inline __attribute__((always_inline))
-
 namespace {
 
 constexpr int64_t kRowsAtOnce = 16;              // the unit of work handed to a thread
+constexpr double kBelowRounding = 50.0;          // of exponents: a million such terms do not change a sum
 constexpr int64_t kPairsWorthAThread = 1 << 17;  // below this a second thread costs more than it saves
-
-// What the exponential needs to know of a floating-point type.
-template <typename T>
-struct Float;
-
-template <>
-struct Float<double> {
-  using Integer = int64_t;
-  static constexpr int kMantissa = 52;
-  static constexpr int64_t kBias = 1023;
-  static constexpr double kRounder = 0x1.8p52;
-  static constexpr double kLowest = -707.0, kHighest = 709.782712893384;
-  static constexpr double kLn2High = 0x1.62e42fefa0000p-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;
-  static constexpr int kDegree = 12;
-};
-
-template <>
-struct Float<float> {
-  using Integer = int32_t;
-  static constexpr int kMantissa = 23;
-  static constexpr int32_t kBias = 127;
-  static constexpr float kRounder = 0x1.8p23f;
-  static constexpr float kLowest = -86.0f, kHighest = 88.72283f;
-  static constexpr float kLn2High = 0x1.62e400p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  static constexpr int kDegree = 7;
-};
-
-constexpr int kBytes = 32;
-template <typename T>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(kBytes), aligned(kBytes)));
-  typedef typename Float<T>::Integer Integers __attribute__((vector_size(kBytes), aligned(kBytes)));
-  static constexpr int kCount = kBytes / sizeof(T);
-};
-template <typename T>
-using Vector = typename Lanes<T>::Vector;
-template <typename T>
-using Integers = typename Lanes<T>::Integers;
-
-constexpr double inverse_factorial(int k) { return k < 2 ? 1.0 : inverse_factorial(k - 1) / k; }
-
-// The terms x^k / k! for k = kFirst, ..., divided by x^kFirst; squares[j] is x^(2^j). Halves are summed apart, since a
-// chain of twelve dependent operations would leave the processor waiting.
-template <typename T, int kFirst, int kTerms, int kLevel>
-INLINE Vector<T> series(const Vector<T>* squares) {
-  if constexpr (kTerms == 1) {
-    return Vector<T>{} + T(inverse_factorial(kFirst));
-  } else if constexpr (kTerms <= (1 << kLevel)) {
-    return series<T, kFirst, kTerms, kLevel - 1>(squares);
-  } else {
-    constexpr int half = 1 << kLevel;
-    return series<T, kFirst, half, kLevel - 1>(squares) +
-           squares[kLevel] * series<T, kFirst + half, kTerms - half, kLevel - 1>(squares);
-  }
-}
-
-// e^x to two units in the last place; zero below kLowest, infinity above kHighest, NaN for NaN. Where x is known
-// not to be positive (or to be NaN) the upper end needs no care.
-template <typename T, bool kNeverPositive>
-INLINE Vector<T> exponential(Vector<T> x) {
-  using F = Float<T>;
-  const Vector<T> shifted = x * T(1.4426950408889634) + F::kRounder;
-  const Vector<T> whole = shifted - F::kRounder;
-  const Vector<T> rest = (x - whole * F::kLn2High) - whole * F::kLn2Low;
-  const Vector<T> second = rest * rest, fourth = second * second;
-  const Vector<T> squares[] = {rest, second, fourth, fourth * fourth};
-  const Vector<T> fraction = series<T, 0, F::kDegree + 1, 3>(squares);
-  // The rounded number of doublings sits in the low bits of `shifted`.
-  if constexpr (kNeverPositive) {
-    const Integers<T> power_of_two = ((Integers<T>)shifted + F::kBias) << F::kMantissa;
-    return x < F::kLowest ? Vector<T>{} : fraction * (Vector<T>)power_of_two;
-  }
-  // One doubling is done apart, so that the largest results do not pass through infinity.
-  const Integers<T> power_of_two = ((Integers<T>)shifted + (F::kBias - 1)) << F::kMantissa;
-  Vector<T> result = (fraction + fraction) * (Vector<T>)power_of_two;
-  result = x < F::kLowest ? Vector<T>{} : result;
-  return x > F::kHighest ? Vector<T>{} + std::numeric_limits<T>::infinity() : result;
-}
-
-template <typename T>
-INLINE T largest_lane(Vector<T> values) {
-  T largest = values[0];
-  for (int lane = 1; lane < Lanes<T>::kCount; ++lane) largest = values[lane] > largest ? values[lane] : largest;
-  return largest;
-}
-
-template <typename T>
-INLINE T sum_of_lanes(Vector<T> values) {
-  for (int width = Lanes<T>::kCount / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) values[lane] += values[lane + width];
-  return values[0];
-}
 
 // The problem, with keys and values transposed and padded to whole vectors.
 template <typename T>
@@ -135,7 +36,7 @@ struct Problem {
   int64_t before, after;
   bool relative;  // subtract each row's maximum first
   bool scaled;    // multiply the differences to it by `scale`
-  bool skip_self = false;
+  const int64_t* self = nullptr;  // (rows): the column that is a row itself, where it does not see that one
   T scale;
   const T* queries;
   const Vector<T>* keys;     // (coordinates, vectors)
@@ -223,7 +124,6 @@ INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   const View<T> view{first, last, first / count, (last + count - 1) / count};
   scores_of_row<T, kSize>(p, p.queries + row * p.coordinates, view, logits);
   view.hide_ends(logits);
-  if (p.skip_self) logits[row / count][row % count] = -std::numeric_limits<T>::infinity();
   if (p.scaled) {
     const T best = finite_maximum<T>(logits, view);
     for (int64_t v = view.begin; v < view.end; ++v) logits[v] = p.scale * (logits[v] - best) + p.weights[v];
@@ -231,12 +131,35 @@ INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   }
   if (p.relative) {
     const T best = finite_maximum<T>(logits, view);
-    if (p.best) p.best[row] = best;
     exponentials_of_row<T, kSize, true>(p, best, view, logits, sums);
   } else {
     exponentials_of_row<T, kSize, false>(p, T(0), view, logits, sums);
   }
   if (!kSize) sum_channels(p, logits, view, sums);
+}
+
+// A row that sees every column but itself, without what is below rounding: far tokens cost no exponential.
+INLINE void sum_row_of_others(const Problem<double>& p, int64_t row, Vector<double>* logits, int64_t* felt) {
+  constexpr int count = Lanes<double>::kCount;
+  const View<double> view{0, p.columns, 0, p.vectors};
+  scores_of_row<double, 0>(p, p.queries + row * p.coordinates, view, logits);
+  view.hide_ends(logits);
+  logits[p.self[row] / count][p.self[row] % count] = -std::numeric_limits<double>::infinity();
+  const double best = p.best[row] = finite_maximum<double>(logits, view);
+  int64_t number = 0;
+  for (int64_t v = 0; v < p.vectors; ++v) {
+    felt[number] = v;
+    number += !(largest_lane<double>(logits[v]) < best - kBelowRounding);  // NaN is felt
+  }
+  Vector<double> total{};
+  for (int64_t k = 0; k < number; ++k) total += logits[k] = exponential<double, true>(logits[felt[k]] - best);
+  double* sums = p.sums + row * (p.channels + 1);
+  sums[p.channels] = sum_of_lanes<double>(total);
+  for (int64_t channel = 0; channel < p.channels; ++channel) {
+    Vector<double> one{};
+    for (int64_t k = 0; k < number; ++k) one += logits[k] * p.values[channel * p.vectors + felt[k]];
+    sums[channel] = sum_of_lanes<double>(one);
+  }
 }
 
 template <typename T, int kSize>
@@ -256,28 +179,14 @@ INLINE void sum_rows_by_size(const Problem<T>& p, int64_t begin, int64_t end, Ve
 }
 
 FOR_EVERY_PROCESSOR void sum_rows(const Problem<double>& p, int64_t begin, int64_t end, Vector<double>* logits) {
-  sum_rows_by_size(p, begin, end, logits);
+  if (!p.self) return sum_rows_by_size(p, begin, end, logits);
+  std::vector<int64_t> felt(p.vectors + 1);
+  for (int64_t row = begin; row < end; ++row) sum_row_of_others(p, row, logits, felt.data());
 }
 
 FOR_EVERY_PROCESSOR void sum_rows(const Problem<float>& p, int64_t begin, int64_t end, Vector<float>* logits) {
   sum_rows_by_size(p, begin, end, logits);
 }
-
-// Memory for a number of vectors, at an address they may live at.
-template <typename T>
-class Vectors {
- public:
-  explicit Vectors(int64_t size) : bytes_((size + 1) * kBytes) {
-    void* start = bytes_.data();
-    size_t space = bytes_.size();
-    vectors_ = static_cast<Vector<T>*>(std::align(kBytes, size * kBytes, start, space));
-  }
-  Vector<T>* data() { return vectors_; }
-
- private:
-  std::vector<char> bytes_;
-  Vector<T>* vectors_;
-};
 
 // Blocks of rows are taken by whoever is free, the caller included. The caller waits for the blocks that were
 // taken, never for a thread that has not begun: it cannot be held up by a busy pool.
@@ -365,19 +274,19 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
 
 }  // namespace
 
-// The same for NumPy arrays, without XLA: every row sees all others but not itself, relative to its best, on `threads`
+// The same for NumPy arrays, without XLA: each row sees all columns but `self`, relative to its best, on `threads`
 // threads.
-extern "C" void sums_of_others(int64_t rows, int64_t coordinates, int64_t channels, const double* queries,
-                               const double* keys, const double* values, const double* weights, double* sums,
-                               double* best, int64_t threads) {
+extern "C" void sums_of_others(int64_t rows, int64_t columns, int64_t coordinates, int64_t channels,
+                               const double* queries, const double* keys, const double* values, const double* weights,
+                               const int64_t* self, double* sums, double* best, int64_t threads) {
   Problem<double> p{};
-  p.rows = p.columns = rows, p.coordinates = coordinates, p.channels = channels;
-  p.before = p.after = rows, p.relative = true, p.skip_self = true;
+  p.rows = rows, p.columns = columns, p.coordinates = coordinates, p.channels = channels;
+  p.before = p.after = rows + columns, p.relative = true, p.self = self;
   p.queries = queries, p.sums = sums, p.best = best;
-  const Columns<double> columns(p, keys, values, weights);
+  const Columns<double> transposed(p, keys, values, weights);
   Work<double> work(p);
   std::vector<std::thread> helpers;
-  const int64_t useful = std::min(threads - 1, rows * rows / kPairsWorthAThread);
+  const int64_t useful = std::min(threads - 1, rows * columns / kPairsWorthAThread);
   for (int64_t helper = 0; helper < useful; ++helper) helpers.emplace_back([&work] { work.take_part(); });
   work.take_part();
   for (std::thread& helper : helpers) helper.join();

@@ -30,8 +30,14 @@ def why_not() -> str | None:
     return _why_not_loaded()
 
 
+def is_built() -> bool:
+    """Whether the compiled functions that take NumPy arrays can be called, on whatever device JAX is."""
+    return os.environ.get("ATTNFLOW_NATIVE") != "0" and _why_not_loaded() is None
+
+
 @functools.cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The compiled functions."""
     spec = importlib.util.find_spec("attnflow._fused")
     return ctypes.CDLL(None if spec is None else spec.origin)
 
@@ -41,41 +47,42 @@ def _why_not_loaded() -> str | None:
     if importlib.util.find_spec("attnflow._fused") is None:
         return "not built: install a C++ compiler and then attnflow again"
     try:
-        library = _library()
         for symbol in TARGETS.values():
-            jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(getattr(library, symbol)), platform="cpu")
+            jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(getattr(library(), symbol)), platform="cpu")
     except Exception as error:  # built against another XLA: whatever it says, XLA's own path is there
         return f"could not be loaded: {error}"
     return None
 
 
 def sums_of_others(
-    queries: np.ndarray, keys: np.ndarray, values: np.ndarray, log_weights: np.ndarray
+    queries: np.ndarray, keys: np.ndarray, values: np.ndarray, log_weights: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """sum_{j != i} e^{<q_i, k_j> + c_j - b_i} v_j with the sum of the weights as a last column, and b_i, in NumPy.
+    """sum_{j != r_i} e^{<q_i, k_j> + c_j - b_i} v_j with the sum of the weights as a last column, and b_i, in NumPy.
 
-    b_i is the largest exponent of row i, so that nothing vanishes however small it is.
+    Row i is the token r_i of `rows`, which does not see itself. b_i is the largest exponent of row i, so that nothing
+    vanishes however small it is; terms below e^-50 of it are left out.
     """
-    if os.environ.get("ATTNFLOW_NATIVE") == "0" or _why_not_loaded() is not None:
-        return _sums_of_others_in_numpy(queries, keys, values, log_weights)
+    if not is_built():
+        return _sums_of_others_in_numpy(queries, keys, values, log_weights, rows)
     arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in (queries, keys, values, log_weights)]
+    itself = np.ascontiguousarray(rows, dtype=np.int64)
     sums, best = np.empty((len(queries), values.shape[1] + 1)), np.empty(len(queries))
-    pointers = [array.ctypes.data for array in (*arrays, sums, best)]
-    _sums_of_others()(len(queries), queries.shape[1], values.shape[1], *pointers, CORES)
+    pointers = [array.ctypes.data for array in (*arrays, itself, sums, best)]
+    _sums_of_others()(len(queries), len(keys), keys.shape[1], values.shape[1], *pointers, CORES)
     return sums, best
 
 
 @functools.cache
 def _sums_of_others():
-    function = _library().sums_of_others
-    function.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 6 + [ctypes.c_int64]
+    function = library().sums_of_others
+    function.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p] * 7 + [ctypes.c_int64]
     function.restype = None
     return function
 
 
-def _sums_of_others_in_numpy(queries, keys, values, log_weights):
+def _sums_of_others_in_numpy(queries, keys, values, log_weights, rows):
     exponents = queries @ keys.T + log_weights
-    np.fill_diagonal(exponents, -np.inf)
+    exponents[np.arange(len(rows)), rows] = -np.inf
     best = exponents.max(axis=1)
     weights = np.exp(exponents - best[:, None])
     return np.column_stack([weights @ values, weights.sum(axis=1)]), best

@@ -20,7 +20,6 @@ from attnflow.fused import sums_of_others
 
 FEW = 400  # heavy tokens up to which all pairs are looked at for the nearest
 FLAT = 3  # dimensions up to which a tree finds the nearest of many faster
-MANY_ROWS = 0.15  # share of rows from which on the native kernel does all of them sooner
 SCALAR = 1e-12  # V closer to a multiple of I than this share is one
 
 BALANCED = 1e-9  # share that is left of terms that cancel: rounding leaves 1e-16, a generic configuration much more
@@ -100,7 +99,8 @@ class HeavyTokens:
         """Those within `distance` as one, at their centre of mass; and who was put together."""
         if self.gaps[0].min() > distance:
             return self, []
-        pairs = np.asarray(KDTree(self.places).query_pairs(distance, output_type="ndarray"))
+        near = np.flatnonzero(self.gaps[0] <= distance)
+        pairs = near[KDTree(self.places[near]).query_pairs(distance, output_type="ndarray")]
         graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self), len(self)))
         found: Any = connected_components(graph, directed=False)[1]
         groups = [np.flatnonzero(found == one) for one in np.flatnonzero(np.bincount(found) > 1)]
@@ -127,6 +127,17 @@ class Sums(NamedTuple):
     pulls: np.ndarray
     weights: np.ndarray
     best: np.ndarray
+
+    def of(self, rows: np.ndarray) -> "Sums":
+        """Of some rows."""
+        return Sums(*(array[rows] for array in self))
+
+    def replaced(self, rows: np.ndarray, fresh: "Sums") -> "Sums":
+        """The same, but for some rows."""
+        arrays = [array.copy() for array in self]
+        for array, new in zip(arrays, fresh, strict=True):
+            array[rows] = new
+        return Sums(*arrays)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,22 +184,28 @@ class Pull:
 
     def sums(self, places: np.ndarray, masses: np.ndarray, rows: np.ndarray | None = None) -> Sums:
         """What all tokens, or some rows, receive from the others."""
-        values, logs = places @ self.value.T, np.log(masses)
-        if rows is None or len(rows) > MANY_ROWS * len(places):
-            found, best = sums_of_others(places @ self.scores, places, values, logs)
-            chosen = slice(None) if rows is None else rows
-            return Sums(found[chosen, :-1], found[chosen, -1], best[chosen])
-        exponents = (places[rows] @ self.scores) @ places.T + logs
-        exponents[np.arange(len(rows)), rows] = -np.inf
-        best = exponents.max(axis=1)
-        weights = np.exp(exponents - best[:, None])
-        return Sums(weights @ values, weights.sum(axis=1), best)
+        chosen = np.arange(len(places)) if rows is None else rows
+        queries = (places if rows is None else places[rows]) @ self.scores
+        found, best = sums_of_others(queries, places, places @ self.value.T, np.log(masses), chosen)
+        return Sums(found[:, :-1], found[:, -1], best)
+
+    def _own_and_others(self, sums: Sums, places: np.ndarray, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of the weight of rows themselves and of what they receive."""
+        own = np.sum((places @ self.scores) * places, axis=1) + np.log(masses)
+        with np.errstate(divide="ignore"):  # two tokens that are NaN in a step too long
+            return own, sums.best + np.log(sums.weights)
+
+    def part_of(
+        self, sums: Sums, places: np.ndarray, masses: np.ndarray, rows: np.ndarray, givers: np.ndarray, log_unit: float
+    ) -> np.ndarray:
+        """The part of the velocities of `rows` that comes from `givers`, over e^log_unit; along themselves too."""
+        divisor = self._log_divisor(*self._own_and_others(sums.of(rows), places[rows], masses[rows]))
+        exponents = (places[rows] @ self.scores) @ places[givers].T + np.log(masses[givers])
+        return np.exp(exponents - (divisor + log_unit)[:, None]) @ (places[givers] @ self.value.T)
 
     def velocity_of(self, sums: Sums, places: np.ndarray, masses: np.ndarray) -> Velocity:
         """Of the rows at `places` that receive `sums`."""
-        own = np.sum((places @ self.scores) * places, axis=1) + np.log(masses)
-        with np.errstate(divide="ignore"):  # two tokens that are NaN in a step too long
-            others = sums.best + np.log(sums.weights)
+        own, others = self._own_and_others(sums, places, masses)
         logs = sums.best - self._log_divisor(own, others)
         scale = float(logs.max())
         factors = np.exp(logs - scale)
@@ -198,9 +215,9 @@ class Pull:
         along = np.sum(places * pulls, axis=1) / np.sum(places * places, axis=1)
         return Velocity(pulls - along[:, None] * places, scale, float(sizes.max() * self.value_size), sums)
 
-    def _log_divisor(self, own: np.ndarray, others: np.ndarray) -> Any:
+    def _log_divisor(self, own: np.ndarray, others: np.ndarray) -> np.ndarray:
         if self.offset is not None:
-            return self.offset + np.log(self.total_mass)
+            return np.full_like(own, self.offset + np.log(self.total_mass))
         return np.logaddexp(own, others)
 
     def _with_own(

@@ -7,21 +7,22 @@ import numpy as np
 import xarray as xr
 
 from attnflow.chronicle import Chronicle, State
-from attnflow.clock import Clock
+from attnflow.course import Attempt, Course, TooLongError, attempt
 from attnflow.dynamics import AbstractDynamics
 from attnflow.heavy import HeavyTokens, Pull, Velocity
 from attnflow.meeting import Meeting, meeting
-from attnflow.stride import Stride, stride
+from attnflow.sprint import Tolerances, is_possible, runners
 
+NOBODY = np.empty(0, int)
 NARROW = 0.01  # gaps below need no finer error than this one: tokens meet there
 ROUNDING = 1e-12  # of log t
-PROBE = 1e-3  # of the step of length one, for derivatives of the speed
-LONGEST = 2.0  # of a step, in units of the fastest relative change
 EVERY_LOG_TIME = 0.05  # of log t: so densely states are kept while something moves
 FAR = 0.1  # so far nobody moves between states, but in a meeting
-BEYOND = 0.5  # a step goes so much farther than to the merging distance, in logarithms of the gap
 SUDDEN = 0.01  # a meeting takes at most this share of the time so far
 CHATTER = 10.0  # tolerances by which steps move tokens to and fro at a stable equilibrium
+ALIKE = (
+    1e-3  # |B| times the merging distance: below, who receives from two or from one of them feels 1e-7 of a difference
+)
 STILL = 10  # steps in which nobody goes farther while time doubles, at rest; on a plateau a single step takes longer
 
 
@@ -34,11 +35,13 @@ class Journey:
         self.merge, self.rtol, self.until, self.shortcuts = merge, rtol, until, shortcuts
         heavy = HeavyTokens.alone(tokens, flow.masses)
         self.pull = Pull.of(flow, float(heavy.masses.sum()))
+        self.may_run = shortcuts and is_possible(self.pull)
         self.chronicle = Chronicle(flow, self.pull, merge)
         self.log_time, self.step, self.steps, self.rejected = -np.inf, 0.02, 0, 0
-        self.meetings, self.meeting_error = 0, 0.0
+        self.meetings, self.meeting_error, self.sprints = 0, 0.0, 0
         self.hope = 1.0  # falls where a meeting was tried too early
         self.chronicle.keep(self.log_time, heavy)
+        self.heavy = heavy
         self._stand(heavy.merged(0.0)[0])  # tokens in one place are one from the start
         self.plateau = self._keep()
         self.stirred = (self.log_time, self.steps, self.heavy)  # where somebody last had gone farther than chatter
@@ -127,22 +130,29 @@ class Journey:
     def _advance(self) -> None:
         """One accepted step or one meeting, and what has met at its end."""
         gaps, nearest = self.heavy.gaps
-        relative = np.linalg.norm(self.velocity.directions - self.velocity.directions[nearest], axis=1) / gaps
-        fastest = int(np.argmax(relative))
+        closing = np.linalg.norm(self.velocity.directions - self.velocity.directions[nearest], axis=1)
+        fastest = int(np.argmax(closing / gaps))
         pair = np.array([fastest, nearest[fastest]])
-        met = self._meeting(pair, float(relative[fastest])) if self.shortcuts else None
+        met = self._meeting(pair, float(closing[fastest] / gaps[fastest])) if self.shortcuts else None
         if met is not None:
             self.meetings, self.meeting_error = self.meetings + 1, max(self.meeting_error, met.error)
             self._arrive(met.places, met.log_duration)
             return
-        rate = max(float(relative[fastest]), float(np.abs(self.velocity.directions).max()) / np.pi)
-        unit = -self.velocity.logarithm - np.log(rate)  # logarithm of the time that a short step of length one takes
-        clock = self._clock(rate)
-        # The fastest pair shrinks by e^-step: not much farther than to where it has met.
-        longest = min(LONGEST, clock.longest_step(), float(np.log(gaps[fastest] / self.merge)) + BEYOND)
-        step, found = self._accepted(rate, clock, longest, self._log_left() - unit)
-        self.steps += 1
-        self._arrive(found.places, unit + float(np.log(clock.duration(step))), found.velocity)
+        running = runners(self.pull, self.heavy, closing, self.merge) if self.may_run else NOBODY
+        try:
+            self._step(closing, running)
+        except TooLongError:
+            self._step(closing, NOBODY)
+
+    def _step(self, closing: np.ndarray, running: np.ndarray) -> None:
+        """One accepted step, in which runners have shorter ones of their own."""
+        tolerances = Tolerances(self.rtol, NARROW, self.merge)
+        course = Course(self.pull, self.heavy, self.velocity, closing, running, tolerances)
+        found = self._accepted(course)
+        self.steps, self.sprints = self.steps + 1, self.sprints + int(len(running) > 0)
+        self._arrive(
+            found.stride.places, course.log_duration(found.step), found.stride.velocity, len(found.ahead.pair) > 0
+        )
 
     def _meeting(self, pair: np.ndarray, relative: float) -> Meeting | None:
         """The meeting of the fastest pair, if the others are still enough and it takes next to no time."""
@@ -162,38 +172,21 @@ class Journey:
         self.hope /= 4
         return None
 
-    def _accepted(self, rate: float, clock: Clock, longest: float, log_left: float) -> tuple[float, Stride]:
-        """A step whose error is within the tolerance, and how long it is."""
+    def _accepted(self, course: Course) -> Attempt:
+        """A step whose error is within the tolerance."""
         scales = self._tolerances()
-        speeds = np.abs(self.velocity.directions).max(axis=1) / rate
         # What moves by D changes its velocity by a share |B| D, and so its way by |B| D^2.
         calm = np.sqrt(scales / max(self.pull.score_size, 1.0)) / 3 if self.shortcuts else np.full_like(scales, -1.0)
         while True:
-            step = clock.cut(min(self.step, longest), log_left)
-            fast = self.startled | (speeds * clock.duration(step) > calm) | (speeds == speeds.max())
-            found = stride(self.pull, self.heavy, self.velocity, rate, clock, step, fast)
-            errors = np.nan_to_num(found.errors / scales, nan=np.inf)
-            worst, missed = float(errors[fast].max(initial=0.0)), ~fast & (errors > 1)
-            if worst > 1 or not missed.any():
-                self.step = step * float(np.clip(0.9 * max(worst, 1e-10) ** -0.2, 0.2, 4.0))
-            if worst <= 1 and not missed.any():
-                return step, found
-            self.startled |= missed
+            wanted = course.clock.cut(min(self.step, course.longest), self._log_left() - course.unit)
+            found = attempt(course, wanted, calm, self.startled, scales)
+            self.step = found.next_step
+            if found.is_good:
+                return found
+            self.startled |= found.missed
             self.rejected += 1
             if self.step < 1e-12:
                 raise ArithmeticError("steps became too short to resolve the gaps in float64; a larger `rtol` may help")
-
-    def _clock(self, rate: float) -> Clock:
-        """Slows down as the logarithm of the largest speed grows along the straight way ahead."""
-        way = self.velocity.directions / rate
-        fastest = np.array([int(np.argmax(np.abs(way).max(axis=1)))])
-        behind, ahead = (
-            self.pull.velocity(self.heavy.places + reach * way, self.heavy.masses, fastest).log_speed
-            - self.velocity.log_speed
-            for reach in (-PROBE, PROBE)
-        )
-        first, second = (ahead - behind) / (2 * PROBE), (ahead + behind) / PROBE**2
-        return Clock(float(first), float(second)) if np.isfinite(first + second) else Clock()
 
     def _log_left(self) -> float:
         """Logarithm of the time until the end."""
@@ -201,20 +194,41 @@ class Journey:
             return np.inf
         return self.until + float(np.log(-np.expm1(min(self.log_time - self.until, -1e-16))))
 
-    def _arrive(self, places: np.ndarray, log_duration: float, velocity: Velocity | None = None) -> None:
-        """Be there after so long; who has met becomes one, and what is worth it is kept."""
+    def _arrive(
+        self,
+        places: np.ndarray,
+        log_duration: float,
+        velocity: Velocity | None = None,
+        at_end: bool = False,
+    ) -> None:
+        """Be there after so long; who has met, on the way or just then, becomes one, and what is worth it is kept."""
         began, before, moved = self.log_time, self.heavy, self.heavy.moved_to(places)
         self.log_time = float(np.logaddexp(began, log_duration))
-        merged, groups = moved.merged(self.merge)
-        self._stand(merged, None if groups else velocity)
+        merged, met_groups = moved.merged(self.merge)
+        if met_groups and velocity is not None:
+            velocity = self._velocity_of_merged(merged, met_groups, velocity)
+        self._stand(merged, velocity)
         self._watch()
-        if groups:
+        if met_groups:
             last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
-            shares = meetings_of(before.places, moved.places, groups, self.merge)
+            shares = meetings_of(before.places, moved.places, met_groups, self.merge)
+            shares = [(1.0 if at_end else share, who) for share, who in shares]
             met = [(float(np.logaddexp(began, log_duration + np.log(share))), *who) for share, who in shares]
             self.chronicle.record(moved, met, last, self.plateau)
         elif self._has_changed() or self._is_over():
             self._keep()
+
+    def _velocity_of_merged(
+        self, merged: HeavyTokens, met_groups: list[np.ndarray], velocity: Velocity
+    ) -> Velocity | None:
+        """What everybody receives is as before, but for those who are one now; None where that is not near enough."""
+        if self.pull.score_size * self.merge > ALIKE or len(merged) == 1:
+            return None
+        kept = np.delete(np.arange(len(self.heavy)), np.concatenate([group[1:] for group in met_groups]))
+        rows = np.searchsorted(kept, [group[0] for group in met_groups])
+        self.startled = self.startled[kept]
+        sums = velocity.sums.of(kept).replaced(rows, self.pull.sums(merged.places, merged.masses, rows))
+        return self.pull.velocity_of(sums, merged.places, merged.masses)
 
     def _has_changed(self) -> bool:
         """Since the last state that was kept, in which nobody had met who has not now."""
@@ -231,7 +245,7 @@ class Journey:
             self._keep()
         attributes = {"outcome": outcome, "merge": self.merge, "rtol": self.rtol}
         counts = {"steps": self.steps, "rejected_steps": self.rejected}
-        counts |= {"meetings": self.meetings, "meeting_error": self.meeting_error}
+        counts |= {"meetings": self.meetings, "meeting_error": self.meeting_error, "sprints": self.sprints}
         return self.chronicle.dataset(first_tokens, attributes, counts)
 
 
@@ -243,6 +257,6 @@ def meetings_of(
     for one, *others in groups:
         for other in others:
             wide, narrow = (float(np.linalg.norm(places[one] - places[other])) for places in (before, after))
-            share = np.log(wide / merge) / np.log(wide / narrow) if narrow < merge < wide else 1.0
+            share = np.log(wide / merge) / np.log(wide / narrow) if 0 < narrow < merge < wide else 1.0
             found.append((float(share), (int(one), int(other))))
     return sorted(found)

@@ -1,7 +1,8 @@
 """A stride: one step of all heavy tokens, in which only those that move much are looked at closely.
 
 Dormand and Prince's method of order 5 with its companion of order 4 serves the fast ones. Slow ones move at the mean of
-their velocities at both ends; the difference of that to the first velocity is their error.
+their velocities at both ends; the difference of that to the first velocity is their error. Runners have had short
+steps of their own (`sprint`).
 """
 
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from attnflow.clock import Clock
 from attnflow.heavy import HeavyTokens, Pull, Velocity
+from attnflow.sprint import Sprint
 
 STAGES = (
     (1 / 5,),
@@ -24,19 +26,35 @@ ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 
 
 
 class Stride(NamedTuple):
-    """Where everybody is one step later, the error of every token, and the velocity there."""
+    """Where everybody is one step later, the error of every walker, and the velocity there."""
 
     places: np.ndarray
     errors: np.ndarray
     velocity: Velocity
 
 
+def moments(clock: Clock, step: float) -> np.ndarray:
+    """When the stages of a step are, as shares of its duration."""
+    return np.array([clock.duration(node * step) for node in NODES[:-1]]) / clock.duration(step)
+
+
 def stride(
-    pull: Pull, heavy: HeavyTokens, velocity: Velocity, rate: float, clock: Clock, step: float, fast: np.ndarray
+    pull: Pull,
+    heavy: HeavyTokens,
+    velocity: Velocity,
+    rate: float,
+    clock: Clock,
+    step: float,
+    fast: np.ndarray,
+    ahead: Sprint,
 ) -> Stride:
-    """One step of length `step` in units of 1 / rate on `clock`; `fast` says who is looked at closely."""
+    """One step of length `step` in units of 1 / rate on `clock`.
+
+    `fast` says who is looked at closely; runners are where `ahead` has them at the `moments` of the stages.
+    """
     rows, start = np.flatnonzero(fast), heavy.places
     way = velocity.directions / rate
+    way[ahead.rows] = 0.0
     slopes = np.empty((len(STAGES) + 1, len(rows), start.shape[1]))
     slopes[0] = way[rows]
     there, places, growth = velocity, start, 0.0
@@ -44,6 +62,7 @@ def stride(
         for stage, (node, row) in enumerate(zip(NODES, STAGES, strict=True)):
             places = start + clock.duration(node * step) * way
             places[rows] = start[rows] + step * np.tensordot(row, slopes[: len(row)], 1)
+            places[ahead.rows] = ahead.paths[min(stage, len(ahead.paths) - 1)]
             is_last = stage == len(STAGES) - 1
             there = pull.velocity(places, heavy.masses, None if is_last else rows)
             growth = there.logarithm - velocity.logarithm
@@ -52,5 +71,5 @@ def stride(
         change = (np.exp(growth) / rate * there.directions - way) * (clock.duration(step) / 2)
         errors = np.abs(change).max(axis=1)
         errors[rows] = np.abs(step * np.tensordot(ERROR, slopes, 1)).max(axis=1)
-        places = np.where(fast[:, None], places, places + change)
-    return Stride(places, errors, there)
+        change[rows] = change[ahead.rows] = 0.0
+    return Stride(places + change, errors, there)

@@ -1,0 +1,168 @@
+"""Sprints: a few heavy tokens far faster than the rest, in short steps of their own within one step of the others.
+
+While a pair falls together in a dozen units of time, others take hundreds to be nearly as fast. Whoever is about to
+fall runs: runners that feel each other are followed by the native kernel of `sprint.cpp`, while the others go along
+given ways, to the end of a step or to the first meeting.
+"""
+
+import ctypes
+import dataclasses
+import enum
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from attnflow.fused import is_built, library
+from attnflow.heavy import HeavyTokens, Pull
+
+MOST_RUNNERS = 16
+AHEAD = 6.0  # who waits less than so many times the first fall runs too
+WORTH = 2.0  # so many times longer must the steps of the others be
+FELT = 18.0  # a pull that is e^-18 of the largest moves nobody by more than 1e-8
+MOST_STEPS = 20_000
+STRICT = 0.2  # share of a tolerance that each of the many steps of a sprint may take
+FIRST_STEP = 1e-4  # of the whole: the first error corrects it
+FASTEST = 500.0  # logarithm of a way in the time of a step: well beyond, floats end
+
+
+class Sprint(NamedTuple):
+    """Where runners are at the moments asked for."""
+
+    rows: np.ndarray
+    paths: np.ndarray
+    """(moments, runners, d)."""
+    velocities: np.ndarray
+    """At the end, in ways a step."""
+    met: float
+    """When two came within the merging distance, as a share of the step; above one where nobody did."""
+    pair: np.ndarray
+    """Who did."""
+
+    @classmethod
+    def of_nobody(cls, coordinates: int) -> "Sprint":
+        """Without runners."""
+        return cls(np.empty(0, int), np.empty((1, 0, coordinates)), np.empty((0, coordinates)), 2.0, np.empty(0, int))
+
+    @classmethod
+    def of_all(cls, sprints: list["Sprint"]) -> "Sprint":
+        """Of several groups together."""
+        rows, paths, velocities = ([one[part] for one in sprints] for part in range(3))
+        first = min(sprints, key=lambda one: one.met)
+        return cls(np.concatenate(rows), np.concatenate(paths, axis=1), np.concatenate(velocities), *first[3:])
+
+
+@dataclasses.dataclass(frozen=True)
+class Walks:
+    """Where those who do not run are within a step: place + time (way + time bend)."""
+
+    ways: np.ndarray
+    bends: np.ndarray
+
+    @classmethod
+    def of(cls, ways: np.ndarray, rows: np.ndarray, bends: np.ndarray | None = None) -> "Walks":
+        """Straight on, or bent, of all but the runners `rows`."""
+        bends = np.zeros_like(ways) if bends is None else bends
+        is_walking = np.ones((len(ways), 1))
+        is_walking[rows] = 0.0
+        return cls(ways * is_walking, bends * is_walking)
+
+
+def is_possible(pull: Pull) -> bool:
+    """Whether the native kernel is there and serves this pull."""
+    return bool(np.isfinite(pull.beta)) and is_built()
+
+
+def runners(pull: Pull, heavy: HeavyTokens, closing: np.ndarray, merge: float) -> np.ndarray:
+    """Who will have fallen on somebody long before the rest move much; `closing` is the speed of the nearest gap."""
+    gaps, nearest = heavy.gaps
+    most = min(MOST_RUNNERS, len(heavy) // 4)
+    if most < 2:
+        return np.empty(0, int)
+    with np.errstate(divide="ignore"):
+        waits = np.minimum(gaps, 1 / (pull.beta * gaps)) / closing  # until a gap changes its speed by a factor
+    # The last part of a fall is exponential, and takes so many times as long.
+    falls = waits * np.where(pull.beta * gaps**2 < 1, np.log(gaps / merge), 1.0)
+    soon = np.flatnonzero(waits <= min(AHEAD * falls.min(), np.partition(waits, most)[most]))
+    found = np.union1d(soon, nearest[soon])
+    slower = np.delete(waits, found).min()
+    return found if WORTH * waits.min() < slower < np.exp(FASTEST) * waits.min() else np.empty(0, int)
+
+
+def groups(pull: Pull, heavy: HeavyTokens, rows: np.ndarray) -> list[np.ndarray]:
+    """Runners that feel each other, together."""
+    exponents = pull.beta * (heavy.places[rows] @ heavy.places[rows].T) + np.log(heavy.masses[rows])
+    np.fill_diagonal(exponents, -np.inf)
+    feels = exponents > exponents.max(axis=1, keepdims=True) - FELT
+    labels = np.asarray(connected_components(csr_array(feels), directed=False)[1])
+    return [rows[labels == label] for label in range(labels.max() + 1)]
+
+
+class Ending(enum.IntEnum):
+    """Of a sprint: where two meet; on time; or on time with a meeting, which floats may put a little later."""
+
+    EARLY = 0
+    ON_TIME = 1
+    WITH_MEETING = 2
+
+
+class Race(ctypes.Structure):
+    """The struct of the same name in `sprint.cpp`."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("tokens", "coordinates", "runners")),
+        *((name, ctypes.c_void_p) for name in ("places", "ways", "bends", "log_masses", "rows")),
+        *((name, ctypes.c_double) for name in ("beta", "log_scale", "divisor", "rtol", "narrow", "merge")),
+        ("first_step", ctypes.c_double),
+        *((name, ctypes.c_int64) for name in ("most_steps", "ending", "moments")),
+        ("times", ctypes.c_void_p),
+    )
+
+
+class Tolerances(NamedTuple):
+    """What a step may get wrong: rtol of the gap to the nearest, or of `narrow`; and where two have met."""
+
+    rtol: float
+    narrow: float
+    merge: float
+
+
+def sprint(
+    pull: Pull,
+    heavy: HeavyTokens,
+    walks: Walks,
+    rows: np.ndarray,
+    log_duration: float,
+    tolerances: Tolerances,
+    times: np.ndarray,
+    ending: Ending,
+) -> Sprint | None:
+    """Follow the runners `rows`, a group, to `times`, shares of the duration; None where it takes too many steps.
+
+    Where two meet before the end, all stay where they are then.
+    """
+    given = (heavy.places, walks.ways, walks.bends, np.log(heavy.masses), rows, times)
+    places, ways, bends, log_masses, rows, times = (np.ascontiguousarray(array) for array in given)
+    paths, velocities = np.zeros((len(times), len(rows), places.shape[1])), np.zeros((len(rows), places.shape[1]))
+    met, pair = ctypes.c_double(), np.zeros(2, np.int64)
+    race = Race(
+        *(*places.shape, len(rows)),
+        *(array.ctypes.data for array in (places, ways, bends, log_masses, rows)),
+        *(pull.beta, np.log(pull.value[0, 0]) + log_duration),
+        np.nan if pull.offset is None else pull.offset + np.log(pull.total_mass),
+        *(STRICT * tolerances.rtol, *tolerances[1:], FIRST_STEP),
+        *(MOST_STEPS, ending, len(times), times.ctypes.data),
+    )
+    found = (paths.ctypes.data, velocities.ctypes.data, ctypes.byref(met), pair.ctypes.data)
+    steps = _sprint()(ctypes.byref(race), *found)
+    return None if steps < 0 else Sprint(rows, paths, velocities, met.value, pair)
+
+
+@functools.cache
+def _sprint():
+    function = library().sprint
+    function.argtypes = [ctypes.c_void_p] * 5
+    function.restype = ctypes.c_int64
+    return function

@@ -1,0 +1,152 @@
+"""Sprints against SciPy on plain NumPy velocities, and what they change in a run: nothing."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import attnflow as af
+from attnflow import fused
+from attnflow.course import Course
+from attnflow.heavy import HeavyTokens, Pull
+from attnflow.sprint import Ending, Sprint, Tolerances, Walks, groups, is_possible, runners, sprint
+from test_coalesce import CIRCLE, exact_log_time, flow
+
+pytestmark = pytest.mark.skipif(not fused.is_built(), reason="sprints need the native kernel")
+
+FINE = Tolerances(rtol=1e-9, narrow=0.01, merge=1e-6)
+TIMES = np.array([0.2, 0.5, 1.0])
+BETA = 20.0
+
+
+def scene(d=4, n=20):
+    """Tokens with masses, three of them near each other; the others go their ways."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(n, d))
+    places[1:3] = places[0] + rng.normal(size=(2, d))
+    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    ways, bends = 0.1 * rng.normal(size=(2, n, d))
+    heavy = HeavyTokens.alone(places, rng.uniform(0.5, 3.0, n))
+    return heavy, ways, bends, np.array([0, 1, 2])
+
+
+def plain_velocities(places, masses, rule):
+    """Of all tokens, written out: weights of all others and of the token itself, and the tangent part."""
+    weights = masses * np.exp(BETA * (places @ places.T - 1))
+    total = weights.sum(axis=1, keepdims=True) if isinstance(rule, af.Softmax) else masses.sum()
+    pulls = weights / total @ places
+    return pulls - np.sum(pulls * places, axis=1, keepdims=True) * places / np.sum(places**2, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("rule", [af.Softmax(BETA), af.Unnormalised(BETA, offset=1.0)], ids=["softmax", "unnormalised"])
+@pytest.mark.parametrize("bent", [False, True])
+def test_runners_go_where_scipy_takes_them(rule, bent):
+    heavy, ways, bends, rows = scene()
+    walks = Walks.of(ways, rows, bends if bent else None)
+    pull = Pull.of(af.SphereAttention(af.Head.identity(4), rule), float(heavy.masses.sum()))
+    duration = 30.0
+
+    def slope(time, flat):
+        places = heavy.places + time * (walks.ways + time * walks.bends)
+        places[rows] = flat.reshape(len(rows), -1)
+        return duration * plain_velocities(places, heavy.masses, rule)[rows].ravel()
+
+    begin = heavy.places[rows].ravel()
+    exact = solve_ivp(slope, (0, 1), begin, "DOP853", t_eval=TIMES, rtol=1e-12, atol=1e-13)
+    found = sprint(pull, heavy, walks, rows, np.log(duration), FINE, TIMES, Ending.EARLY)
+    assert found.met > 1
+    expected = exact.y.T.reshape(len(TIMES), len(rows), -1)
+    assert np.abs(expected[-1] - heavy.places[rows]).max() > 0.05  # they do go somewhere
+    np.testing.assert_allclose(found.paths, expected, atol=1e-7)  # rtol of many steps
+    np.testing.assert_allclose(found.velocities, slope(1.0, exact.y[:, -1]).reshape(3, -1), atol=1e-6)
+    straight = sprint(pull, heavy, Walks.of(0 * ways, rows), rows, np.log(duration), FINE, TIMES, Ending.EARLY)
+    assert np.abs(straight.paths - expected).max() > 1e-3  # others that stand still are another problem
+
+
+@pytest.mark.parametrize("beta", [20.0, 100.0])
+def test_two_meet_at_their_exact_time(beta):
+    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.6])))
+    pull, rows = Pull.of(flow(beta), 2.0), np.array([0, 1])
+    log_time = exact_log_time(0.6, beta)
+    walks = Walks.of(np.zeros((2, 2)), rows)
+    found = sprint(pull, heavy, walks, rows, log_time + np.log(2.0), FINE, TIMES, Ending.EARLY)
+    assert found.met == pytest.approx(0.5, rel=1e-5)
+    assert set(found.pair) == {0, 1}
+    later = sprint(pull, heavy, walks, rows, log_time + np.log(2.0), FINE, TIMES, Ending.ON_TIME)
+    assert np.linalg.norm(later.paths[-1, 0] - later.paths[-1, 1]) < FINE.merge
+    at_last = sprint(pull, heavy, walks, rows, log_time, FINE, TIMES, Ending.WITH_MEETING)
+    assert np.linalg.norm(at_last.paths[-1, 0] - at_last.paths[-1, 1]) < FINE.merge
+    assert np.linalg.norm(at_last.paths[1, 0] - at_last.paths[1, 1]) > 100 * FINE.merge
+    before = sprint(pull, heavy, walks, rows, log_time + np.log(0.99), FINE, TIMES, Ending.EARLY)
+    assert before.met > 1
+
+
+def test_a_sprint_that_is_too_long_says_so(monkeypatch):
+    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.6])))
+    walks, rows = Walks.of(np.zeros((2, 2)), np.array([0, 1])), np.array([0, 1])
+    monkeypatch.setattr("attnflow.sprint.MOST_STEPS", 3)
+    assert sprint(Pull.of(flow(20.0), 2.0), heavy, walks, rows, 5.0, FINE, TIMES, Ending.EARLY) is None
+
+
+def test_runners_are_those_about_to_fall_and_groups_feel_each_other():
+    angles = np.array([0.0, 0.2, 1.5, 2.4, 3.4, 4.3, 5.2, 5.4])
+    heavy = HeavyTokens.alone(CIRCLE(angles))
+    pull = Pull.of(flow(60.0), 8.0)
+    directions = pull.velocity(heavy.places, heavy.masses).directions
+    closing = np.linalg.norm(directions - directions[heavy.gaps[1]], axis=1)
+    found = runners(pull, heavy, closing, 1e-6)
+    np.testing.assert_array_equal(found, [0, 1, 6, 7])
+    assert [group.tolist() for group in groups(pull, heavy, found)] == [[0, 1], [6, 7]]
+    near = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.2, 0.45, 0.65])))
+    assert len(groups(pull, near, np.arange(4))) == 1
+
+
+def test_nobody_runs_where_all_are_alike():
+    heavy = HeavyTokens.alone(CIRCLE(np.linspace(0, 2 * np.pi, 13)[:-1]))
+    assert len(runners(Pull.of(flow(60.0), 12.0), heavy, np.ones(12), 1e-6)) == 0
+
+
+def in_order_of_names(found):
+    return found.isel(merge=np.lexsort((found["second"], found["first"])))
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 2), (40, 3), (60, 10)])
+def test_a_run_with_sprints_is_the_run_without(n, d):
+    tokens = af.initial.sphere(n, d, rng=3)
+    quick = af.coalesce(flow(60.0, d), tokens, progress=False)
+    exact = af.coalesce(flow(60.0, d), tokens, shortcuts=False, rtol=1e-7, progress=False)
+    assert int(exact.sprints) == 0 < int(quick.sprints)
+    assert int(quick.steps) < int(exact.steps) / 3
+    quick, exact = in_order_of_names(quick), in_order_of_names(exact)  # two far from each other may meet at one time
+    np.testing.assert_array_equal(quick["first"], exact["first"])
+    np.testing.assert_array_equal(quick["second"], exact["second"])
+    errors = np.abs(quick.merge_log_time - exact.merge_log_time).values
+    # As the docstring of `coalesce` says: every merge so far adds beta (rtol + merge); places of 0.01 rtol, early.
+    count = np.argsort(np.argsort(exact.merge_log_time.values)) + 1
+    assert np.all(errors <= 60.0 * 2e-6 * count + 0.01 * np.exp(-exact.merge_log_time.values))
+
+
+def test_whom_runners_push_is_followed_closely(monkeypatch):
+    """Stages and errors of a step do not see when a pull changed: without care for that, times are worse tenfold."""
+    tokens = af.initial.circle(8, rng=2)
+    exact = af.coalesce(flow(40.0), tokens, shortcuts=False, rtol=1e-9, progress=False).merge_log_time
+    careful = af.coalesce(flow(40.0), tokens, progress=False).merge_log_time
+    monkeypatch.setattr(Course, "jumps", lambda self, step, found, rows, ahead: np.zeros(len(rows)))
+    careless = af.coalesce(flow(40.0), tokens, progress=False).merge_log_time
+    assert abs(careful[5] - exact[5]) < 2e-5
+    assert abs(careless[5] - exact[5]) > 1e-4
+
+
+def test_a_sprint_given_up_is_a_walk(monkeypatch):
+    tokens = af.initial.sphere(20, 3, rng=1)
+    monkeypatch.setattr("attnflow.sprint.MOST_STEPS", 1)
+    found = af.coalesce(flow(60.0, 3), tokens, progress=False)
+    monkeypatch.setattr("attnflow.journey.is_possible", lambda pull: False)
+    walked = af.coalesce(flow(60.0, 3), tokens, progress=False)
+    assert int(found.sprints) == 0
+    np.testing.assert_array_equal(found.merge_log_time, walked.merge_log_time)
+
+
+def test_sprints_serve_plain_attraction_only():
+    assert is_possible(Pull.of(flow(9.0), 2.0))
+    assert not is_possible(Pull.of(af.SphereAttention(af.Head.identity(2), af.Softmax(-9.0)), 2.0))
+    assert len(Sprint.of_nobody(3).rows) == 0
