@@ -13,6 +13,7 @@ from PIL import Image
 import attnflow as af
 from attnflow import scenarios
 from attnflow.explorer import trained
+from attnflow.explorer.stepper import Stepper
 from served_explorer import PATIENCE, Served, wait_until
 
 sync_api = pytest.importorskip(
@@ -182,11 +183,21 @@ def test_dragging_turns_the_picture_and_leaves_the_tokens(page, explorer):
     np.testing.assert_array_equal(shown_frame(page)[1], tokens)
 
 
+AXES = "[0, 1, 2].map((k) => document.getElementById(`axis-${k}`).value)"
+
+
 def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(page, explorer):
     page.goto(explorer.address + SMALL + "&d=5&axes=4,0,2&t=0.5")
     wait_for(page, "window.explorer?.frame?.time === 0.5")
     assert value(page, "explorer.stage.chosen") == [4, 0, 2]
     assert value(page, "explorer.stage.principal") is None
+    assert value(page, AXES) == ["4", "0", "2"]
+
+    run = value(page, "explorer.model.run")
+    page.click("#restart")
+    wait_for(page, f"explorer.model.run > {run} && explorer.frame?.index > 2")
+    assert value(page, "explorer.stage.principal") is None
+    assert (value(page, "explorer.stage.chosen"), value(page, AXES)) == ([4, 0, 2], ["4", "0", "2"])
 
     page.click("#principal")
     axes = wait_for(page, "explorer.stage.principal")
@@ -224,6 +235,25 @@ SHIFTS = """() => {
     const note = (entries) => window.shifts.push(...entries.getEntries().map((one) => one.value));
     new PerformanceObserver(note).observe({ type: "layout-shift", buffered: true });
 }"""
+
+
+def test_a_change_that_takes_a_moment_is_said_on_the_stage(page, explorer, monkeypatch):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    assert page.is_hidden("#waiting")
+    swift = Stepper.set_model
+
+    def slow(*arguments):
+        time.sleep(1.5)
+        swift(*arguments)
+
+    monkeypatch.setattr(Stepper, "set_model", slow)
+    page.fill("input[name=beta]", "3")
+    page.keyboard.press("Tab")
+
+    wait_for(page, "!document.getElementById('waiting').hidden")
+    assert page.inner_text("#waiting") == "Preparing the change ..."
+    wait_for(page, "document.getElementById('waiting').hidden && explorer.model.settings.beta === 3")
 
 
 def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
@@ -307,6 +337,8 @@ def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     assert_shows_directions(page, "Tokens gather.", 3)
     assert page.inner_text("#clock") == "after layer 3"
     wait_for(page, "document.getElementById('attention-title').textContent === 'Attention, layer 3'")
+    page.hover("#attention", position={"x": 4, "y": 4})
+    assert re.fullmatch(r"\[CLS\] → \[CLS\]: [\d.]+%", page.inner_text("#attention-now"))
 
     page.fill("textarea[name=prompt]", "A cat.")
     page.keyboard.press("Tab")
