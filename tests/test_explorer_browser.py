@@ -348,6 +348,19 @@ def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.goto(saved.as_uri() + "#t=6")
     wait_for(page, "window.explorer?.frame?.time === 6 && explorer.frame.leaves === undefined")
     assert_shows_directions(page, "A cat.", 6)
+    for layer in (6, 5):  # a chosen token's row follows the layers
+        value(page, "explorer.stage.point(2)")
+        wait_for(page, f"explorer.frame.time === {layer} && explorer.stage.row")
+        assert value(page, "explorer.stage.row.weights[0]") == pytest.approx(
+            most_attended("A cat.", layer, 2), rel=1e-4
+        )
+        page.keyboard.press("ArrowLeft")
+
+
+def most_attended(prompt, layer, token):
+    run = af.models.load("minilm").trajectory(prompt, attention=True, progress=False)
+    row = run.attention.values[layer - 1].mean(axis=0)[token]
+    return [np.argmax(row), row.max()]
 
 
 def assert_shows_directions(page, prompt, layer):
