@@ -157,6 +157,12 @@ def test_another_beta_acts_at_once_and_a_link_restores_the_state(page, explorer)
 
     np.testing.assert_array_equal(shown_frame(page)[1], tokens)
     np.testing.assert_allclose(value(page, "explorer.stage.camera.state"), camera, atol=1e-4)
+    wait_for(page, "explorer.model.settings.beta === 9 && explorer.model.model.includes('beta = 9')")
+    assert page.input_value("input[name=beta]") == "9"
+
+    page.click("#restart")  # from the first tokens, with what the controls say
+    wait_for(page, "explorer.model.later.length === 0 && explorer.frame.index > 2")
+    assert value(page, "explorer.model.settings.beta") == 9
 
 
 def drag(page):

@@ -258,7 +258,7 @@ function markAxes(isPrincipal) {
 
 function play(plays = !state.plays) { source.send({ type: "play", plays }); }
 function step(by) { source.send({ type: "step", by }); }
-function restart() { if (model) source.send({ type: "start", scenario: base.scenario, changes: base.changes, plays: true }); }
+function restart() { if (model) source.send({ type: "start", scenario: model.scenario, changes: differing(model.settings), plays: true }); }
 
 function showSpeed() {
   const factor = 10 ** Number($("speed").value);
