@@ -157,6 +157,17 @@ def test_a_result_of_trajectory_is_a_page_with_its_words(expected, directions, t
     assert len(film["attention"]) == 7
 
 
+def test_the_page_of_a_prompt_has_the_spectra_of_its_layers(run):
+    page = souvenirs.written(story_of(run), "html")[1].decode()
+    film = json.loads(re.search(r'id="film">(.*?)</script>', page)[1])
+
+    first = af.models.load("minilm").heads(layer=0)[0]
+    largest = np.abs(np.linalg.eigvals(np.asarray(first.output, float) @ np.asarray(first.value, float))).max()
+    shown = [[abs(complex(*one)) for one in layer["eigenvalues"][0]] for layer in film["panels"]]
+    assert max(shown[1]) == pytest.approx(largest, rel=1e-3)
+    assert max(shown[2]) != pytest.approx(largest, rel=1e-2)  # layers differ
+
+
 def test_a_page_needs_no_attention_and_at_least_two_states(expected, tmp_path):
     bare = expected.drop_vars("attention")
     assert '"attention":{}' in af.show.html(bare, tmp_path / "bare.html").read_text("utf-8")
