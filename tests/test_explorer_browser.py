@@ -243,6 +243,18 @@ SHIFTS = """() => {
 }"""
 
 
+def test_a_link_that_is_refused_says_so_and_plays_its_scenario(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere&n=-3")
+    wait_for(page, "window.explorer?.frame?.index > 2")
+
+    assert value(page, "explorer.model.settings.n") == 64
+    assert "`n`" in page.inner_text("#problem")
+    page.fill("input[name=n]", "8")
+    page.keyboard.press("Tab")
+    wait_for(page, "explorer.model.settings.n === 8")
+    wait_for(page, "document.getElementById('problem').hidden")
+
+
 def test_a_change_that_takes_a_moment_is_said_on_the_stage(page, explorer, monkeypatch):
     page.goto(explorer.address + SMALL)
     wait_for(page, "window.explorer?.frame?.index > 5")

@@ -61,7 +61,8 @@ source.on("started", (message) => {
   showVerdict({});
   showModel();
   say(prefersStill ? `${message.model}. Still, as your system asks for less motion: press play.` : message.model);
-  $("problem").hidden = true;
+  $("problem").hidden = !isRefused;
+  isRefused = false;
   wait("");
   isFirst = !film && !message.isLayered && !message.logTime;
   latest = null;
@@ -123,9 +124,11 @@ source.on("problem", (message) => {
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
   if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
+  else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without what a link asked for
 });
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
+let isRefused = false; // whether the link was
 let areAsked = false, asked = null; // principal axes of a moment that the visitor chose; those of the start are a link's anyway
 function schedule() {
   if (isScheduled) return;
