@@ -13,6 +13,7 @@ from PIL import Image
 import attnflow as af
 from attnflow import scenarios
 from attnflow.explorer import trained
+from attnflow.explorer.stepper import Stepper
 from served_explorer import PATIENCE, Served, wait_until
 
 sync_api = pytest.importorskip(
@@ -156,6 +157,12 @@ def test_another_beta_acts_at_once_and_a_link_restores_the_state(page, explorer)
 
     np.testing.assert_array_equal(shown_frame(page)[1], tokens)
     np.testing.assert_allclose(value(page, "explorer.stage.camera.state"), camera, atol=1e-4)
+    wait_for(page, "explorer.model.settings.beta === 9 && explorer.model.model.includes('beta = 9')")
+    assert page.input_value("input[name=beta]") == "9"
+
+    page.click("#restart")  # from the first tokens, with what the controls say
+    wait_for(page, "explorer.model.later.length === 0 && explorer.frame.index > 2")
+    assert value(page, "explorer.model.settings.beta") == 9
 
 
 def drag(page):
@@ -182,11 +189,21 @@ def test_dragging_turns_the_picture_and_leaves_the_tokens(page, explorer):
     np.testing.assert_array_equal(shown_frame(page)[1], tokens)
 
 
+AXES = "[0, 1, 2].map((k) => document.getElementById(`axis-${k}`).value)"
+
+
 def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(page, explorer):
     page.goto(explorer.address + SMALL + "&d=5&axes=4,0,2&t=0.5")
     wait_for(page, "window.explorer?.frame?.time === 0.5")
     assert value(page, "explorer.stage.chosen") == [4, 0, 2]
     assert value(page, "explorer.stage.principal") is None
+    assert value(page, AXES) == ["4", "0", "2"]
+
+    run = value(page, "explorer.model.run")
+    page.click("#restart")
+    wait_for(page, f"explorer.model.run > {run} && explorer.frame?.index > 2")
+    assert value(page, "explorer.stage.principal") is None
+    assert (value(page, "explorer.stage.chosen"), value(page, AXES)) == ([4, 0, 2], ["4", "0", "2"])
 
     page.click("#principal")
     axes = wait_for(page, "explorer.stage.principal")
@@ -224,6 +241,37 @@ SHIFTS = """() => {
     const note = (entries) => window.shifts.push(...entries.getEntries().map((one) => one.value));
     new PerformanceObserver(note).observe({ type: "layout-shift", buffered: true });
 }"""
+
+
+def test_a_link_that_is_refused_says_so_and_plays_its_scenario(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere&n=-3")
+    wait_for(page, "window.explorer?.frame?.index > 2")
+
+    assert value(page, "explorer.model.settings.n") == 64
+    assert "`n`" in page.inner_text("#problem")
+    page.fill("input[name=n]", "8")
+    page.keyboard.press("Tab")
+    wait_for(page, "explorer.model.settings.n === 8")
+    wait_for(page, "document.getElementById('problem').hidden")
+
+
+def test_a_change_that_takes_a_moment_is_said_on_the_stage(page, explorer, monkeypatch):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    assert page.is_hidden("#waiting")
+    swift = Stepper.set_model
+
+    def slow(*arguments):
+        time.sleep(1.5)
+        swift(*arguments)
+
+    monkeypatch.setattr(Stepper, "set_model", slow)
+    page.fill("input[name=beta]", "3")
+    page.keyboard.press("Tab")
+
+    wait_for(page, "!document.getElementById('waiting').hidden")
+    assert page.inner_text("#waiting") == "Preparing the change ..."
+    wait_for(page, "document.getElementById('waiting').hidden && explorer.model.settings.beta === 3")
 
 
 def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
@@ -307,6 +355,8 @@ def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     assert_shows_directions(page, "Tokens gather.", 3)
     assert page.inner_text("#clock") == "after layer 3"
     wait_for(page, "document.getElementById('attention-title').textContent === 'Attention, layer 3'")
+    page.hover("#attention", position={"x": 4, "y": 4})
+    assert re.fullmatch(r"\[CLS\] → \[CLS\]: [\d.]+%", page.inner_text("#attention-now"))
 
     page.fill("textarea[name=prompt]", "A cat.")
     page.keyboard.press("Tab")
@@ -316,6 +366,19 @@ def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.goto(saved.as_uri() + "#t=6")
     wait_for(page, "window.explorer?.frame?.time === 6 && explorer.frame.leaves === undefined")
     assert_shows_directions(page, "A cat.", 6)
+    for layer in (6, 5):  # a chosen token's row follows the layers
+        value(page, "explorer.stage.point(2)")
+        wait_for(page, f"explorer.frame.time === {layer} && explorer.stage.row")
+        assert value(page, "explorer.stage.row.weights[0]") == pytest.approx(
+            most_attended("A cat.", layer, 2), rel=1e-4
+        )
+        page.keyboard.press("ArrowLeft")
+
+
+def most_attended(prompt, layer, token):
+    run = af.models.load("minilm").trajectory(prompt, attention=True, progress=False)
+    row = run.attention.values[layer - 1].mean(axis=0)[token]
+    return [np.argmax(row), row.max()]
 
 
 def assert_shows_directions(page, prompt, layer):

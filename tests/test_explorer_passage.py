@@ -93,6 +93,12 @@ def test_a_link_goes_to_its_layer():
     assert run.moment.time == 4
 
 
+@pytest.mark.parametrize("name", ["minilm-layers", "staircase"])
+def test_a_link_that_changes_a_run_on_its_way_is_refused_where_there_is_no_way(name):
+    with pytest.raises(InputError, match="`later` changes a run while it plays"):
+        Run(1, protocol.Start(name, {}, later=((1.0, {"beta": 2.0}),)), lambda *_: None)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -151,6 +157,17 @@ def test_a_result_of_trajectory_is_a_page_with_its_words(expected, directions, t
     assert len(film["attention"]) == 7
 
 
+def test_the_page_of_a_prompt_has_the_spectra_of_its_layers(run):
+    page = souvenirs.written(story_of(run), "html")[1].decode()
+    film = json.loads(re.search(r'id="film">(.*?)</script>', page)[1])
+
+    first = af.models.load("minilm").heads(layer=0)[0]
+    largest = np.abs(np.linalg.eigvals(np.asarray(first.output, float) @ np.asarray(first.value, float))).max()
+    shown = [[abs(complex(*one)) for one in layer["eigenvalues"][0]] for layer in film["panels"]]
+    assert max(shown[1]) == pytest.approx(largest, rel=1e-3)
+    assert max(shown[2]) != pytest.approx(largest, rel=1e-2)  # layers differ
+
+
 def test_a_page_needs_no_attention_and_at_least_two_states(expected, tmp_path):
     bare = expected.drop_vars("attention")
     assert '"attention":{}' in af.show.html(bare, tmp_path / "bare.html").read_text("utf-8")
@@ -173,3 +190,22 @@ def test_movies_pass_through_every_layer(expected):
     np.testing.assert_allclose(shown.tokens.sel(time=expected.time), expected.tokens, rtol=1e-5, atol=1e-5)
     middle = (expected.tokens[2].values + expected.tokens[3].values) / 2
     np.testing.assert_allclose(shown.tokens.interp(time=2.5), middle, atol=1e-5)
+
+
+def test_a_movie_names_the_words_and_its_principal_axes(expected):
+    axes = movie_of(expected)
+    written = {text.get_text() for text in axes.texts}
+
+    assert {"cat", "sat", "mat", "[CLS]"} <= written <= set(expected.word.values)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("1st principal component", "2nd principal component")
+    assert not movie_of(expected.drop_vars("word")).texts
+
+
+def movie_of(run):
+    """The axes of its movie, at the last frame."""
+    from attnflow.show.motion import motion_of
+    from attnflow.show.movie import _movie_of, _over_time
+
+    movie = _movie_of(motion_of(_over_time(run), 0, None, None), "A prompt", "layer")
+    movie.show_frame(movie.frames - 1)
+    return movie.figure.axes[0]

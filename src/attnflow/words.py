@@ -79,7 +79,10 @@ def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
 def _published(name: str, d: int, argument: str) -> np.ndarray:
     found = np.array(PUBLISHED[name])
     if len(found) != d:
-        raise InputError(f"`{argument}` {name!r} is a matrix of size {len(found)}, but d is {d}. Leave d out.")
+        raise InputError(
+            f"`{argument}` {name!r} is a matrix of size {len(found)}, but d is {d}. "
+            f"Leave d as it is, or choose another `{argument}`."
+        )
     return found
 
 

@@ -16,6 +16,7 @@ from attnflow.explorer.pace import FRAMES_PER_SECOND, SECONDS, Pace
 from attnflow.explorer.recording import Moment, Recording
 from attnflow.explorer.stepper import Stepper
 from attnflow.explorer.subject import AbstractSubject, Flowing
+from attnflow.explorer.trained import LayersSettings
 from attnflow.scenarios import Scenario, Settings
 
 RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "layer"})
@@ -55,6 +56,8 @@ class Run:
         self.stepper: Stepper | None = None
         self.dataset: xr.Dataset | None = None
         """All of a run that is computed at once: it has no stepper."""
+        if asked.later and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
+            raise InputError("`later` changes a run while it plays, but this one is computed at once. Leave it out.")
         if passage := catalogue.passage(self.settings):
             self._record_whole(passage, passage.run, passage.moments())
         elif self.is_coalescing:

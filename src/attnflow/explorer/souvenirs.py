@@ -3,6 +3,7 @@
 import json
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from attnflow import trajectory
 from attnflow.cursor import RUNNING
 from attnflow.ensemble import Results
 from attnflow.explorer import catalogue
-from attnflow.explorer.film import film_of, reel_of
+from attnflow.explorer.film import Reel, film_of, reel_of
 from attnflow.explorer.passage import Passage
 from attnflow.explorer.python_code import code_of
 from attnflow.explorer.recording import Moment
@@ -30,7 +31,7 @@ def written(story: Story, kind: str) -> tuple[str, bytes]:
         return name, code_of(story).encode()
     dataset = dataset_of(story)
     if kind == "html":
-        return name, single_page(film_of(reel_of(dataset), story.caption)).encode()
+        return name, single_page(film_of(_reel_of(dataset, story), story.caption)).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         if kind == "dataset":
@@ -38,6 +39,12 @@ def written(story: Story, kind: str) -> tuple[str, bytes]:
         else:
             _write_movie(dataset, story, path)
         return name, path.read_bytes()
+
+
+def _reel_of(dataset: xr.Dataset, story: Story) -> Reel:
+    """The subject of a prompt knows the spectra of all layers, which its dataset has not."""
+    reel, subject = reel_of(dataset), story.run.subject
+    return replace(reel, subject=subject) if isinstance(subject, Passage) else reel
 
 
 def _write_movie(dataset: xr.Dataset, story: Story, path: Path) -> None:

@@ -212,16 +212,19 @@ class Viewer:
             self._start(protocol.Start(run.scenario.name, _different(settings, run), plays=plays))
             return
         run.change(changes)
-        self._verdict, self._next_verdict = {}, 0.0
-        self._measured, self._changed_at = None, run.moment.time
+        self._note_change()
         self._next_frame = 0.0  # at once
         self._publish_state()
+
+    def _note_change(self) -> None:
+        self._verdict, self._next_verdict = {}, 0.0
+        self._measured, self._changed_at = None, self._current.moment.time
 
     def _describe_change(self) -> None:
         """What theory says of the changed model; it takes a moment, so that a frame goes first."""
         run, time = self._current, self._changed_at
         is_shown = not self._is_moving or run.moment.time != time or self._is_waiting
-        if time is None or not is_shown:
+        if time is None or not is_shown or self._until is not None:  # a link may make many on its way
             return
         self._changed_at = None
         self._publish("changed", {"type": "changed", "run": run.number, "time": time, **self._model(run)})
@@ -294,7 +297,11 @@ class Viewer:
         run = self._current
         before, was_before_end = run.place, run.moment.time < run.settings.end
         recolours = now >= self._next_colours or len(run.moment.tokens) <= MOST_COLOURED
-        if not run.forward(self._factor, self._until, recolours):
+        settings = run.settings
+        has_frame = run.forward(self._factor, self._until, recolours)
+        if run.settings is not settings:  # a link changes it on the way
+            self._note_change()
+        if not has_frame:
             return
         if recolours:
             self._next_colours = now + SECONDS_BETWEEN_COLOURS

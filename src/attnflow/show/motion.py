@@ -35,6 +35,7 @@ class Motion:
     is_followed: bool  # False if only the first and last tokens are known
     title: str
     caption: str
+    words: tuple[str, ...] = ()  # that the tokens are, if they are any
 
     @property
     def dimension(self) -> int:
@@ -95,6 +96,7 @@ def motion_of(run: Any, which: int, title: str | None, distance: float | None) -
         is_followed=is_followed,
         title=title_of(run, title, times[0], times[-1]),
         caption=". ".join(notes) + ".",
+        words=tuple(str(word) for word in one.word.values) if "word" in one.coords else (),
     )
 
 

@@ -13,6 +13,7 @@ from matplotlib.patches import Circle
 from attnflow.show.globes import Globe
 from attnflow.show.motion import Motion, motion_of
 from attnflow.show.movies import Movie, require_movie_path, save_movie
+from attnflow.show.principal import ONE_DOT
 from attnflow.show.projection import points_of
 from attnflow.show.scenes import FLAT_VIEW, Scene, Snapshot
 from attnflow.show.space import camera_of
@@ -35,8 +36,9 @@ def movie(
     """Write how the tokens move, in the view that suits their space.
 
     The sphere is a globe whose far side is faint; space turns a little; more than three dimensions are seen
-    through two principal components; tokens on the line stand above each other. Colours are those of the last
-    clusters. A result of `coalesce` goes by the logarithm of time; a prompt's tokens go straight from layer to layer.
+    through two principal components, with the words of a prompt beside its tokens; tokens on the line stand above
+    each other. Colours are those of the last clusters. A result of `coalesce` goes by the logarithm of time; a
+    prompt's tokens go straight from layer to layer.
 
     Parameters
     ----------
@@ -129,5 +131,6 @@ def _scene_of(motion: Motion) -> Scene:
         return Scene(replace(motion, tokens=np.concatenate([motion.tokens, heights], axis=-1)), is_to_scale=False)
     if motion.dimension > 3:
         points = points_of(motion)
-        return Scene(replace(motion, tokens=points.values, is_sphere=False), is_to_scale=points.is_to_scale)
+        motion = replace(motion, tokens=points.values, is_sphere=False, distance=ONE_DOT)
+        return Scene(motion, is_to_scale=points.is_to_scale, names=points.names, words=motion.words)
     return Scene(motion, has_hull=not motion.is_sphere)

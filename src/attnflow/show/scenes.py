@@ -14,6 +14,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from scipy.spatial import ConvexHull, QhullError
 
 from attnflow.show.flats import Flat, draw_flats
+from attnflow.show.labels import write_words
 from attnflow.show.marks import now_style, start_style, way_style
 from attnflow.show.motion import Motion, motion_of
 from attnflow.show.movies import Movie
@@ -38,6 +39,10 @@ class Scene:
     """One scale for all axes."""
     reach: float | None = None
     """All axes go from minus to plus this, so that scenes can be compared; None: as far as tokens go."""
+    names: tuple[str, ...] = ()
+    """Of the axes; none: those of the coordinates."""
+    words: tuple[str, ...] = ()
+    """Written beside tokens in the plane."""
 
     @property
     def projection(self) -> str:
@@ -84,6 +89,8 @@ class Snapshot:
         if scene.arrows is not None:
             _draw_arrows(axes, scene.motion.tokens[place], scene.arrows[place])
         _draw_tokens(axes, scene.motion, place)
+        if scene.words:
+            write_words(axes, scene.motion.tokens[place], scene.words)
         axes.set_title(
             self.title or f"t = {scene.motion.times[place]:.3g}",
             loc="left",
@@ -165,7 +172,8 @@ def _draw_arrows(axes: Axes, tokens: np.ndarray, follows: np.ndarray) -> None:
 
 
 def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
-    box, names = scene.box, [scene.motion.coordinate_name(index) for index in range(scene.motion.dimension)]
+    coordinates = [scene.motion.coordinate_name(index) for index in range(scene.motion.dimension)]
+    box, names = scene.box, scene.names or coordinates
     axes.set(xlim=box[0], ylim=box[1], xlabel=names[0], ylabel=names[1])
     axes.locator_params(nbins=4 if scene.projection == SPACE_VIEW else 5)
     fix_ticks(axes)

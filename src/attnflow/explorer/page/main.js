@@ -49,8 +49,10 @@ source.on("hello", (message) => {
 source.on("started", (message) => {
   const isOther = (name) => model.settings[name] !== message.settings[name];
   const isNew = !model || model.scenario !== message.scenario || isOther("d") || isOther("space");
+  if (!isNew && !isRestoring && areChosen()) pendingAxes = [...stage.chosen]; // a restart keeps them
   model = message;
   base = { scenario: message.scenario, changes: differing(message.settings) };
+  offerAxes(message.settings.d);
   stage.restart(message, readable(palette, theme), !isNew);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
   if (pendingCamera) { stage.setCamera(pendingCamera); pendingCamera = null; }
@@ -58,10 +60,11 @@ source.on("started", (message) => {
   panels.restart(message);
   showVerdict({});
   showModel();
-  offerAxes(message.settings.d);
   say(prefersStill ? `${message.model}. Still, as your system asks for less motion: press play.` : message.model);
-  $("problem").hidden = true;
+  $("problem").hidden = !isRefused;
+  isRefused = false;
   wait("");
+  isFirst = !film && !message.isLayered && !message.logTime;
   latest = null;
 });
 
@@ -69,12 +72,14 @@ source.on("changed", (message) => {
   model = { ...model, ...message };
   stage.model = model;
   panels.change(model, message.time);
+  wait("");
   showModel();
   say(message.model);
 });
 
 source.on("frame", (frame) => {
   latest = frame;
+  if (frame.run === model?.run && (frame.index === 1 || !$("waiting").hidden)) wait("");
   schedule();
 });
 
@@ -85,6 +90,7 @@ source.on("state", (message) => {
   $("play").setAttribute("aria-label", message.plays ? "Pause" : "Play");
   if (!isScrubbing) $("time").value = message.share;
   panels.setPlace(message);
+  if (isFirst && message.plays) { isFirst = false; wait("Preparing the first step ..."); }
   remember();
 });
 
@@ -118,9 +124,11 @@ source.on("problem", (message) => {
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
   if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
+  else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without what a link asked for
 });
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
+let isRefused = false; // whether the link was
 let areAsked = false, asked = null; // principal axes of a moment that the visitor chose; those of the start are a link's anyway
 function schedule() {
   if (isScheduled) return;
@@ -147,7 +155,7 @@ function clockText(frame) {
   return frame.time ? `after layer ${frame.time}` : "before layer 1";
 }
 
-let waiting = null;
+let waiting = null, isFirst = false; // whether the first step is to be computed, which may have to be compiled
 function wait(sentence, share) {
   // Over the stage, but only of what takes longer than a blink.
   clearTimeout(waiting);
@@ -187,6 +195,7 @@ function start(scenario, changes) {
 
 function change(changes) {
   $("problem").hidden = true; // it was about what is changed now; a new one may come
+  wait("Preparing the change ..."); // a new kind of model is compiled first
   source.send({ type: "change", changes });
 }
 
@@ -217,7 +226,7 @@ function current(withTime) {
     plays: withTime ? state.plays : undefined,
     speed: Number($("speed").value),
     camera: isChanged ? stage.camera.state : null,
-    axes: model?.settings.d > 3 && !stage.principal ? [...stage.chosen] : null,
+    axes: areChosen() ? [...stage.chosen] : null,
     principal: stage.principal && asked?.[0].length <= MOST_LINKED ? asked : null,
     view: { ...stage.view },
   };
@@ -239,10 +248,12 @@ function offerAxes(d) {
   if (d <= 3) return;
   for (let k = 0; k < 3; k++) {
     const select = $(`axis-${k}`);
-    select.replaceChildren(...Array.from({ length: d }, (_, i) => new Option(`x${i + 1}`, i)), new Option("principal", "principal"));
+    select.replaceChildren(...Array.from({ length: d }, (_, i) => new Option(`x${i + 1}`, i)), new Option(`pc ${k + 1}`, "principal"));
     select.value = "principal";
   }
 }
+
+const areChosen = () => !$("axes").hidden && $("axis-0").value !== "principal"; // axes, by the visitor
 
 function markAxes(isPrincipal) {
   for (let k = 0; k < 3; k++) $(`axis-${k}`).value = isPrincipal ? "principal" : stage.chosen[k];
@@ -250,7 +261,7 @@ function markAxes(isPrincipal) {
 
 function play(plays = !state.plays) { source.send({ type: "play", plays }); }
 function step(by) { source.send({ type: "step", by }); }
-function restart() { if (model) source.send({ type: "start", scenario: base.scenario, changes: base.changes, plays: true }); }
+function restart() { if (model) source.send({ type: "start", scenario: model.scenario, changes: differing(model.settings), plays: true }); }
 
 function showSpeed() {
   const factor = 10 ** Number($("speed").value);

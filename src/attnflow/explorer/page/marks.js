@@ -56,7 +56,7 @@ export function shade(colour, paper, level) {
   return `rgb(${colour.map((part, k) => Math.round(paper[k] + share * (part - paper[k]))).join(",")})`;
 }
 
-export function drawClusters(pen, stage) {
+export function drawClusters(pen, stage, taken) {
   // A halo whose area grows with the cluster, and how many tokens it holds: dots that met look like one.
   const least = fewest(stage);
   const counted = [...stage.bySlot()].filter(([slot, members]) => slot && members.length >= least);
@@ -71,7 +71,6 @@ export function drawClusters(pen, stage) {
   pen.globalAlpha = 1;
   if (groups.length > MOST_COUNTED) return;
   pen.font = "600 12px system-ui, sans-serif";
-  const taken = [];
   for (const one of groups.sort((a, b) => b.n - a.n)) count(pen, stage, one, taken);
 }
 
@@ -107,7 +106,7 @@ function count(pen, stage, { text, x, y, z, size }, taken) {
 function write(pen, stage, text, x, y, taken) {
   // On paper of its own; not where there is something written already.
   const half = 3.6 * text.length + 2;
-  if (taken.some(([a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - y) < 13)) return;
+  if (taken.some(([a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - y) < 13)) return false;
   taken.push([x, y, half]);
   pen.textAlign = "center";
   pen.strokeStyle = stage.theme.paper;
@@ -115,18 +114,20 @@ function write(pen, stage, text, x, y, taken) {
   pen.lineJoin = "round";
   pen.strokeText(text, x, y);
   pen.fillText(text, x, y);
+  return true;
 }
 
-export function drawWords(pen, stage) {
-  // Names of tokens that are in no cluster, nearest first, as far as there is room.
-  const names = stage.model.labels ?? [], taken = [];
+export function drawWords(pen, stage, taken) {
+  // Names of tokens that are in no cluster, nearest first, above or below as far as there is room.
+  const names = stage.model.labels ?? [];
   if (!names.length || stage.frame.n > MOST_NAMED) return;
   pen.font = "12px system-ui, sans-serif";
   for (const i of [...stage.fromBackToFront()].reverse()) {
     const slot = stage.slotOf(i);
     if (slot && stage.bySlot().get(slot).length >= fewest(stage)) continue;
     pen.fillStyle = stage.seen[3 * i + 2] < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
-    if (names[i]) write(pen, stage, names[i], stage.seen[3 * i], stage.seen[3 * i + 1] - stage.radius - 5, taken);
+    const [x, y] = stage.seenAt(i), away = stage.radius + 5;
+    if (names[i]) write(pen, stage, names[i], x, y - away, taken) || write(pen, stage, names[i], x, y + away + 9, taken);
   }
 }
 

@@ -167,8 +167,8 @@ export class Panels {
     const { side, n, weights } = this.attention;
     const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor((at / size) * side));
     if (i < 0 || j < 0 || i >= side || j >= side) return;
-    const token = (k) => Math.floor(((k + 0.5) * n) / side);
-    $("attention-now").textContent = `${token(i) + 1} → ${token(j) + 1}: ${percent(weights[i * side + j])}`;
+    const token = (k) => Math.floor(((k + 0.5) * n) / side), name = (k) => this.model.labels?.[token(k)] ?? token(k) + 1;
+    $("attention-now").textContent = `${name(i)} → ${name(j)}: ${percent(weights[i * side + j])}`;
     this.onPoint(token(i), token(j));
   }
 }

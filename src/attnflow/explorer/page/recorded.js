@@ -14,6 +14,7 @@ export class RecordedSource extends Source {
   #factor = 1;
   #ticked = null;
   #image = null;
+  #token = null; // whose row is asked for
   #told = new Set();
 
   constructor(film) {
@@ -33,7 +34,7 @@ export class RecordedSource extends Source {
       step: () => { this.#plays = false; this.#show(this.#place + request.by); },
       seek: () => this.#show(this.#placeOf(request.share)),
       speed: () => { this.#factor = request.factor; },
-      row: () => this.#row(request.token),
+      row: () => { this.#token = request.token; this.#row(request.token); },
       axes: () => this.#axes(),
       seen: () => {},
     };
@@ -101,6 +102,7 @@ export class RecordedSource extends Source {
     if (shown === undefined || shown === this.#image?.index) return;
     this.#image = decode(bytesOf(this.#film.attention[shown]));
     this.tell(this.#image);
+    this.#row(this.#token);
   }
 
   #row(token) {

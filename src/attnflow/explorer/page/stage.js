@@ -175,9 +175,10 @@ export class Stage {
     if (this.view.hull) drawShapes(pen, this);
     if (this.view.trails && n <= MOST_TRAILED) drawTrails(pen, this);
     if (this.isCloud) this.#cloud(n); else drawDots(pen, this);
-    if (this.view.colours) drawClusters(pen, this);
+    const taken = []; // where something is written
+    if (this.view.colours) drawClusters(pen, this, taken);
     if (this.view.centres) drawCentres(pen, this);
-    drawWords(pen, this);
+    drawWords(pen, this, taken);
     drawAttended(pen, this);
   }
 
