@@ -119,10 +119,20 @@ def test_a_run_with_sprints_is_the_run_without(n, d):
     quick, exact = in_order_of_names(quick), in_order_of_names(exact)  # two far from each other may meet at one time
     np.testing.assert_array_equal(quick["first"], exact["first"])
     np.testing.assert_array_equal(quick["second"], exact["second"])
-    errors = np.abs(quick.merge_log_time - exact.merge_log_time).values
+    log_times = exact.merge_log_time.values
+    errors = np.abs(quick.merge_log_time.values - log_times)[~of_three(exact)]
     # As the docstring of `coalesce` says: every merge so far adds beta (rtol + merge); places of 0.01 rtol, early.
-    count = np.argsort(np.argsort(exact.merge_log_time.values)) + 1
-    assert np.all(errors <= 60.0 * 2e-6 * count + 0.01 * np.exp(-exact.merge_log_time.values))
+    allowed = 60.0 * 2e-6 * (np.argsort(np.argsort(log_times)) + 1) + 0.01 * np.exp(-log_times)
+    assert len(errors) > n / 3
+    assert np.all(errors <= allowed[~of_three(exact)])
+
+
+def of_three(found):
+    """Whether one who has met somebody meets another within a unit of time: who is first is for rtol to say."""
+    names = np.stack([found["first"], found["second"]])
+    shares = (names[:, None, :, None] == names[None, :, None, :]).any(axis=(0, 1))
+    near = np.abs(np.subtract.outer(*2 * [np.exp(np.minimum(found.merge_log_time.values, 50))])) < 1
+    return (shares & near & ~np.eye(names.shape[1], dtype=bool)).any(axis=1)
 
 
 def test_whom_runners_push_is_followed_closely(monkeypatch):
