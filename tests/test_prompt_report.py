@@ -9,7 +9,7 @@ import attnflow as af
 import tiny_models
 from attnflow import trained
 from attnflow._checks import InputError
-from attnflow.analyse import cluster_tracks, collapse
+from attnflow.analyse import cluster_tracks, collapse, factors
 from attnflow.trained import coupling, measures
 from tiny_models import IDS
 
@@ -104,6 +104,19 @@ def test_parts_of_the_displacement_add_up_to_what_attention_sends(models, name, 
         heads = model.head_weights(layer)
         sent = sum(one @ read @ head.W_V.T @ head.W_O.T for one, head in zip(weights, heads, strict=True))
         np.testing.assert_allclose(found.displacement.values[layer].sum(axis=0), sent, atol=1e-8)
+
+
+@pytest.mark.parametrize("split", ["symmetry", "spectrum"])
+def test_heads_that_layers_share_are_split_once(models, split, monkeypatch):
+    """A hundred layers of one block cost one split of its heads; layers of their own are split one by one."""
+    name, calls = {"symmetry": "parts", "spectrum": "spectral_parts"}[split], []
+    true = getattr(factors, name)
+    monkeypatch.setattr(factors, name, lambda *pair: calls.append(1) or true(*pair))
+    found = trained.displacements(models["albert"], IDS, 40, split=split)
+    assert found.sizes["layer"] == 40
+    assert len(calls) == tiny_models.HEADS
+    trained.displacements(models["bert"], IDS, split=split)
+    assert len(calls) == tiny_models.HEADS * (1 + tiny_models.LAYERS)
 
 
 def test_the_attractive_part_draws_a_token_along_itself(models):
