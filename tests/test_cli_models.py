@@ -3,14 +3,16 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import tiny_models
-from attnflow import cli_models, model_words, trained
+from attnflow import cli_models, model_words, show, trained
 from attnflow._checks import InputError
 from attnflow.cli import app
 from attnflow.models import load
+from attnflow.trained.head_spectra import KINDS
 from test_cli import attnflow
 
 IDS = ",".join(str(one) for one in tiny_models.IDS)
@@ -132,6 +134,24 @@ def test_flows_by_number_of_heads_are_drawn(folder, tmp_path):
     assert (tmp_path / "counts.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_heads_of_each_kind_are_compared(folder, tmp_path):
+    """Each row is the run that `--heads KIND` makes, and the picture holds its misalignment."""
+    options = ["--n", 5, "--end", 2, "--saves", 9]
+    found = json.loads(run("flow", folder, "--by-kind", "--picture", tmp_path / "kinds.png", *options, "--json"))
+    assert (tmp_path / "kinds.png").read_bytes().startswith(b"\x89PNG")
+    kinds = [row["kind"] for row in found["rows"]]
+    assert kinds == [kind for kind in KINDS if kind in trained.head_table(load(folder), runs=0).kind.values]
+    assert len(kinds) > 1
+    for row in found["rows"]:
+        alone = json.loads(run("flow", folder, "--heads", row["kind"], *options, "--json"))
+        assert {name: row[name] for name in alone} == alone
+    text = run("flow", folder, "--by-kind", *options)
+    assert all(f"{row['kind']} " in text and f" {row['layer']}/{row['heads'][0]} " in text for row in found["rows"])
+    runs = trained.flows_by_kind(load(folder), n=5, end=2.0, saves=9, progress=False)
+    lines = show.head_kinds(runs).axes[len(kinds)].get_lines()
+    np.testing.assert_allclose([line.get_ydata()[-1] for line in lines], [row["misalignment"] for row in found["rows"]])
+
+
 def test_the_strongest_head_is_sought_in_the_layer_that_is_named(folder):
     opened = load(folder)
     kinds = {
@@ -146,6 +166,8 @@ REFUSED = {
     "text, no prompt": (["flow", "--text", IDS], "--text cannot be used with --start sphere"),
     "n of a prompt": (["flow", "--start", "prompt", "--text", IDS, "--n", 3], "--n cannot be used with --start prompt"),
     "by heads": (["flow", "--by-heads", "--heads", "1", "--movie", "x.gif"], "--heads and --movie cannot be used with"),
+    "by kind": (["flow", "--by-kind", "--out", "x.zarr"], "--out cannot be used with --by-kind, which is many runs"),
+    "both": (["flow", "--by-kind", "--by-heads"], "--by-kind cannot be used with --by-heads"),
     "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
     "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
     "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.model_words import heads_named, print_by_heads, print_flow, print_heads, print_rows, readable
+from attnflow.model_words import (
+    heads_named,
+    print_by_heads,
+    print_by_kind,
+    print_flow,
+    print_heads,
+    print_rows,
+    readable,
+)
 from attnflow.terminal import print_facts, print_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -87,6 +95,10 @@ def flow(
     by_heads: Annotated[
         bool, typer.Option("--by-heads", help="With 1, 2, 4, ... heads: do more align faster? A table and a picture.")
     ] = False,
+    by_kind: Annotated[
+        bool,
+        typer.Option("--by-kind", help="The strongest real-positive, real-negative and complex head, compared."),
+    ] = False,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
     picture: Picture = None,
@@ -99,7 +111,10 @@ def flow(
     from attnflow.models import load
 
     if by_heads:
-        _refuse_with("--by-heads, which is many runs", {"--heads": heads, "--out": out, "--movie": movie})
+        _refuse_with("--by-heads", {"--by-kind": by_kind or None})
+    if by_heads or by_kind:
+        name = "--by-heads" if by_heads else "--by-kind"
+        _refuse_with(f"{name}, which is many runs", {"--heads": heads, "--out": out, "--movie": movie})
     if start == "prompt":
         _refuse_with("--start prompt, which has the tokens of --text", {"--n": n})
     else:
@@ -109,14 +124,11 @@ def flow(
     prompt = None if text is None else _prompt(opened, text, ids)
     settings = {"space": space, "start": start, "prompt": prompt, "end": end, "saves": saves, "seed": seed}
     settings |= {} if n is None else {"n": n}
-    if by_heads:
+    if by_heads or by_kind:
+        compare, tell = (_by_heads, print_by_heads) if by_heads else (_by_kind, print_by_kind)
         with _bar(as_json) as progress:
-            rows = trained.by_number_of_heads(opened, layer or 0, progress=progress, **settings)
-        if "picture" in files:
-            from attnflow.show import head_counts
-
-            head_counts(rows, files["picture"])
-        _print_json_or(as_json, {"model": opened.name, "rows": rows} | _named(files), lambda: print_by_heads(rows))
+            rows = compare(opened, layer, files, progress=progress, **settings)
+        _print_json_or(as_json, {"model": opened.name, "rows": rows} | _named(files), lambda: tell(rows))
         return
     run = trained.head_flow(
         opened, *_which_heads(opened, layer, heads or "all"), progress=False if as_json else None, **settings
@@ -232,6 +244,26 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command, example in EXAMPLES.items():
         app.command(epilog=f"Example: {example}")(command)
+
+
+def _by_heads(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
+    """Runs with more and more heads: drawn where a picture is wanted, and a row each."""
+    from attnflow import show, trained
+
+    rows = trained.by_number_of_heads(model, layer or 0, **settings)
+    if "picture" in files:
+        show.head_counts(rows, files["picture"])
+    return rows
+
+
+def _by_kind(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
+    """The same with the strongest head of each kind."""
+    from attnflow import show, trained
+
+    runs = trained.flows_by_kind(model, None if layer is None else [layer], **settings)
+    if "picture" in files:
+        show.head_kinds(runs, files["picture"])
+    return trained.kind_rows(runs)
 
 
 def _further(name: str, asked: tuple, split: str | None) -> Any:

@@ -70,8 +70,20 @@ def heads_named(heads: Sequence[int]) -> str:
 
 def print_by_heads(rows: list[dict[str, Any]]) -> None:
     """One line for each number of heads."""
+    _print_ends([{"heads": len(row["heads"])} for row in rows], rows)
+
+
+def print_by_kind(rows: list[dict[str, Any]]) -> None:
+    """One line for each kind of head that there is."""
+    _print_ends([{"kind": row["kind"], "head": f"{row['layer']}/{row['heads'][0]}"} for row in rows], rows)
+
+
+def _print_ends(names: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """How each of several runs ended."""
     shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
-    print_rows([{"heads": len(row["heads"])} | {name: row[name] for name in shown} for row in rows], rows[0]["model"])
+    ends = [{name: row[name] for name in shown} for row in rows]
+    print_rows([name | end for name, end in zip(names, ends, strict=True)], rows[0]["model"])
+    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, empty where tokens do not align.")
 
 
 def print_rows(rows: list[dict[str, Any]], title: str) -> None:

@@ -98,23 +98,23 @@ def head_flow(
 
 def flow_summary(run: xr.Dataset) -> dict[str, Any]:
     """How tokens of a head's flow ended, how fast they aligned, and how clusters and the rank of P went on the way."""
-    course = _course(run)
+    moments = course(run)
     return {
         "model": run.attrs["model"],
         "layer": int(run.attrs["layer"]),
         "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
         "misalignment": float(misalignment(run)[-1]),
         "rate": alignment_rate(run),
-        **course[-1],
-        "course": course,
+        **moments[-1],
+        "course": moments,
         "outcome": run.attrs["outcome"],
     }
 
 
-def _course(run: xr.Dataset) -> list[dict[str, float]]:
+def course(run: xr.Dataset, moments: int = MOMENTS) -> list[dict[str, float]]:
     """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
     flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
-    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, MOMENTS).round().astype(int)):
+    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, moments).round().astype(int)):
         tokens, time = run.tokens.values[place], float(run.time[place])
         weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
         distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))
@@ -142,7 +142,7 @@ def by_number_of_heads(
         require_count(count, "counts")
     found = []
     for place, count in enumerate(counts):
-        heard = _part(progress, place, len(counts))
+        heard = part_of(progress, place, len(counts))
         run = head_flow(model, layer, range(count), slots=min(max(counts), total), progress=heard, **settings)
         found.append(flow_summary(run))
     return found
@@ -219,7 +219,8 @@ def _outward(head: Head) -> np.ndarray:
     return np.eye(head.dimension) if head.output is None else np.asarray(head.output)
 
 
-def _part(progress: Progress, place: int, count: int) -> Progress:
+def part_of(progress: Progress, place: int, count: int) -> Progress:
+    """What to hand to one of `count` runs, so that each moves its share of one bar."""
     if not callable(progress):
         return progress
     return lambda fraction, sentence: progress((place + fraction) / count, sentence)
