@@ -66,10 +66,14 @@ def test_a_prompt_is_followed(folder, tmp_path):
         assert (tmp_path / f"way{name}.png").read_bytes().startswith(b"\x89PNG")
     # The lines for people hold the numbers of the JSON, and the mismatch is that of each block with the next.
     facts = {line[:29].strip(): line[29:].split() for line in text.splitlines()}
-    assert facts["rotational part moves by"] == [f"{one:.2f}" for one in found["displacement"]["rotational"]["length"]]
+    lengths = found["displacement"]["rotational"]["length"]
+    assert facts["rotational part moves by"] == ["-", *(f"{one:.2f}" for one in lengths)]
     assert facts["cosine of e^(-tS) x"] == [f"{one:.2f}" for one in found["cosine_in_frame"]["S"]]
     coupled = found["block_coupling"]
-    assert facts["mismatch with the next block"] == [f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}"]
+    assert facts["mismatch with the next block"] == ["-", f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}", "-"]
+    asked = json.loads(run("prompt", folder, IDS, "--coupling", "--token", 2, "--top", 3, "--json"))["block_coupling"]
+    np.testing.assert_array_equal(asked, trained.block_coupling(load(folder), tiny_models.IDS, token=2, top=3).mismatch)
+    assert not np.allclose(asked, coupled)
     run("show", tmp_path / "prompt.zarr")
     assert (tmp_path / "prompt.png").read_bytes().startswith(b"\x89PNG")
     text = run("prompt", folder, IDS, "--control", "untrained")
@@ -103,6 +107,15 @@ def test_the_story_is_told_in_words():
 def test_many_layers_are_told_by_some():
     assert model_words._some(range(7)) == list(range(7))
     assert model_words._some(range(49)) == list(range(0, 49, 4))
+
+
+@pytest.mark.parametrize("layers", [6, 48, 128])
+def test_every_line_tells_of_the_layers_that_are_named(layers):
+    """A value that is its own layer's number is printed under that number, with an embedding before it or without."""
+    named = model_words._layers(layers).split("  (")[0].split()
+    assert model_words._line(range(layers + 1), layers, "d").split() == named
+    assert model_words._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
+    assert model_words._line([None] * layers, layers) == ""
 
 
 def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):
@@ -171,6 +184,8 @@ REFUSED = {
     "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
     "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
     "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),
+    "token alone": (["prompt", IDS, "--token", "2"], "--token is of --coupling. Add --coupling"),
+    "far token": (["prompt", IDS, "--coupling", "--token", 99], "`token` must be from -7 to 6"),
     "no tokenizer": (["prompt", "a text"], "has no tokenizer.json"),
     "superscripts": (["prompt", "²,3"], "has no tokenizer.json"),
     "no ids": (["prompt", "²,3", "--ids"], "`ids` must be whole numbers with commas between, such as 1,4, but it is"),

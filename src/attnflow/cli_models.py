@@ -153,6 +153,12 @@ def prompt(
     coupling: Annotated[
         bool, typer.Option("--coupling", help="Also the coupling of blocks, by their Jacobians; a picture of its own.")
     ] = False,
+    token: Annotated[
+        int | None, typer.Option(help="Of --coupling: whose update, counted from 0; the last when not given.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Of --coupling: how many singular vectors; 10 when not given.")
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="Also what V's parts do to the tokens: symmetry or spectrum; with a picture.")
     ] = None,
@@ -168,15 +174,19 @@ def prompt(
     With --picture, what --split, --frames and --coupling add is drawn beside it: way.png, way-frames.png, and so on.
     """
     from attnflow import trained
+    from attnflow._checks import InputError
     from attnflow.models import load
 
+    asked_of_coupling = {name: value for name, value in {"token": token, "top": top}.items() if value is not None}
+    if asked_of_coupling and not coupling:
+        raise InputError(f"--{next(iter(asked_of_coupling))} is of --coupling. Add --coupling, or leave it out.")
     wanted = {"displacement": split is not None, "frames": frames, "coupling": coupling}
     further = [name for name, is_wanted in wanted.items() if is_wanted]
     beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
     files = _free({"result": out, "picture": picture, **beside}, overwrite)
     opened = load(model)
     asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
-    more = {name: _further(name, asked, split) for name in further}
+    more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
     progress = False if as_json else None
     report = trained.prompt_report(*asked, angle=angle, betas=_reals(betas, "betas"), progress=progress)
     found = trained.story(report) | trained.further_story(more)
@@ -266,13 +276,13 @@ def _by_kind(model: Any, layer: int | None, files: dict[str, Path], **settings: 
     return trained.kind_rows(runs)
 
 
-def _further(name: str, asked: tuple, split: str | None) -> Any:
+def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, int]) -> Any:
     """One of the measures that cost more."""
     from attnflow import trained
 
     if name == "displacement":
         return trained.displacements(*asked, split=split or "symmetry")
-    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked)
+    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked, **of_coupling)
 
 
 def _draw_further(name: str, measured: Any, path: Path) -> None:
