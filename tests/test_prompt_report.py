@@ -66,6 +66,29 @@ def test_a_report_is_saved_and_drawn(report, tmp_path):
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_holds_what_was_measured(models):
+    """Every measure of neural collapse is a line of its own, dots are drawn while layers are few."""
+    report = trained.prompt_report(models["gpt2"], IDS, angle=0.1, progress=False)
+    panels = {axes.get_title(loc="left"): axes for axes in af.show.prompt(report).axes}
+    (cosines,) = panels["Mean cosine of two tokens"].get_lines()
+    np.testing.assert_array_equal(cosines.get_ydata(), report.mean_cosine)
+    assert cosines.get_marker() == "."
+    lines = panels["Neural collapse of the last clusters"].get_lines()
+    names = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], [report[name] for name in names])
+    deep = af.show.prompt(trained.prompt_report(models["albert"], IDS, 48, progress=False))
+    titles = {axes.get_title(loc="left") for axes in deep.axes}
+    assert "Neural collapse of the last clusters" not in titles  # one is left
+    drawn = [line for axes in deep.axes for line in axes.get_lines() if len(line.get_xdata()) > 40]
+    assert len(drawn) > 8
+    assert not any(line.get_marker() == "." for line in drawn)
+
+
+def test_of_one_token_only_its_way_is_drawn(models):
+    alone = trained.prompt_report(models["bert"], IDS[:1], progress=False)
+    assert [axes.get_title(loc="left") for axes in af.show.prompt(alone).axes] == ["Clusters and their words"]
+
+
 def test_controls(models):
     bert, albert = models["bert"], models["albert"]
     twin, prompt, layers = trained.controlled(bert, IDS, "untrained")
