@@ -34,16 +34,20 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
             SIGNS[row["definiteness"]], row["predicted"], f"[{mark}]{row['simulated']}[/]",
         )  # fmt: skip
     Console().print(drawn)
-    kinds = [row["kind"] for row in rows]
     decided = [row["agreement"] for row in rows if row["agreement"] is not None]
-    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
     agree = (
         f" {sum(one == 1.0 for one in decided)} of {len(decided)} decided simulations do as predicted."
         if decided
         else ""
     )
-    print(f"{len(rows)} heads: {counts}.{agree}")
+    print(f"{len(rows)} heads: {_counted(rows, 'kind')}.{agree}")
+    print(f"Leading: of largest real part. The eigenvalues of largest modulus: {_counted(rows, 'dominant_kind')}.")
     print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2; whole = sqrt(d) |B|_F.")
+
+
+def _counted(rows: list[dict[str, Any]], name: str) -> str:
+    kinds = [row[name] for row in rows]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
 
 
 def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
