@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import attnflow as af
 import tiny_models
@@ -178,3 +179,15 @@ def test_more_heads_from_the_start_of_a_prompt(models):
 def test_flows_refuse(models, settings, sentence):
     with pytest.raises(InputError, match=sentence):
         trained.head_flow(models["bert"], **settings)
+
+
+@pytest.mark.parametrize(("floor", "rate"), [(0.0, 1.0), (1e-2, None)])
+def test_a_decay_that_stalls_has_no_rate(floor, rate):
+    """Two tokens at the angle whose squared sine, their misalignment, is e^{-t} / 2, or that and a floor."""
+    times = np.linspace(0, 12, 40)
+    angles = np.arcsin(np.sqrt(np.exp(-times) / 2 + floor))
+    tokens = np.stack([np.stack([np.ones(40), np.zeros(40)], 1), np.stack([np.cos(angles), np.sin(angles)], 1)], 1)
+    run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
+    np.testing.assert_allclose(flows.misalignment(run), np.exp(-times) / 2 + floor, atol=1e-12)
+    found = flows.alignment_rate(run)
+    assert found is None if rate is None else abs(found - rate) < 1e-6

@@ -56,7 +56,11 @@ def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
     rate = f"tokens align at rate {summary['rate']:.3g}"
     if summary["rate"] is None:
         is_aligned = summary["misalignment"] < ALIGNED
-        rate = "tokens align, too fast for the kept times to tell a rate" if is_aligned else "tokens do not align"
+        rate = (
+            "tokens align, too fast for the kept times to tell a rate"
+            if is_aligned
+            else "tokens do not align at one rate"
+        )
     print(f"{summary['outcome']} 1 - mean squared cosine is {summary['misalignment']:.3g}: {rate}.")
     for name, path in files.items():
         print(f"{name}: {path}")
@@ -88,7 +92,7 @@ def _print_ends(names: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None
     shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
     ends = [{name: row[name] for name in shown} for row in rows]
     print_rows([name | end for name, end in zip(names, ends, strict=True)], rows[0]["model"])
-    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, empty where tokens do not align.")
+    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, where it has one.")
 
 
 def print_rows(rows: list[dict[str, Any]], title: str) -> None:

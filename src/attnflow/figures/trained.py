@@ -207,7 +207,10 @@ def draw_counts(dataset: xr.Dataset) -> Any:
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     """The rate with every number of heads."""
     rates = {named(int(count)): float(dataset.rate.sel(heads=count)) for count in dataset["heads"].values}
-    return {f"rate with {heads}": "tokens do not align" if np.isnan(rate) else rate for heads, rate in rates.items()}
+    return {
+        f"rate with {heads}": "tokens do not align at one rate" if np.isnan(rate) else rate
+        for heads, rate in rates.items()
+    }
 
 
 # -- A prompt through the layers ---------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ STARTS = ("sphere", "circle", "gaussian", "prompt")
 SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is in the hundreds
 MOMENTS = 7  # of a run at which its course is told
 CLOSE = 0.05  # clusters: share of the tokens' typical length
+STRAIGHT = 0.95  # share of the logarithm that one rate explains; a decay that stalls has none
 FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
 
 
@@ -157,12 +158,13 @@ def misalignment(run: xr.Dataset) -> np.ndarray:
 
 
 def alignment_rate(run: xr.Dataset) -> float | None:
-    """Rate at which the misalignment decays once it is small; None where it does not become so."""
+    """Rate at which the misalignment decays once it is small; None where it does not, or not at one rate."""
     apart = misalignment(run)
     fitted = (apart > FITTED[0]) & (apart < FITTED[1])
     if fitted.sum() < rates.FEWEST_POINTS:
         return None
-    return rates.exponential(run.time.values[fitted], apart[fitted]).rate
+    fit = rates.exponential(run.time.values[fitted], apart[fitted])
+    return fit.rate if fit.rate > 0 and fit.r_squared > STRAIGHT else None
 
 
 def leading_plane(heads: Sequence[Head]) -> np.ndarray:
