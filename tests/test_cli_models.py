@@ -3,14 +3,16 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import tiny_models
-from attnflow import cli_models, model_words, trained
+from attnflow import cli_models, model_words, show, trained
 from attnflow._checks import InputError
 from attnflow.cli import app
 from attnflow.models import load
+from attnflow.trained.head_spectra import KINDS
 from test_cli import attnflow
 
 IDS = ",".join(str(one) for one in tiny_models.IDS)
@@ -64,10 +66,14 @@ def test_a_prompt_is_followed(folder, tmp_path):
         assert (tmp_path / f"way{name}.png").read_bytes().startswith(b"\x89PNG")
     # The lines for people hold the numbers of the JSON, and the mismatch is that of each block with the next.
     facts = {line[:29].strip(): line[29:].split() for line in text.splitlines()}
-    assert facts["rotational part moves by"] == [f"{one:.2f}" for one in found["displacement"]["rotational"]["length"]]
+    lengths = found["displacement"]["rotational"]["length"]
+    assert facts["rotational part moves by"] == ["-", *(f"{one:.2f}" for one in lengths)]
     assert facts["cosine of e^(-tS) x"] == [f"{one:.2f}" for one in found["cosine_in_frame"]["S"]]
     coupled = found["block_coupling"]
-    assert facts["mismatch with the next block"] == [f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}"]
+    assert facts["mismatch with the next block"] == ["-", f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}", "-"]
+    asked = json.loads(run("prompt", folder, IDS, "--coupling", "--token", 2, "--top", 3, "--json"))["block_coupling"]
+    np.testing.assert_array_equal(asked, trained.block_coupling(load(folder), tiny_models.IDS, token=2, top=3).mismatch)
+    assert not np.allclose(asked, coupled)
     run("show", tmp_path / "prompt.zarr")
     assert (tmp_path / "prompt.png").read_bytes().startswith(b"\x89PNG")
     text = run("prompt", folder, IDS, "--control", "untrained")
@@ -103,6 +109,15 @@ def test_many_layers_are_told_by_some():
     assert model_words._some(range(49)) == list(range(0, 49, 4))
 
 
+@pytest.mark.parametrize("layers", [6, 48, 128])
+def test_every_line_tells_of_the_layers_that_are_named(layers):
+    """A value that is its own layer's number is printed under that number, with an embedding before it or without."""
+    named = model_words._layers(layers).split("  (")[0].split()
+    assert model_words._line(range(layers + 1), layers, "d").split() == named
+    assert model_words._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
+    assert model_words._line([None] * layers, layers) == ""
+
+
 def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):
     class Reader:
         reads_text = True
@@ -132,6 +147,24 @@ def test_flows_by_number_of_heads_are_drawn(folder, tmp_path):
     assert (tmp_path / "counts.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_heads_of_each_kind_are_compared(folder, tmp_path):
+    """Each row is the run that `--heads KIND` makes, and the picture holds its misalignment."""
+    options = ["--n", 5, "--end", 2, "--saves", 9]
+    found = json.loads(run("flow", folder, "--by-kind", "--picture", tmp_path / "kinds.png", *options, "--json"))
+    assert (tmp_path / "kinds.png").read_bytes().startswith(b"\x89PNG")
+    kinds = [row["kind"] for row in found["rows"]]
+    assert kinds == [kind for kind in KINDS if kind in trained.head_table(load(folder), runs=0).kind.values]
+    assert len(kinds) > 1
+    for row in found["rows"]:
+        alone = json.loads(run("flow", folder, "--heads", row["kind"], *options, "--json"))
+        assert {name: row[name] for name in alone} == alone
+    text = run("flow", folder, "--by-kind", *options)
+    assert all(f"{row['kind']} " in text and f" {row['layer']}/{row['heads'][0]} " in text for row in found["rows"])
+    runs = trained.flows_by_kind(load(folder), n=5, end=2.0, saves=9, progress=False)
+    lines = show.head_kinds(runs).axes[len(kinds)].get_lines()
+    np.testing.assert_allclose([line.get_ydata()[-1] for line in lines], [row["misalignment"] for row in found["rows"]])
+
+
 def test_the_strongest_head_is_sought_in_the_layer_that_is_named(folder):
     opened = load(folder)
     kinds = {
@@ -146,9 +179,13 @@ REFUSED = {
     "text, no prompt": (["flow", "--text", IDS], "--text cannot be used with --start sphere"),
     "n of a prompt": (["flow", "--start", "prompt", "--text", IDS, "--n", 3], "--n cannot be used with --start prompt"),
     "by heads": (["flow", "--by-heads", "--heads", "1", "--movie", "x.gif"], "--heads and --movie cannot be used with"),
+    "by kind": (["flow", "--by-kind", "--out", "x.zarr"], "--out cannot be used with --by-kind, which is many runs"),
+    "both": (["flow", "--by-kind", "--by-heads"], "--by-kind cannot be used with --by-heads"),
     "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
     "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
     "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),
+    "token alone": (["prompt", IDS, "--token", "2"], "--token is of --coupling. Add --coupling"),
+    "far token": (["prompt", IDS, "--coupling", "--token", 99], "`token` must be from -7 to 6"),
     "no tokenizer": (["prompt", "a text"], "has no tokenizer.json"),
     "superscripts": (["prompt", "²,3"], "has no tokenizer.json"),
     "no ids": (["prompt", "²,3", "--ids"], "`ids` must be whole numbers with commas between, such as 1,4, but it is"),

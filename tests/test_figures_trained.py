@@ -94,7 +94,7 @@ def test_a_rate_that_does_not_exist_is_said_in_words(model):
     dataset = figure.compute(False, model=model, layer=0, counts=[1], **SMALL)
     dataset["rate"] = dataset.rate.where(dataset["heads"] != 1)
     numbers = figure.numbers(dataset)
-    assert numbers["rate with 1 head"] == "tokens do not align"
+    assert numbers["rate with 1 head"] == "tokens do not align at one rate"
     assert numbers[f"rate with {tiny_models.HEADS} heads"] == float(dataset.rate[-1])
 
 

@@ -9,7 +9,7 @@ import attnflow as af
 import tiny_models
 from attnflow import trained
 from attnflow._checks import InputError
-from attnflow.analyse import cluster_tracks, collapse
+from attnflow.analyse import cluster_tracks, collapse, factors
 from attnflow.trained import coupling, measures
 from tiny_models import IDS
 
@@ -66,6 +66,29 @@ def test_a_report_is_saved_and_drawn(report, tmp_path):
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_holds_what_was_measured(models):
+    """Every measure of neural collapse is a line of its own, dots are drawn while layers are few."""
+    report = trained.prompt_report(models["gpt2"], IDS, angle=0.1, progress=False)
+    panels = {axes.get_title(loc="left"): axes for axes in af.show.prompt(report).axes}
+    (cosines,) = panels["Mean cosine of two tokens"].get_lines()
+    np.testing.assert_array_equal(cosines.get_ydata(), report.mean_cosine)
+    assert cosines.get_marker() == "."
+    lines = panels["Neural collapse of the last clusters"].get_lines()
+    names = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], [report[name] for name in names])
+    deep = af.show.prompt(trained.prompt_report(models["albert"], IDS, 48, progress=False))
+    titles = {axes.get_title(loc="left") for axes in deep.axes}
+    assert "Neural collapse of the last clusters" not in titles  # one is left
+    drawn = [line for axes in deep.axes for line in axes.get_lines() if len(line.get_xdata()) > 40]
+    assert len(drawn) > 8
+    assert not any(line.get_marker() == "." for line in drawn)
+
+
+def test_of_one_token_only_its_way_is_drawn(models):
+    alone = trained.prompt_report(models["bert"], IDS[:1], progress=False)
+    assert [axes.get_title(loc="left") for axes in af.show.prompt(alone).axes] == ["Clusters and their words"]
+
+
 def test_controls(models):
     bert, albert = models["bert"], models["albert"]
     twin, prompt, layers = trained.controlled(bert, IDS, "untrained")
@@ -104,6 +127,19 @@ def test_parts_of_the_displacement_add_up_to_what_attention_sends(models, name, 
         heads = model.head_weights(layer)
         sent = sum(one @ read @ head.W_V.T @ head.W_O.T for one, head in zip(weights, heads, strict=True))
         np.testing.assert_allclose(found.displacement.values[layer].sum(axis=0), sent, atol=1e-8)
+
+
+@pytest.mark.parametrize("split", ["symmetry", "spectrum"])
+def test_heads_that_layers_share_are_split_once(models, split, monkeypatch):
+    """A hundred layers of one block cost one split of its heads; layers of their own are split one by one."""
+    name, calls = {"symmetry": "parts", "spectrum": "spectral_parts"}[split], []
+    true = getattr(factors, name)
+    monkeypatch.setattr(factors, name, lambda *pair: calls.append(1) or true(*pair))
+    found = trained.displacements(models["albert"], IDS, 40, split=split)
+    assert found.sizes["layer"] == 40
+    assert len(calls) == tiny_models.HEADS
+    trained.displacements(models["bert"], IDS, split=split)
+    assert len(calls) == tiny_models.HEADS * (1 + tiny_models.LAYERS)
 
 
 def test_the_attractive_part_draws_a_token_along_itself(models):

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import attnflow as af
 import tiny_models
 from attnflow import trained
 from attnflow._checks import InputError
 from attnflow.trained import flows
-from attnflow.trained.head_spectra import KINDS, on_its_range
+from attnflow.trained.head_spectra import KINDS, kind_of, on_its_range
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,9 @@ def test_every_column_agrees_with_dense_matrices(models, name):
         lead = every[np.argmax(every.real)]
         np.testing.assert_allclose([row["real_part"], row["imaginary_part"]], [lead.real, abs(lead.imag)], atol=1e-9)
         np.testing.assert_allclose(row["radius"], np.abs(every).max())
+        dominant = [row["dominant_real_part"], row["dominant_imaginary_part"]]
+        np.testing.assert_allclose(dominant, [every[0].real, abs(every[0].imag)], atol=1e-9)
+        assert row["dominant_kind"] == kind_of(every[0])
         np.testing.assert_allclose(row["positive_share"], np.mean(every.real > 0))
         symmetric = np.linalg.eigvalsh((form + form.T) / 2)
         np.testing.assert_allclose([row["form_least"], row["form_greatest"]], symmetric[[0, -1]])
@@ -43,6 +47,15 @@ def test_every_column_agrees_with_dense_matrices(models, name):
         np.testing.assert_allclose(row["whole_beta"], np.sqrt(model.config.width) * np.linalg.norm(form))
         assert row["definiteness"] == "indefinite"
         assert row["kind"] == ("complex" if lead.imag else "real-positive" if lead.real > 0 else "real-negative")
+
+
+def test_the_dominant_eigenvalue_is_not_always_the_leading_one(table):
+    """By modulus and by real part are two questions: they differ for some heads, and agree for others."""
+    modulus = np.hypot(table.real_part, table.imaginary_part)
+    differ = (table.radius > modulus + 1e-9).values
+    assert differ.any()
+    assert not differ.all()
+    assert (table.dominant_real_part.values[differ] < table.real_part.values[differ]).all()
 
 
 def test_tokens_in_the_range_of_v_move_as_the_small_head_says(models):
@@ -166,3 +179,15 @@ def test_more_heads_from_the_start_of_a_prompt(models):
 def test_flows_refuse(models, settings, sentence):
     with pytest.raises(InputError, match=sentence):
         trained.head_flow(models["bert"], **settings)
+
+
+@pytest.mark.parametrize(("floor", "rate"), [(0.0, 1.0), (1e-2, None)])
+def test_a_decay_that_stalls_has_no_rate(floor, rate):
+    """Two tokens at the angle whose squared sine, their misalignment, is e^{-t} / 2, or that and a floor."""
+    times = np.linspace(0, 12, 40)
+    angles = np.arcsin(np.sqrt(np.exp(-times) / 2 + floor))
+    tokens = np.stack([np.stack([np.ones(40), np.zeros(40)], 1), np.stack([np.cos(angles), np.sin(angles)], 1)], 1)
+    run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
+    np.testing.assert_allclose(flows.misalignment(run), np.exp(-times) / 2 + floor, atol=1e-12)
+    found = flows.alignment_rate(run)
+    assert found is None if rate is None else abs(found - rate) < 1e-6

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.model_words import heads_named, print_by_heads, print_flow, print_heads, print_rows, readable
+from attnflow.model_words import (
+    heads_named,
+    print_by_heads,
+    print_by_kind,
+    print_flow,
+    print_heads,
+    print_rows,
+    readable,
+)
 from attnflow.terminal import print_facts, print_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -87,6 +95,10 @@ def flow(
     by_heads: Annotated[
         bool, typer.Option("--by-heads", help="With 1, 2, 4, ... heads: do more align faster? A table and a picture.")
     ] = False,
+    by_kind: Annotated[
+        bool,
+        typer.Option("--by-kind", help="The strongest real-positive, real-negative and complex head, compared."),
+    ] = False,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")] = None,
     picture: Picture = None,
@@ -99,7 +111,10 @@ def flow(
     from attnflow.models import load
 
     if by_heads:
-        _refuse_with("--by-heads, which is many runs", {"--heads": heads, "--out": out, "--movie": movie})
+        _refuse_with("--by-heads", {"--by-kind": by_kind or None})
+    if by_heads or by_kind:
+        name = "--by-heads" if by_heads else "--by-kind"
+        _refuse_with(f"{name}, which is many runs", {"--heads": heads, "--out": out, "--movie": movie})
     if start == "prompt":
         _refuse_with("--start prompt, which has the tokens of --text", {"--n": n})
     else:
@@ -109,14 +124,11 @@ def flow(
     prompt = None if text is None else _prompt(opened, text, ids)
     settings = {"space": space, "start": start, "prompt": prompt, "end": end, "saves": saves, "seed": seed}
     settings |= {} if n is None else {"n": n}
-    if by_heads:
+    if by_heads or by_kind:
+        compare, tell = (_by_heads, print_by_heads) if by_heads else (_by_kind, print_by_kind)
         with _bar(as_json) as progress:
-            rows = trained.by_number_of_heads(opened, layer or 0, progress=progress, **settings)
-        if "picture" in files:
-            from attnflow.show import head_counts
-
-            head_counts(rows, files["picture"])
-        _print_json_or(as_json, {"model": opened.name, "rows": rows} | _named(files), lambda: print_by_heads(rows))
+            rows = compare(opened, layer, files, progress=progress, **settings)
+        _print_json_or(as_json, {"model": opened.name, "rows": rows} | _named(files), lambda: tell(rows))
         return
     run = trained.head_flow(
         opened, *_which_heads(opened, layer, heads or "all"), progress=False if as_json else None, **settings
@@ -141,6 +153,12 @@ def prompt(
     coupling: Annotated[
         bool, typer.Option("--coupling", help="Also the coupling of blocks, by their Jacobians; a picture of its own.")
     ] = False,
+    token: Annotated[
+        int | None, typer.Option(help="Of --coupling: whose update, counted from 0; the last when not given.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Of --coupling: how many singular vectors; 10 when not given.")
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="Also what V's parts do to the tokens: symmetry or spectrum; with a picture.")
     ] = None,
@@ -156,15 +174,19 @@ def prompt(
     With --picture, what --split, --frames and --coupling add is drawn beside it: way.png, way-frames.png, and so on.
     """
     from attnflow import trained
+    from attnflow._checks import InputError
     from attnflow.models import load
 
+    asked_of_coupling = {name: value for name, value in {"token": token, "top": top}.items() if value is not None}
+    if asked_of_coupling and not coupling:
+        raise InputError(f"--{next(iter(asked_of_coupling))} is of --coupling. Add --coupling, or leave it out.")
     wanted = {"displacement": split is not None, "frames": frames, "coupling": coupling}
     further = [name for name, is_wanted in wanted.items() if is_wanted]
     beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
     files = _free({"result": out, "picture": picture, **beside}, overwrite)
     opened = load(model)
     asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
-    more = {name: _further(name, asked, split) for name in further}
+    more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
     progress = False if as_json else None
     report = trained.prompt_report(*asked, angle=angle, betas=_reals(betas, "betas"), progress=progress)
     found = trained.story(report) | trained.further_story(more)
@@ -234,13 +256,33 @@ def register(app: typer.Typer) -> None:
         app.command(epilog=f"Example: {example}")(command)
 
 
-def _further(name: str, asked: tuple, split: str | None) -> Any:
+def _by_heads(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
+    """Runs with more and more heads: drawn where a picture is wanted, and a row each."""
+    from attnflow import show, trained
+
+    rows = trained.by_number_of_heads(model, layer or 0, **settings)
+    if "picture" in files:
+        show.head_counts(rows, files["picture"])
+    return rows
+
+
+def _by_kind(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
+    """The same with the strongest head of each kind."""
+    from attnflow import show, trained
+
+    runs = trained.flows_by_kind(model, None if layer is None else [layer], **settings)
+    if "picture" in files:
+        show.head_kinds(runs, files["picture"])
+    return trained.kind_rows(runs)
+
+
+def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, int]) -> Any:
     """One of the measures that cost more."""
     from attnflow import trained
 
     if name == "displacement":
         return trained.displacements(*asked, split=split or "symmetry")
-    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked)
+    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked, **of_coupling)
 
 
 def _draw_further(name: str, measured: Any, path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the commands about trained models print for people."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 MOST_PIECES = 8  # clusters, merges, and parts of a merge
@@ -33,16 +34,20 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
             SIGNS[row["definiteness"]], row["predicted"], f"[{mark}]{row['simulated']}[/]",
         )  # fmt: skip
     Console().print(drawn)
-    kinds = [row["kind"] for row in rows]
     decided = [row["agreement"] for row in rows if row["agreement"] is not None]
-    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
     agree = (
         f" {sum(one == 1.0 for one in decided)} of {len(decided)} decided simulations do as predicted."
         if decided
         else ""
     )
-    print(f"{len(rows)} heads: {counts}.{agree}")
+    print(f"{len(rows)} heads: {_counted(rows, 'kind')}.{agree}")
+    print(f"Leading: of largest real part. The eigenvalues of largest modulus: {_counted(rows, 'dominant_kind')}.")
     print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2; whole = sqrt(d) |B|_F.")
+
+
+def _counted(rows: list[dict[str, Any]], name: str) -> str:
+    kinds = [row[name] for row in rows]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
 
 
 def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
@@ -51,7 +56,11 @@ def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
     rate = f"tokens align at rate {summary['rate']:.3g}"
     if summary["rate"] is None:
         is_aligned = summary["misalignment"] < ALIGNED
-        rate = "tokens align, too fast for the kept times to tell a rate" if is_aligned else "tokens do not align"
+        rate = (
+            "tokens align, too fast for the kept times to tell a rate"
+            if is_aligned
+            else "tokens do not align at one rate"
+        )
     print(f"{summary['outcome']} 1 - mean squared cosine is {summary['misalignment']:.3g}: {rate}.")
     for name, path in files.items():
         print(f"{name}: {path}")
@@ -70,8 +79,20 @@ def heads_named(heads: Sequence[int]) -> str:
 
 def print_by_heads(rows: list[dict[str, Any]]) -> None:
     """One line for each number of heads."""
+    _print_ends([{"heads": len(row["heads"])} for row in rows], rows)
+
+
+def print_by_kind(rows: list[dict[str, Any]]) -> None:
+    """One line for each kind of head that there is."""
+    _print_ends([{"kind": row["kind"], "head": f"{row['layer']}/{row['heads'][0]}"} for row in rows], rows)
+
+
+def _print_ends(names: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """How each of several runs ended."""
     shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
-    print_rows([{"heads": len(row["heads"])} | {name: row[name] for name in shown} for row in rows], rows[0]["model"])
+    ends = [{name: row[name] for name in shown} for row in rows]
+    print_rows([name | end for name, end in zip(names, ends, strict=True)], rows[0]["model"])
+    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, where it has one.")
 
 
 def print_rows(rows: list[dict[str, Any]], title: str) -> None:
@@ -95,33 +116,43 @@ def _word(value: Any) -> str:
 def readable(found: dict[str, Any]) -> dict[str, str]:
     """The story for people."""
     by_layer = ("mean_cosine", "effective_rank", "cka", "attention_rank", "second_eigenvalue")
-    shown = {name.replace("_", " "): _line(found[name]) for name in by_layer}
+    line = partial(_line, layers=found["layers"])
+    shown = {"after layer": _layers(found["layers"])}
+    shown |= {name.replace("_", " "): line(found[name]) for name in by_layer}
     shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
-    shown |= {f"energy, beta = {beta}": _line(values) for beta, values in found["energy"].items()}
-    shown |= {name.replace("_", " "): _line(values) for name, values in found["neural_collapse"].items()}
+    shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
+    shown |= {name.replace("_", " "): line(values) for name, values in found["neural_collapse"].items()}
     shown["last clusters"] = _clusters(found["last_clusters"]) or "every token for itself"
-    if found["layers"] + 1 > MOST_LAYERS:
-        after = ", ".join(map(str, _some(range(found["layers"] + 1))))
-        shown["layers shown"] = f"{after}; all of them with --json"
     shown["merges"] = _merges(found["merges"])
     shown["plateau"] = _plateau(found)
     for beta in found["energy"]:
         falls = [fall for fall in found["energy_falls"] if fall["beta"] == float(beta)]
         shown[f"energy falls, beta = {beta}"] = _falls(falls, found["layers"])
     for part, values in found.get("displacement", {}).items():
-        shown[f"{part} part moves by"] = _line(values["length"])
-        shown[f"{part} part, cosine"] = _line(values["cosine_change"], "+.2f")
-    shown |= {FRAMES[name]: _line(values) for name, values in found.get("cosine_in_frame", {}).items()}
+        shown[f"{part} part moves by"] = line(values["length"])
+        shown[f"{part} part, cosine"] = line(values["cosine_change"], digits="+.2f")
+    shown |= {FRAMES[name]: line(values) for name, values in found.get("cosine_in_frame", {}).items()}
     if "block_coupling" in found:
         mismatch = found["block_coupling"]
-        shown["mismatch with the next block"] = _line(
-            [mismatch[place][place + 1] for place in range(len(mismatch) - 1)]
-        )
+        with_next = [mismatch[place][place + 1] for place in range(len(mismatch) - 1)]
+        shown["mismatch with the next block"] = line([*with_next, None])
     return {name: fact for name, fact in shown.items() if fact}
 
 
-def _line(values: Sequence[float | None], digits: str = ".2f") -> str:
-    return "  ".join("-" if value is None else f"{value:{digits}}" for value in _some(values))
+def _line(values: Sequence[float | None], layers: int, digits: str = ".2f") -> str:
+    """Some of the values; nothing where there are none, as of the cosines of one token.
+
+    What only layers have, not the embedding, begins with a dash: every line tells of the same layers.
+    """
+    if all(value is None for value in values):
+        return ""
+    whole = [*[None] * (layers + 1 - len(values)), *values]
+    return "  ".join("-" if value is None else f"{value:{digits}}" for value in _some(whole))
+
+
+def _layers(layers: int) -> str:
+    some = "" if layers < MOST_LAYERS else "; all of them with --json"
+    return f"{'  '.join(map(str, _some(range(layers + 1))))}  (0: the embedding{some})"
 
 
 def _plateau(found: dict[str, Any]) -> str:

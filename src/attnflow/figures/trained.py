@@ -20,8 +20,9 @@ from attnflow.progress import Progress
 from attnflow.show import head_spectra
 from attnflow.show.board import Line, Lines, board
 from attnflow.show.head_counts import against_count, named
+from attnflow.show.head_kinds import alignment, way
 from attnflow.show.movies import Movie
-from attnflow.show.principal import principal_movie, principal_scene
+from attnflow.show.principal import principal_movie
 from attnflow.show.prompt import RIDGE
 from attnflow.show.ridges import Ridges
 from attnflow.show.scenes import Snapshot
@@ -39,7 +40,6 @@ PROMPT = (
 RANDOM_IDS = 24  # that stand for a sentence where a model has no tokenizer
 ITERATED = 48  # layers of a model whose layers are all the same, as published for ALBERT
 MOST_RIDGES = 9
-CLOSE = 0.1
 ALIGNED = 1e-6  # of one minus the mean squared cosine: nothing more is to be seen
 
 
@@ -117,17 +117,9 @@ def draw_heads(dataset: xr.Dataset) -> Any:
     kinds = [kind for kind in KINDS if kind in dataset.attrs]
     rows: list[list[Any]] = []
     for start in ("prompt", "circle"):
-        drawn: list[Any] = [_panel(dataset, start, kind) for kind in kinds]
-        lines = [
-            Line(
-                dataset.time,
-                np.maximum(dataset[f"misalignment, {start}, {kind}"], 1e-12),
-                kind if start == "circle" else "",
-                OKABE_ITO[place],
-            )
-            for place, kind in enumerate(kinds)
-        ]
-        rows.append([*drawn, Lines(lines, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2))])
+        drawn = [_panel(dataset, start, kind) for kind in kinds]
+        apart = {kind: (dataset.time.values, dataset[f"misalignment, {start}, {kind}"].values) for kind in kinds}
+        rows.append([*drawn, alignment(apart, is_named=start == "circle")])
     caption = (
         f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
         "circle in the plane of V's leading eigenvectors."
@@ -137,8 +129,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
 
 
 def _panel(dataset: xr.Dataset, start: str, kind: str) -> Snapshot:
-    scene = principal_scene(_one(dataset, start, kind), distance=CLOSE)
-    return Snapshot(scene, dataset.sizes["time"] - 1, f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
+    return way(_one(dataset, start, kind), f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
 
 
 def _one(dataset: xr.Dataset, start: str, kind: str) -> xr.Dataset:
@@ -216,7 +207,10 @@ def draw_counts(dataset: xr.Dataset) -> Any:
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     """The rate with every number of heads."""
     rates = {named(int(count)): float(dataset.rate.sel(heads=count)) for count in dataset["heads"].values}
-    return {f"rate with {heads}": "tokens do not align" if np.isnan(rate) else rate for heads, rate in rates.items()}
+    return {
+        f"rate with {heads}": "tokens do not align at one rate" if np.isnan(rate) else rate
+        for heads, rate in rates.items()
+    }
 
 
 # -- A prompt through the layers ---------------------------------------------------------------------------------------

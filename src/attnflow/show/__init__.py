@@ -8,6 +8,7 @@ from attnflow.show.coupling import coupling
 from attnflow.show.displacements import displacements
 from attnflow.show.frames import frames
 from attnflow.show.head_counts import head_counts
+from attnflow.show.head_kinds import head_kinds
 from attnflow.show.head_spectra import head_spectra
 from attnflow.show.html import html
 from attnflow.show.ladder import ladder
@@ -31,6 +32,7 @@ __all__ = [
     "displacements",
     "frames",
     "head_counts",
+    "head_kinds",
     "head_spectra",
     "html",
     "ladder",

@@ -16,6 +16,7 @@ from attnflow.show.style import GREY, OKABE_ITO, fix_ticks, in_house_style, new_
 
 PANEL = 3.1  # inches
 MANY_DECADES = 1e3  # from least to largest: over these the strokes between decades only add ink
+MOST_MARKED = 32  # points of a line that are marked one by one: of more the marks would hide it
 LEGEND_BELOW = 0.55  # inches under the axes, where ticks and label end
 
 
@@ -34,7 +35,10 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of `Lines`, or its points where `marker` is given and `style` is empty."""
+    """One line of `Lines`, or its points where `marker` is given and `style` is empty.
+
+    Points of a line are marked while they are few.
+    """
 
     x: Any
     y: Any
@@ -164,7 +168,8 @@ def board(
 
 
 def _draw_line(axes: Axes, line: Line, colour: str) -> None:
-    style: dict[str, Any] = {"color": colour, "linestyle": line.style or "none", "marker": line.marker}
+    marker = "" if line.style and np.size(line.x) > MOST_MARKED else line.marker
+    style: dict[str, Any] = {"color": colour, "linestyle": line.style or "none", "marker": marker}
     axes.plot(line.x, line.y, label=line.label or None, linewidth=line.width, alpha=line.alpha, markersize=4.5, **style)
     if line.band is not None:
         axes.fill_between(line.x, *line.band, color=colour, alpha=0.18, linewidth=0)

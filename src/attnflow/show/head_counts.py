@@ -35,7 +35,7 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     title = f"Tokens under more and more heads of {rows[0]['model']}, layer {rows[0]['layer']}"
     unfitted = int(np.isnan(columns["rate"]).sum())
     lacking = (
-        f" {unfitted} of {len(rows)} runs have no rate: their tokens do not align, or do so between two kept times."
+        f" {unfitted} of {len(rows)} runs have no rate: tokens do not align at one, or do so between two kept times."
         if unfitted
         else ""
     )

@@ -40,7 +40,7 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
     said = first_words([str(word) for word in climbed.word.values])
     caption = (
         f"{said} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
-        f"the first rungs have head {head} of each layer. "
+        f"the first rungs have head {head} of each layer{_other_mask(climbed)}. "
         f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
         f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
     )
@@ -49,6 +49,12 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
     if path is not None:
         save_figure(figure, path)
     return figure
+
+
+def _other_mask(climbed: xr.Dataset) -> str:
+    """What the rungs see where it is not what the model sees."""
+    is_other = str(climbed.rung.values[-1]).endswith("mask")
+    return f", and all but the last a {climbed.attrs['mask']} mask" if is_other else ""
 
 
 def _panel(climbed: xr.Dataset, panel: int) -> Lines:

@@ -19,6 +19,13 @@ from attnflow.show.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_st
 MOST_RIDGES = 9
 MOST_WORDS = 40
 RIDGE = 0.9  # of its row: the cosines of one layer do not reach into the next
+WIDTH = 3.7  # inches of a panel
+COLLAPSE = {
+    "variability": "spread within clusters",
+    "unequal_norms": "unequal lengths of their means",
+    "unequal_angles": "unequal angles between them",
+    "simplex_distance": "distance from a simplex",
+}
 TITLE = 60  # letters of the prompt in the title
 
 
@@ -69,7 +76,9 @@ class WordClusters:
 
 @in_house_style()
 def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
-    """Draw a prompt's report: cosines by layer, clusters with their words, energy, ranks, and attention graphs.
+    """Draw a prompt's report: cosines by layer, clusters and their words, energy, ranks, attention graphs, collapse.
+
+    Of a single token there is only its way: everything else compares two.
 
     Parameters
     ----------
@@ -79,17 +88,20 @@ def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
     words = [str(word) for word in report.word.values]
-    first = [cosine_ridges(report), WordClusters(report.cluster.values.astype(int), words)]
-    second = [_energy(report), _halves(report), _ranks(report), _mixing(report)]
     n, layers = report.sizes["token"], report.sizes["time"] - 1
-    angle = report.attrs["angle"]
-    caption = (
-        f"{n} tokens through {layers} layers. Directions closer than {angle:g} rad, and chains of them, are one "
-        "cluster; colours last from layer to layer. Energy: mean of exp(β(cosine − 1)) over all pairs of tokens."
-    )
+    gathered = WordClusters(report.cluster.values.astype(int), words)
     title = f"{first_words(words)} in {report.attrs['model']}"
-    tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
-    figure = board([first, second], title, caption, width=2.9, heights=[tall, 3.3])
+    if n == 1:
+        caption = f"One token through {layers} layers: there are no two to compare."
+        figure = board([[gathered]], title, caption, width=WIDTH, heights=[1.2])
+    else:
+        tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
+        below = [
+            [_cosines(report), _energy(report), _halves(report)],
+            [_ranks(report), _mixing(report), *_collapse(report)],
+        ]
+        rows = [[cosine_ridges(report), gathered], *below]
+        figure = board(rows, title, _caption(report), width=WIDTH, heights=[tall, 3.3, 3.3])
     if path is not None:
         save_figure(figure, path)
     return figure
@@ -119,6 +131,33 @@ def cosine_ridges(report: xr.Dataset) -> Ridges:
         report.cosine.values, densities[whole], kept, means, "mean", "cosine of two tokens", (-0.5, 1.0)
         if report.cosine_density.sel(cosine=slice(None, -0.5)).sum() == 0 else (-1.0, 1.0), tall=RIDGE,
     )  # fmt: skip
+
+
+def _caption(report: xr.Dataset) -> str:
+    n, layers, angle = report.sizes["token"], report.sizes["time"] - 1, report.attrs["angle"]
+    return (
+        f"{n} tokens through {layers} layers. Directions closer than {angle:g} rad, and chains of them, are one "
+        "cluster; colours last from layer to layer. Energy: mean of exp(β(cosine − 1)) over all pairs of tokens. "
+        "Bands: from head to head. Neural collapse is complete at 0."
+    )
+
+
+def _cosines(report: xr.Dataset) -> Lines:
+    means = report.mean_cosine.values
+    low = min(0.0, float(np.nanmin(means)))
+    line = Line(report.time.values, means, marker=".")
+    return Lines([line], xlabel="layer", counts=True, ylim=(low, 1.02), title="Mean cosine of two tokens")
+
+
+def _collapse(report: xr.Dataset) -> list[Lines]:
+    """None where all tokens are one cluster at the end: there are no means to compare."""
+    lines = [
+        Line(report.time.values, report[name].values, said, marker=".")
+        for name, said in COLLAPSE.items()
+        if np.isfinite(report[name].values).any()
+    ]
+    panel = Lines(lines, xlabel="layer", counts=True, ylim=(0, None), title="Neural collapse of the last clusters")
+    return [panel] if lines else []
 
 
 def _energy(report: xr.Dataset) -> Lines:

@@ -11,6 +11,7 @@ from attnflow.trained.controls import controlled
 from attnflow.trained.coupling import block_coupling
 from attnflow.trained.displacement import displacements, frames
 from attnflow.trained.flows import by_number_of_heads, flow_summary, head_flow
+from attnflow.trained.head_kinds import flows_by_kind, kind_rows
 from attnflow.trained.head_spectra import eigenvalues_of_heads, head_rows, head_table, strongest
 from attnflow.trained.reports import further_story, prompt_report, story
 from attnflow.trained.rungs import ladder, ladder_rows
@@ -22,11 +23,13 @@ __all__ = [
     "displacements",
     "eigenvalues_of_heads",
     "flow_summary",
+    "flows_by_kind",
     "frames",
     "further_story",
     "head_flow",
     "head_rows",
     "head_table",
+    "kind_rows",
     "ladder",
     "ladder_rows",
     "prompt_report",

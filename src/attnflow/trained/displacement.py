@@ -1,8 +1,11 @@
 """What attention does to a prompt's tokens, split by the parts of V; and the trajectory seen in V's moving frames."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 from scipy.linalg import expm
+from threadpoolctl import threadpool_limits
 
 from attnflow._checks import require_known
 from attnflow._precision import double
@@ -14,6 +17,7 @@ from attnflow.trained.measures import directions
 
 SPLITS = {"symmetry": factors.Parts._fields, "spectrum": ("positive", "negative", "complex")}
 FRAMES = ("x", "V", "S", "A")
+Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 
 def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, split: str = "symmetry") -> xr.Dataset:
@@ -38,7 +42,8 @@ def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, sp
     run = model.trajectory(prompt, layers, attention=True, progress=False)
     depth = run.sizes["time"] - 1
     stream = run.tokens.values.astype(float)
-    moved = np.stack([_sent(model, layer, stream[layer], run.attention.values[layer], split) for layer in range(depth)])
+    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+        moved = np.stack(list(_sent_by_layer(model, stream, run.attention.values, split)))
     lengths = np.sqrt(np.mean(np.sum(moved**2, axis=-1), axis=-1))
     changes = np.array([[mean_cosine_rate(stream[layer], one) for one in moved[layer]] for layer in range(depth)])
     per_part = ("layer", "part")
@@ -114,18 +119,30 @@ def _steps_back(heads: list[Head]) -> dict[str, np.ndarray]:
     return {name: expm(-matrix) for name, matrix in halves.items()}
 
 
-def _sent(model: Model, layer: int, tokens: np.ndarray, weights: np.ndarray, split: str) -> np.ndarray:
-    """What all heads of a layer send, (part, token, coordinate)."""
-    number = layer % model.config.layers
-    with double():
-        read = np.asarray(model.block(number).attention_input(tokens.astype(model.dtype)), dtype=float)
-    total = np.zeros((len(SPLITS[split]), *tokens.shape))
-    for head, attention in zip(model.heads(number), weights.astype(float), strict=True):
-        outward, inward = np.asarray(head.output), np.asarray(head.value)
-        if split == "symmetry":
-            pairs = list(factors.parts(outward, inward))
-        else:
-            pairs = [factors.spectral_parts(outward, inward)[name] for name in SPLITS[split]]
+def _sent_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, split: str) -> Iterator[np.ndarray]:
+    """What all heads of each layer send, (part, token, coordinate); heads that layers share are split once."""
+    of_heads: list[Pairs] = []
+    for layer, weights in enumerate(attention.astype(float)):
+        number = layer % model.config.layers
+        if layer == 0 or not model.config.shares_layers:
+            of_heads = [_parts(head, split) for head in model.heads(number)]
+        with double():
+            read = model.block(number).attention_input(stream[layer].astype(model.dtype))
+        yield _sent(of_heads, np.asarray(read, dtype=float), weights)
+
+
+def _sent(of_heads: list[Pairs], read: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    total = np.zeros((len(of_heads[0]), *read.shape))
+    for pairs, attention in zip(of_heads, weights, strict=True):
         for place, (left, right) in enumerate(pairs):
             total[place] += attention @ (read @ right.T) @ left.T
     return total
+
+
+def _parts(head: Head, split: str) -> Pairs:
+    """V of a head as factors, part by part."""
+    outward, inward = np.asarray(head.output), np.asarray(head.value)
+    if split == "symmetry":
+        return list(factors.parts(outward, inward))
+    found = factors.spectral_parts(outward, inward)
+    return [found[name] for name in SPLITS[split]]

@@ -26,6 +26,7 @@ STARTS = ("sphere", "circle", "gaussian", "prompt")
 SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is in the hundreds
 MOMENTS = 7  # of a run at which its course is told
 CLOSE = 0.05  # clusters: share of the tokens' typical length
+STRAIGHT = 0.95  # share of the logarithm that one rate explains; a decay that stalls has none
 FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
 
 
@@ -98,23 +99,23 @@ def head_flow(
 
 def flow_summary(run: xr.Dataset) -> dict[str, Any]:
     """How tokens of a head's flow ended, how fast they aligned, and how clusters and the rank of P went on the way."""
-    course = _course(run)
+    moments = course(run)
     return {
         "model": run.attrs["model"],
         "layer": int(run.attrs["layer"]),
         "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
         "misalignment": float(misalignment(run)[-1]),
         "rate": alignment_rate(run),
-        **course[-1],
-        "course": course,
+        **moments[-1],
+        "course": moments,
         "outcome": run.attrs["outcome"],
     }
 
 
-def _course(run: xr.Dataset) -> list[dict[str, float]]:
+def course(run: xr.Dataset, moments: int = MOMENTS) -> list[dict[str, float]]:
     """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
     flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
-    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, MOMENTS).round().astype(int)):
+    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, moments).round().astype(int)):
         tokens, time = run.tokens.values[place], float(run.time[place])
         weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
         distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))
@@ -142,7 +143,7 @@ def by_number_of_heads(
         require_count(count, "counts")
     found = []
     for place, count in enumerate(counts):
-        heard = _part(progress, place, len(counts))
+        heard = part_of(progress, place, len(counts))
         run = head_flow(model, layer, range(count), slots=min(max(counts), total), progress=heard, **settings)
         found.append(flow_summary(run))
     return found
@@ -157,12 +158,13 @@ def misalignment(run: xr.Dataset) -> np.ndarray:
 
 
 def alignment_rate(run: xr.Dataset) -> float | None:
-    """Rate at which the misalignment decays once it is small; None where it does not become so."""
+    """Rate at which the misalignment decays once it is small; None where it does not, or not at one rate."""
     apart = misalignment(run)
     fitted = (apart > FITTED[0]) & (apart < FITTED[1])
     if fitted.sum() < rates.FEWEST_POINTS:
         return None
-    return rates.exponential(run.time.values[fitted], apart[fitted]).rate
+    fit = rates.exponential(run.time.values[fitted], apart[fitted])
+    return fit.rate if fit.rate > 0 and fit.r_squared > STRAIGHT else None
 
 
 def leading_plane(heads: Sequence[Head]) -> np.ndarray:
@@ -219,7 +221,8 @@ def _outward(head: Head) -> np.ndarray:
     return np.eye(head.dimension) if head.output is None else np.asarray(head.output)
 
 
-def _part(progress: Progress, place: int, count: int) -> Progress:
+def part_of(progress: Progress, place: int, count: int) -> Progress:
+    """What to hand to one of `count` runs, so that each moves its share of one bar."""
     if not callable(progress):
         return progress
     return lambda fraction, sentence: progress((place + fraction) / count, sentence)

@@ -60,7 +60,9 @@ def head_table(
 
     - ``real_part``, ``imaginary_part`` of the leading eigenvalue of V_h, the one with the largest real part among the
       k that need not be zero; ``kind``, one of "real-positive", "real-negative" and "complex"; ``gap`` to the next
-      real part; ``radius``, the largest modulus; ``positive_share`` of eigenvalues with positive real part;
+      real part; ``positive_share`` of eigenvalues with positive real part;
+    - ``dominant_real_part``, ``dominant_imaginary_part`` and ``dominant_kind`` of the eigenvalue of largest modulus,
+      ``radius``: it is often a negative one, which repels, where the leading one is positive;
     - ``effective_beta`` = sqrt(d) |sym B_h|_F, as published; ``whole_beta`` = sqrt(d) |B_h|_F, with the antisymmetric
       part, of which energies know nothing; ``form_least`` and ``form_greatest``, the extreme eigenvalues of
       sym B_h; and ``definiteness`` in words;
@@ -106,6 +108,18 @@ def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
     return (int(table.layer[layer]), int(table["head"][head])) if sizes[layer, head] >= 0 else None
 
 
+def kind_of(eigenvalue: complex) -> str:
+    """Which of the three kinds an eigenvalue is.
+
+    Examples
+    --------
+    >>> kind_of(2.0), kind_of(-1.0), kind_of(1.0 + 3.0j)
+    ('real-positive', 'real-negative', 'complex')
+    """
+    eigenvalue = complex(eigenvalue)
+    return "complex" if eigenvalue.imag != 0 else "real-positive" if eigenvalue.real > 0 else "real-negative"
+
+
 def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
     """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k)."""
     chosen = _layers(model, layers)
@@ -137,13 +151,16 @@ def _row(head: Head, runs: int, seed: int) -> dict[str, Any]:
     values = factors.eigenvalues(*_value(head))
     lead, reals = complex(values[0]), np.real(values)
     lower = reals[reals < lead.real]
-    kind = "complex" if lead.imag != 0 else "real-positive" if lead.real > 0 else "real-negative"
+    kind, dominant = kind_of(lead), complex(values[np.abs(values).argmax()])
     found = {
         "real_part": lead.real,
         "imaginary_part": abs(lead.imag),
         "kind": kind,
         "gap": lead.real - lower.max() if len(lower) else np.inf,
-        "radius": np.abs(values).max(),
+        "radius": abs(dominant),
+        "dominant_real_part": dominant.real,
+        "dominant_imaginary_part": abs(dominant.imag),
+        "dominant_kind": kind_of(dominant),
         "positive_share": np.mean(reals > 0),
     }
     return found | _form(head) | _limits(head, kind, runs, seed) | {"values": values}

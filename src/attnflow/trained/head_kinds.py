@@ -1,0 +1,31 @@
+"""Heads real-positive, real-negative and complex compared: the strongest of each kind, under the same flow."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from attnflow.models.transformer import Model
+from attnflow.progress import Progress
+from attnflow.trained.flows import flow_summary, head_flow, part_of
+from attnflow.trained.head_spectra import KINDS, head_table, strongest
+
+
+def flows_by_kind(
+    model: Model, layers: Sequence[int] | None = None, *, progress: Progress = None, **settings: Any
+) -> dict[str, xr.Dataset]:
+    """`head_flow` of the strongest head of each kind there is, in all layers or some, by kind.
+
+    `settings` are those of `head_flow`. All start alike but from a circle, which lies in a plane of each head's own.
+    """
+    table = head_table(model, layers, runs=0, progress=False)
+    found = {kind: place for kind in KINDS if (place := strongest(table, kind)) is not None}
+    return {
+        kind: head_flow(model, layer, [head], progress=part_of(progress, place, len(found)), **settings)
+        for place, (kind, (layer, head)) in enumerate(found.items())
+    }
+
+
+def kind_rows(runs: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
+    """`flow_summary` of each, the kind first."""
+    return [{"kind": kind} | flow_summary(run) for kind, run in runs.items()]
