@@ -27,6 +27,7 @@ SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is 
 MOMENTS = 7  # of a run at which its course is told
 CLOSE = 0.05  # clusters: share of the tokens' typical length
 FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
+LEAST_FALL = 10.0  # along the fitted line: what falls by less rests or wanders, and has no rate
 
 
 def head_flow(
@@ -157,12 +158,14 @@ def misalignment(run: xr.Dataset) -> np.ndarray:
 
 
 def alignment_rate(run: xr.Dataset) -> float | None:
-    """Rate at which the misalignment decays once it is small; None where it does not become so."""
+    """Rate at which the misalignment decays once it is small; None where it does not become so, or rests there."""
     apart = misalignment(run)
     fitted = (apart > FITTED[0]) & (apart < FITTED[1])
     if fitted.sum() < rates.FEWEST_POINTS:
         return None
-    return rates.exponential(run.time.values[fitted], apart[fitted]).rate
+    times = run.time.values[fitted]
+    rate = rates.exponential(times, apart[fitted]).rate
+    return rate if rate * np.ptp(times) > np.log(LEAST_FALL) else None
 
 
 def leading_plane(heads: Sequence[Head]) -> np.ndarray:
