@@ -15,6 +15,8 @@ from matplotlib.figure import Figure as Picture
 from PIL import Image
 from typer.testing import CliRunner
 
+import tiny_models
+from attnflow import progress
 from attnflow._checks import InputError
 from attnflow.cli import app
 from attnflow.figures import gallery, make
@@ -199,6 +201,58 @@ def test_the_command_names_the_model_it_was_made_with(made):
     assert commands == ["attnflow reproduce small --quick", "attnflow reproduce small --quick --model 'my models/one'"]
 
 
+def test_a_figure_of_another_model_is_found_by_its_record(tmp_path):
+    def compute_with(progress, *, model, **settings):
+        return compute(progress, **settings)
+
+    trained = replace(SMALL, compute=compute_with, settings=SMALL.settings | {"model": "minilm"})
+    mine = make.make(trained.on_model("mine"), tmp_path, is_quick=True)
+
+    assert make.kept(trained, tmp_path, is_quick=True) is None
+    assert make.kept_with_any_model(trained, tmp_path, is_quick=True) == replace(mine, state="kept")
+    (tmp_path / "small-quick.png").unlink()
+    assert make.kept_with_any_model(trained, tmp_path, is_quick=True) is None
+
+
+def test_the_report_keeps_figures_of_another_model(tmp_path):
+    model = str(tiny_models.write("bert", tmp_path / "mine"))
+    arguments = ["--quick", "--out", str(tmp_path)]
+    for command in (["trained-prompt", "--model", model], ["force"]):
+        finished = CliRunner().invoke(app, ["reproduce", *command, *arguments], catch_exceptions=False)
+        assert finished.exit_code == 0
+
+    text = (tmp_path / "report-quick.html").read_text()
+    assert re.findall('<article id="([^"]+)"', text) == ["force", "trained-prompt"]
+    assert f"attnflow reproduce trained-prompt --quick --model {model}" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(["force", "trained-prompt"], "There is no model at"), (["force"], "none of the chosen figures is made with")],
+)
+def test_a_model_that_cannot_serve_is_said_before_anything_is_made(tmp_path, names, words):
+    folder = tmp_path / "figures"
+    finished = CliRunner().invoke(app, ["reproduce", *names, "--model", "/no/such", "--out", str(folder)])
+
+    assert finished.exit_code != 0
+    assert words in str(finished.exception)
+    assert not folder.exists()
+
+
+def test_drawing_moves_a_bar_of_its_own(tmp_path):
+    said = []
+    make.make(SMALL, tmp_path, is_quick=True, progress=lambda share, words: said.append((share, words)))
+
+    assert said == [(0.0, "drawing"), *((frame / 4, f"frame {frame} of 4") for frame in (1, 2, 3, 4))]
+
+
+def test_ids_are_listed_to_the_last_letter():
+    finished = CliRunner().invoke(app, ["list", "figures"], env={"COLUMNS": "80"}, catch_exceptions=False)
+
+    listed = {line.split()[0] for line in finished.stdout.splitlines() if line.strip()}
+    assert set(catalogue()) <= listed
+
+
 def test_a_movie_has_its_frames(tmp_path):
     with Image.open(save_movie(movie(None), tmp_path / "m.gif")) as opened:
         assert opened.n_frames == 4
@@ -232,3 +286,18 @@ def test_entries_of_the_catalogue_are_complete():
 def test_an_unknown_figure_has_its_neighbours_named():
     with pytest.raises(InputError, match="polytope-2d"):
         find("polytop-2d")
+
+
+def test_a_bar_that_goes_back_to_zero_starts_its_clock_again(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    bar = progress.Bar()
+    restarts = []
+    try:
+        bar(0.5, "computing")
+        monkeypatch.setattr(bar, "_restart", lambda: restarts.append("again"))
+        for share in (0.9, 0.0, 0.0, 0.4):
+            bar(share, "drawing")
+    finally:
+        bar.close()
+
+    assert restarts == ["again"]

@@ -93,9 +93,12 @@ def test_a_rate_that_does_not_exist_is_said_in_words(model):
     figure = FIGURES["trained-heads"]
     dataset = figure.compute(False, model=model, layer=0, counts=[1], **SMALL)
     dataset["rate"] = dataset.rate.where(dataset["heads"] != 1)
+    dataset["rate"][-1] = 0.5
     numbers = figure.numbers(dataset)
     assert numbers["rate with 1 head"] == "tokens do not align at one rate"
-    assert numbers[f"rate with {tiny_models.HEADS} heads"] == float(dataset.rate[-1])
+    assert numbers[f"rate with {tiny_models.HEADS} heads"] == 0.5
+    dataset["misalignment"][0, -1] = 0.0
+    assert figure.numbers(dataset)["rate with 1 head"] == "tokens align between two kept times"
 
 
 def test_another_model_replaces_the_default_one():

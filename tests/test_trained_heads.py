@@ -141,6 +141,27 @@ def misalignment_of(tokens):
     return 1 - np.mean((units @ units.T)[~np.eye(len(units), dtype=bool)] ** 2)
 
 
+def two_tokens(misalignments):
+    """A run of two unit tokens of the plane at angles whose squared sine is given, one unit of time apart."""
+    angles = np.arcsin(np.sqrt(misalignments))
+    tokens = np.stack([np.stack([np.cos(sign * angles / 2), np.sin(sign * angles / 2)], -1) for sign in (1, -1)], 1)
+    return xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": np.arange(len(angles)) * 1.0})
+
+
+@pytest.mark.parametrize(
+    ("misalignments", "rate"),
+    [
+        (0.25 * np.exp(-0.7 * np.arange(12)), 0.7),
+        (0.25 * np.exp(-0.01 * np.arange(12)), None),  # it rests
+        (0.2 + 0.05 * np.cos(np.arange(12)), None),  # it wanders
+        (0.25 * np.exp(-20.0 * np.arange(12)), None),  # it is over between two times
+    ],
+)
+def test_a_rate_is_that_of_something_that_falls(misalignments, rate):
+    found = flows.alignment_rate(two_tokens(misalignments))
+    assert found is None if rate is None else found == pytest.approx(rate, abs=1e-9)
+
+
 def test_the_circle_lies_in_the_leading_plane(models):
     head = models["bert"].heads(2)[1]
     plane, value = flows.leading_plane([head]), np.asarray(head.value_matrix)

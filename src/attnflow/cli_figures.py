@@ -36,7 +36,7 @@ def reproduce(
     from attnflow.figures.make import require_folder
 
     chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
-    chosen = chosen if model is None else [figure.on_model(model) for figure in chosen]
+    chosen = chosen if model is None else _on_model(chosen, model)
     folder = require_folder(out)
     began = time.monotonic()
     say = (lambda *words: None) if as_json else (lambda *words: print(*words, file=sys.stderr))
@@ -62,11 +62,29 @@ def list_figures(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("figure", "what it shows", "source", "full", "quick", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for name in ("figure", "what it shows", "source", "full", "quick"):
+        table.add_column(name, no_wrap=name == "figure", overflow="fold")  # an id must be there to the last letter
     for figure in catalogue().values():
         full, quick = (_span(seconds) for seconds in figure.seconds)
         table.add_row(f"[cyan]{figure.id}[/]", figure.title, figure.source, full, quick)
     Console().print(table)
+
+
+def _on_model(chosen: Sequence[Any], model: str) -> list:
+    """The figures made with that model, which is opened at once: a wrong name should not wait for its turn."""
+    from attnflow._checks import InputError
+    from attnflow.figures.make import missing_extra
+
+    if not any(figure.has_model for figure in chosen):
+        raise InputError(
+            f"`model` is {model}, but none of the chosen figures is made with a trained model. Leave it out."
+        )
+    if not missing_extra("models"):
+        from attnflow.models import load
+
+        load(model)
+    return [figure.on_model(model) for figure in chosen]
 
 
 def _announcement(chosen: Sequence[Any], quick: bool) -> str:
@@ -101,10 +119,11 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
 def _in_folder(entries: Sequence[Any], folder: Path, quick: bool) -> list:
     """What was asked for, and what the folder holds besides: the report shows all of it, in the catalogue's order."""
     from attnflow.figures.catalogue import catalogue
-    from attnflow.figures.make import kept
+    from attnflow.figures.make import kept_with_any_model
 
     asked = {figure.id: made for figure, made in entries}
-    found = [(figure, asked.get(name) or kept(figure, folder, is_quick=quick)) for name, figure in catalogue().items()]
+    there = lambda figure: asked.get(figure.id) or kept_with_any_model(figure, folder, is_quick=quick)
+    found = [(figure, there(figure)) for figure in catalogue().values()]
     return [(figure, made) for figure, made in found if made is not None]
 
 

@@ -44,13 +44,18 @@ class Bar:
     def __init__(self):
         self._started = time.monotonic()
         self._update: Callable | None = None
+        self._restart: Callable[[], None] = lambda: None
+        self._fraction = 0.0
 
     def __call__(self, fraction: float, sentence: str) -> None:
-        """Move the bar."""
+        """Move the bar; back to zero, it is another part of the work, with a clock of its own."""
         if self._update is None:
             if time.monotonic() - self._started < PATIENCE or fraction >= 1:
                 return
             self._update = self._open()
+        if fraction == 0 < self._fraction:
+            self._restart()
+        self._fraction = fraction
         self._update(completed=fraction, description=sentence)
 
     def _open(self) -> Callable:
@@ -63,6 +68,7 @@ class Bar:
         task = bar.add_task("", total=1.0)
         bar.start()
         self.close = bar.stop
+        self._restart = partial(bar.reset, task)
         return partial(bar.update, task)
 
     def close(self) -> None:

@@ -46,9 +46,14 @@ class Figure:
     needs: str = ""
     """The extra that must be installed; without it the figure is skipped, in a sentence."""
 
+    @property
+    def has_model(self) -> bool:
+        """Whether it is made with a trained model."""
+        return "model" in self.settings
+
     def on_model(self, name: str) -> Figure:
         """The same figure made with another trained model; figures without one stay as they are."""
-        if "model" not in self.settings:
+        if not self.has_model:
             return self
         return replace(self, settings=self.settings | {"model": name}, needs="models")
 

@@ -68,7 +68,7 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
         require_whole()
         numbers = {name: _plain(value) for name, value in figure.numbers(dataset).items()}
         verdicts = [one.as_dict() for one in figure.verdicts(dataset)] if figure.verdicts else []
-        files = _write(figure, dataset, folder, is_quick)
+        files = _write(figure, dataset, folder, is_quick, progress if callable(progress) else None)
         require_whole()
     seconds = round(time.monotonic() - began, 2)
     stamps = {"key": _key(figure, settings), "digest": _digest(folder, files)}
@@ -80,13 +80,29 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
 
 def kept(figure: Figure, folder: Path, *, is_quick: bool) -> Made | None:
     """What is recorded in a folder, if it is the same figure and all its files are as they were written."""
+    found = _recorded(figure, folder, is_quick)
+    if found is None or found.key != _key(figure, figure.settings_of(is_quick)):
+        return None
     try:
-        found = Made(**json.loads((folder / f"{stem(figure, is_quick)}.json").read_text()))
-        is_same = found.key == _key(figure, figure.settings_of(is_quick))
-        is_whole = is_same and found.digest == _digest(folder, found.files)
-    except (OSError, ValueError, TypeError):  # none, damaged, or of another version
+        is_whole = found.digest == _digest(folder, found.files)
+    except OSError:
         return None
     return replace(found, state="kept") if is_whole else None
+
+
+def kept_with_any_model(figure: Figure, folder: Path, *, is_quick: bool) -> Made | None:
+    """The same, whichever trained model the figure was made with."""
+    found = _recorded(figure, folder, is_quick)
+    if found is not None and (model := found.settings.get("model")):
+        figure = figure.on_model(model)
+    return kept(figure, folder, is_quick=is_quick)
+
+
+def _recorded(figure: Figure, folder: Path, is_quick: bool) -> Made | None:
+    try:
+        return Made(**json.loads((folder / f"{stem(figure, is_quick)}.json").read_text()))
+    except (OSError, ValueError, TypeError):  # none, damaged, or of another version
+        return None
 
 
 def stem(figure: Figure, is_quick: bool) -> str:
@@ -123,15 +139,19 @@ def _digest(folder: Path, files: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _write(figure: Figure, dataset: Any, folder: Path, is_quick: bool) -> list[str]:
+def _write(
+    figure: Figure, dataset: Any, folder: Path, is_quick: bool, show: Callable[[float, str], None] | None
+) -> list[str]:
     name = stem(figure, is_quick)
+    if show is not None:
+        show(0.0, "drawing")
     picture, paths = figure.draw(dataset), []
     for suffix in PICTURES:
         paths.append(save_figure(picture, folder / f"{name}{suffix}"))
         picture.set_layout_engine("none")  # everything has its place now; finding it again would double the time
     if figure.movie is not None:
         suffixes = (".mp4", ".gif") if has_video() else (".gif",)
-        paths += save_movies(figure.movie(dataset), [folder / f"{name}{suffix}" for suffix in suffixes])
+        paths += save_movies(figure.movie(dataset), [folder / f"{name}{suffix}" for suffix in suffixes], show)
     return [path.name for path in paths]
 
 

@@ -206,11 +206,16 @@ def draw_counts(dataset: xr.Dataset) -> Any:
 
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     """The rate with every number of heads."""
-    rates = {named(int(count)): float(dataset.rate.sel(heads=count)) for count in dataset["heads"].values}
-    return {
-        f"rate with {heads}": "tokens do not align at one rate" if np.isnan(rate) else rate
-        for heads, rate in rates.items()
-    }
+    counts = dataset["heads"].values
+    return {f"rate with {named(int(count))}": _rate_in_words(dataset.sel(heads=count)) for count in counts}
+
+
+def _rate_in_words(one: xr.Dataset) -> float | str:
+    """Of one number of heads: the rate, or why there is none."""
+    if np.isfinite(one.rate.item()):
+        return one.rate.item()
+    is_aligned = one.misalignment[-1].item() < flows.FITTED[0]
+    return "tokens align between two kept times" if is_aligned else "tokens do not align at one rate"
 
 
 # -- A prompt through the layers ---------------------------------------------------------------------------------------

@@ -9,15 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
-from matplotlib.transforms import ScaledTranslation
 
 from attnflow.show.attention import colour_scale, draw_bar, draw_matrix
-from attnflow.show.style import GREY, OKABE_ITO, fix_ticks, in_house_style, new_figure, write_heading
+from attnflow.show.style import GREY, OKABE_ITO, fix_ticks, in_house_style, legend_below, new_figure, write_heading
 
 PANEL = 3.1  # inches
+ABOVE_MARKS = 10.0  # points from a matrix to its title, with the triangles between
 MANY_DECADES = 1e3  # from least to largest: over these the strokes between decades only add ink
 MOST_MARKED = 32  # points of a line that are marked one by one: of more the marks would hide it
-LEGEND_BELOW = 0.55  # inches under the axes, where ticks and label end
 
 
 class Drawing(Protocol):
@@ -104,10 +103,7 @@ class Lines:
         axes.set_axisbelow(True)
         fix_ticks(axes)
         if axes.get_legend_handles_labels()[1]:
-            below = axes.transAxes + ScaledTranslation(0, -LEGEND_BELOW, axes.figure.dpi_scale_trans)
-            axes.legend(
-                loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, ncols=self.columns
-            )
+            legend_below(axes, self.columns)
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class Matrix:
     def draw(self, axes: Axes) -> None:
         """Draw it into empty axes."""
         image = draw_matrix(axes, self.values, self.scale or colour_scale(self.values[None]), "")
-        axes.set_title(self.title, loc="left")
+        axes.set_title(self.title, loc="left", pad=ABOVE_MARKS)
         if len(self.columns):
             style: dict[str, Any] = {"clip_on": False, "marker": "v", "s": 26, "color": OKABE_ITO[1], "zorder": 5}
             axes.scatter(self.columns, np.full(len(self.columns), -1.2), **style)

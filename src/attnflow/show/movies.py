@@ -83,10 +83,16 @@ def save_movie(movie: Movie, path: str | os.PathLike) -> Path:
     return save_movies(movie, [path])[0]
 
 
-def save_movies(movie: Movie, paths: list[str | os.PathLike]) -> list[Path]:
-    """The same movie in several files; every frame is drawn once."""
+def save_movies(
+    movie: Movie, paths: list[str | os.PathLike], progress: Callable[[float, str], None] | None = None
+) -> list[Path]:
+    """The same movie in several files; every frame is drawn once. `progress` hears the share of frames and a word."""
     found = [require_movie_path(path) for path in paths]
-    pictures = [picture.copy() for picture in movie.pictures()]
+    pictures = []
+    for picture in movie.pictures():
+        pictures.append(picture.copy())
+        if progress is not None:
+            progress(len(pictures) / movie.frames, f"frame {len(pictures)} of {movie.frames}")
     for path in found:
         with written_beside(path) as beside:
             (_write_mp4 if path.suffix.lower() == ".mp4" else _write_gif)(movie, pictures, beside)

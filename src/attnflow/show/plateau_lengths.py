@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 from attnflow._checks import InputError
 from attnflow.analyse import waits
 from attnflow.show.log_time import require_several, write_times
-from attnflow.show.style import GREY, INK, OKABE_ITO, fix_ticks, in_house_style, new_figure, save_figure, write_heading
+from attnflow.show.style import (
+    GREY,
+    INK,
+    OKABE_ITO,
+    fix_ticks,
+    in_house_style,
+    legend_below,
+    new_figure,
+    save_figure,
+    write_heading,
+)
 
 
 @in_house_style()
@@ -36,7 +46,7 @@ def plateau_lengths(
     merges = _Merges.of(runs)
     if not len(merges.measured):
         raise InputError("`results` hold no merge that the formula for a pair speaks of: it takes Q^T K = V = I.")
-    figure = new_figure(9.0, 4.2)
+    figure = new_figure(9.0, 4.5)
     left, right = figure.subplots(1, 2)
     _draw_pairs(left, merges)
     _draw_shares(right, merges)
@@ -74,7 +84,7 @@ def _draw_pairs(axes: Axes, merges: _Merges) -> None:
     axes.scatter(predicted[~ahead], measured[~ahead], color=GREY, label="other merges", **style)
     axes.scatter(predicted[ahead], measured[ahead], color=OKABE_ITO[0], label="foreseen", **style)
     axes.set_title("every merge")
-    axes.legend(loc="lower right")
+    legend_below(axes, columns=2)
     write_times(axes.xaxis, "a pair alone would take")
     write_times(axes.yaxis, "it took")
     fix_ticks(axes)
@@ -85,7 +95,7 @@ def _draw_shares(axes: Axes, merges: _Merges) -> None:
     if ahead.any():
         axes.ecdf(predicted[ahead], color=INK, linewidth=3.5, alpha=0.25, label="a pair alone")
         axes.ecdf(measured[ahead], color=OKABE_ITO[0], label="measured")
-        axes.legend(loc="lower right")
+        legend_below(axes, columns=2)
     axes.set(title=f"foreseen plateaus, {int(ahead.sum())} in all", ylabel="share that is shorter")
     write_times(axes.xaxis, "length of a plateau")
     fix_ticks(axes)

@@ -17,6 +17,7 @@ from attnflow.show.style import (
     fix_ticks,
     from_oklch,
     in_house_style,
+    legend_below,
     new_figure,
     save_figure,
     write_heading,
@@ -38,7 +39,7 @@ def staircase(run: xr.Dataset, path: str | os.PathLike | None = None, title: str
         Instead of the outcome.
     """
     require_coalescing(run)
-    figure = new_figure(9.0, 4.2)
+    figure = new_figure(9.0, 4.5)
     left, right = figure.subplots(1, 2)
     _draw_energy(left, run)
     draw_tree(right, run, most_named=18)
@@ -68,7 +69,7 @@ def staircases(
         Instead of a sentence on what is to be seen.
     """
     runs = sorted(require_several(results), key=_beta)
-    figure = new_figure(9.0, 4.0)
+    figure = new_figure(9.0, 4.4)
     left, right = figure.subplots(1, 2, sharey=True)
     lightness = np.linspace(0.78, 0.35, len(runs))
     shades = from_oklch(lightness, np.full(len(runs), 0.12), np.full(len(runs), 4.4))
@@ -82,7 +83,7 @@ def staircases(
     left.set_xlim(-0.03 * max(float(run.log_time[-1]) for run in runs), None)
     right.set_xlim(-0.03 * max(float(run.log_time[-1]) / _beta(run) for run in runs), None)
     write_times(left.xaxis)
-    right.legend(loc="upper left")
+    legend_below(left, columns=3)
     for axes in (left, right):
         fix_ticks(axes)
     write_heading(figure, title or "The staircase of energy", _caption(runs))
@@ -116,4 +117,4 @@ def _draw_energy(axes: Axes, run: xr.Dataset) -> None:
     axes.set(ylabel="energy, at most one", ylim=(-0.03, 1.06), title="The staircase")
     write_times(axes.xaxis)
     fix_ticks(axes)
-    axes.legend(loc="upper left")
+    legend_below(axes)

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.transforms import ScaledTranslation
 
 from attnflow._checks import InputError
 from attnflow._files import require_free, written_beside
@@ -53,6 +54,7 @@ HOUSE: dict[Any, Any] = {
 
 # Okabe and Ito's colours for all kinds of colour vision, the one hardest to see on white last.
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+LEGEND_BELOW = 0.55  # inches under the axes, where ticks and label end
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))  # no two multiples of it come close early on
 
 
@@ -116,6 +118,12 @@ def _wrapped(text: str, characters: float) -> str:
 def fix_ticks(axes: Axes) -> None:
     """Ticks are made when a figure is drawn, which may be outside the house style: fix them now."""
     axes.tick_params(labelsize=9, color=GREY, labelcolor=INK)
+
+
+def legend_below(axes: Axes, columns: int = 1) -> None:
+    """A legend of what has a label, under the axes: it never covers data."""
+    below = axes.transAxes + ScaledTranslation(0, -LEGEND_BELOW, axes.figure.dpi_scale_trans)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, ncols=columns)
 
 
 def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> Path:

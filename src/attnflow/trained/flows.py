@@ -28,6 +28,7 @@ MOMENTS = 7  # of a run at which its course is told
 CLOSE = 0.05  # clusters: share of the tokens' typical length
 STRAIGHT = 0.95  # share of the logarithm that one rate explains; a decay that stalls has none
 FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
+LEAST_FALL = 10.0  # along the fitted line: what falls by less rests or wanders, and has no rate
 
 
 def head_flow(
@@ -163,8 +164,10 @@ def alignment_rate(run: xr.Dataset) -> float | None:
     fitted = (apart > FITTED[0]) & (apart < FITTED[1])
     if fitted.sum() < rates.FEWEST_POINTS:
         return None
-    fit = rates.exponential(run.time.values[fitted], apart[fitted])
-    return fit.rate if fit.rate > 0 and fit.r_squared > STRAIGHT else None
+    times = run.time.values[fitted]
+    fit = rates.exponential(times, apart[fitted])
+    falls = fit.rate * np.ptp(times) > np.log(LEAST_FALL)
+    return fit.rate if falls and fit.r_squared > STRAIGHT else None
 
 
 def leading_plane(heads: Sequence[Head]) -> np.ndarray:
