@@ -87,6 +87,8 @@ def runners(pull: Pull, heavy: HeavyTokens, closing: np.ndarray, merge: float) -
     falls = waits * np.where(pull.beta * gaps**2 < 1, np.log(gaps / merge), 1.0)
     soon = np.flatnonzero(waits <= min(AHEAD * falls.min(), np.partition(waits, most)[most]))
     found = np.union1d(soon, nearest[soon])
+    if len(found) > min(2 * MOST_RUNNERS, len(heavy) // 2):  # many are equally fast, as in a symmetric start
+        return np.empty(0, int)
     slower = np.delete(waits, found).min()
     return found if WORTH * waits.min() < slower < np.exp(FASTEST) * waits.min() else np.empty(0, int)
 
