@@ -11,6 +11,7 @@ import tiny_models
 from attnflow import cli_models, model_words, show, trained
 from attnflow._checks import InputError
 from attnflow.cli import app
+from attnflow.model_arguments import prompt_of
 from attnflow.models import load
 from attnflow.trained.head_spectra import KINDS
 from test_cli import attnflow
@@ -122,11 +123,11 @@ def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(fo
     class Reader:
         reads_text = True
 
-    assert cli_models._prompt(Reader, "1, 2, 3", ids=False) == "1, 2, 3"
-    assert cli_models._prompt(Reader, "1, 2, 3", ids=True) == [1, 2, 3]
+    assert prompt_of(Reader, "1, 2, 3", ids=False) == "1, 2, 3"
+    assert prompt_of(Reader, "1, 2, 3", ids=True) == [1, 2, 3]
     Reader.reads_text = False
-    assert cli_models._prompt(Reader, "5", ids=False) == [5]
-    assert cli_models._prompt(Reader, "5 and 6", ids=False) == "5 and 6"
+    assert prompt_of(Reader, "5", ids=False) == [5]
+    assert prompt_of(Reader, "5 and 6", ids=False) == "5 and 6"
     assert not load(folder).reads_text
 
 

@@ -215,7 +215,7 @@ def test_far_out_steps_do_not_shrink():
 
 
 def test_it_ends_where_scores_outgrow_their_digits():
-    run = af.stream(GROWING, af.initial.sphere(8, 2, rng=0), [0.0, 40.0])
+    run = af.stream(GROWING, af.initial.sphere(8, 2, rng=0), [0.0, 200.0])
     assert "rounding decides whom it follows" in run.outcome
     assert "append" not in run.outcome
     assert 1 < run.sizes["token"] < 8

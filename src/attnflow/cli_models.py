@@ -1,7 +1,6 @@
 """The commands about trained models: heads, flow, prompt, ladder."""
 
 import csv
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.model_arguments import numbers, prompt_of, whole_numbers
 from attnflow.model_words import (
     heads_named,
     print_by_heads,
@@ -35,8 +35,6 @@ Control = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Of random tokens and of a fresh twin.")]
 
-WHOLE_NUMBERS = r"\s*-?[0-9]+\s*(,\s*-?[0-9]+\s*)*"
-
 
 def heads(
     model: ModelName = "minilm",
@@ -60,16 +58,16 @@ def heads(
     files = _free({"csv": out, "picture": picture}, overwrite)
     opened = load(model)
     asked = opened.reinitialised(seed) if untrained else opened
-    numbers = None if layers is None else _numbers(layers, "layers")
+    chosen = None if layers is None else whole_numbers(layers, "layers")
     with _bar(as_json) as progress:
-        table = trained.head_table(asked, numbers, runs=runs, seed=seed, progress=progress)
+        table = trained.head_table(asked, chosen, runs=runs, seed=seed, progress=progress)
     rows = trained.head_rows(table)
     if "csv" in files:
         _write_csv(rows, files["csv"])
     if "picture" in files:
         from attnflow.show import head_spectra
 
-        twin = None if untrained else trained.eigenvalues_of_heads(opened.reinitialised(seed), numbers)
+        twin = None if untrained else trained.eigenvalues_of_heads(opened.reinitialised(seed), chosen)
         head_spectra(table, files["picture"], untrained=twin)
     _print_json_or(
         as_json, {"model": table.attrs["model"], "rows": rows} | _named(files), lambda: print_heads(table, rows)
@@ -121,7 +119,7 @@ def flow(
         _refuse_with(f"--start {start}; for a prompt use --start prompt", {"--text": text, "--ids": ids or None})
     files = _free({"result": out, "picture": picture, "movie": movie}, overwrite)
     opened = load(model)
-    prompt = None if text is None else _prompt(opened, text, ids)
+    prompt = None if text is None else prompt_of(opened, text, ids)
     settings = {"space": space, "start": start, "prompt": prompt, "end": end, "saves": saves, "seed": seed}
     settings |= {} if n is None else {"n": n}
     if by_heads or by_kind:
@@ -185,10 +183,10 @@ def prompt(
     beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
     files = _free({"result": out, "picture": picture, **beside}, overwrite)
     opened = load(model)
-    asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
+    asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
     more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
     progress = False if as_json else None
-    report = trained.prompt_report(*asked, angle=angle, betas=_reals(betas, "betas"), progress=progress)
+    report = trained.prompt_report(*asked, angle=angle, betas=numbers(betas, "betas"), progress=progress)
     found = trained.story(report) | trained.further_story(more)
     if "result" in files:
         from attnflow.trajectory import save
@@ -228,7 +226,7 @@ def ladder(
 
     files = _free({"csv": out, "picture": picture}, overwrite)
     opened = load(model)
-    asked = trained.controlled(opened, _prompt(opened, text, ids), control, layers, rng=seed)
+    asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
     with _bar(as_json) as progress:
         climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress)
     rows = trained.ladder_rows(climbed)
@@ -313,7 +311,7 @@ def _which_heads(model: Any, layer: int | None, heads: str) -> tuple[int, list[i
     if heads == "all":
         return layer or 0, None
     if heads not in KINDS:
-        return layer or 0, _numbers(heads, "heads")
+        return layer or 0, whole_numbers(heads, "heads")
     asked = None if layer is None else [layer]
     found = trained.strongest(trained.head_table(model, asked, runs=0, progress=False), heads)
     if found is None:
@@ -333,30 +331,6 @@ def _draw_flow(run: Any, files: dict[str, Path]) -> None:
         from attnflow.show.principal import principal_movie
 
         save_movie(principal_movie(run, title), files["movie"])
-
-
-def _prompt(model: Any, text: str, ids: bool) -> Any:
-    """Ids where they are asked for, or where nothing else can be meant: numbers, and no tokenizer to read them."""
-    if ids or (re.fullmatch(WHOLE_NUMBERS, text) and not model.reads_text):
-        return _numbers(text, "ids")
-    return text
-
-
-def _numbers(text: str, name: str) -> list[int]:
-    from attnflow._checks import InputError
-
-    if not re.fullmatch(WHOLE_NUMBERS, text):
-        raise InputError(f"`{name}` must be whole numbers with commas between, such as 1,4, but it is {text!r}.")
-    return [int(piece) for piece in text.split(",")]
-
-
-def _reals(text: str, name: str) -> list[float]:
-    from attnflow._checks import InputError
-
-    try:
-        return [float(piece) for piece in text.split(",")]
-    except ValueError:
-        raise InputError(f"`{name}` must be numbers with commas between, such as 1,4, but it is {text!r}.") from None
 
 
 def _free(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:
