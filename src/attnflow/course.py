@@ -98,7 +98,8 @@ class Course:
 
         Returns their error over the tolerance, too. What they change for others is of second order.
         """
-        errors = self._errors(step, found.velocity, ahead, scales)
+        straight = self.heavy.places + self.clock.duration(step) * self.velocity.directions / self.rate
+        errors = self._errors(step, found, ahead, straight, scales)
         again = np.union1d(ahead.rows[errors > 1], pushed)
         if not len(again):
             return found, float(errors.max(initial=0.0))
@@ -108,8 +109,9 @@ class Course:
         places = found.places.copy()
         places[rerun.rows] = rerun.paths[-1]
         sums = found.velocity.sums.replaced(rerun.rows, self.pull.sums(places, self.heavy.masses, rerun.rows))
-        velocity = self.pull.velocity_of(sums, places, self.heavy.masses)
-        return Stride(places, found.errors, velocity), float(self._errors(step, velocity, rerun, scales).max())
+        settled = Stride(places, found.errors, self.pull.velocity_of(sums, places, self.heavy.masses))
+        errors = self._errors(step, settled, rerun._replace(pair=ahead.pair), found.places, scales)
+        return settled, float(errors.max())
 
     def joined(self, found: Stride, pair: np.ndarray) -> Stride:
         """Two that a step has brought within the merging distance, give or take its error, are in one place."""
@@ -119,12 +121,33 @@ class Course:
         places[pair] = np.average(places[pair], axis=0, weights=self.heavy.masses[pair])
         return found._replace(places=places)
 
-    def _errors(self, step: float, velocity: Velocity, ahead: Sprint, scales: np.ndarray) -> np.ndarray:
-        """What walkers that are elsewhere than they were thought to be change in the last velocities of runners."""
+    def _errors(
+        self, step: float, found: Stride, ahead: Sprint, expected: np.ndarray, scales: np.ndarray
+    ) -> np.ndarray:
+        """What walkers that are elsewhere than `expected` change in the last velocities of runners."""
+        velocity, duration = found.velocity, self.log_duration(step)
         with np.errstate(over="ignore", invalid="ignore"):
-            true = velocity.directions[ahead.rows] * np.exp(velocity.logarithm + self.log_duration(step))
+            true = velocity.directions[ahead.rows] * np.exp(velocity.logarithm + duration)
             errors = np.abs(true - ahead.velocities).max(axis=1) / (2 * scales[ahead.rows])
+        if len(ahead.pair):  # who has met moves by what others do; what the two do to each other would drown that
+            is_met = np.isin(ahead.rows, ahead.pair)
+            errors[is_met] = self._error_of_two(found.places, ahead, expected, duration) / (
+                2 * scales[ahead.rows[is_met]]
+            )
         return np.nan_to_num(errors, nan=np.inf)
+
+    def _error_of_two(self, places: np.ndarray, ahead: Sprint, expected: np.ndarray, log_duration: float) -> float:
+        """What walkers elsewhere than `expected` change in the way of two that have met, as one."""
+        one, other = ahead.pair
+        masses, places = self.heavy.masses.copy(), places.copy()
+        masses[one] += masses[other]
+        places[one] = np.average(places[ahead.pair], axis=0, weights=self.heavy.masses[ahead.pair])
+        expected = np.where(self.walkers[:, None], expected, places)
+        rest = np.delete(np.arange(len(places)), other)
+        row = np.array([np.searchsorted(rest, one)])
+        true, found = (self.pull.velocity(where[rest], masses[rest], row) for where in (places, expected))
+        ways = [one.directions * np.exp(one.logarithm + log_duration) for one in (true, found)]
+        return float(np.abs(ways[0] - ways[1]).max())
 
     def _run(self, step: float, group: np.ndarray, ending: Ending, ends: np.ndarray | None = None) -> Sprint:
         """A group of runners, while walkers go straight on or, bent, to `ends`."""
