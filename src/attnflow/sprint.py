@@ -18,12 +18,12 @@ from scipy.sparse.csgraph import connected_components
 from attnflow.fused import is_built, library
 from attnflow.heavy import HeavyTokens, Pull
 
-MOST_RUNNERS = 16
+MOST_RUNNERS = 24
 AHEAD = 6.0  # who waits less than so many times the first fall runs too
 WORTH = 2.0  # so many times longer must the steps of the others be
 FELT = 18.0  # a pull that is e^-18 of the largest moves nobody by more than 1e-8
 MOST_STEPS = 20_000
-STRICT = 0.2  # share of a tolerance that each of the many steps of a sprint may take
+STRICT = 0.5  # share of a tolerance that each of the many steps of a sprint may take
 FIRST_STEP = 1e-4  # of the whole: the first error corrects it
 FASTEST = 500.0  # logarithm of a way in the time of a step: well beyond, floats end
 
