@@ -289,6 +289,10 @@ def test_without_the_native_kernel_it_is_the_same(monkeypatch):
     plain = af.coalesce(flow(40.0), tokens, progress=False)
     assert int(plain.sprints) == 0
     assert_times_are_near(plain, exact, 40.0, 1e-6)
+    monkeypatch.delenv("ATTNFLOW_NATIVE")
+    monkeypatch.setattr("attnflow.journey.is_possible", lambda pull: False)
+    native = af.coalesce(flow(40.0), tokens, progress=False)
+    np.testing.assert_allclose(native.merge_log_time, plain.merge_log_time, atol=1e-6)  # other rounding, other steps
 
 
 def test_a_long_run_can_be_written_and_read(tmp_path):
