@@ -133,6 +133,23 @@ def test_half_a_run_is_no_figure(tmp_path):
     assert make.make(SMALL, tmp_path, is_quick=True).state == "made"
 
 
+def test_a_figure_that_fails_costs_none_of_the_others(tmp_path, monkeypatch):
+    def failing(figure, folder, **options):
+        if figure.id == "force":
+            raise ValueError("no such force")
+        return made(figure, folder, **options)
+
+    made = make.make
+    monkeypatch.setattr(make, "make", failing)
+    result = CliRunner().invoke(app, ["reproduce", "force", "value-spectrum", "--quick", "--out", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "[1/2] force: Failed: ValueError: no such force" in result.stderr
+    assert "1 made, 0 kept, 0 skipped, 1 failed" in result.stderr
+    page = (tmp_path / "report-quick.html").read_text()
+    assert "no such force" in page
+    assert "value-spectrum-quick.png" in page
+
+
 def test_an_interrupted_command_says_how_it_goes_on(tmp_path, monkeypatch):
     def interrupted(figure, folder, **options):
         raise KeyboardInterrupt

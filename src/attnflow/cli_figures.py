@@ -12,6 +12,7 @@ from attnflow.terminal import print_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 DEFAULT_FOLDER = Path("attnflow-figures")
+STATES = ("made", "kept", "skipped", "failed")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,9 +47,12 @@ def reproduce(
     facts = _facts(entries, report, round(time.monotonic() - began, 1))
     if as_json:
         print_json(facts)
-        return
-    say(f"{facts['made']} made, {facts['kept']} kept, {facts['skipped']} skipped, in {_span(facts['seconds'])}.")
-    print(report)
+    else:
+        counts = ", ".join(f"{facts[state]} {state}" for state in STATES if facts[state] or state != "failed")
+        say(f"{counts}, in {_span(facts['seconds'])}.")
+        print(report)
+    if facts["failed"]:
+        raise typer.Exit(1)
 
 
 def list_figures(as_json: bool) -> None:
@@ -95,7 +99,7 @@ def _announcement(chosen: Sequence[Any], quick: bool) -> str:
 
 
 def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
-    from attnflow.figures.make import make
+    from attnflow.figures.make import Made, make
     from attnflow.progress import Bar
 
     entries = []
@@ -107,6 +111,9 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
         except KeyboardInterrupt:
             say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are there; the same command goes on from here.")
             raise
+        except Exception as problem:  # one that fails costs none of the others
+            note = f"Failed: {type(problem).__name__}: {problem}"
+            made = Made(figure.id, "failed", figure.settings_of(quick), quick, note=note)
         finally:
             if bar is not None:
                 bar.close()
@@ -131,7 +138,7 @@ def _facts(entries: Sequence[Any], report: Path, seconds: float) -> dict[str, An
     states = [made.state for _, made in entries]
     names = ("id", "state", "seconds", "numbers", "verdicts", "files", "settings", "note")
     figures = [{name: getattr(made, name) for name in names} for _, made in entries]
-    counts = {state: states.count(state) for state in ("made", "kept", "skipped")}
+    counts = {state: states.count(state) for state in STATES}
     return {"report": str(report), **counts, "seconds": seconds, "figures": figures}
 
 

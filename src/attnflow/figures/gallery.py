@@ -168,7 +168,7 @@ def _article(figure: Figure, made: Made, folder: Path) -> str:
         f'<p class="quick">Quick version: {_replaced(figure)}</p>' if made.is_quick else "",
         f"<p>{_text(figure.shows)}</p>",
     ]
-    if made.state == "skipped":
+    if not made.is_there:
         return "".join([*parts, f'<p class="quick">{_text(made.note)}</p></article>'])
     name = stem(figure, made.is_quick)
     parts += [_media(figure, name, made, folder), _numbers(made.numbers), _verdicts(made.verdicts)]

