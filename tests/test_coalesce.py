@@ -8,7 +8,6 @@ from scipy.integrate import quad
 
 import attnflow as af
 from attnflow.heavy import HeavyTokens, Pull
-from attnflow.journey import meetings_of
 from attnflow.meeting import NEAR, _edges, meeting
 
 CIRCLE = af.initial.on_circle
@@ -137,15 +136,6 @@ def test_the_effect_of_rtol_on_the_logarithm_of_time_is_stated(seed):
     exact = af.coalesce(flow(60.0, 3), tokens, rtol=1e-8, progress=False)
     for rtol in (1e-5, 1e-6):
         assert_times_are_near(af.coalesce(flow(60.0, 3), tokens, rtol=rtol, progress=False), exact, 60.0, rtol)
-
-
-def test_the_moment_of_a_meeting_lies_within_a_step():
-    """A gap that shrinks by e^-2 in a step, from twice the merging distance, passes it after log(2) / 2 of the step."""
-    before = np.array([[0.0, 0.0], [2e-6, 0.0], [1.0, 0.0], [1.0, 1.1e-6]])
-    after = np.array([[0.0, 0.0], [2e-6 * np.exp(-2), 0.0], [1.0, 0.0], [1.0, 1.1e-6 * np.exp(-2)]])
-    found = meetings_of(before, after, [np.array([0, 1]), np.array([2, 3])], 1e-6)
-    assert [who for _, who in found] == [(2, 3), (0, 1)]
-    np.testing.assert_allclose([share for share, _ in found], [np.log(1.1) / 2, np.log(2) / 2])
 
 
 def test_velocities_of_e_to_the_minus_thousand_are_not_zero():

@@ -72,10 +72,10 @@ class Chronicle:
     def record(self, before: HeavyTokens, met: list[tuple[float, int, int]], last: State, now: State) -> None:
         """At some log t one token of `before` was joined by another; the plateau before began with `last`."""
         level, masses = self._level(before), before.masses.copy()
-        for log_time, one, other in met:
-            event = self._event(before, log_time, one, other, float(masses[one]), level, last, now)
-            self.merges.append(event)
-            masses[one], level = masses[one] + event.masses[1], event.levels[1]
+        for log_time, one, other in met:  # of several in one step each raises the level in turn
+            pair = (float(masses[one]), float(masses[other]))
+            self.merges.append(self._event(before, log_time, one, other, pair, level, last, now))
+            masses[one], level = sum(pair), self.merges[-1].levels[1]
 
     def _event(
         self,
@@ -83,14 +83,13 @@ class Chronicle:
         log_time: float,
         one: int,
         other: int,
-        mass: float,
+        masses: tuple[float, float],
         level: float,
         last: State,
         now: State,
     ) -> Merge:
-        """`other` joins `one`, whose mass is `mass` by then; of several in one step each raises the level in turn."""
+        """`other` joins `one`; their masses are what they have gathered by then."""
         angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last.heavy.places[one] - last.heavy.places[other]) / 2))
-        masses = (mass, float(before.masses[other]))
         return Merge(
             log_time,
             int(before.members[one][0]),

@@ -1,6 +1,7 @@
 """A clock that slows down within a step as speeds grow, so that the motion is nearly uniform."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,7 @@ class Clock:
 
     def duration(self, step: float) -> float:
         """The integral of the rate over a step."""
-        places = step * (GAUSS_NODES + 1) / 2
-        return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-self.exponent(places)))
+        return _duration(self, step)
 
     def cut(self, step: float, log_left: float) -> float:
         """The step, or a shorter one that takes the time that is left."""
@@ -46,3 +46,9 @@ class Clock:
             return float(np.exp(log_left))  # the clock has not slowed down yet
         found: Any = brentq(lambda part: np.log(self.duration(part)) - log_left, SHORT * step, step, xtol=1e-15)
         return float(found)
+
+
+@functools.lru_cache(maxsize=64)
+def _duration(clock: Clock, step: float) -> float:
+    places = step * (GAUSS_NODES + 1) / 2
+    return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-clock.exponent(places)))

@@ -26,7 +26,7 @@ namespace ffi = xla::ffi;
 namespace {
 
 constexpr int64_t kRowsAtOnce = 16;              // the unit of work handed to a thread
-constexpr double kBelowRounding = 50.0;          // of exponents: a million such terms do not change a sum
+constexpr double kBelowRounding = 37.0;          // of exponents: such a term does not change a sum
 constexpr int64_t kPairsWorthAThread = 1 << 17;  // below this a second thread costs more than it saves
 
 // The problem, with keys and values transposed and padded to whole vectors.

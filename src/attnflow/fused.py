@@ -60,7 +60,7 @@ def sums_of_others(
     """sum_{j != r_i} e^{<q_i, k_j> + c_j - b_i} v_j with the sum of the weights as a last column, and b_i, in NumPy.
 
     Row i is the token r_i of `rows`, which does not see itself. b_i is the largest exponent of row i, so that nothing
-    vanishes however small it is; terms below e^-50 of it are left out.
+    vanishes however small it is; terms below e^-37 of it, which is rounding, are left out.
     """
     if not is_built():
         return _sums_of_others_in_numpy(queries, keys, values, log_weights, rows)

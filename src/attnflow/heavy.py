@@ -7,6 +7,7 @@ smallest float; they are kept as e^logarithm times directions of size one.
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from attnflow.fused import sums_of_others
 
 FEW = 400  # heavy tokens up to which all pairs are looked at for the nearest
 FLAT = 3  # dimensions up to which a tree finds the nearest of many faster
+BLURRED = 1e-6  # so near each other cosines have no digits to tell who is nearest
 SCALAR = 1e-12  # V closer to a multiple of I than this share is one
 
 BALANCED = 1e-9  # share that is left of terms that cancel: rounding leaves 1e-16, a generic configuration much more
@@ -78,13 +80,15 @@ class HeavyTokens:
         """Distance to the nearest other, and which that is."""
         if len(self) == 1:
             return np.array([np.inf]), np.array([0])
-        if len(self) <= FEW or self.places.shape[1] > FLAT:
-            nearest = np.concatenate([self._nearest(rows) for rows in _blocks(len(self))])
-            return np.linalg.norm(self.places - self.places[nearest], axis=1), nearest
-        distances, pairs = map(np.asarray, KDTree(self.places).query(self.places, k=2))
-        # Of tokens in one place the tree may name either first.
-        itself = pairs[:, 0] == np.arange(len(self))
-        return distances[:, 1], np.where(itself, pairs[:, 1], pairs[:, 0])
+        if len(self) > FEW and self.places.shape[1] <= FLAT:
+            return _nearest_of(self.places)
+        nearest = np.concatenate([self._nearest(rows) for rows in _blocks(len(self))])
+        gaps = np.linalg.norm(self.places - self.places[nearest], axis=1)
+        close = np.flatnonzero(gaps < BLURRED)
+        if len(close) > 1:
+            gaps[close], among = _nearest_of(self.places[close])
+            nearest[close] = close[among]
+        return gaps, nearest
 
     def _nearest(self, rows: np.ndarray) -> np.ndarray:
         cosines = self.places[rows] @ self.places.T
@@ -95,25 +99,51 @@ class HeavyTokens:
         """The same tokens elsewhere, back on the sphere."""
         return dataclasses.replace(self, places=places / np.linalg.norm(places, axis=1, keepdims=True))
 
-    def merged(self, distance: float) -> tuple["HeavyTokens", list[np.ndarray]]:
-        """Those within `distance` as one, at their centre of mass; and who was put together."""
+    def within(self, distance: float) -> list[np.ndarray]:
+        """Groups of those that are no farther than `distance` from another of their group."""
         if self.gaps[0].min() > distance:
-            return self, []
+            return []
         near = np.flatnonzero(self.gaps[0] <= distance)
+        if len(near) == 2:
+            return [near]
         pairs = near[KDTree(self.places[near]).query_pairs(distance, output_type="ndarray")]
         graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self), len(self)))
         found: Any = connected_components(graph, directed=False)[1]
-        groups = [np.flatnonzero(found == one) for one in np.flatnonzero(np.bincount(found) > 1)]
+        return [np.flatnonzero(found == one) for one in np.flatnonzero(np.bincount(found) > 1)]
+
+    def joined(self, pairs: Iterable[tuple[int, int]]) -> "HeavyTokens":
+        """Of each pair the second has joined the first, whose row is above, at their centre of mass; in this order."""
         places, masses, members = self.places.copy(), self.masses.copy(), list(self.members)
-        for group in groups:  # the token with the smallest member stands for all, so that their order stays
-            centre = self.masses[group] @ self.places[group]
-            places[group[0]] = centre / np.linalg.norm(centre)
-            masses[group[0]] = self.masses[group].sum()
-            members[group[0]] = np.sort(np.concatenate([self.members[one] for one in group]))
-        stays = np.ones(len(self), bool)
-        stays[np.concatenate([group[1:] for group in groups])] = False
-        kept = np.flatnonzero(stays)
-        return HeavyTokens(places[kept], masses[kept], tuple(members[one] for one in kept)), groups
+        home = np.arange(len(self))
+        for one, other in pairs:  # the token with the smallest member stands for both, so that their order stays
+            centre = masses[one] * places[one] + masses[other] * places[other]
+            places[one], masses[one] = centre / np.linalg.norm(centre), masses[one] + masses[other]
+            members[one] = np.sort(np.concatenate([members[one], members[other]]))
+            home[home == other] = one
+        kept = np.unique(home)
+        found = HeavyTokens(places[kept], masses[kept], tuple(members[one] for one in kept))
+        found._know_nearest(np.searchsorted(kept, home[self.gaps[1][kept]]))
+        return found
+
+    def _know_nearest(self, nearest: np.ndarray) -> None:
+        """Who was nearest before some joined others still is, but for those who now are one with their nearest."""
+        lost = np.flatnonzero(nearest == np.arange(len(self)))
+        if len(self) > 1 and len(lost):
+            nearest[lost] = self._nearest(lost)
+        gaps = np.linalg.norm(self.places - self.places[nearest], axis=1)
+        if len(self) > 1 and gaps.min() > BLURRED:
+            self.__dict__["gaps"] = (gaps, nearest)
+
+    def distinct(self) -> "HeavyTokens":
+        """Those in one place as one."""
+        return self.joined((int(group[0]), int(other)) for group in self.within(0.0) for other in group[1:])
+
+
+def _nearest_of(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    distances, pairs = map(np.asarray, KDTree(places).query(places, k=2))
+    # Of tokens in one place the tree may name either first.
+    itself = pairs[:, 0] == np.arange(len(places))
+    return distances[:, 1], np.where(itself, pairs[:, 1], pairs[:, 0])
 
 
 def _blocks(count: int) -> list[np.ndarray]:
@@ -195,13 +225,14 @@ class Pull:
         with np.errstate(divide="ignore"):  # two tokens that are NaN in a step too long
             return own, sums.best + np.log(sums.weights)
 
-    def part_of(
-        self, sums: Sums, places: np.ndarray, masses: np.ndarray, rows: np.ndarray, givers: np.ndarray, log_unit: float
-    ) -> np.ndarray:
-        """The part of the velocities of `rows` that comes from `givers`, over e^log_unit; along themselves too."""
-        divisor = self._log_divisor(*self._own_and_others(sums.of(rows), places[rows], masses[rows]))
-        exponents = (places[rows] @ self.scores) @ places[givers].T + np.log(masses[givers])
-        return np.exp(exponents - (divisor + log_unit)[:, None]) @ (places[givers] @ self.value.T)
+    def log_divisors(self, sums: Sums, places: np.ndarray, masses: np.ndarray) -> np.ndarray:
+        """Logarithms of what the pulls on the rows at `places`, that receive `sums`, are divided by."""
+        return self._log_divisor(*self._own_and_others(sums, places, masses))
+
+    def part_from(self, givers: np.ndarray, masses: np.ndarray, places: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        """The part of the velocities at `places` that comes from `givers`, over e^divisors; along themselves too."""
+        exponents = (places @ self.scores) @ givers.T + np.log(masses)
+        return np.exp(exponents - divisors[:, None]) @ (givers @ self.value.T)
 
     def velocity_of(self, sums: Sums, places: np.ndarray, masses: np.ndarray) -> Velocity:
         """Of the rows at `places` that receive `sums`."""

@@ -10,6 +10,7 @@ from attnflow.chronicle import Chronicle, State
 from attnflow.course import Attempt, Course, TooLongError, attempt
 from attnflow.dynamics import AbstractDynamics
 from attnflow.heavy import HeavyTokens, Pull, Velocity
+from attnflow.linkage import Joining, joinings
 from attnflow.meeting import Meeting, meeting
 from attnflow.sprint import Tolerances, is_possible, runners
 
@@ -42,7 +43,7 @@ class Journey:
         self.hope = 1.0  # falls where a meeting was tried too early
         self.chronicle.keep(self.log_time, heavy)
         self.heavy = heavy
-        self._stand(heavy.merged(0.0)[0])  # tokens in one place are one from the start
+        self._stand(heavy.distinct())  # tokens in one place are one from the start
         self.plateau = self._keep()
         self.stirred = (self.log_time, self.steps, self.heavy)  # where somebody last had gone farther than chatter
 
@@ -150,9 +151,7 @@ class Journey:
         course = Course(self.pull, self.heavy, self.velocity, closing, running, tolerances)
         found = self._accepted(course)
         self.steps, self.sprints = self.steps + 1, self.sprints + int(len(running) > 0)
-        self._arrive(
-            found.stride.places, course.log_duration(found.step), found.stride.velocity, len(found.ahead.pair) > 0
-        )
+        self._arrive(found.stride.places, found.log_duration, found.stride.velocity)
 
     def _meeting(self, pair: np.ndarray, relative: float) -> Meeting | None:
         """The meeting of the fastest pair, if the others are still enough and it takes next to no time."""
@@ -194,38 +193,32 @@ class Journey:
             return np.inf
         return self.until + float(np.log(-np.expm1(min(self.log_time - self.until, -1e-16))))
 
-    def _arrive(
-        self,
-        places: np.ndarray,
-        log_duration: float,
-        velocity: Velocity | None = None,
-        at_end: bool = False,
-    ) -> None:
+    def _arrive(self, places: np.ndarray, log_duration: float, velocity: Velocity | None = None) -> None:
         """Be there after so long; who has met, on the way or just then, becomes one, and what is worth it is kept."""
-        began, before, moved = self.log_time, self.heavy, self.heavy.moved_to(places)
+        began, moved = self.log_time, self.heavy.moved_to(places)
         self.log_time = float(np.logaddexp(began, log_duration))
-        merged, met_groups = moved.merged(self.merge)
-        if met_groups and velocity is not None:
-            velocity = self._velocity_of_merged(merged, met_groups, velocity)
+        joined = joinings(self.heavy.places, moved, self.merge)
+        merged = moved.joined((one, other) for _, one, other in joined) if joined else moved
+        if joined and velocity is not None:
+            velocity = self._velocity_of_merged(merged, joined, velocity)
         self._stand(merged, velocity)
         self._watch()
-        if met_groups:
+        if joined:
             last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
-            shares = meetings_of(before.places, moved.places, met_groups, self.merge)
-            shares = [(1.0 if at_end else share, who) for share, who in shares]
-            met = [(float(np.logaddexp(began, log_duration + np.log(share))), *who) for share, who in shares]
+            with np.errstate(divide="ignore"):  # at once
+                log_times = np.logaddexp(began, log_duration + np.log([one.share for one in joined]))
+            met = [(float(log_time), one, other) for log_time, (_, one, other) in zip(log_times, joined, strict=True)]
             self.chronicle.record(moved, met, last, self.plateau)
         elif self._has_changed() or self._is_over():
             self._keep()
 
-    def _velocity_of_merged(
-        self, merged: HeavyTokens, met_groups: list[np.ndarray], velocity: Velocity
-    ) -> Velocity | None:
+    def _velocity_of_merged(self, merged: HeavyTokens, joined: list[Joining], velocity: Velocity) -> Velocity | None:
         """What everybody receives is as before, but for those who are one now; None where that is not near enough."""
         if self.pull.score_size * self.merge > ALIKE or len(merged) == 1:
             return None
-        kept = np.delete(np.arange(len(self.heavy)), np.concatenate([group[1:] for group in met_groups]))
-        rows = np.searchsorted(kept, [group[0] for group in met_groups])
+        gone = [one.other for one in joined]
+        kept = np.delete(np.arange(len(self.heavy)), gone)
+        rows = np.searchsorted(kept, np.setdiff1d([one.one for one in joined], gone))
         self.startled = self.startled[kept]
         sums = velocity.sums.of(kept).replaced(rows, self.pull.sums(merged.places, merged.masses, rows))
         return self.pull.velocity_of(sums, merged.places, merged.masses)
@@ -247,16 +240,3 @@ class Journey:
         counts = {"steps": self.steps, "rejected_steps": self.rejected}
         counts |= {"meetings": self.meetings, "meeting_error": self.meeting_error, "sprints": self.sprints}
         return self.chronicle.dataset(first_tokens, attributes, counts)
-
-
-def meetings_of(
-    before: np.ndarray, after: np.ndarray, groups: list[np.ndarray], merge: float
-) -> list[tuple[float, tuple[int, int]]]:
-    """In which share of a step who joined whom, in this order: near each other a gap shrinks exponentially in time."""
-    found = []
-    for one, *others in groups:
-        for other in others:
-            wide, narrow = (float(np.linalg.norm(places[one] - places[other])) for places in (before, after))
-            share = np.log(wide / merge) / np.log(wide / narrow) if 0 < narrow < merge < wide else 1.0
-            found.append((float(share), (int(one), int(other))))
-    return sorted(found)

@@ -16,10 +16,11 @@
 
 namespace {
 
-constexpr double kFelt = 25.0;   // pulls e^-25 of the largest move nobody: a thousand of them, 1e-8 of the way
-constexpr double kFar = 0.03;    // how far a runner goes before its company is gathered anew
+constexpr double kFelt = 21.0;   // pulls e^-21 of the largest move nobody: a hundred of them, 1e-7 of the way
+constexpr double kFar = 0.01;    // how far a runner goes before its company is gathered anew
 constexpr double kLate = 1.1;    // beyond, two that were to meet at time 1 do not
-constexpr double kBelow = 0.01;  // how far below the merging distance two are when they have met, in logarithms
+constexpr double kBelow = 1e-8;  // how far below the merging distance two are when they have met, in logarithms
+constexpr double kDigits = 1e-15;  // of a gap: below, rounding
 constexpr int kStages = 7;
 constexpr double kNodes[kStages] = {0.0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1.0, 1.0};
 constexpr double kStage[kStages][kStages - 1] = {
@@ -36,16 +37,16 @@ constexpr double kError[kStages] = {71.0 / 57600, 0.0, -71.0 / 16695, 71.0 / 192
 
 }  // namespace
 
-// Where two runners meet a sprint is over, and they stay there if it has been asked for later times. A sprint that is to
-// end with a meeting ends then, be it a little after its time: of a long wait floats do not resolve the last moments.
-enum Ending : int64_t { kEarly = 0, kOnTime = 1, kWithMeeting = 2 };
+// Where two runners meet a sprint is over. One that is to end with a meeting ends then, be it a little after its time:
+// of a long wait floats do not resolve the last moments.
+enum Ending : int64_t { kEarly = 0, kWithMeeting = 1 };
 
 // What stays the same throughout a sprint; laid out as `sprint.py` fills it in.
 struct Race {
   int64_t tokens, coordinates, runners;
   const double* places;      // (tokens, coordinates) at time 0
-  const double* ways;        // (tokens, coordinates): those who do not run are at place + time (way + time bend)
-  const double* bends;       // (tokens, coordinates)
+  // (tokens, coordinates): those who do not run are at place + time (way + time (bend + time twist))
+  const double *ways, *bends, *twists;
   const double* log_masses;  // (tokens)
   const int64_t* rows;       // (runners): who runs
   double beta;
@@ -69,17 +70,18 @@ constexpr int64_t kCount = Lanes<double>::kCount;
 struct Company {
   int64_t vectors = 0, coordinates = 0;
   std::vector<char> memory;
-  Vec *base = nullptr, *ways = nullptr, *bends = nullptr, *now = nullptr, *log_masses = nullptr, *logits = nullptr;
+  Vec *base = nullptr, *ways = nullptr, *bends = nullptr, *twists = nullptr;
+  Vec *now = nullptr, *log_masses = nullptr, *logits = nullptr;
 
   void resize(int64_t members, int64_t size) {
     vectors = (members + kCount - 1) / kCount, coordinates = size;
-    const int64_t blocks = vectors * (4 * size + 2);
+    const int64_t blocks = vectors * (5 * size + 2);
     memory.assign((blocks + 1) * kBytes, 0);
     void* start = memory.data();
     size_t space = memory.size();
     base = static_cast<Vec*>(std::align(kBytes, blocks * kBytes, start, space));
-    ways = base + vectors * size, bends = ways + vectors * size, now = bends + vectors * size;
-    log_masses = now + vectors * size, logits = log_masses + vectors;
+    ways = base + vectors * size, bends = ways + vectors * size, twists = bends + vectors * size;
+    now = twists + vectors * size, log_masses = now + vectors * size, logits = log_masses + vectors;
     for (int64_t v = 0; v < vectors; ++v) log_masses[v] = Vec{} - std::numeric_limits<double>::infinity();
   }
 
@@ -93,7 +95,7 @@ FOR_EVERY_PROCESSOR void stand(const Company& company, int64_t runners, double t
   const int64_t size = company.vectors * company.coordinates;
   time = std::min(time, 1.0);
   for (int64_t v = 0; v < size; ++v)
-    company.now[v] = company.base[v] + time * (company.ways[v] + time * company.bends[v]);
+    company.now[v] = company.base[v] + time * (company.ways[v] + time * (company.bends[v] + time * company.twists[v]));
   for (int64_t runner = 0; runner < runners; ++runner)
     for (int64_t c = 0; c < company.coordinates; ++c)
       company.at(company.now, c, runner) = places[runner * company.coordinates + c];
@@ -151,6 +153,7 @@ class Sprint {
     *met = 2.0;
     gather(0.0);
     velocities(0.0, here_, slope(0), gaps_);
+    const double below = kBelow + kDigits / race_.merge;
     double time = 0.0, step = race_.first_step;
     int64_t moment = 0, steps = 0;
     while (moment < race_.moments) {
@@ -167,9 +170,15 @@ class Sprint {
         if (step < 1e-300) return -1;
         continue;
       }
-      step = lands ? std::max(step, length * factor) : length * factor;
+      put_on_sphere(there_);
       const int64_t* two = closest(there_);
       const double before = gap(here_, two), after = gap(there_, two), began = time;
+      // Just to the meeting: all others are to be where they are then.
+      if (std::log(after / race_.merge) < -2 * below) {
+        step = length * share(before, after, race_.merge * std::exp(-below));
+        continue;
+      }
+      step = lands ? std::max(step, length * factor) : length * factor;
       time = lands ? race_.times[moment] : time + length;
       here_.swap(there_), gaps_.swap(new_gaps_);
       std::copy_n(slope(kStages - 1), size_, slope(0));
@@ -181,8 +190,8 @@ class Sprint {
         for (; moment < race_.moments; ++moment) std::copy_n(here_.data(), size_, paths + size_ * moment);
         break;
       }
-      // Not much farther than to the meeting, so that nobody else is too far by then.
-      if (after < before) step = std::min(step, length * (std::log(after / race_.merge) + kBelow) / std::log(before / after));
+      if (after < before)
+        step = std::min(step, length * (std::log(after / race_.merge) + below) / std::log(before / after));
       if (lands) std::copy_n(here_.data(), size_, paths + size_ * moment++);
       if (has_gone_far()) gather(time), velocities(time, here_, slope(0), gaps_);
     }
@@ -195,6 +204,16 @@ class Sprint {
 
   static double share(double before, double after, double goal) {
     return before > goal && after < before ? std::log(before / goal) / std::log(before / after) : 1.0;
+  }
+
+  // Radii of steps within the tolerance would hide how near two are.
+  void put_on_sphere(Doubles& places) const {
+    const int64_t size = race_.coordinates;
+    for (int64_t runner = 0; runner < race_.runners; ++runner) {
+      double square = 0.0;
+      for (int64_t c = 0; c < size; ++c) square += places[runner * size + c] * places[runner * size + c];
+      for (int64_t c = 0; c < size; ++c) places[runner * size + c] /= std::sqrt(square);
+    }
   }
 
   // One step of a length from `here_` to `there_`; returns its error over the tolerance.
@@ -251,7 +270,8 @@ class Sprint {
       for (int64_t j = 0; j < race_.tokens; ++j) {
         double cosine = 0.0;
         for (int64_t i = j * size, c = 0; c < size; ++c, ++i)
-          cosine += here_[runner * size + c] * (race_.places[i] + time * (race_.ways[i] + time * race_.bends[i]));
+          cosine += here_[runner * size + c] *
+                    (race_.places[i] + time * (race_.ways[i] + time * (race_.bends[i] + time * race_.twists[i])));
         logits[j] = race_.beta * cosine + race_.log_masses[j];
         if (j != race_.rows[runner]) best = std::max(best, logits[j]);
       }
@@ -269,6 +289,7 @@ class Sprint {
         company_.at(company_.base, c, m) = race_.places[members[m] * size + c];
         company_.at(company_.ways, c, m) = race_.ways[members[m] * size + c];
         company_.at(company_.bends, c, m) = race_.bends[members[m] * size + c];
+        company_.at(company_.twists, c, m) = race_.twists[members[m] * size + c];
       }
     }
     gathered_ = here_;

@@ -20,10 +20,10 @@ from attnflow.heavy import HeavyTokens, Pull
 
 MOST_RUNNERS = 24
 AHEAD = 6.0  # who waits less than so many times the first fall runs too
+NEAR = 0.01  # who is so near a runner runs with it
 WORTH = 2.0  # so many times longer must the steps of the others be
 FELT = 18.0  # a pull that is e^-18 of the largest moves nobody by more than 1e-8
 MOST_STEPS = 20_000
-STRICT = 0.5  # share of a tolerance that each of the many steps of a sprint may take
 FIRST_STEP = 1e-4  # of the whole: the first error corrects it
 FASTEST = 500.0  # logarithm of a way in the time of a step: well beyond, floats end
 
@@ -48,26 +48,48 @@ class Sprint(NamedTuple):
 
     @classmethod
     def of_all(cls, sprints: list["Sprint"]) -> "Sprint":
-        """Of several groups together."""
-        rows, paths, velocities = ([one[part] for one in sprints] for part in range(3))
-        first = min(sprints, key=lambda one: one.met)
-        return cls(np.concatenate(rows), np.concatenate(paths, axis=1), np.concatenate(velocities), *first[3:])
+        """Of several groups together, in order of rows."""
+        rows = np.concatenate([one.rows for one in sprints])
+        order, first = np.argsort(rows), min(sprints, key=lambda one: one.met)
+        paths = np.concatenate([one.paths for one in sprints], axis=1)[:, order]
+        return cls(rows[order], paths, np.concatenate([one.velocities for one in sprints])[order], *first[3:])
 
 
 @dataclasses.dataclass(frozen=True)
 class Walks:
-    """Where those who do not run are within a step: place + time (way + time bend)."""
+    """Ways of those who do not run: after some time at place + time (way + time (bend + time twist))."""
 
     ways: np.ndarray
     bends: np.ndarray
+    twists: np.ndarray
 
     @classmethod
-    def of(cls, ways: np.ndarray, rows: np.ndarray, bends: np.ndarray | None = None) -> "Walks":
-        """Straight on, or bent, of all but the runners `rows`."""
-        bends = np.zeros_like(ways) if bends is None else bends
-        is_walking = np.ones((len(ways), 1))
+    def straight(cls, ways: np.ndarray) -> "Walks":
+        """On as they are."""
+        return cls(ways, np.zeros_like(ways), np.zeros_like(ways))
+
+    @classmethod
+    def between(cls, moved: np.ndarray, ways: np.ndarray, last_ways: np.ndarray) -> "Walks":
+        """So far in one unit of time, with these velocities at its beginning and end."""
+        return cls(ways, 3 * moved - 2 * ways - last_ways, ways + last_ways - 2 * moved)
+
+    def in_units_of(self, time: float) -> "Walks":
+        """The same ways."""
+        return Walks(time * self.ways, time**2 * self.bends, time**3 * self.twists)
+
+    def of(self, rows: np.ndarray) -> "Walks":
+        """Of some rows."""
+        return Walks(self.ways[rows], self.bends[rows], self.twists[rows])
+
+    def without(self, rows: np.ndarray) -> "Walks":
+        """Where some rows stand."""
+        is_walking = np.ones((len(self.ways), 1))
         is_walking[rows] = 0.0
-        return cls(ways * is_walking, bends * is_walking)
+        return Walks(self.ways * is_walking, self.bends * is_walking, self.twists * is_walking)
+
+    def places(self, first: np.ndarray, time: float) -> np.ndarray:
+        """Where they are then who were at `first`."""
+        return first + time * (self.ways + time * (self.bends + time * self.twists))
 
 
 def is_possible(pull: Pull) -> bool:
@@ -87,10 +109,29 @@ def runners(pull: Pull, heavy: HeavyTokens, closing: np.ndarray, merge: float) -
     falls = waits * np.where(pull.beta * gaps**2 < 1, np.log(gaps / merge), 1.0)
     soon = np.flatnonzero(waits <= min(AHEAD * falls.min(), np.partition(waits, most)[most]))
     found = np.union1d(soon, nearest[soon])
-    if len(found) > min(2 * MOST_RUNNERS, len(heavy) // 2):  # many are equally fast, as in a symmetric start
+    most_in_all = min(2 * MOST_RUNNERS, len(heavy) // 2)
+    if len(found) > most_in_all:  # many are equally fast, as in a symmetric start
         return np.empty(0, int)
+    found = _with_neighbours(heavy, found, most_in_all)
+    if not len(found):
+        return found
     slower = np.delete(waits, found).min()
     return found if WORTH * waits.min() < slower < np.exp(FASTEST) * waits.min() else np.empty(0, int)
+
+
+def _with_neighbours(heavy: HeavyTokens, rows: np.ndarray, most: int) -> np.ndarray:
+    """With all who are near them; where these are too many, only those who need nobody else."""
+    is_near = heavy.places @ heavy.places[rows].T > 1 - NEAR**2 / 2
+    everybody = np.flatnonzero(is_near.any(axis=1))
+    if len(everybody) <= most:
+        return everybody
+    needs = is_near | (np.arange(len(heavy))[:, None] == heavy.gaps[1][rows])
+    while True:
+        missing = np.setdiff1d(np.arange(len(heavy)), rows)
+        alone = ~needs[missing].any(axis=0)
+        if alone.all():
+            return rows
+        rows, needs = rows[alone], needs[:, alone]
 
 
 def groups(pull: Pull, heavy: HeavyTokens, rows: np.ndarray) -> list[np.ndarray]:
@@ -103,11 +144,10 @@ def groups(pull: Pull, heavy: HeavyTokens, rows: np.ndarray) -> list[np.ndarray]
 
 
 class Ending(enum.IntEnum):
-    """Of a sprint: where two meet; on time; or on time with a meeting, which floats may put a little later."""
+    """Of a sprint: after its time or where two meet; or with a meeting, which floats may put a little later."""
 
     EARLY = 0
-    ON_TIME = 1
-    WITH_MEETING = 2
+    WITH_MEETING = 1
 
 
 class Race(ctypes.Structure):
@@ -115,7 +155,7 @@ class Race(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("tokens", "coordinates", "runners")),
-        *((name, ctypes.c_void_p) for name in ("places", "ways", "bends", "log_masses", "rows")),
+        *((name, ctypes.c_void_p) for name in ("places", "ways", "bends", "twists", "log_masses", "rows")),
         *((name, ctypes.c_double) for name in ("beta", "log_scale", "divisor", "rtol", "narrow", "merge")),
         ("first_step", ctypes.c_double),
         *((name, ctypes.c_int64) for name in ("most_steps", "ending", "moments")),
@@ -143,18 +183,19 @@ def sprint(
 ) -> Sprint | None:
     """Follow the runners `rows`, a group, to `times`, shares of the duration; None where it takes too many steps.
 
-    Where two meet before the end, all stay where they are then.
+    Where two meet early there are no places after that.
     """
-    given = (heavy.places, walks.ways, walks.bends, np.log(heavy.masses), rows, times)
-    places, ways, bends, log_masses, rows, times = (np.ascontiguousarray(array) for array in given)
+    given = (heavy.places, walks.ways, walks.bends, walks.twists, np.log(heavy.masses), rows, times)
+    *arrays, times = (np.ascontiguousarray(array) for array in given)
+    places, rows = arrays[0], arrays[-1]
     paths, velocities = np.zeros((len(times), len(rows), places.shape[1])), np.zeros((len(rows), places.shape[1]))
     met, pair = ctypes.c_double(), np.zeros(2, np.int64)
     race = Race(
         *(*places.shape, len(rows)),
-        *(array.ctypes.data for array in (places, ways, bends, log_masses, rows)),
+        *(array.ctypes.data for array in arrays),
         *(pull.beta, np.log(pull.value[0, 0]) + log_duration),
         np.nan if pull.offset is None else pull.offset + np.log(pull.total_mass),
-        *(STRICT * tolerances.rtol, *tolerances[1:], FIRST_STEP),
+        *(*tolerances, FIRST_STEP),
         *(MOST_STEPS, ending, len(times), times.ctypes.data),
     )
     found = (paths.ctypes.data, velocities.ctypes.data, ctypes.byref(met), pair.ctypes.data)

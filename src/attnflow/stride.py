@@ -5,6 +5,7 @@ their velocities at both ends; the difference of that to the first velocity is t
 steps of their own (`sprint`).
 """
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,23 @@ STAGES = (
     (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
 )
 NODES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
+BETWEEN = 0.55  # where no stage looks for half a step
+SEEN = (*NODES[:2], BETWEEN, *NODES[2:5])
+OF_STAGES = (0, 1, 3, 4, 5, 5)  # in SEEN
 ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+
+
+@functools.cache
+def integral() -> np.ndarray:
+    """Weights of the values at the first moment of a step and those of `SEEN` in their integral."""
+    nodes = np.array([0.0, *SEEN])
+    return np.linalg.solve(np.vander(nodes, increasing=True).T, 1 / np.arange(1, len(nodes) + 1))
+
+
+@functools.cache
+def unseen() -> np.ndarray:
+    """Weights of what all moments find of an integral and the stages miss."""
+    return integral() - np.insert(STAGES[-1], 1 + SEEN.index(BETWEEN), 0.0)
 
 
 class Stride(NamedTuple):
@@ -33,9 +50,10 @@ class Stride(NamedTuple):
     velocity: Velocity
 
 
+@functools.lru_cache(maxsize=8)
 def moments(clock: Clock, step: float) -> np.ndarray:
-    """When the stages of a step are, as shares of its duration."""
-    return np.array([clock.duration(node * step) for node in NODES[:-1]]) / clock.duration(step)
+    """When runners are looked at in a step, in its stages and between, as shares of its duration."""
+    return np.array([clock.duration(node * step) for node in SEEN]) / clock.duration(step)
 
 
 def stride(
@@ -50,7 +68,7 @@ def stride(
 ) -> Stride:
     """One step of length `step` in units of 1 / rate on `clock`.
 
-    `fast` says who is looked at closely; runners are where `ahead` has them at the `moments` of the stages.
+    `fast` says who is looked at closely; runners are where `ahead` has them at the `moments` of a step.
     """
     rows, start = np.flatnonzero(fast), heavy.places
     way = velocity.directions / rate
@@ -62,7 +80,8 @@ def stride(
         for stage, (node, row) in enumerate(zip(NODES, STAGES, strict=True)):
             places = start + clock.duration(node * step) * way
             places[rows] = start[rows] + step * np.tensordot(row, slopes[: len(row)], 1)
-            places[ahead.rows] = ahead.paths[min(stage, len(ahead.paths) - 1)]
+            if len(ahead.rows):
+                places[ahead.rows] = ahead.paths[OF_STAGES[stage]]
             is_last = stage == len(STAGES) - 1
             there = pull.velocity(places, heavy.masses, None if is_last else rows)
             growth = there.logarithm - velocity.logarithm
