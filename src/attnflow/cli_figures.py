@@ -12,6 +12,7 @@ from attnflow.terminal import print_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 DEFAULT_FOLDER = Path("attnflow-figures")
+WIDE = 110  # columns of a terminal: below, sources are left to `--json` and the report
 STATES = ("made", "kept", "skipped", "failed")
 
 
@@ -56,8 +57,8 @@ def reproduce(
 
 
 def list_figures(as_json: bool) -> None:
-    """Every figure: id, source, what it shows, how long it takes."""
-    from attnflow.figures.catalogue import catalogue
+    """Every figure by chapter: id, what it shows, source where there is room, how long it takes."""
+    from attnflow.figures.catalogue import catalogue, chapter_of
 
     if as_json:
         names = ("id", "source", "title", "shows", "deviates", "settings", "quick", "seconds", "needs")
@@ -66,13 +67,18 @@ def list_figures(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold")
-    for name in ("figure", "what it shows", "source", "full", "quick"):
+    console, table, chapter = Console(), Table(box=None, header_style="bold"), ""
+    is_wide = console.width >= WIDE
+    for name in ("figure", "what it shows", *(["source"] if is_wide else []), "full", "quick"):
         table.add_column(name, no_wrap=name == "figure", overflow="fold")  # an id must be there to the last letter
     for figure in catalogue().values():
+        if chapter_of(figure.id) != chapter:
+            chapter = chapter_of(figure.id)
+            table.add_row("")
+            table.add_row("", f"[bold]{chapter}[/]")
         full, quick = (_span(seconds) for seconds in figure.seconds)
-        table.add_row(f"[cyan]{figure.id}[/]", figure.title, figure.source, full, quick)
-    Console().print(table)
+        table.add_row(f"[cyan]{figure.id}[/]", figure.title, *([figure.source] if is_wide else []), full, quick)
+    console.print(table)
 
 
 def _on_model(chosen: Sequence[Any], model: str) -> list:

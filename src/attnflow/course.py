@@ -159,7 +159,7 @@ class Course:
             return Settled(found, 1.0, 0.0)
         rerun = Sprint.of_all(ran)._replace(pair=ahead.pair)
         if any(one.met <= 1 and not _is_met(one, ahead.pair) for one in ran):
-            self._start_running(rerun.rows)
+            self._start_running(more)
             return Settled(found, 1.0, np.inf)
         places = found.places.copy()
         places[rerun.rows] = rerun.paths[-1]
@@ -173,7 +173,9 @@ class Course:
         end = next((one.met for one in ran if _is_met(one, ahead.pair)), 1.0)
         there = [one.rows for one in ran if _is_met(one, ahead.pair)]
         settled = self._shifted(settled, np.concatenate([np.empty(0, int), *there]), self.log_duration(step), end)
-        return Settled(settled, end, max(error, abs(end - 1) / MOST_SHIFT))
+        error = max(error, abs(end - 1) / MOST_SHIFT)
+        self.sprinted = self.sprinted if error <= 1 else None
+        return Settled(settled, end, error)
 
     def _shifted(self, found: Stride, there: np.ndarray, log_duration: float, end: float) -> Stride:
         """A step that ends a little earlier or later, where those `there` are already."""

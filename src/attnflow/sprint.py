@@ -83,9 +83,10 @@ class Walks:
 
     def without(self, rows: np.ndarray) -> "Walks":
         """Where some rows stand."""
-        is_walking = np.ones((len(self.ways), 1))
-        is_walking[rows] = 0.0
-        return Walks(self.ways * is_walking, self.bends * is_walking, self.twists * is_walking)
+        arrays = [self.ways.copy(), self.bends.copy(), self.twists.copy()]
+        for array in arrays:
+            array[rows] = 0.0
+        return Walks(*arrays)
 
     def places(self, first: np.ndarray, time: float) -> np.ndarray:
         """Where they are then who were at `first`."""

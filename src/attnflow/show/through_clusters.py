@@ -83,12 +83,13 @@ def _middle(log_times: np.ndarray, start: int, end: int) -> tuple[int, float]:
 
 
 def _draw_circle(axes: Axes, tokens: np.ndarray, log_time: float, labels: np.ndarray, shades: np.ndarray) -> None:
-    sizes = np.bincount(labels)[labels]
+    """A dot for every cluster, in the colour that most of it have."""
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2))
-    areas = 30 + 200 * (sizes - 1) / len(tokens)
-    _, kinds, counts = np.unique(np.column_stack([labels, shades]), axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(counts[kinds.ravel()], kind="stable")  # the colour that most of a cluster have comes on top
-    axes.scatter(*tokens[order].T, s=areas[order], c=shades[order], edgecolors="white", linewidths=0.8, zorder=3)
+    for label, size in enumerate(np.bincount(labels)):
+        centre = tokens[labels == label].mean(axis=0)
+        kinds, counts = np.unique(shades[labels == label], axis=0, return_counts=True)
+        style = {"s": 30 + 200 * (size - 1) / len(tokens), "c": [kinds[np.argmax(counts)]]}
+        axes.scatter(*(centre / np.linalg.norm(centre)), edgecolors="white", linewidths=0.8, zorder=3, **style)
     count = int(labels.max()) + 1
     what = f"{count} cluster{'s' if count > 1 else ''}" if count < len(tokens) else f"{count} tokens"
     when = "t = 0" if np.isneginf(log_time) else f"t = {time_name(round(log_time, 1))}"
