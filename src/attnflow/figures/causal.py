@@ -281,7 +281,7 @@ FIGURES = (
             "seed": 4,
         },
         quick={"starts": 1},
-        seconds=(20.0, 7.0),
+        seconds=(12.0, 7.0),
         verdicts=limit_verdicts,
     ),
     Figure(

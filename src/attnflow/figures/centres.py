@@ -252,7 +252,7 @@ FIGURES = (
         numbers=captured_numbers,
         settings={**_CIRCLE, "radius": 1.0, "end": 150.0, "saves": 40, "runs": 5000, "seed": 0},
         quick={"runs": 16},
-        seconds=(200.0, 4.0),
+        seconds=(170.0, 4.0),
     ),
     Figure(
         id="force",

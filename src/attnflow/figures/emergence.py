@@ -134,7 +134,7 @@ FIGURES = (
         deviates=f"{SLOWER} Axes are the eigen-coordinates, in which the lines stand upright.",
         settings=_BOX | {"n": 40, "d": 3, "value": "published-codim2", "end": 60.0, "saves": 301, "seed": 0},
         quick={"end": 20.0, "saves": 101},
-        seconds=(18, 4),
+        seconds=(15, 4),
         verdicts=verdicts_of("codimension-k"),
         **_COLUMNS,
     ),

@@ -242,7 +242,7 @@ FIGURES = (
         numbers=plateau_numbers,
         settings={"n": 100, "beta": 60.0, "starts": 100, "seed": 0},
         quick={"n": 40, "starts": 6},
-        seconds=(45.0, 3.0),
+        seconds=(40.0, 3.0),
         verdicts=plateau_verdicts,
     ),
 )

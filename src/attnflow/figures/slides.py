@@ -206,7 +206,7 @@ FIGURES = (
         numbers=multihead.rate_numbers,
         settings={"heads": [1, 2, 4, 8, 16], "runs": 12, "n": 20, "d": 2, "end": 16.0, "seed": 0},
         quick={"heads": [1, 4], "runs": 3},
-        seconds=(60, 7),
+        seconds=(40, 7),
     ),
     Figure(
         id="start-laws",
@@ -221,7 +221,7 @@ FIGURES = (
         settings={"laws": ["gaussian", "box", "ball", "shell"], "n": [10, 20, 40, 80], "d": [2, 3], "seeds": 20,
                   "end": 12.0, "seed": 0},
         quick={"laws": ["gaussian", "shell"], "n": [10, 20], "d": [2], "seeds": 4},
-        seconds=(60, 5),
+        seconds=(17, 5),
     ),
     Figure(
         id="master-equation",

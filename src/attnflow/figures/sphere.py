@@ -320,7 +320,7 @@ FIGURES = (
             "seed": 0,
         },
         quick={"dimensions": [2, 8, 128], "betas": 10, "runs": [8, 8, 4], "saves": 60},
-        seconds=(480.0, 12.0),
+        seconds=(540.0, 12.0),
     ),
     Figure(
         id="inner-products",

@@ -202,7 +202,7 @@ FIGURES = (
             "end": 20.0, "step": 0.01, "seed": 0,
         },
         quick={"n": 64, "betas": 5, "kappas": 5, "end": 8.0},
-        seconds=(80.0, 5.0),
+        seconds=(55.0, 5.0),
         verdicts=order_verdicts,
     ),
     Figure(
@@ -219,6 +219,6 @@ FIGURES = (
             "n": 400, "betas": [4, 8, 16, 32, 64, 128, 256], "runs": 16, "end": 30.0, "ripple": 1e-3, "seed": 0,
         },
         quick={"n": 200, "betas": [8, 32, 128], "runs": 2},
-        seconds=(60.0, 6.0),
+        seconds=(42.0, 6.0),
     ),
 )  # fmt: skip

@@ -316,7 +316,7 @@ FIGURES = (
             "model": "minilm", "layer": 5, "counts": [1, 2, 4, 8], "prompt": PROMPT, "end": 20.0, "saves": 81,
         },
         quick={"counts": [1, 4], "end": 10.0, "saves": 41},
-        seconds=(30, 15),
+        seconds=(15, 15),
         needs="minilm",
     ),
     Figure(
