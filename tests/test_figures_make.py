@@ -231,6 +231,18 @@ def test_a_figure_of_another_model_is_found_by_its_record(tmp_path):
     assert make.kept_with_any_model(trained, tmp_path, is_quick=True) is None
 
 
+def test_a_model_trained_further_in_its_place_is_another_one(tmp_path):
+    weights = tmp_path / "mine" / "weights"
+    weights.parent.mkdir()
+    weights.write_bytes(b"one")
+    compute_with = lambda progress, *, model, **settings: SMALL.compute(progress, **settings)
+    trained = replace(SMALL, compute=compute_with, settings=SMALL.settings | {"model": str(weights.parent)})
+    states = [make.make(trained, tmp_path, is_quick=True).state for _ in range(2)]
+    weights.write_bytes(b"another")
+    states.append(make.make(trained, tmp_path, is_quick=True).state)
+    assert states == ["made", "kept", "made"]
+
+
 def test_the_report_keeps_figures_of_another_model(tmp_path):
     model = str(tiny_models.write("bert", tmp_path / "mine"))
     arguments = ["--quick", "--out", str(tmp_path)]

@@ -136,8 +136,14 @@ def code_fingerprint() -> str:
 
 
 def _key(figure: Figure, settings: dict[str, Any]) -> str:
-    said = json.dumps([figure.id, settings, code_fingerprint(), has_video()], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    said = [figure.id, settings, code_fingerprint(), has_video(), _files_of_model(settings.get("model", ""))]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _files_of_model(model: str) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of a directory's files: a model trained further in the same place is another one."""
+    files = sorted(Path(model).iterdir()) if model and Path(model).is_dir() else []
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
 def _digest(folder: Path, files: Sequence[str]) -> str:
