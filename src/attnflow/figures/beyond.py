@@ -296,7 +296,7 @@ FIGURES = (
         numbers=rate_numbers,
         settings={"schemes": list(SCHEMES), "n": 8, "beta": 2.1, "end": 1e4, "saves": 240, "seed": 1},
         quick={"schemes": ["Post-LN", "LayerNorm scaling", "Pre-LN"]},
-        seconds=(5.0, 10.0),
+        seconds=(5.0, 5.0),
         verdicts=rate_verdicts,
     ),
     Figure(
