@@ -130,6 +130,15 @@ def test_a_long_way_is_cut_where_nothing_is_left_of_its_integrals(monkeypatch):
     assert quick.log_duration == pytest.approx(whole.log_duration, abs=1e-8)
 
 
+def test_a_pair_that_others_hold_apart_has_no_meeting():
+    """Each of the two in the middle has a nearer and heavier neighbour on its other side."""
+    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.3, 1.3, 1.6])), [9.0, 1.0, 1.0, 9.0])
+    pull = Pull.of(flow(20.0), 20.0)
+    sums = pull.sums(heavy.places, heavy.masses)
+    assert np.isinf(meeting(pull, heavy, np.array([1, 2]), sums, 1e-6).error)
+    assert np.isfinite(meeting(pull, heavy, np.array([0, 1]), sums, 1e-6).error)
+
+
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_the_effect_of_rtol_on_the_logarithm_of_time_is_stated(seed):
     tokens = af.initial.sphere(8, 3, rng=seed)

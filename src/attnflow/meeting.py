@@ -122,6 +122,8 @@ def meeting(pull: Pull, heavy: HeavyTokens, pair: np.ndarray, sums: Sums, merge:
     unit = np.logaddexp(*logs)  # speeds are in units of the pair's closing speed without others
     seen = _pair_velocities(pull, heavy.places[rest], heavy.masses[rest], masses, duel.angles, paths, headings, unit)
     closing = np.sum(seen * headings, axis=(0, 2))
+    if closing.min() <= 0:  # others hold them apart
+        return Meeting(heavy.places, np.inf, np.inf)
     strays = seen / closing[:, None] - np.exp(logs - unit)[..., None] * headings
     drift = _drift(pull, heavy, rest, pair, sums, paths, duel.widths / closing, unit)
     moved = np.empty_like(heavy.places)
