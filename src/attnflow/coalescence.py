@@ -76,8 +76,8 @@ def coalesce(
         Error of a step over the gap to the nearest other token, or over 0.01 where that is more. It makes log t wrong
         by about beta * (rtol + merge) for every merge so far, and t by 0.01 * rtol / merge, which should be well below
         one: of 14,478 merges in 302 random runs eight were off by more, none by more than four times that. Of two
-        merges nearer in time than this it may decide which is first. Who starts nearer than that to an unstable equilibrium,
-        such as antipodes, leaves it at a time that rtol decides.
+        merges nearer in time than this it may decide which is first. Who starts nearer than that to an unstable
+        equilibrium, such as antipodes, leaves it at a time that rtol decides.
     perturb
         Move the first tokens at random by this much, for starts that rest in an unstable equilibrium. The dataset's
         `initial_tokens` are those it has moved; `perturbed` tells by how much and with which seed.
