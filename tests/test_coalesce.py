@@ -218,6 +218,46 @@ def test_a_stable_equilibrium_of_several_clusters_ends_it(model, tokens):
     assert np.abs(pulls - np.sum(pulls * last, axis=1, keepdims=True) * last).max() < 1e-4
 
 
+def test_a_plateau_under_another_v_is_not_called_a_limit():
+    """In the plane diag(1, 1, 0.2) is I, and clusters merge at times that rounding of V x hides."""
+    tokens = np.pad(af.initial.circle(8, rng=3), ((0, 0), (0, 1)))
+    found = af.coalesce(anyhow(np.diag([1.0, 1.0, 0.2]), 20.0), tokens, budget=20, progress=False)
+    assert int(found.clusters[-1]) > 1
+    assert "may be a metastable state: V is no multiple of I" in found.outcome
+    assert int(af.coalesce(anyhow(np.eye(3), 20.0), tokens, progress=False).clusters[-1]) == 1
+
+
+@pytest.mark.parametrize("beta", [2.0, 40.0, 300.0])
+def test_next_to_antipodes_nobody_nears_anybody_at_first(beta):
+    found = af.coalesce(flow(beta), CIRCLE(np.array([0.0, np.pi - 1e-8])), progress=False)
+    assert int(found.clusters[-1]) == 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("beta", [1500.0, 1e5])
+def test_times_beyond_floats_give_no_warning(beta):
+    found = af.coalesce(flow(beta, 3), af.initial.sphere(25, 3, rng=1), progress=False)
+    assert int(found.clusters[-1]) == 1
+    assert float(found.log_time[-1]) > beta
+
+
+def test_an_interrupt_in_the_callback_loses_nothing():
+    def interrupt(share, words):
+        if share > 0.3:
+            raise KeyboardInterrupt
+
+    found = af.coalesce(flow(50.0, 3), af.initial.sphere(12, 3, rng=0), progress=interrupt)
+    assert "Interrupted" in found.outcome
+    assert found.sizes["merge"] >= 3
+
+
+def test_recorded_tokens_give_the_same_run_bit_for_bit():
+    first = af.coalesce(flow(50.0, 3), af.initial.sphere(40, 3, rng=2), progress=False)
+    again = af.coalesce(flow(50.0, 3), first.initial_tokens.values, progress=False)
+    np.testing.assert_array_equal(first.merge_log_time, again.merge_log_time)
+    np.testing.assert_array_equal(first.tokens, again.tokens)
+
+
 def test_nobody_pulls_nobody():
     assert af.coalesce(anyhow(np.zeros((2, 2)), 5.0), CIRCLE(np.arange(3.0)), progress=False).outcome == (
         "At rest with 3 clusters from the start: all pulls cancel."

@@ -11,7 +11,7 @@ import numpy as np
 
 from attnflow.clock import Clock
 from attnflow.heavy import HeavyTokens, Pull, Velocity
-from attnflow.sprint import MOST_RUNNERS, Ending, Sprint, Tolerances, Walks, groups, sprint
+from attnflow.sprint import MOST_RUNNERS, NEAR, Ending, Sprint, Tolerances, Walks, groups, sprint
 from attnflow.stride import SEEN, Stride, integral, moments, stride, unseen
 
 PROBE = 1e-3  # of the step of length one, for derivatives of the speed
@@ -61,7 +61,8 @@ class Course:
         # Logarithm of the time that a short step of length one takes.
         self.unit = -velocity.logarithm - float(np.log(self.rate))
         self.clock = self._clock()
-        self.walks = Walks.straight(velocity.directions / self.rate)
+        # As far as they are known, in units of this time: of the unit of steps.
+        self.walks, self.walked = Walks.straight(velocity.directions / self.rate), 1.0
         # The fastest pair shrinks by e^-step: not much farther than to where it has met.
         met = float(np.log(gaps[fastest] / tolerances.merge)) + BEYOND
         self.longest = min(LONGEST, self.clock.longest_step(), met)
@@ -123,13 +124,13 @@ class Course:
 
     def _learn(self, step: float, found: Stride) -> None:
         """How everybody goes, for sprints to come."""
-        duration, ways = self.clock.duration(step), self._walks(step).ways
         last_ways = found.velocity.directions * np.exp(found.velocity.logarithm + self.log_duration(step))
-        self.walks = Walks.between(found.places - self.heavy.places, ways, last_ways).in_units_of(1 / duration)
+        self.walks = Walks.between(found.places - self.heavy.places, self._walks(step).ways, last_ways)
+        self.walked = self.clock.duration(step)
 
     def _walks(self, step: float) -> Walks:
         """In units of a step, as far as they are known."""
-        return self.walks.in_units_of(self.clock.duration(step))
+        return self.walks.in_units_of(self.clock.duration(step) / self.walked)
 
     def jumps(self, step: float, found: Stride, rows: np.ndarray, ahead: Sprint) -> np.ndarray:
         """Errors of walkers `rows` near runners: a pull that changes at once between stages misleads them.
@@ -183,9 +184,9 @@ class Course:
         ways = velocity.directions * np.exp(velocity.logarithm + log_duration)
         ways[there] = 0.0
         places = found.places + (end - 1) * ways
-        if abs(end - 1) > ON_TIME:
-            velocity = self.pull.velocity(places, self.heavy.masses)
-        return found._replace(places=places, velocity=velocity)
+        changed = np.arange(len(places)) if abs(end - 1) > ON_TIME else np.flatnonzero(self.heavy.gaps[0] < NEAR)
+        sums = velocity.sums.replaced(changed, self.pull.sums(places, self.heavy.masses, changed))
+        return Stride(places, found.errors, self.pull.velocity_of(sums, places, self.heavy.masses))
 
     def _drawn(
         self, step: float, found: Stride, rows: np.ndarray, ahead: Sprint, rerun: Sprint
@@ -268,7 +269,8 @@ class Course:
         way = np.where(self.walkers[:, None], self.velocity.directions / self.rate, 0.0)
         sizes = np.abs(way).max(axis=1)
         fastest = np.array([int(np.argmax(sizes))])
-        now = self.velocity.logarithm + float(np.log(self.rate * sizes[fastest[0]]))
+        with np.errstate(divide="ignore"):  # walkers so slow that floats end
+            now = self.velocity.logarithm + float(np.log(self.rate * sizes[fastest[0]]))
         behind, ahead = (
             self.pull.velocity(self.heavy.places + reach * way, self.heavy.masses, fastest).log_speed - now
             for reach in (-PROBE, PROBE)

@@ -95,6 +95,11 @@ class HeavyTokens:
         cosines[np.arange(len(rows)), rows] = -np.inf
         return np.argmax(cosines, axis=1)
 
+    def near(self, rows: np.ndarray, distance: float) -> np.ndarray:
+        """Who is within a distance of some rows, with them."""
+        cosines = self.places @ self.places[rows].T
+        return np.union1d(rows, np.flatnonzero((cosines > 1 - distance**2 / 2).any(axis=1)))
+
     def moved_to(self, places: np.ndarray) -> "HeavyTokens":
         """The same tokens elsewhere, back on the sphere."""
         return dataclasses.replace(self, places=places / np.linalg.norm(places, axis=1, keepdims=True))

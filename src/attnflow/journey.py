@@ -15,7 +15,8 @@ from attnflow.meeting import Meeting, meeting
 from attnflow.sprint import Tolerances, is_possible, runners
 
 NOBODY = np.empty(0, int)
-NARROW = 0.01  # gaps below need no finer error than this one: tokens meet there
+NARROW = 1e4  # merging distances: gaps below need no finer error than this one, tokens meet there
+WIDEST = 0.01  # of that
 ROUNDING = 1e-12  # of log t
 EVERY_LOG_TIME = 0.05  # of log t: so densely states are kept while something moves
 FAR = 0.1  # so far nobody moves between states, but in a meeting
@@ -34,6 +35,7 @@ class Journey:
         self, flow: AbstractDynamics, tokens: np.ndarray, merge: float, rtol: float, until: float, shortcuts: bool
     ):
         self.merge, self.rtol, self.until, self.shortcuts = merge, rtol, until, shortcuts
+        self.narrow = min(NARROW * merge, WIDEST)
         heavy = HeavyTokens.alone(tokens, flow.masses)
         self.pull = Pull.of(flow, float(heavy.masses.sum()))
         self.may_run = shortcuts and is_possible(self.pull)
@@ -61,12 +63,12 @@ class Journey:
                 return f"Reached the time budget at {self._now()} with {len(self.heavy)} clusters."
             try:
                 self._advance()
+                if show is not None:
+                    show(1 - (len(self.heavy) - 1) / count, f"{len(self.heavy)} clusters, log t = {self.log_time:.4g}")
             except KeyboardInterrupt:
                 return f"Interrupted at {self._now()} with {len(self.heavy)} clusters."
             except ArithmeticError as problem:
                 return f"Stopped at {self._now()} with {len(self.heavy)} clusters: {problem}."
-            if show is not None:
-                show(1 - (len(self.heavy) - 1) / count, f"{len(self.heavy)} clusters, log t = {self.log_time:.4g}")
         return self._has_met()
 
     def _now(self) -> str:
@@ -91,12 +93,21 @@ class Journey:
             return rests + "on a line the sphere is two points, between which nobody can move."
         if not self.velocity.is_balanced:
             way = CHATTER * self.rtol
-            return rests + f"while time doubled, nobody has moved by more than {way:.2g} of the gap to another."
+            return (
+                rests
+                + f"while time doubled, nobody has moved by more than {way:.2g} of the gap to another.{self._unless()}"
+            )
         if np.isnan(self.pull.beta):
-            return rests + "all pulls cancel."
+            return rests + f"all pulls cancel.{self._unless()}"
         return rests + (
             "all pulls cancel. Such an equilibrium is unstable under attraction; pass `perturb=1e-6` to leave it."
         )
+
+    def _unless(self) -> str:
+        """What a rest may be instead, where tokens' own V x drowns what they do to each other."""
+        if self.pull.is_scalar or not self.velocity.size_of_terms:
+            return ""
+        return " It may be a metastable state: V is no multiple of I, so pulls of order e^-beta are lost beside V x."
 
     def _is_still(self) -> bool:
         """Whether nobody has gone anywhere while time doubled, which under plain attraction is no rest."""
@@ -115,7 +126,7 @@ class Journey:
 
     def _tolerances(self) -> np.ndarray:
         """The error that a step may make, of every token."""
-        return self.rtol * np.maximum(self.heavy.gaps[0], NARROW)
+        return self.rtol * np.maximum(self.heavy.gaps[0], self.narrow)
 
     def _stand(self, heavy: HeavyTokens, velocity: Velocity | None = None) -> None:
         """Be here now."""
@@ -147,7 +158,7 @@ class Journey:
 
     def _step(self, closing: np.ndarray, running: np.ndarray) -> None:
         """One accepted step, in which runners have shorter ones of their own."""
-        tolerances = Tolerances(self.rtol, NARROW, self.merge)
+        tolerances = Tolerances(self.rtol, self.narrow, self.merge)
         course = Course(self.pull, self.heavy, self.velocity, closing, running, tolerances)
         found = self._accepted(course)
         self.steps, self.sprints = self.steps + 1, self.sprints + int(len(running) > 0)
@@ -157,9 +168,11 @@ class Journey:
         """The meeting of the fastest pair, if the others are still enough and it takes next to no time."""
         gaps, beta = self.heavy.gaps[0], self.pull.beta
         gap = float(gaps[pair[0]])
+        if relative == 0:  # next to a balance nobody nears anybody
+            return None
         reach = min(gap, 1 / (beta * gap))  # a way on which the pair becomes faster by a factor
         others = float(np.delete(np.linalg.norm(self.velocity.directions, axis=1), pair).max(initial=0.0))
-        tolerance = self.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), NARROW)
+        tolerance = self.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), self.narrow)
         latest = min(self.log_time + np.log(SUDDEN), self._log_left())
         drift, log_duration = others * reach / (relative * gap), np.log(reach / (relative * gap))
         is_hopeful = 2 * beta * (drift / self.hope) ** 2 <= tolerance
@@ -218,7 +231,8 @@ class Journey:
             return None
         gone = [one.other for one in joined]
         kept = np.delete(np.arange(len(self.heavy)), gone)
-        rows = np.searchsorted(kept, np.setdiff1d([one.one for one in joined], gone))
+        ones = np.searchsorted(kept, np.setdiff1d([one.one for one in joined], gone))
+        rows = merged.near(ones, WIDEST)  # to those the centre is in another direction
         self.startled = self.startled[kept]
         sums = velocity.sums.of(kept).replaced(rows, self.pull.sums(merged.places, merged.masses, rows))
         return self.pull.velocity_of(sums, merged.places, merged.masses)

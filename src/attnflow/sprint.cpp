@@ -1,5 +1,5 @@
 // A sprint: a few tokens on the sphere that are far faster than all others, followed in short steps of their own
-// while the others go straight on.
+// while the others go along given ways.
 //
 // Runners and whoever they feel are the company of a sprint, transposed into vectors; everybody else's pull is below
 // rounding. It is gathered anew when a runner has gone far. Steps are Dormand and Prince's of order 5 with their

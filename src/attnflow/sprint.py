@@ -75,6 +75,8 @@ class Walks:
 
     def in_units_of(self, time: float) -> "Walks":
         """The same ways."""
+        if not self.bends.any():  # of long times floats have no squares
+            return Walks(time * self.ways, self.bends, self.twists)
         return Walks(time * self.ways, time**2 * self.bends, time**3 * self.twists)
 
     def of(self, rows: np.ndarray) -> "Walks":
@@ -122,11 +124,12 @@ def runners(pull: Pull, heavy: HeavyTokens, closing: np.ndarray, merge: float) -
 
 def _with_neighbours(heavy: HeavyTokens, rows: np.ndarray, most: int) -> np.ndarray:
     """With all who are near them; where these are too many, only those who need nobody else."""
-    is_near = heavy.places @ heavy.places[rows].T > 1 - NEAR**2 / 2
-    everybody = np.flatnonzero(is_near.any(axis=1))
+    everybody = heavy.near(rows, NEAR)
     if len(everybody) <= most:
         return everybody
-    needs = is_near | (np.arange(len(heavy))[:, None] == heavy.gaps[1][rows])
+    needs = (heavy.places @ heavy.places[rows].T > 1 - NEAR**2 / 2) | (
+        np.arange(len(heavy))[:, None] == heavy.gaps[1][rows]
+    )
     while True:
         missing = np.setdiff1d(np.arange(len(heavy)), rows)
         alone = ~needs[missing].any(axis=0)

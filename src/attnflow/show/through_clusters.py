@@ -85,16 +85,22 @@ def _middle(log_times: np.ndarray, start: int, end: int) -> tuple[int, float]:
 def _draw_circle(axes: Axes, tokens: np.ndarray, log_time: float, labels: np.ndarray, shades: np.ndarray) -> None:
     """A dot for every cluster, in the colour that most of it have."""
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2))
-    for label, size in enumerate(np.bincount(labels)):
-        centre = tokens[labels == label].mean(axis=0)
-        kinds, counts = np.unique(shades[labels == label], axis=0, return_counts=True)
-        style = {"s": 30 + 200 * (size - 1) / len(tokens), "c": [kinds[np.argmax(counts)]]}
-        axes.scatter(*(centre / np.linalg.norm(centre)), edgecolors="white", linewidths=0.8, zorder=3, **style)
+    groups = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
+    centres = np.stack([tokens[group].mean(axis=0) for group in groups])
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    areas = [30 + 200 * (len(group) - 1) / len(tokens) for group in groups]
+    colours_of = [_commonest(shades[group]) for group in groups]
+    axes.scatter(*centres.T, s=areas, c=colours_of, edgecolors="white", linewidths=0.8, zorder=3)
     count = int(labels.max()) + 1
     what = f"{count} cluster{'s' if count > 1 else ''}" if count < len(tokens) else f"{count} tokens"
     when = "t = 0" if np.isneginf(log_time) else f"t = {time_name(round(log_time, 1))}"
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal", xticks=[], yticks=[], title=f"{what}, {when}")
     axes.spines[:].set_visible(False)
+
+
+def _commonest(shades: np.ndarray) -> np.ndarray:
+    kinds, counts = np.unique(shades, axis=0, return_counts=True)
+    return kinds[np.argmax(counts)]
 
 
 def _draw_angles(axes: Axes, run: xr.Dataset, moments: list[tuple[int, float]], shades: np.ndarray) -> None:
