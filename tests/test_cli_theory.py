@@ -89,10 +89,23 @@ def test_coalescing_scenarios_reach_one_cluster_and_draw_a_staircase(tmp_path):
     assert (tmp_path / "metastable.png").exists()
 
 
+def test_a_coalescing_scenario_tells_the_settings_that_acted(tmp_path):
+    never = lambda constant: pytest.fail(f"{constant} is no JSON")
+    command = ["run", "metastable", "--n", 6, "--no-picture", "--json", "--overwrite"]
+    whole = json.loads(attnflow(*command, cwd=tmp_path)[0], parse_constant=never)
+    assert whole["settings"]["rtol"] == 1e-6
+    assert whole["settings"]["until"] is None
+    assert "end" not in whole["settings"]
+    short = json.loads(attnflow(*command, "--end", 20, cwd=tmp_path)[0], parse_constant=never)
+    assert short["settings"]["until"] == pytest.approx(math.log(20))
+    assert "every" in whole["what"]
+    assert "every" not in short["what"]
+
+
 def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
     changed = ["--n", 2, "--beta", 0, "--end", 1.5, "--no-picture", "--json"]
     found = json.loads(attnflow("run", "metastable", *changed, cwd=tmp_path)[0])
-    assert found["what"] == "2 tokens on the circle at beta = 0, through every metastable state."
+    assert found["what"] == "2 tokens on the circle at beta = 0, through metastable states."  # it ends before the last
     assert found["log_time"] == pytest.approx(math.log(1.5))
     assert not any(one["verdict"] == "fails" for one in found["verdicts"])
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow import cli_explore, cli_figures, cli_models, cli_stream, cli_theory
+from attnflow import cli_coalesce, cli_explore, cli_figures, cli_models, cli_stream, cli_theory
 from attnflow.options import with_model_options
 from attnflow.terminal import print_facts, print_json
 
@@ -68,11 +68,11 @@ def run(
     coalescing = {"merge": merge, "perturb": perturb}
     if scenario.coalesces:
         idle = {"clustered": clustered, "settled": settled, "diverged": diverged, "float32": float32 or None}
-        cli_theory.require_none_idle(changes | idle)
+        cli_coalesce.require_none_idle(changes | idle)
         limits = coalescing | {"budget": budget}
-        cli_theory.run_coalescing(scenario, changes, settings, setup, files, overwrite, limits, as_json)
+        cli_coalesce.run_coalescing(scenario, changes, settings, setup, files, overwrite, limits, as_json)
         return
-    cli_theory.require_coalescing(coalescing)
+    cli_coalesce.require_coalescing(coalescing)
     wanted = {stopping.Clustered: clustered, stopping.Settled: settled, stopping.Diverged: diverged}
     result = simulate(
         setup.flow,
@@ -142,7 +142,7 @@ def rerun(
     if recorded.attrs["kind"] == trajectory.COALESCENCE:
         if "result" in files:
             trajectory.save(result, files["result"], overwrite=overwrite)
-        facts = heading | cli_theory.coalescing_facts(result)
+        facts = heading | cli_coalesce.coalescing_facts(result)
         print_json(facts) if as_json else print_facts("repeated", facts)
     else:
         _finish(trajectory.flow_of(recorded), result, files, overwrite, heading, began, as_json)

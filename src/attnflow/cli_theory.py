@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow.options import with_model_options
-from attnflow.terminal import print_facts, print_json
+from attnflow.terminal import print_json
 
 COLOURS = {"holds": "green", "fails": "bold red", "not_applicable": "dim", "undecided": "yellow"}
 ORDER = ("fails", "undecided", "holds", "not_applicable")  # what readers look for first
@@ -41,7 +41,7 @@ def verify(
     if as_json:
         print_json([one.verdict.as_dict() | {"proved": one.proved, "seconds": one.seconds} for one in checked])
     else:
-        _print_verdicts(checked, folded=run is not None and not show_all and not ids)
+        print_verdicts(checked, folded=run is not None and not show_all and not ids)
     should_hold = ("holds",) if run is None else ("holds", "not_applicable", "undecided")
     if any(one.proved and one.verdict.verdict not in should_hold for one in checked):
         raise typer.Exit(1)
@@ -57,10 +57,10 @@ def _verify_run(path: Path, ids: list[str], member: int) -> list[Any]:
         if member >= run.sizes["run"]:
             raise InputError(f"`member` must be below {run.sizes['run']}, the number of runs, but it is {member}.")
         run = run.isel(run=member)
-    return _verdicts_on(run, ids)
+    return verdicts_on(run, ids)
 
 
-def _verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
+def verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
     """What statements say of a run, what readers look for first."""
     from attnflow.theorems.catalogue import find
     from attnflow.theorems.verify import Checked, verify
@@ -119,7 +119,8 @@ def _print_statements(statements: list[Any], as_json: bool) -> None:
     Console().print(table)
 
 
-def _print_verdicts(checked: list[Any], folded: bool) -> None:
+def print_verdicts(checked: list[Any], folded: bool) -> None:
+    """As a table; `folded` tells those that do not apply in one line."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -137,7 +138,7 @@ def _print_verdicts(checked: list[Any], folded: bool) -> None:
     counts = {answer: sum(one.verdict.verdict == answer for one in checked) for answer in COLOURS}
     shown = ", ".join(f"{count} {answer.replace('_', ' ')}" for answer, count in counts.items() if count)
     more = " --all shows why those do not apply." if folded and counts["not_applicable"] else ""
-    Console().print(f"{len(checked)} statements: {shown}.{more}")
+    Console().print(f"{len(checked)} statement{'s' if len(checked) != 1 else ''}: {shown}.{more}")
 
 
 @with_model_options
@@ -297,98 +298,6 @@ def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | Non
         "share_of_diagonal": float(scan.mean()),
         "share_of_gaussian": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta)),
         "share_of_positive": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta, positive=True)),
-    }
-
-
-IDLE = {  # of a run that goes on until all tokens have met
-    "saves": "states are kept wherever something has changed",
-    "spacing": "states are kept wherever something has changed",
-    "runs": "one start is followed, and `seed` chooses another",
-    "solver": "it has steps of its own, and `rtol` says how fine",
-    "atol": "it has steps of its own, and `rtol` says how fine",
-    "clustered": "it ends when all tokens have met, or at `end`",
-    "settled": "it ends when all tokens have met, or at `end`",
-    "diverged": "tokens stay on the sphere",
-    "float32": "it computes in double precision",
-}
-UNSAID = ("seed", "rtol", "end")  # settings that make no scenario's sentence wrong
-
-
-def require_none_idle(given: dict[str, Any]) -> None:
-    """Refuse what a run of `coalesce` would not take notice of."""
-    from attnflow._checks import InputError
-
-    for name, reason in IDLE.items():
-        if given[name] is not None:
-            raise InputError(f"`{name}` would change nothing here: {reason}. Leave it out.")
-
-
-def require_coalescing(given: dict[str, Any]) -> None:
-    """Refuse what only a run of `coalesce` takes notice of."""
-    from attnflow._checks import InputError
-    from attnflow.scenarios import CATALOGUE
-
-    names = " and ".join(one.name for one in CATALOGUE.values() if one.coalesces)
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"`{name}` is for scenarios whose tokens become one: {names}. Leave it out.")
-
-
-def run_coalescing(
-    scenario: Any, changes: dict, settings: Any, setup: Any, files: dict, overwrite: bool, limits: dict, as_json: bool
-) -> None:
-    """Follow a scenario through all its metastable states; write the result and its staircase, print its verdicts."""
-    from dataclasses import asdict
-
-    import numpy as np
-
-    from attnflow._checks import require_positive_number
-    from attnflow.coalescence import coalesce
-    from attnflow.show import staircase
-    from attnflow.trajectory import save
-
-    given = limits | ({} if changes["rtol"] is None else {"rtol": changes["rtol"]})
-    if changes["end"] is not None:
-        require_positive_number(changes["end"], "end", "Use 1e9.")
-        given["until"] = float(np.log(changes["end"]))
-    found = coalesce(setup.flow, setup.tokens, rng=settings.seed, progress=False if as_json else None, **given)
-    save(found, files["result"], overwrite=overwrite)
-    what = _what_coalesces(scenario.sentence, changes, settings, found)
-    if "picture" in files:
-        staircase(found, files["picture"], what.replace("e^beta", "$e^{\\beta}$").replace(" beta", " β"))
-    facts = {"scenario": scenario.name, "what": what} | coalescing_facts(found)
-    facts |= {name: str(path) for name, path in files.items()}
-    checked = [one for one in _verdicts_on(found) if one.verdict.verdict != "not_applicable"]
-    if as_json:
-        facts |= {"settings": asdict(settings), "merge_log_times": found.merge_log_time.values.tolist()}
-        print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
-    else:
-        print_facts(scenario.name, {key: value for key, value in facts.items() if key != "scenario"})
-        if checked:
-            _print_verdicts(checked, folded=False)
-
-
-def _what_coalesces(sentence: str, changes: dict, settings: Any, found: Any) -> str:
-    """A scenario's sentence, or where settings were changed one that tells them."""
-    changed = [name for name, value in changes.items() if value is not None and name not in UNSAID]
-    if not changed:
-        return sentence
-    count, d = found.sizes["token"], found.sizes["coordinate"]
-    tokens = f"{count} token{'s' if count > 1 else ''} on {'the circle' if d == 2 else f'the sphere in dimension {d}'}"
-    others = [f"{name} {getattr(settings, name)}" for name in changed if name not in ("n", "d", "beta")]
-    return f"{tokens} at beta = {settings.beta:g}, through every metastable state" + ", with ".join(["", *others]) + "."
-
-
-def coalescing_facts(found: Any) -> dict[str, Any]:
-    """How a run of `coalesce` went."""
-    return {
-        "outcome": found.attrs["outcome"],
-        "merges": found.sizes["merge"],
-        "log_time": float(found.log_time[-1]),
-        "steps": int(found.steps),
-        "merge": found.attrs["merge"],
-        **({"perturbed": found.attrs["perturbed"]} if "perturbed" in found.attrs else {}),
-        "meeting_error": float(found.meeting_error),
     }
 
 

@@ -38,7 +38,9 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     made_by, recorded = _maker(run)
     for name in changes:
         require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
-    return made_by(**recorded(run, changes))
+    found = made_by(**recorded(run, changes))
+    told = {name: run.attrs[name] for name in ("perturbed",) if name in run.attrs and "tokens" not in changes}
+    return found.assign_attrs(told)
 
 
 def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Callable[..., dict[str, Any]]]:
