@@ -258,6 +258,15 @@ def test_recorded_tokens_give_the_same_run_bit_for_bit():
     np.testing.assert_array_equal(first.tokens, again.tokens)
 
 
+def test_a_repeated_run_tells_how_its_tokens_were_moved():
+    first = af.coalesce(flow(6.0), [[1.0, 0.0], [-1.0, 0.0]], perturb=1e-4, rng=0, progress=False)
+    again = af.rerun(first, progress=False)
+    assert again.perturbed == first.perturbed
+    np.testing.assert_array_equal(again.merge_log_time, first.merge_log_time)
+    other = af.rerun(first, perturb=1e-3, rng=1, progress=False)
+    assert json.loads(other.perturbed)["amount"] == 1e-3
+
+
 def test_nobody_pulls_nobody():
     assert af.coalesce(anyhow(np.zeros((2, 2)), 5.0), CIRCLE(np.arange(3.0)), progress=False).outcome == (
         "At rest with 3 clusters from the start: all pulls cancel."

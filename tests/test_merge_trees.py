@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.merge_errors import tree_of
 from scipy.integrate import DOP853
 
 import attnflow as af
@@ -60,17 +61,6 @@ def exact_tree(tokens, beta, masses, is_softmax, end):
     return tree.log_times
 
 
-def tree_of(found, n):
-    """The same of a dataset."""
-    home, log_times = {token: frozenset([token]) for token in range(n)}, {}
-    names = zip(found["first"].values, found["second"].values, strict=True)
-    for (first, second), log_time in zip(names, found.merge_log_time.values, strict=True):
-        new = home[first] | home[second]
-        home |= dict.fromkeys(new, new)
-        log_times[new] = log_time
-    return log_times
-
-
 def largest_error(found, exact, beta):
     """Over what `coalesce` states: beta (rtol + merge) a merge in log t, and 10,000 rtol in t."""
     errors = [
@@ -98,11 +88,11 @@ def test_the_tree_is_the_one_of_the_plain_equations(n, d, beta, rule, heaviest, 
     flow = af.SphereAttention(af.Head.identity(d), attention, masses=masses)
     exact = exact_tree(tokens, beta, masses, rule is af.Softmax, np.exp(last))
     assert len(exact) > n / 3
-    found = tree_of(af.coalesce(flow, tokens, shortcuts=shortcuts, progress=False), n)
+    found = tree_of(af.coalesce(flow, tokens, shortcuts=shortcuts, progress=False))
     assert exact.keys() == {cluster for cluster, log_time in found.items() if log_time < last}
     assert largest_error(found, exact, beta) < 3
     moved = af.coalesce(flow, tokens, perturb=1e-3, rng=0, shortcuts=shortcuts, progress=False)
-    elsewhere = tree_of(moved, n)
+    elsewhere = tree_of(moved)
     assert not exact.keys() <= elsewhere.keys() or largest_error(elsewhere, exact, beta) > 3
 
 
@@ -122,11 +112,11 @@ def test_close_pairs_are_looked_at_again_where_a_step_ends_elsewhere(monkeypatch
     tokens, beta, masses = start_with_close_pairs(np.random.default_rng(52071))
     flow = af.SphereAttention(af.Head.identity(tokens.shape[1]), af.Unnormalised(beta, offset=1.0), masses=masses)
     exact = exact_tree(tokens, beta, masses, False, np.exp(4.5))
-    found = tree_of(af.coalesce(flow, tokens, until=6.0, progress=False), len(tokens))
+    found = tree_of(af.coalesce(flow, tokens, until=6.0, progress=False))
     assert exact.keys() <= found.keys()
     assert largest_error(found, exact, beta) < 6
     monkeypatch.setattr("attnflow.course.NEAR", 0.0)
-    careless = tree_of(af.coalesce(flow, tokens, until=6.0, progress=False), len(tokens))
+    careless = tree_of(af.coalesce(flow, tokens, until=6.0, progress=False))
     assert largest_error(careless, exact, beta) > 6
 
 
@@ -139,6 +129,6 @@ def test_a_small_merging_distance_costs_no_digits():
     found = af.coalesce(flow, tokens, progress=False)
     exact = af.coalesce(flow, tokens, shortcuts=False, rtol=1e-10, progress=False)
     assert found.attrs["merge"] < 1e-8
-    found, exact = tree_of(found, 8), tree_of(exact, 8)
+    found, exact = tree_of(found), tree_of(exact)
     assert found.keys() == exact.keys()
     assert largest_error(found, exact, 15.0) < 3

@@ -39,8 +39,9 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     for name in changes:
         require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
     found = made_by(**recorded(run, changes))
-    told = {name: run.attrs[name] for name in ("perturbed",) if name in run.attrs and "tokens" not in changes}
-    return found.assign_attrs(told)
+    if "perturbed" in run.attrs and not {"tokens", "perturb"} & changes.keys():
+        found.attrs["perturbed"] = run.attrs["perturbed"]  # of the recorded tokens, which are those it had moved
+    return found
 
 
 def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Callable[..., dict[str, Any]]]:
