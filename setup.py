@@ -5,6 +5,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
+NATIVE = "src/attnflow/model/native"
 QUIET = ["-Wno-psabi", "-Wno-attributes", "-Wno-return-type"]  # of XLA's headers
 
 
@@ -17,10 +18,10 @@ def xla_headers() -> str:
 setup(
     ext_modules=[
         Extension(
-            "attnflow._fused",
-            ["src/attnflow/fused.cpp", "src/attnflow/sprint.cpp"],
-            depends=["src/attnflow/lanes.h"],
-            include_dirs=[xla_headers(), "src/attnflow"],
+            "attnflow.model.native._kernels",
+            [f"{NATIVE}/attention_sums.cpp", f"{NATIVE}/subcycling.cpp"],
+            depends=[f"{NATIVE}/simd.h"],
+            include_dirs=[xla_headers(), NATIVE],
             language="c++",
             extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", *QUIET],
             optional=True,  # without a compiler the same sums go through XLA

@@ -125,7 +125,10 @@ def long_runs() -> Iterator[tuple[str, Callable[[], dict]]]:
     turned = af.SphereAttention(af.Head(np.eye(3), np.eye(3), np.diag([1.2, 1.0, 0.9])), af.Softmax(5.0))
     yield "coalesce other V", lambda: coalesced(turned, sphere_tokens(10, 3, 5), perturb=1e-3, rng=1)
     causal = af.SphereAttention(af.Head.identity(2), af.Softmax(30.0), af.masks.causal)
-    yield "stream", lambda: {"tokens": af.stream(causal, circle[:15], [0.0, 10.0, 1e6, 1e30], progress=False).tokens.values}
+    yield (
+        "stream",
+        lambda: {"tokens": af.stream(causal, circle[:15], [0.0, 10.0, 1e6, 1e30], progress=False).tokens.values},
+    )
     yield "append", lambda: {"tokens": appended(causal, circle).tokens.values}
 
 
@@ -172,7 +175,7 @@ def predictions() -> dict[str, Any]:
 
 
 def _scenarios() -> Any:
-    from attnflow import scenarios
+    from attnflow.experiments import scenarios
 
     return scenarios
 
@@ -189,7 +192,7 @@ def trained() -> dict[str, Any]:
 def frames() -> dict[str, Any]:
     """Frames of the explorer: tokens, cluster colours and bytes on the wire."""
     from attnflow.explorer import catalogue, protocol
-    from attnflow.explorer.run import Run
+    from attnflow.explorer.live_run import Run
 
     found = {}
     for name in ("sphere", "polytope", "renyi", "staircase"):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attnflow.show.atlas import COLOURS, majority
-from attnflow.show.atlas import atlas as draw
-from attnflow.theorems.atlas import _share, atlas, value_at
-from attnflow.theorems.limits import WORDS
+from attnflow.show.theory.atlas import COLOURS, majority
+from attnflow.show.theory.atlas import atlas as draw
+from attnflow.theorems.prediction.limits import WORDS
+from attnflow.theorems.studies.atlas import _share, atlas, value_at
 
 GRID = np.array([-1.0, 0.5, 1.0, 2.0])
 

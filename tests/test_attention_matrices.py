@@ -6,7 +6,7 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.analyse import attention_matrices, attention_rank
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import attnflow as af
 from attnflow.analyse import renyi
-from attnflow.theorems.causal import STATEMENTS
 from attnflow.theorems.statement import Instance
+from attnflow.theorems.statements.causal import STATEMENTS
 
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 IDS = [

@@ -124,7 +124,7 @@ def test_the_ripple_grows_as_fourier_series_say():
     """Independent of the threshold's formula: k^2 (I_k(beta)/beta - 1/kappa), at noises far from critical."""
     from scipy.special import iv
 
-    from attnflow.theorems.circle import _growth_of_ripple
+    from attnflow.theorems.statements.circle import _growth_of_ripple
 
     for beta, mode, kappa in ((1.0, 1, 5.0), (4.0, 2, 0.3), (4.0, 3, 50.0)):
         expected = mode**2 * (iv(mode, beta) / beta - 1 / kappa)
@@ -132,7 +132,7 @@ def test_the_ripple_grows_as_fourier_series_say():
 
 
 def test_away_from_the_critical_noise_the_ripple_grows_or_decays():
-    from attnflow.theorems.circle import _growth_of_ripple
+    from attnflow.theorems.statements.circle import _growth_of_ripple
 
     critical = circle.critical_kappa(2.0)
     assert _growth_of_ripple(2.0, 1, 1.2 * critical) > 0.05

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 
 import attnflow as af
-from attnflow.heavy import HeavyTokens, Pull
-from attnflow.meeting import NEAR, _edges, meeting
+from attnflow.coalescence.cluster_state import HeavyTokens, Pull
+from attnflow.coalescence.pair_quadrature import NEAR, _edges, meeting
 
 CIRCLE = af.initial.on_circle
 
@@ -123,7 +123,7 @@ def test_a_long_way_is_cut_where_nothing_is_left_of_its_integrals(monkeypatch):
     sums = pull.sums(heavy.places, heavy.masses)
     quick = meeting(pull, heavy, np.array([0, 1]), sums, 1e-6)
     parts = len(_edges(1e4, 0.9, 1e-6))
-    monkeypatch.setattr("attnflow.meeting.PAST", np.inf)
+    monkeypatch.setattr("attnflow.coalescence.pair_quadrature.PAST", np.inf)
     whole = meeting(pull, heavy, np.array([0, 1]), sums, 1e-6)
     assert parts < 30 < 400 < len(_edges(1e4, 0.9, 1e-6))
     np.testing.assert_allclose(quick.places, whole.places, atol=1e-9)  # what 8 nodes leave
@@ -338,7 +338,7 @@ def test_without_the_native_kernel_it_is_the_same(monkeypatch):
     assert int(plain.sprints) == 0
     assert_times_are_near(plain, exact, 40.0, 1e-6)
     monkeypatch.delenv("ATTNFLOW_NATIVE")
-    monkeypatch.setattr("attnflow.journey.is_possible", lambda pull: False)
+    monkeypatch.setattr("attnflow.coalescence.integrator.is_possible", lambda pull: False)
     native = af.coalesce(flow(40.0), tokens, progress=False)
     np.testing.assert_allclose(native.merge_log_time, plain.merge_log_time, atol=1e-6)  # other rounding, other steps
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from attnflow.theorems import conjecture1
-from attnflow.theorems.conjecture1 import TwoTokens
+from attnflow.theorems.studies import conjecture1
+from attnflow.theorems.studies.conjecture1 import TwoTokens
 
 INDEFINITE = TwoTokens()
 POSITIVE = TwoTokens(query_key=np.diag([0.05, 4.0]), beta=1.0)

@@ -8,7 +8,7 @@ import pytest
 
 import attnflow
 
-NATIVE = "attnflow._fused"  # a library for XLA, not a module
+NATIVE = "attnflow.model.native._kernels"  # a library for XLA, not a module
 FOUND = [module.name for module in pkgutil.walk_packages(attnflow.__path__, "attnflow.")]
 MODULES = ["attnflow", *(name for name in FOUND if name != NATIVE)]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems import eigendirections, euclidean
 from attnflow.theorems.moving_frame import box, instance, with_value
 from attnflow.theorems.statement import Instance
+from attnflow.theorems.statements import eigendirections, euclidean
 
 STATEMENTS = {statement.id: statement for statement in euclidean.STATEMENTS}
 LINE = af.initial.box(20, 1, -1.0, 1.0, rng=0)

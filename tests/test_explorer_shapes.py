@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnflow import scenarios
-from attnflow.explorer import looks, panels
-from attnflow.explorer.colours import Slots, cluster_distance
+from attnflow.experiments import scenarios
+from attnflow.experiments.scenarios import CATALOGUE
+from attnflow.explorer import descriptions
+from attnflow.explorer.measure import panels
+from attnflow.explorer.measure.cluster_colours import Slots, cluster_distance
 from attnflow.explorer.recording import Moment
-from attnflow.scenarios import CATALOGUE
 
 
 def flow_of(name, **changes):
@@ -87,4 +88,4 @@ def test_at_beta_zero_the_curve_is_the_order(beta, name, height):
 
 
 def test_every_paper_has_a_title():
-    assert {scenario.paper for scenario in CATALOGUE.values()} == set(looks.PAPERS)
+    assert {scenario.paper for scenario in CATALOGUE.values()} == set(descriptions.PAPERS)

@@ -11,13 +11,14 @@ import xarray as xr
 from PIL import Image
 
 import attnflow as af
-from attnflow._checks import InputError
-from attnflow.explorer import protocol, souvenirs
-from attnflow.explorer.python_code import code_of
-from attnflow.explorer.run import Run
-from attnflow.explorer.single_page import single_page
-from attnflow.explorer.story import story_of
-from attnflow.show.movies import has_video
+from attnflow._common.checks import InputError
+from attnflow.explorer import protocol
+from attnflow.explorer.export import exports
+from attnflow.explorer.export.python_code import code_of
+from attnflow.explorer.export.single_page import single_page
+from attnflow.explorer.export.story import story_of
+from attnflow.explorer.live_run import Run
+from attnflow.show.parts.animation import has_video
 
 SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
 
@@ -88,10 +89,10 @@ def test_the_code_repeats_a_coalescing_run(coalescing, tmp_path):
 
 
 def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_path):
-    name, content = souvenirs.written(coalescing, "dataset")
+    name, content = exports.written(coalescing, "dataset")
     path = tmp_path / name
     path.write_bytes(content)
-    film = film_in(souvenirs.written(coalescing, "html")[1].decode())
+    film = film_in(exports.written(coalescing, "html")[1].decode())
 
     log_times = af.load(path).log_time.values
     assert film["started"]["logTime"]
@@ -108,7 +109,7 @@ def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, t
 
 
 def test_the_dataset_has_every_frame_and_is_rerun_from_its_last_change(changed, tmp_path):
-    name, content = souvenirs.written(changed, "dataset")
+    name, content = exports.written(changed, "dataset")
     path = tmp_path / name
     path.write_bytes(content)
 
@@ -121,7 +122,7 @@ def test_the_dataset_has_every_frame_and_is_rerun_from_its_last_change(changed, 
 
 
 def test_a_movie_has_a_frame_for_every_moment(changed, tmp_path):
-    name, content = souvenirs.written(changed, "gif")
+    name, content = exports.written(changed, "gif")
     path = tmp_path / name
     path.write_bytes(content)
 
@@ -131,10 +132,10 @@ def test_a_movie_has_a_frame_for_every_moment(changed, tmp_path):
 
 def test_a_movie_that_needs_ffmpeg_says_so_or_is_one(changed):
     if has_video():
-        assert souvenirs.written(changed, "mp4")[1][4:8] == b"ftyp"
+        assert exports.written(changed, "mp4")[1][4:8] == b"ftyp"
     else:
         with pytest.raises(InputError, match=r"pip install .attnflow\[video\]"):
-            souvenirs.written(changed, "mp4")
+            exports.written(changed, "mp4")
 
 
 @pytest.mark.parametrize("d", [1, 5])
@@ -159,7 +160,7 @@ def film_in(page):
 
 
 def test_the_page_holds_the_run_and_nothing_from_elsewhere(changed):
-    page = souvenirs.written(changed, "html")[1].decode()
+    page = exports.written(changed, "html")[1].decode()
     film = film_in(page)
 
     assert len(film["frames"]) == len(changed.moments)

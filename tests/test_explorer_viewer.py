@@ -12,16 +12,17 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 import attnflow as af
-from attnflow import scenarios
-from attnflow._checks import InputError
-from attnflow.explorer import catalogue, panels, protocol, server
-from attnflow.explorer.evidence import in_words
-from attnflow.explorer.pace import Pace
+from attnflow._common.checks import InputError
+from attnflow.experiments import scenarios
+from attnflow.explorer import catalogue, protocol, server
+from attnflow.explorer.live_run import Run, settings_of
+from attnflow.explorer.measure import panels
+from attnflow.explorer.playback_clock import Pace
 from attnflow.explorer.recording import Moment
-from attnflow.explorer.run import Run, settings_of
 from attnflow.explorer.stepper import Stepper
 from attnflow.explorer.viewer import MOST_UNSEEN, Viewer
-from attnflow.theorems import limits
+from attnflow.theorems.prediction import limits
+from attnflow.theorems.prediction.evidence import in_words
 
 SMALL = {"n": 8}  # one shape for all tests: compiled once
 OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attnflow._checks import InputError
-from attnflow.analyse import factors
+from attnflow._common.checks import InputError
+from attnflow.analyse import low_rank
 
 D, K = 11, 4
 
@@ -19,20 +19,20 @@ def test_eigenvalues_are_those_of_the_product(pair):
     dense = np.linalg.eigvals(pair[0] @ pair[1])
     largest = dense[np.argsort(-np.abs(dense))][:K]  # the other D - K are zero
     expected = largest[np.lexsort((-largest.imag, -largest.real))]
-    np.testing.assert_allclose(factors.eigenvalues(*pair), expected, atol=1e-10)
+    np.testing.assert_allclose(low_rank.eigenvalues(*pair), expected, atol=1e-10)
 
 
 def test_symmetric_part(pair):
     product = pair[0] @ pair[1]
     dense = np.linalg.eigvalsh((product + product.T) / 2)
     nonzero = dense[np.abs(dense) > 1e-10]
-    found = factors.symmetric_eigenvalues(*pair)
+    found = low_rank.symmetric_eigenvalues(*pair)
     np.testing.assert_allclose(found[np.abs(found) > 1e-10], nonzero, atol=1e-10)
-    np.testing.assert_allclose(factors.symmetric_norm(*pair), np.linalg.norm((product + product.T) / 2))
+    np.testing.assert_allclose(low_rank.symmetric_norm(*pair), np.linalg.norm((product + product.T) / 2))
 
 
 def test_parts_add_up_and_are_what_they_are_called(pair):
-    attractive, repulsive, rotational = (left @ right for left, right in factors.parts(*pair))
+    attractive, repulsive, rotational = (left @ right for left, right in low_rank.parts(*pair))
     np.testing.assert_allclose(attractive + repulsive + rotational, pair[0] @ pair[1], atol=1e-12)
     assert np.linalg.eigvalsh(attractive).min() > -1e-12
     assert np.linalg.eigvalsh(repulsive).max() < 1e-12
@@ -41,9 +41,9 @@ def test_parts_add_up_and_are_what_they_are_called(pair):
 
 
 def test_spectral_parts_keep_their_eigenvalues_and_only_those(pair):
-    parts = {name: left @ right for name, (left, right) in factors.spectral_parts(*pair).items()}
+    parts = {name: left @ right for name, (left, right) in low_rank.spectral_parts(*pair).items()}
     np.testing.assert_allclose(sum(parts.values()), pair[0] @ pair[1], atol=1e-10)
-    every = factors.eigenvalues(*pair)
+    every = low_rank.eigenvalues(*pair)
     kinds = {"positive": (every.imag == 0) & (every.real > 0), "negative": (every.imag == 0) & (every.real < 0)}
     kinds["complex"] = every.imag != 0
     assert kinds["complex"].any()
@@ -55,11 +55,11 @@ def test_spectral_parts_keep_their_eigenvalues_and_only_those(pair):
 
 
 def test_the_range_holds_all_that_moves(pair):
-    basis, small = factors.on_range(*pair)
+    basis, small = low_rank.on_range(*pair)
     np.testing.assert_allclose(basis.T @ basis, np.eye(K), atol=1e-12)
     np.testing.assert_allclose(basis @ small @ basis.T @ basis, pair[0] @ pair[1] @ basis, atol=1e-12)
 
 
 def test_factors_that_do_not_fit_are_refused(pair):
     with pytest.raises(InputError, match=r"d x k and k x d, but they are \(11, 4\) and \(3, 11\)"):
-        factors.eigenvalues(pair[0], pair[1][:3])
+        low_rank.eigenvalues(pair[0], pair[1][:3])

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import oracle
-from attnflow import initial
-from attnflow.figures import causal, centres
+from attnflow.figures.entries import causal, centres
+from attnflow.model import initial
 
 N, BETA = 10, 16.0
 SPECTRA = [[1.0, 1.0, 1.0], [1.0, 1.0, 0.2], [1.0, 0.3, -0.5], [-1.0, -3.0, -3.0]]

@@ -6,9 +6,9 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.spatial import ConvexHull
 
-from attnflow.figures import depths, emergence, gathering
-from attnflow.figures.runs import followed, value_of
-from attnflow.scenarios import Settings, build
+from attnflow.experiments.scenarios import Settings, build
+from attnflow.figures.entries import depths, emergence, gathering
+from attnflow.figures.entries.runs import followed, value_of
 
 RESCALED = {"space": "rescaled", "start": "box:-5,5", "n": 8, "seed": 1, "saves": 31}
 FIGURES = {figure.id: figure for figure in emergence.FIGURES}

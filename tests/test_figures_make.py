@@ -16,13 +16,13 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import tiny_models
-from attnflow import progress
-from attnflow._checks import InputError
-from attnflow.cli import app
-from attnflow.figures import gallery, make
+from attnflow._common import progress
+from attnflow._common.checks import InputError
+from attnflow.cli.app import app
+from attnflow.figures import html_report, make
 from attnflow.figures.catalogue import catalogue, chapter_of, find
 from attnflow.figures.figure import Figure
-from attnflow.show.movies import Movie, has_video, save_movie
+from attnflow.show.parts.animation import Movie, has_video, save_movie
 
 calls = []
 
@@ -169,7 +169,7 @@ def test_a_missing_extra_is_a_sentence(tmp_path, monkeypatch):
 
     assert skipped.state == "skipped"
     assert 'pip install "attnflow[models]"' in skipped.note
-    assert skipped.note in gallery.write_report([(SMALL, skipped)], tmp_path, is_quick=True).read_text().replace(
+    assert skipped.note in html_report.write_report([(SMALL, skipped)], tmp_path, is_quick=True).read_text().replace(
         "&quot;", '"'
     )
 
@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
 
 def test_the_page_says_everything_and_needs_no_network(made):
     first, folder = made
-    text = gallery.write_report([(SMALL, first)], folder, is_quick=True).read_text()
+    text = html_report.write_report([(SMALL, first)], folder, is_quick=True).read_text()
 
     assert "Sums of &lt;random&gt; numbers" in text
     assert "straight &amp; short" in text
@@ -200,18 +200,18 @@ def test_the_page_says_everything_and_needs_no_network(made):
 
 def test_a_thumbnail_leads_to_its_figure(made):
     first, folder = made
-    text = gallery.write_report([(SMALL, first)], folder, is_quick=True).read_text()
+    text = html_report.write_report([(SMALL, first)], folder, is_quick=True).read_text()
 
     content = re.findall(r'<a href="#small"><img class="thumb" src="data:image/png;base64,([^"]+)"', text)[0]
     with Image.open(io.BytesIO(base64.b64decode(content))) as opened:
-        assert opened.size == gallery.THUMBNAIL
+        assert opened.size == html_report.THUMBNAIL
         assert np.ptp(np.asarray(opened.convert("L"))) > 100  # there is something on it
 
 
 def test_the_command_names_the_model_it_was_made_with(made):
     trained = replace(SMALL, settings=SMALL.settings | {"model": "minilm"})
     commands = [
-        gallery.remake_command(trained, replace(made[0], settings=trained.settings | {"model": model}))
+        html_report.remake_command(trained, replace(made[0], settings=trained.settings | {"model": model}))
         for model in ("minilm", "my models/one")
     ]
 

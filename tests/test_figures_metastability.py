@@ -5,9 +5,9 @@ import pytest
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from attnflow.analyse import waits
-from attnflow.figures import metastability
-from attnflow.figures.metastability import FIVE
+from attnflow.analyse import plateau_forecasts
+from attnflow.figures.entries import metastability
+from attnflow.figures.entries.metastability import FIVE
 
 
 def test_five_tokens_meet_when_an_accurate_solver_says():
@@ -64,8 +64,12 @@ def test_runs_of_different_lengths_are_packed_and_unpacked():
     assert all(run.clusters.dtype.kind == "i" and not np.isnan(run.tokens).any() for run in runs)
     numbers = metastability.plateau_numbers(data)
     assert numbers["merges"] == 12
-    assert numbers["plateaus foreseen as they began"] == sum(int(waits.foreseen(run).sum()) for run in runs) > 2
-    assert 0 < numbers["largest error of the formula there, in log t"] < waits.SURE
+    assert (
+        numbers["plateaus foreseen as they began"]
+        == sum(int(plateau_forecasts.foreseen(run).sum()) for run in runs)
+        > 2
+    )
+    assert 0 < numbers["largest error of the formula there, in log t"] < plateau_forecasts.SURE
 
 
 def test_the_tree_tells_its_longest_plateau():

@@ -6,7 +6,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from attnflow.cli import app
+from attnflow.cli.app import app
 from attnflow.figures.catalogue import catalogue
 
 

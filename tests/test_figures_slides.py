@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from attnflow.figures import multihead, slides
+from attnflow.figures.entries import multihead, slides
 
 
 @pytest.fixture(scope="module")

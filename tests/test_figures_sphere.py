@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import oracle
-from attnflow import initial
-from attnflow.figures import sphere
+from attnflow.figures.entries import sphere
+from attnflow.model import initial
 
 TIMES = np.linspace(0, 6, 5)
 

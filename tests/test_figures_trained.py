@@ -5,7 +5,7 @@ import pytest
 
 import attnflow as af
 import tiny_models
-from attnflow.figures import trained
+from attnflow.figures.entries import trained
 
 FIGURES = {figure.id: figure for figure in trained.FIGURES}
 IDS = tiny_models.IDS  # the tiny models have no tokenizer

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow import fused
-from attnflow._precision import cast, double
-from attnflow.summation import Pairs
+from attnflow._common.precision import cast, double
+from attnflow.model.native import attention_sums, library
+from attnflow.model.pair_sums import Pairs
 
-pytestmark = pytest.mark.skipif(fused.why_not() is not None, reason=f"native kernel: {fused.why_not()}")
+pytestmark = pytest.mark.skipif(library.reason_unused() is not None, reason=f"native kernel: {library.reason_unused()}")
 
 RULES = [af.Softmax(3.0), af.Softmax(-2.0), af.Unnormalised(0.5, offset=1.0), af.Sinkhorn(1.0, iterations=3)]
 MASKS = [
@@ -31,7 +31,7 @@ def kernel(queries, keys, values, log_weights=None, scale=None, reach=(2**40, 2*
     log_weights = np.zeros(len(keys)) if log_weights is None else log_weights
     with double():
         arrays = [jnp.asarray(array, dtype) for array in (queries, keys, values, log_weights)]
-        return np.asarray(fused.weighted_sums(*arrays, scale, reach=reach, relative=relative))
+        return np.asarray(attention_sums.weighted_sums(*arrays, scale, reach=reach, relative=relative))
 
 
 def numpy_sums(queries, keys, values, log_weights, scale, reach, relative):
@@ -119,7 +119,7 @@ def test_sums_and_derivatives_agree_with_xla(rule, mask, monkeypatch):
 
 def test_kernel_is_used_where_it_applies(monkeypatch):
     calls = []
-    monkeypatch.setattr(fused, "weighted_sums", lambda *args, **options: calls.append(1) or np.zeros((5, 3)))
+    monkeypatch.setattr(attention_sums, "weighted_sums", lambda *args, **options: calls.append(1) or np.zeros((5, 3)))
     tokens = jnp.asarray(draw(5, 2)[0])
     for rule, mask in [
         (af.Softmax(1.0), af.masks.causal),
@@ -137,9 +137,9 @@ def test_sums_of_others_leave_the_token_itself_out_and_lose_nothing(n, d, every,
     rows = np.arange(n)[::-every]
     queries = 40 * queries[rows]  # exponents of several hundred: most weights are far below the smallest float
     log_weights = np.random.default_rng(1).normal(size=n)
-    sums, best = fused.sums_of_others(queries, keys, values, log_weights, rows)
+    sums, best = attention_sums.sums_of_others(queries, keys, values, log_weights, rows)
     monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
-    expected, largest = fused.sums_of_others(queries, keys, values, log_weights, rows)
+    expected, largest = attention_sums.sums_of_others(queries, keys, values, log_weights, rows)
     exponents = queries @ keys.T + log_weights
     exponents[np.arange(len(rows)), rows] = -np.inf
     np.testing.assert_allclose(largest, exponents.max(axis=1))
@@ -151,6 +151,6 @@ def test_sums_of_others_keep_what_is_small_but_not_below_rounding():
     keys = np.array([[0.0], [0.0], [-1.0]])
     values = np.array([[1.0], [1.0], [2.0]])
     for exponent in (30.0, 49.0, 60.0):
-        sums, best = fused.sums_of_others(np.array([[exponent]]), keys, values, np.zeros(3), np.array([0]))
+        sums, best = attention_sums.sums_of_others(np.array([[exponent]]), keys, values, np.zeros(3), np.array([0]))
         np.testing.assert_allclose(best, 0.0)
         np.testing.assert_allclose(sums[0, 0] - 1.0, 2 * np.exp(-exponent), atol=2e-16)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems import hardmax
 from attnflow.theorems.statement import Instance
+from attnflow.theorems.statements import hardmax
 
 STATEMENTS = {statement.id: statement for statement in hardmax.STATEMENTS}
 BOX = af.initial.box(20, 2, rng=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.analyse import hyperplanes
 
 

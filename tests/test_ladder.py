@@ -7,8 +7,8 @@ from scipy.special import softmax
 import attnflow as af
 import tiny_models
 from attnflow import trained
-from attnflow._checks import InputError
-from attnflow.trained import rungs
+from attnflow._common.checks import InputError
+from attnflow.trained import ladders
 from tiny_models import IDS
 
 
@@ -94,7 +94,7 @@ def test_one_token_has_no_cosine_and_no_overflow(climbed, tmp_path):
 
 def test_an_overflow_is_told_by_the_tokens(climbed, monkeypatch):
     """Tokens that grow by 1e100 a layer: their squares are too large after the second one."""
-    monkeypatch.setattr(rungs, "_step", lambda block, tokens: (1e100 * tokens, block.attention_weights(0 * tokens)))
+    monkeypatch.setattr(ladders, "_step", lambda block, tokens: (1e100 * tokens, block.attention_weights(0 * tokens)))
     ladder = trained.ladder(climbed["bert"][0], IDS, progress=False)
     np.testing.assert_array_equal(ladder.is_whole.values[0], [True, True, False, False])
     assert {row["layers_before_overflow"] for row in trained.ladder_rows(ladder)} == {1}

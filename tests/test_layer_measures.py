@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attnflow._checks import InputError
-from attnflow.analyse import attention_graph, layer_energy, layer_similarity
+from attnflow._common.checks import InputError
+from attnflow.trained import attention_graph, layer_energy, layer_similarity
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems.causal import STATEMENTS as CAUSAL
-from attnflow.theorems.layers import STATEMENTS, surviving_steps
+from attnflow.theorems.statements.causal import STATEMENTS as CAUSAL
+from attnflow.theorems.statements.layers import STATEMENTS, surviving_steps
 
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 SURVIVE = ["layers-single-cluster", "layers-shrinking-hull", "layers-polytope"]

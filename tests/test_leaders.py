@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.analyse import leaders
 
 

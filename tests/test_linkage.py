@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.heavy import HeavyTokens
-from attnflow.linkage import joinings
+from attnflow.coalescence.cluster_state import HeavyTokens
+from attnflow.coalescence.merge_events import joinings
 
 MERGE = 1e-6
 

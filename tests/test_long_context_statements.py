@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems.long_context import STATEMENTS, critical_gamma, output_cosine
+from attnflow.theorems.statements.long_context import STATEMENTS, critical_gamma, output_cosine
 
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 

@@ -5,23 +5,23 @@ import sys
 
 import pytest
 
-from attnflow import _maps
+from attnflow._common import jit_cache
 
 PROGRAM = """
 import numpy as np
 import attnflow as af
 from attnflow import _maps
-_maps.CALLS_BETWEEN_LOOKS = 1
-_maps.LIMIT = _maps.Path(__import__("sys").argv[1])
+jit_cache.CALLS_BETWEEN_LOOKS = 1
+jit_cache.LIMIT = jit_cache.Path(__import__("sys").argv[1])
 shares = []
 for n in range(2, 8):
     af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(n, rng=0), [0.0, 1.0])
-    shares.append(_maps.share_taken())
+    shares.append(jit_cache.share_taken())
 print(*shares)
 """
 
 
-@pytest.mark.skipif(not _maps.MAPS.exists(), reason="the system does not count memory maps")
+@pytest.mark.skipif(not jit_cache.MAPS.exists(), reason="the system does not count memory maps")
 def test_maps_stay_below_the_limit(tmp_path):
     def shares(limit):
         (tmp_path / "limit").write_text(str(limit))
@@ -36,5 +36,5 @@ def test_maps_stay_below_the_limit(tmp_path):
 
 
 def test_systems_without_maps_are_left_alone(monkeypatch, tmp_path):
-    monkeypatch.setattr(_maps, "MAPS", tmp_path / "nothing")
-    assert _maps.share_taken() == 0.0
+    monkeypatch.setattr(jit_cache, "MAPS", tmp_path / "nothing")
+    assert jit_cache.share_taken() == 0.0

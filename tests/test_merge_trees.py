@@ -115,7 +115,7 @@ def test_close_pairs_are_looked_at_again_where_a_step_ends_elsewhere(monkeypatch
     found = tree_of(af.coalesce(flow, tokens, until=6.0, progress=False))
     assert exact.keys() <= found.keys()
     assert largest_error(found, exact, beta) < 6
-    monkeypatch.setattr("attnflow.course.NEAR", 0.0)
+    monkeypatch.setattr("attnflow.coalescence.multirate.NEAR", 0.0)
     careless = tree_of(af.coalesce(flow, tokens, until=6.0, progress=False))
     assert largest_error(careless, exact, beta) > 6
 

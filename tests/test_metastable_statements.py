@@ -7,10 +7,10 @@ import pytest
 from scipy.integrate import quad
 
 import attnflow as af
-from attnflow.analyse import waits
-from attnflow.forecast import forecast
-from attnflow.heavy import HeavyTokens, Pull
-from attnflow.theorems import metastable, plateaus
+from attnflow.analyse import plateau_forecasts
+from attnflow.coalescence.cluster_state import HeavyTokens, Pull
+from attnflow.coalescence.merge_forecast import forecast
+from attnflow.theorems.statements import metastable, plateaus
 
 STATEMENTS = {statement.id: statement for statement in (*metastable.STATEMENTS, *plateaus.STATEMENTS)}
 ON_PATHS = [name for name, statement in STATEMENTS.items() if statement.measure is not None]
@@ -208,10 +208,10 @@ def test_it_can_fail_on_a_coalescing_run(name, long_runs):
 def test_waits_are_chosen_by_what_was_known_before(long_runs):
     """However long they lasted: one that ended far too soon is still chosen, and counts."""
     run = long_runs["plateau-lengths"].copy(deep=True)
-    chosen = waits.foreseen(run)
+    chosen = plateau_forecasts.foreseen(run)
     assert 3 <= chosen.sum() < run.sizes["merge"]
     run["log_duration"] = run.log_duration - 10
-    np.testing.assert_array_equal(waits.foreseen(run), chosen)
+    np.testing.assert_array_equal(plateau_forecasts.foreseen(run), chosen)
 
 
 def test_a_forecast_is_the_formula_for_the_soonest_pair():

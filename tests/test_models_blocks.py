@@ -11,7 +11,7 @@ from scipy.special import erf
 
 import attnflow as af
 import tiny_models
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from tiny_models import HEADS, IDS, LAYERS, WIDTH
 
 K = WIDTH // HEADS

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 import attnflow as af
 import tiny_models
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from tiny_models import IDS, LAYERS, WIDTH
 
 K = 3

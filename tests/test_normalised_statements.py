@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems import normalised
+from attnflow.theorems.statements import normalised
 
 STATEMENTS = {statement.id: statement for statement in normalised.STATEMENTS}
 SPHERE = {"post": (af.Post(), 20.0), "ngpt": (af.NGPT(), 100.0), "sqrt": (af.Sqrt(), 120.0)}

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.optimize import minimize
 from scipy.spatial import ConvexHull
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.analyse import polytope
 
 SQUARE = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])

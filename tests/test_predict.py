@@ -9,9 +9,9 @@ from scipy.linalg import expm
 
 import attnflow as af
 from attnflow.theorems.catalogue import catalogue
-from attnflow.theorems.limit_rules import RULES
-from attnflow.theorems.limits import WORDS, fulfils, limit_shown, limits_shown
-from attnflow.theorems.predict import predict
+from attnflow.theorems.prediction.limit_rules import RULES
+from attnflow.theorems.prediction.limits import WORDS, fulfils, limit_shown, limits_shown
+from attnflow.theorems.prediction.predict import predict
 
 I2, I3 = np.eye(2), np.eye(3)
 MIX = "polytope-times-hyperplane"

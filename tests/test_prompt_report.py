@@ -8,8 +8,8 @@ from scipy.linalg import expm
 import attnflow as af
 import tiny_models
 from attnflow import trained
-from attnflow._checks import InputError
-from attnflow.analyse import cluster_tracks, collapse, factors
+from attnflow._common.checks import InputError
+from attnflow.analyse import cluster_tracks, collapse, low_rank
 from attnflow.trained import coupling, measures
 from tiny_models import IDS
 
@@ -133,8 +133,8 @@ def test_parts_of_the_displacement_add_up_to_what_attention_sends(models, name, 
 def test_heads_that_layers_share_are_split_once(models, split, monkeypatch):
     """A hundred layers of one block cost one split of its heads; layers of their own are split one by one."""
     name, calls = {"symmetry": "parts", "spectrum": "spectral_parts"}[split], []
-    true = getattr(factors, name)
-    monkeypatch.setattr(factors, name, lambda *pair: calls.append(1) or true(*pair))
+    true = getattr(low_rank, name)
+    monkeypatch.setattr(low_rank, name, lambda *pair: calls.append(1) or true(*pair))
     found = trained.displacements(models["albert"], IDS, 40, split=split)
     assert found.sizes["layer"] == 40
     assert len(calls) == tiny_models.HEADS

@@ -6,8 +6,8 @@ import pytest
 from scipy.linalg import expm
 
 import attnflow as af
-from attnflow import exponential
-from attnflow._precision import double
+from attnflow._common import matrix_exponential
+from attnflow._common.precision import double
 
 TIGHT = af.Adaptive(rtol=1e-10, atol=1e-12)
 
@@ -80,14 +80,14 @@ def in_double(function, matrix, number):
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("time", [0.0, 0.3, -1.7, 20.0])
 def test_the_scaled_exponential_is_the_exponential(value, time):
-    matrix, log_scale = in_double(exponential.scaled_exponential, value, time)
+    matrix, log_scale = in_double(matrix_exponential.scaled_exponential, value, time)
 
     expected = expm(time * value)
     np.testing.assert_allclose(np.exp(log_scale) * matrix, expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
 
 
 def test_the_scaled_exponential_goes_where_the_exponential_overflows():
-    matrix, log_scale = in_double(exponential.scaled_exponential, np.diag([1.0, 2.0]), 1000.0)
+    matrix, log_scale = in_double(matrix_exponential.scaled_exponential, np.diag([1.0, 2.0]), 1000.0)
 
     np.testing.assert_allclose(log_scale + np.log(matrix[1, 1]), 2000.0, rtol=1e-12)
     assert log_scale > 709  # above this e^x overflows
@@ -96,7 +96,7 @@ def test_the_scaled_exponential_goes_where_the_exponential_overflows():
 @pytest.mark.parametrize("power", [0, 1, 7, 40])
 def test_the_scaled_power_is_the_power(power):
     value = af.values.gaussian(3, rng=4)
-    matrix, log_scale = in_double(exponential.scaled_power, value, float(power))
+    matrix, log_scale = in_double(matrix_exponential.scaled_power, value, float(power))
 
     expected = np.linalg.matrix_power(value, power)
     np.testing.assert_allclose(np.exp(log_scale) * matrix, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())

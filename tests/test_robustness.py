@@ -7,8 +7,8 @@ from scipy import stats
 from scipy.spatial import ConvexHull
 
 import attnflow as af
-from attnflow.show.robustness import robustness as draw
-from attnflow.theorems.robustness import LAWS, interval, outcomes, robustness
+from attnflow.show.theory.robustness import robustness as draw
+from attnflow.theorems.studies.robustness import LAWS, interval, outcomes, robustness
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow import report, scenarios
+from attnflow.experiments import run_summary, scenarios
 
 
 def run(name, **changes):
     settings = replace(scenarios.get(name).settings, **changes)
     setup = scenarios.build(settings)
     result = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
-    return setup.flow, result, report.summarise(setup.flow, result)
+    return setup.flow, result, run_summary.summarise(setup.flow, result)
 
 
 SIMULATED = [name for name, scenario in scenarios.CATALOGUE.items() if not scenario.coalesces]
@@ -33,7 +33,7 @@ def test_every_scenario_reaches_its_end(name):
 def test_boolean_attention_has_zeros_and_ones_and_rank_two():
     flow, result, summary = run("boolean")
 
-    weights = report.final_matrix(flow, result)
+    weights = run_summary.final_matrix(flow, result)
     assert np.max(np.minimum(weights, 1 - weights)) < 1e-8
     assert summary["attention_rank"] == 2
     first = result.initial_tokens.values[:, 0]

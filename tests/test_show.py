@@ -13,10 +13,10 @@ from scipy.spatial import ConvexHull
 
 import attnflow as af
 from attnflow.show import attention, summary, trajectories
-from attnflow.show.motion import motion_of
-from attnflow.show.over_time import continuous_angles
-from attnflow.show.space import camera_of
-from attnflow.show.style import colours, require_free_picture, save_figure
+from attnflow.show.parts.drawn_run import motion_of
+from attnflow.show.parts.style import colours, require_free_picture, save_figure
+from attnflow.show.parts.view3d import camera_of
+from attnflow.show.runs.over_time import continuous_angles
 
 pytestmark = pytest.mark.filterwarnings("error")
 

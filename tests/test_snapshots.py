@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 import attnflow as af
-from attnflow import evaluate
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
+from attnflow.integrate import evaluate
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag, expm
 
-from attnflow import values
 from attnflow.analyse import spectra
-from attnflow.analyse.spectral_hypotheses import hypotheses_met
+from attnflow.model import values
+from attnflow.theorems.spectral_hypotheses import hypotheses_met
 
 
 def in_random_basis(blocks, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems import metastable, normalised, sphere
+from attnflow.theorems.statements import metastable, normalised, sphere
 
 STATEMENTS = {statement.id: statement for statement in sphere.STATEMENTS}
 ALL = {one.id: one for family in (sphere, metastable, normalised) for one in family.STATEMENTS}

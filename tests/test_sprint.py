@@ -5,13 +5,13 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import attnflow as af
-from attnflow import fused
-from attnflow.course import Course
-from attnflow.heavy import HeavyTokens, Pull
-from attnflow.sprint import Ending, Sprint, Tolerances, Walks, groups, is_possible, runners, sprint
+from attnflow.coalescence.cluster_state import HeavyTokens, Pull
+from attnflow.coalescence.multirate import Course
+from attnflow.coalescence.subcycling import Ending, Sprint, Tolerances, Walks, groups, is_possible, runners, sprint
+from attnflow.model.native import library
 from test_coalesce import CIRCLE, exact_log_time, flow
 
-pytestmark = pytest.mark.skipif(not fused.is_built(), reason="sprints need the native kernel")
+pytestmark = pytest.mark.skipif(not library.is_built(), reason="sprints need the native kernel")
 
 FINE = Tolerances(rtol=1e-9, narrow=0.01, merge=1e-6)
 TIMES = np.array([0.2, 0.5, 1.0])
@@ -81,7 +81,7 @@ def test_two_meet_at_their_exact_time(beta):
 def test_a_sprint_that_is_too_long_says_so(monkeypatch):
     heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.6])))
     walks, rows = Walks.straight(np.zeros((2, 2))), np.array([0, 1])
-    monkeypatch.setattr("attnflow.sprint.MOST_STEPS", 3)
+    monkeypatch.setattr("attnflow.coalescence.subcycling.MOST_STEPS", 3)
     assert sprint(Pull.of(flow(20.0), 2.0), heavy, walks, rows, 5.0, FINE, TIMES, Ending.EARLY) is None
 
 
@@ -158,9 +158,9 @@ def test_a_step_whose_error_happens_to_vanish_is_not_believed(monkeypatch):
 
 def test_a_sprint_given_up_is_a_walk(monkeypatch):
     tokens = af.initial.sphere(20, 3, rng=1)
-    monkeypatch.setattr("attnflow.sprint.MOST_STEPS", 1)
+    monkeypatch.setattr("attnflow.coalescence.subcycling.MOST_STEPS", 1)
     found = af.coalesce(flow(60.0, 3), tokens, progress=False)
-    monkeypatch.setattr("attnflow.journey.is_possible", lambda pull: False)
+    monkeypatch.setattr("attnflow.coalescence.integrator.is_possible", lambda pull: False)
     walked = af.coalesce(flow(60.0, 3), tokens, progress=False)
     assert int(found.sprints) == 0
     np.testing.assert_array_equal(found.merge_log_time, walked.merge_log_time)

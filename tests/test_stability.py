@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow._precision import cast, double
-from attnflow.dynamics import State
-from attnflow.stability import linearise, lyapunov_exponents, movable_directions
+from attnflow._common.precision import cast, double
+from attnflow.integrate.stability import linearise, lyapunov_exponents, movable_directions
+from attnflow.model.dynamics import State
 
 VALUE = np.diag([2.0, 1.0])
 QUERY = np.array([[1.0, 0.4, -0.2], [0.0, 0.7, 0.9]])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.analyse import waits
-from attnflow.show.through_clusters import moments_of
+from attnflow.analyse import plateau_forecasts
+from attnflow.show.merging.through_clusters import moments_of
 
 START = af.initial.on_circle(np.array([2.0, 0.0, 2.3, 0.4]))
 
@@ -128,7 +128,7 @@ def test_plateaus_are_as_long_as_the_formula_for_a_pair_says(tmp_path):
     assert len(shown) == sum(run.sizes["merge"] for run in runs) == 28
     predicted, measured = np.asarray(left.collections[1].get_offsets()).T
     assert len(measured) >= 8
-    assert np.abs(measured - predicted).max() < waits.SURE  # of log t, which goes to 200
+    assert np.abs(measured - predicted).max() < plateau_forecasts.SURE  # of log t, which goes to 200
     assert f"{len(measured)} in all" in right.get_title()
 
 

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 import attnflow as af
 import oracle
-from attnflow import streamed, token_by_token, walk
-from attnflow.cli import app
-from attnflow.collocation import DERIVATIVE, NODES, mean_correction
-from attnflow.moments import elapsed, parts_of, parts_until
+from attnflow.cli.app import app
+from attnflow.streaming import stream, stream_dataset, token_solver
+from attnflow.streaming.exact_time import elapsed, parts_of, parts_until
+from attnflow.streaming.radau import DERIVATIVE, NODES, mean_correction
+from attnflow.streaming.token_solver import MOST_GROWTH
 from attnflow.theorems.catalogue import find
-from attnflow.walk import MOST_GROWTH
 from oracle import Weights, mask
 
 CIRCLE = af.initial.on_circle
@@ -96,7 +96,7 @@ def test_in_many_dimensions_it_is_the_same_path_for_less(monkeypatch):
     """Newton's moves with one slope for all nodes, or where these are slow with every node's own, end at one place."""
     tokens, times = af.initial.sphere(3, 24, rng=5), [0.0, 1.0, 4.0]
     found = af.stream(flow(9.0, 24), tokens, times)
-    monkeypatch.setattr(walk, "FEW", 24)
+    monkeypatch.setattr(token_solver, "FEW", 24)
     exact = af.stream(flow(9.0, 24), tokens, times)
     assert float(np.abs(found.tokens - exact.tokens).max()) < 1e-8  # tolerances of 1e-9 in either
     rates, slopes, residual = DERIVATIVE / 3, np.tile(RANDOM, (len(NODES), 1, 1)), np.ones((len(NODES), 3))
@@ -161,8 +161,10 @@ def test_a_token_does_not_depend_on_what_follows(long):
 
 def test_appending_is_the_same_as_all_at_once(long, tmp_path, monkeypatch):
     tokens = long.initial_tokens.values
-    first, walked, follow = af.stream(flow(12.0), tokens[:6], LOG_TIMES), [], streamed.Paths.followed_by
-    monkeypatch.setattr(streamed.Paths, "followed_by", lambda paths, path: walked.append(1) or follow(paths, path))
+    first, walked, follow = af.stream(flow(12.0), tokens[:6], LOG_TIMES), [], stream_dataset.Paths.followed_by
+    monkeypatch.setattr(
+        stream_dataset.Paths, "followed_by", lambda paths, path: walked.append(1) or follow(paths, path)
+    )
     for name in ("first.zarr", "first.nc"):
         af.save(first, tmp_path / name)
         assert af.append(af.load(tmp_path / name), tokens[6:]).equals(long)
@@ -199,7 +201,7 @@ def test_interrupting_keeps_the_tokens_that_are_done():
 
 
 def test_a_budget_ends_a_token_that_is_under_way(monkeypatch):
-    monkeypatch.setattr(token_by_token, "LEAST_FOR_FIRST", 1e-6)
+    monkeypatch.setattr(stream, "LEAST_FOR_FIRST", 1e-6)
     with pytest.raises(ValueError, match="0 of 2 tokens: the time budget was spent"):
         af.stream(flow(9.0), np.eye(2), [0.0, 1e3], budget=1e-6)
 

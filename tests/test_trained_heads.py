@@ -7,9 +7,9 @@ import xarray as xr
 import attnflow as af
 import tiny_models
 from attnflow import trained
-from attnflow._checks import InputError
-from attnflow.trained import flows
-from attnflow.trained.head_spectra import KINDS, kind_of, on_its_range
+from attnflow._common.checks import InputError
+from attnflow.trained import head_flows
+from attnflow.trained.head_tables import KINDS, kind_of, on_its_range
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_turning_the_sign_of_v_drives_tokens_apart(minilm, third):
     """Negative control: near the pole the head aligns tokens, and minus the head does the opposite."""
     head = minilm.heads(3)[trained.strongest(third, "real-positive")[1]]
     turned = af.Head(head.query, head.key, -np.asarray(head.value), head.output)
-    near = flows.leading_plane([head])[:, 0] + 0.01 * af.initial.gaussian(12, 384, rng=0)
+    near = head_flows.leading_plane([head])[:, 0] + 0.01 * af.initial.gaussian(12, 384, rng=0)
     start = near / np.linalg.norm(near, axis=1, keepdims=True)
     before = misalignment_of(start)
     for one, does_align in ((head, True), (turned, False)):
@@ -158,13 +158,13 @@ def two_tokens(misalignments):
     ],
 )
 def test_a_rate_is_that_of_something_that_falls(misalignments, rate):
-    found = flows.alignment_rate(two_tokens(misalignments))
+    found = head_flows.alignment_rate(two_tokens(misalignments))
     assert found is None if rate is None else found == pytest.approx(rate, abs=1e-9)
 
 
 def test_the_circle_lies_in_the_leading_plane(models):
     head = models["bert"].heads(2)[1]
-    plane, value = flows.leading_plane([head]), np.asarray(head.value_matrix)
+    plane, value = head_flows.leading_plane([head]), np.asarray(head.value_matrix)
     values, vectors = np.linalg.eig(value)
     lead = vectors[:, np.argmax(values.real)]
     for part in (lead.real, lead.imag):
@@ -209,6 +209,6 @@ def test_a_decay_that_stalls_has_no_rate(floor, rate):
     angles = np.arcsin(np.sqrt(np.exp(-times) / 2 + floor))
     tokens = np.stack([np.stack([np.ones(40), np.zeros(40)], 1), np.stack([np.cos(angles), np.sin(angles)], 1)], 1)
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
-    np.testing.assert_allclose(flows.misalignment(run), np.exp(-times) / 2 + floor, atol=1e-12)
-    found = flows.alignment_rate(run)
+    np.testing.assert_allclose(head_flows.misalignment(run), np.exp(-times) / 2 + floor, atol=1e-12)
+    found = head_flows.alignment_rate(run)
     assert found is None if rate is None else abs(found - rate) < 1e-6

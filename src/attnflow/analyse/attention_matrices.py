@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import entr, logsumexp
 
-from attnflow._checks import InputError, require_positive_number
+from attnflow._common.checks import InputError, require_positive_number
 from attnflow.analyse import rates
 from attnflow.analyse.attention_rank import rank as rank
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow._checks import require_positive_number
+from attnflow._common.checks import require_positive_number
 
 THRESHOLD = 1e-6
 

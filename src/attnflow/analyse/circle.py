@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ive
 from scipy.stats import binom
 
-from attnflow._checks import InputError, require_count, require_finite_number, require_positive_number
+from attnflow._common.checks import InputError, require_count, require_finite_number, require_positive_number
 from attnflow.analyse.order import fourier_modes
 
 

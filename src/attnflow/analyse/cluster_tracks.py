@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnflow._checks import InputError, require_finite_number, require_times
+from attnflow._common.checks import InputError, require_finite_number, require_times
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import tokens_of
 

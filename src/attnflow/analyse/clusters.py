@@ -8,7 +8,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
-from attnflow._checks import InputError, require_finite_number, require_on_sphere, require_positive_number
+from attnflow._common.checks import InputError, require_finite_number, require_on_sphere, require_positive_number
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 MOST_NEIGHBOURS = 64  # on average; above it close tokens are lumped together before pairs are listed

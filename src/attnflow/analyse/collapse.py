@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 

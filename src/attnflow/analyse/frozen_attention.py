@@ -13,7 +13,13 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import expm
 
-from attnflow._checks import InputError, require_all_finite, require_positive_number, require_times, require_tokens
+from attnflow._common.checks import (
+    InputError,
+    require_all_finite,
+    require_positive_number,
+    require_times,
+    require_tokens,
+)
 from attnflow.analyse.snapshots import tokens_of
 
 WORST_CONDITION = 1e6  # of the eigenvectors: rounding times this is what their inverse loses

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from attnflow._checks import InputError, require_count, require_square
+from attnflow._common.checks import InputError, require_count, require_square
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._checks import InputError, require_positive_number, require_square
+from attnflow._common.checks import InputError, require_positive_number, require_square
 from attnflow.analyse import attention_matrices, clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 

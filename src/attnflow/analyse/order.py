@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._checks import InputError, require_count, require_positive_lengths
+from attnflow._common.checks import InputError, require_count, require_positive_lengths
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import linprog, nnls
 from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.distance import cdist
 
-from attnflow._checks import InputError, require_positive_number, require_square
+from attnflow._common.checks import InputError, require_positive_number, require_square
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 

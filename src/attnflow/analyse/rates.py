@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import linregress, t
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 
 FEWEST_POINTS = 5
 LARGEST_LOGARITHM = float(np.log(np.finfo(float).max))

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.integrate import quad
 from scipy.special import betainc, exp1
 
-from attnflow._checks import (
+from attnflow._common.checks import (
     InputError,
     require_count,
     require_on_sphere,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 
 SNAPSHOT = ("token", "coordinate")
 

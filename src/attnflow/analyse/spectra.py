@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import null_space, orth
 from scipy.sparse.csgraph import connected_components
 
-from attnflow._checks import InputError, require_matrix, require_square
+from attnflow._common.checks import InputError, require_matrix, require_square
 from attnflow.analyse.invariant_spaces import InvariantSpaces
 
 SAME = 1e-8  # eigenvalues closer than this times |V| are one; the papers' matrices are printed with eight digits

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from attnflow import scenarios
-from attnflow._checks import require_known
-from attnflow.explorer import trained
-from attnflow.explorer.passage import Passage
-from attnflow.scenarios import Scenario, Settings, Setup
+from attnflow._common.checks import require_known
+from attnflow.experiments import scenarios
+from attnflow.experiments.scenarios import Scenario, Settings, Setup
+from attnflow.explorer import prompt_scenarios
+from attnflow.explorer.measure.layer_run import Passage
 
 
 def every() -> dict[str, Scenario]:
     """By name."""
-    more = (trained.LAYERS, trained.HEADS) if trained.is_installed() else ()
+    more = (prompt_scenarios.LAYERS, prompt_scenarios.HEADS) if prompt_scenarios.is_installed() else ()
     return {**scenarios.CATALOGUE, **{one.name: one for one in more}}
 
 
@@ -23,21 +23,25 @@ def get(name: str) -> Scenario:
 
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     """Settings with some replaced; None leaves one as it is."""
-    if isinstance(settings, trained.PromptSettings):
-        return trained.change(settings, changes)
+    if isinstance(settings, prompt_scenarios.PromptSettings):
+        return prompt_scenarios.change(settings, changes)
     return scenarios.change(settings, changes)
 
 
 def build(settings: Settings) -> Setup:
     """The model, tokens, times and solver behind some settings."""
-    return trained.build(settings) if isinstance(settings, trained.HeadsSettings) else scenarios.build(settings)
+    return (
+        prompt_scenarios.build(settings)
+        if isinstance(settings, prompt_scenarios.HeadsSettings)
+        else scenarios.build(settings)
+    )
 
 
 def passage(settings: Settings) -> Passage | None:
     """A prompt's way through real layers; None where a flow moves the tokens."""
-    return trained.passage(settings) if isinstance(settings, trained.LayersSettings) else None
+    return prompt_scenarios.passage(settings) if isinstance(settings, prompt_scenarios.LayersSettings) else None
 
 
 def labels(settings: Settings) -> tuple[str, ...]:
     """Words of the tokens; none where they have none."""
-    return trained.labels(settings) if isinstance(settings, trained.PromptSettings) else ()
+    return prompt_scenarios.labels(settings) if isinstance(settings, prompt_scenarios.PromptSettings) else ()

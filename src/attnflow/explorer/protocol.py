@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnflow._checks import InputError, require_known
-from attnflow.explorer.trained import HeadsSettings
+from attnflow._common.checks import InputError, require_known
+from attnflow.explorer.prompt_scenarios import HeadsSettings
 
 VERSION = 1
 LONGEST_WORD = 2_000  # characters; a typed 8 x 8 matrix fits

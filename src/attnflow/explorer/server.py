@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from attnflow import words
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
+from attnflow.experiments import specs
 
 PAGE = Path(__file__).parent / "page"
 MOST_VIEWERS = 12
@@ -32,19 +32,20 @@ def require_installed() -> None:
 @functools.cache
 def hello() -> dict[str, Any]:
     """What the page needs to know first: scenarios, words, limits, colours."""
-    from attnflow.explorer import catalogue, limits, looks, protocol
-    from attnflow.explorer.film import palette
-    from attnflow.scenarios import SPACES
+    from attnflow.experiments.scenarios import SPACES
+    from attnflow.explorer import catalogue, descriptions, protocol, request_limits
+    from attnflow.explorer.export.recorded_run import palette
 
     offered = [
-        {"name": one.name, "words": looks.explained(one), "paper": one.paper, "title": looks.PAPERS[one.paper],
+        {"name": one.name, "words": descriptions.explained(one), "paper": one.paper,
+         "title": descriptions.PAPERS[one.paper],
          "coalesces": one.coalesces, "settings": dataclasses.asdict(one.settings)}
         for one in catalogue.every().values()
     ]  # fmt: skip
-    known = {"space": SPACES, "attention": words.ATTENTIONS, "mask": words.MASKS, "value": words.SPECTRA,
-             "query_key": words.SPECTRA, "normalisation": words.NORMALISATIONS, "start": words.STARTS,
-             "solver": words.SOLVERS}  # fmt: skip
-    most = {**limits.COUNTS, "numbers": limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
+    known = {"space": SPACES, "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
+             "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS,
+             "solver": specs.SOLVERS}  # fmt: skip
+    most = {**request_limits.COUNTS, "numbers": request_limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
     return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": most,
             "palette": palette()}  # fmt: skip
 
@@ -57,7 +58,7 @@ def application(names: tuple[str, ...] | None = None, most_viewers: int = MOST_V
     from starlette.routing import Mount, WebSocketRoute
     from starlette.staticfiles import StaticFiles
 
-    from attnflow.explorer.guard import LOCAL, Guard
+    from attnflow.explorer.security import LOCAL, Guard
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette):
@@ -158,7 +159,7 @@ def free_port(host: str, wanted: int | None) -> int:
 def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:
     """Serve until Ctrl-C; `started` is called when pages can be loaded."""
     require_installed()
-    from attnflow.explorer.guard import LOCAL
+    from attnflow.explorer.security import LOCAL
 
     with contextlib.suppress(KeyboardInterrupt):
         new_server(application((*LOCAL, *names)), host, port, started).run()

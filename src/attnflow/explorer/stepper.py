@@ -12,18 +12,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attnflow import door
-from attnflow._checks import InputError
-from attnflow._maps import drop_old_programs
-from attnflow._precision import cast, double
-from attnflow.cursor import RUNNING, Target
-from attnflow.dynamics import AbstractDynamics, State
+from attnflow._common.checks import InputError
+from attnflow._common.jit_cache import drop_old_programs
+from attnflow._common.precision import cast, double
+from attnflow.experiments.scenarios import Setup
 from attnflow.explorer.recording import Moment
-from attnflow.integrate import default_solver
-from attnflow.outcome import WORDS
-from attnflow.scenarios import Setup
-from attnflow.solvers import AbstractFixedStep, AbstractSolver, Layers
-from attnflow.stepping import Task, Window, advance, begin
+from attnflow.integrate import request
+from attnflow.integrate.compiled_loop import Task, Window, advance, begin
+from attnflow.integrate.simulate import default_solver
+from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.results.outcome import WORDS
+from attnflow.solvers.cursor import Target
+from attnflow.solvers.methods import AbstractFixedStep, AbstractSolver, Layers
+from attnflow.solvers.status import Status
 
 SECONDS_PER_CALL = 0.03  # how long compiled code may keep a viewer waiting
 MOST_STEPS = 10**12
@@ -40,7 +41,7 @@ class Stepper:
         self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
         self._budget = 8
-        tokens, _ = door.require_run(self.flow, setup.tokens, [0.0, self.grid or 1.0], self.solver, {}, ())
+        tokens, _ = request.require_run(self.flow, setup.tokens, [0.0, self.grid or 1.0], self.solver, {}, ())
         drop_old_programs()
         radii = np.linalg.norm(tokens, axis=-1) if self.flow.has_radii else None
         self.first = Moment(0, 0.0, tokens if radii is None else tokens / radii[:, None], radii)
@@ -132,7 +133,7 @@ class Stepper:
 
     def _require_running(self) -> None:
         status = int(np.asarray(self._cursors.status)[0])
-        if status != RUNNING:
+        if status != Status.RUNNING:
             reached = float(np.asarray(self._cursors.time)[0])
             raise InputError(f"The run {WORDS[status].format(time=f'{reached:.6g}')}.")
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from attnflow._checks import InputError
-from attnflow.explorer import catalogue, panels, protocol, souvenirs
-from attnflow.explorer.looks import explained
-from attnflow.explorer.pace import FRAMES_PER_SECOND
-from attnflow.explorer.run import Run, settings_of
-from attnflow.explorer.story import Story, story_of
+from attnflow._common.checks import InputError
+from attnflow.explorer import catalogue, protocol
+from attnflow.explorer.descriptions import explained
+from attnflow.explorer.export import exports
+from attnflow.explorer.export.story import Story, story_of
+from attnflow.explorer.live_run import Run, settings_of
+from attnflow.explorer.measure import panels
+from attnflow.explorer.playback_clock import FRAMES_PER_SECOND
 
 Publish = Callable[[str, Any], None]
 
@@ -264,7 +266,7 @@ class Viewer:
 
     def _exported_by_helper(self, story: Story, kind: str) -> None:
         try:
-            self._publish("file", protocol.file_bytes(story.run.number, *souvenirs.written(story, kind)))
+            self._publish("file", protocol.file_bytes(story.run.number, *exports.written(story, kind)))
         except InputError as error:
             self._publish("problem", {"type": "problem", "sentence": str(error)})
         except Exception as error:

@@ -2,16 +2,16 @@
 
 from functools import cache
 
-from attnflow._checks import require_known
-from attnflow.figures import (
+from attnflow._common.checks import require_known
+from attnflow.figures.entries import (
     beyond,
     causal,
     centres,
     emergence,
     metastability,
+    noise_and_beta,
     slides,
     sphere,
-    thresholds,
     trained,
 )
 from attnflow.figures.figure import Figure
@@ -22,7 +22,7 @@ CHAPTERS = {
     "Clusters on the sphere": (sphere,),
     "Causal attention": (causal, centres),
     "Metastable clusters": (metastability,),
-    "Further afield": (beyond, thresholds),
+    "Further afield": (beyond, noise_and_beta),
     "Trained weights": (trained,),
 }
 

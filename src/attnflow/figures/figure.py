@@ -11,7 +11,7 @@ import xarray as xr
 if TYPE_CHECKING:
     import matplotlib.figure
 
-    from attnflow.show.movies import Movie
+    from attnflow.show.parts.animation import Movie
     from attnflow.theorems.verdict import Verdict
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import attnflow
-from attnflow._checks import InputError
-from attnflow._files import written_beside
+from attnflow._common.checks import InputError
+from attnflow._common.files import written_beside
+from attnflow._common.progress import Progress
 from attnflow.figures.figure import Figure
-from attnflow.progress import Progress
-from attnflow.show.movies import has_video, save_movies
-from attnflow.show.style import save_figure
+from attnflow.show.parts.animation import has_video, save_movies
+from attnflow.show.parts.style import save_figure
 
 PICTURES = (".png", ".pdf")
 # What an extra brings; without one of these modules it is not installed.

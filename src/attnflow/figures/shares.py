@@ -1,6 +1,6 @@
 """Progress of figures that take several runs: each moves its share of the one bar."""
 
-from attnflow.progress import Progress, shown
+from attnflow._common.progress import Progress, shown
 
 
 def shares_of(progress: Progress, count: int) -> list[Progress]:

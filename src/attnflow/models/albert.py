@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnflow._arrays import Tokens
+from attnflow._common.arrays import Tokens
 from attnflow.models import bert
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from attnflow._arrays import AnyArray, Tokens
-from attnflow.masks import AbstractMask
+from attnflow._common.arrays import AnyArray, Tokens
+from attnflow.model.masks import AbstractMask
 
 OfHeads = Float[AnyArray, "heads n n"]
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from attnflow import masks
-from attnflow._arrays import Tokens
+from attnflow._common.arrays import Tokens
+from attnflow.model import masks
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config, Entries

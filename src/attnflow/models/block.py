@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax.numpy as jnp
 
-from attnflow._arrays import AnyArray, Tokens
-from attnflow._checks import InputError, require_known
-from attnflow.masks import AbstractMask
+from attnflow._common.arrays import AnyArray, Tokens
+from attnflow._common.checks import InputError, require_known
+from attnflow.model.masks import AbstractMask
 from attnflow.models.attention_part import AttentionPart, OfHeads
 from attnflow.models.feed_forward import FeedForward
 

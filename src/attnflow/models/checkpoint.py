@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
 import numpy as np
 
-from attnflow._checks import InputError, require_all_finite
+from attnflow._common.checks import InputError, require_all_finite
 from attnflow.models.source import Directory, Hub, extra
 from attnflow.models.tensors import Tensors
 

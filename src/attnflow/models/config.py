@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.models.feed_forward import FeedForward
 from attnflow.models.source import Directory, Hub
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from attnflow._arrays import AnyArray, Tokens
+from attnflow._common.arrays import AnyArray, Tokens
 
 
 class FeedForward(eqx.Module):

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from attnflow import masks
-from attnflow._arrays import Tokens
-from attnflow._checks import InputError
+from attnflow._common.arrays import Tokens
+from attnflow._common.checks import InputError
+from attnflow.model import masks
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block, Norm
 from attnflow.models.config import Config, Entries

@@ -11,11 +11,11 @@ import equinox as eqx
 import numpy as np
 import xarray as xr
 
-from attnflow._arrays import AnyArray
+from attnflow._common.arrays import AnyArray
 from attnflow.models.block import Block
 from attnflow.models.config import Config
 from attnflow.models.tokenizer import Tokens
-from attnflow.trajectory import PROMPT
+from attnflow.results.run_dataset import PROMPT
 
 PER_TOKEN = ("token", "coordinate")
 DIMENSIONS = {

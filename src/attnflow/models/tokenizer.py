@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow._checks import InputError
+from attnflow._common.checks import InputError
 from attnflow.models.source import Directory, Hub, extra
 
 FILE = "tokenizer.json"

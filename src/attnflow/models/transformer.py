@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attnflow._arrays import AnyArray
-from attnflow._checks import InputError, require_count, require_known
-from attnflow._precision import DTYPES, double
-from attnflow._random import Rng, seed_sequence
-from attnflow.heads import Head
+from attnflow._common.arrays import AnyArray
+from attnflow._common.checks import InputError, require_count, require_known
+from attnflow._common.precision import DTYPES, double
+from attnflow._common.progress import Bar, Progress, shown
+from attnflow._common.seeds import Rng, seed_sequence
+from attnflow.model.heads import Head
 from attnflow.models import albert, bert, gpt2, llama
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
@@ -23,7 +24,6 @@ from attnflow.models.prompt import dataset, described, follow, outcome
 from attnflow.models.source import PACKAGED, Hub, locate
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
-from attnflow.progress import Bar, Progress, shown
 
 FAMILIES = {model_type: family for family in (albert, bert, gpt2, llama) for model_type in family.MODEL_TYPES}
 

@@ -3,7 +3,7 @@
 import functools
 import importlib
 
-from attnflow._checks import require_known
+from attnflow._common.checks import require_known
 from attnflow.theorems.statement import Computation, Statement
 
 FAMILIES = (
@@ -22,7 +22,7 @@ FAMILIES = (
 @functools.cache
 def catalogue() -> dict[str, Statement | Computation]:
     """Every statement, in the order of the papers."""
-    modules = [importlib.import_module(f"attnflow.theorems.{family}") for family in FAMILIES]
+    modules = [importlib.import_module(f"attnflow.theorems.statements.{family}") for family in FAMILIES]
     statements = [statement for module in modules for statement in module.STATEMENTS]
     return {statement.id: statement for statement in statements}
 

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.spatial.distance import pdist
 
-from attnflow.attention import AbstractAttention, Hardmax, Softmax, Unnormalised
-from attnflow.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
-from attnflow.heads import Head
-from attnflow.masks import AbstractMask, Boolean, Causal, Full
-from attnflow.normalisation import Post
+from attnflow.model.attention import AbstractAttention, Hardmax, Softmax, Unnormalised
+from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
+from attnflow.model.heads import Head
+from attnflow.model.masks import AbstractMask, Boolean, Causal, Full
+from attnflow.model.normalisation import Post
 from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
 
 SAME = 1e-9  # matrices that differ by less are taken for the same

@@ -10,18 +10,18 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import expm
 
-from attnflow import initial
 from attnflow.analyse.snapshots import tokens_of
-from attnflow.attention import Softmax
-from attnflow.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention
-from attnflow.evaluate import attention_matrix
-from attnflow.heads import Head
-from attnflow.masks import Full
-from attnflow.solvers import Adaptive
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.model import initial
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.model.masks import Full
+from attnflow.results.run_dataset import solver_of
+from attnflow.solvers.methods import Adaptive
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance
 from attnflow.theorems.verdict import Hypothesis, Measurement, is_true
-from attnflow.trajectory import solver_of
 
 SETTLED = 1e-6  # relative to the size; at t = 20 the distance e^{-t} is 2e-9, and the solver's error 1e-8
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow.coalescence import coalesce
-from attnflow.dynamics import AbstractDynamics
-from attnflow.integrate import simulate
-from attnflow.solvers import AbstractFixedStep, AbstractSolver, Adaptive, Layers
+from attnflow.coalescence.coalesce import coalesce
+from attnflow.integrate.simulate import simulate
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.results.run_dataset import COALESCENCE, solver_of
+from attnflow.solvers.methods import AbstractFixedStep, AbstractSolver, Adaptive, Layers
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
-from attnflow.trajectory import COALESCENCE, solver_of
 
 COARSE = 1e-6  # relative tolerance above which the solver's error may exceed what statements tolerate
 

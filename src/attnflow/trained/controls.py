@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attnflow._checks import require_known
-from attnflow._random import Rng
+from attnflow._common.checks import require_known
+from attnflow._common.seeds import Rng
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 

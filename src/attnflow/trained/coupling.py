@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attnflow._checks import InputError, require_count
-from attnflow._precision import double
+from attnflow._common.checks import InputError, require_count
+from attnflow._common.precision import double
 from attnflow.models.block import Block
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model

@@ -7,15 +7,16 @@ import xarray as xr
 from scipy.linalg import expm
 from threadpoolctl import threadpool_limits
 
-from attnflow._checks import require_known
-from attnflow._precision import double
-from attnflow.analyse import factors, layer_similarity, order
-from attnflow.heads import Head
+from attnflow._common.checks import require_known
+from attnflow._common.precision import double
+from attnflow.analyse import low_rank, order
+from attnflow.model.heads import Head
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
+from attnflow.trained import layer_similarity
 from attnflow.trained.measures import directions
 
-SPLITS = {"symmetry": factors.Parts._fields, "spectrum": ("positive", "negative", "complex")}
+SPLITS = {"symmetry": low_rank.Parts._fields, "spectrum": ("positive", "negative", "complex")}
 FRAMES = ("x", "V", "S", "A")
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 
@@ -143,6 +144,6 @@ def _parts(head: Head, split: str) -> Pairs:
     """V of a head as factors, part by part."""
     outward, inward = np.asarray(head.output), np.asarray(head.value)
     if split == "symmetry":
-        return list(factors.parts(outward, inward))
-    found = factors.spectral_parts(outward, inward)
+        return list(low_rank.parts(outward, inward))
+    found = low_rank.spectral_parts(outward, inward)
     return [found[name] for name in SPLITS[split]]

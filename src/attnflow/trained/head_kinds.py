@@ -5,10 +5,10 @@ from typing import Any
 
 import xarray as xr
 
+from attnflow._common.progress import Progress
 from attnflow.models.transformer import Model
-from attnflow.progress import Progress
-from attnflow.trained.flows import flow_summary, head_flow, part_of
-from attnflow.trained.head_spectra import KINDS, head_table, strongest
+from attnflow.trained.head_flows import flow_summary, head_flow, part_of
+from attnflow.trained.head_tables import KINDS, head_table, strongest
 
 
 def flows_by_kind(

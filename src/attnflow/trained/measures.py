@@ -4,8 +4,9 @@ import numpy as np
 import xarray as xr
 from threadpoolctl import threadpool_limits
 
-from attnflow.analyse import attention_rank, clusters, layer_similarity, order
-from attnflow.analyse.attention_graph import second_eigenvalue
+from attnflow.analyse import attention_rank, clusters, order
+from attnflow.trained import layer_similarity
+from attnflow.trained.attention_graph import second_eigenvalue
 
 ANGLE = 0.5  # radians; tokens in directions closer than this, and chains of them, are one cluster
 RANK = 1e-2  # singular values of an attention matrix below this share of the largest do not count

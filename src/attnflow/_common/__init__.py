@@ -1,0 +1,4 @@
+"""Tools that every package uses: array types, checks, files, seeds, precision, progress.
+
+This package imports nothing else of attnflow.
+"""

@@ -1,0 +1,48 @@
+"""Files are written beside their final name and moved into place when they are whole."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attnflow._common.checks import InputError
+
+
+def require_free(path: str | os.PathLike, *, overwrite: bool) -> Path:
+    """A path that can be written to, and where nothing is that must stay."""
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists already. Choose another name, or pass `overwrite` (`--overwrite`).")
+    parent = path.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: {parent} is not a directory that can be written to.")
+    return path
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """A new name beside `path`; what is written there replaces `path` unless an error comes first."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        yield beside
+        _move_into_place(beside, path)
+    finally:
+        _remove(beside)
+
+
+def _move_into_place(beside: Path, path: Path) -> None:
+    """A directory cannot be replaced in one move, so the old one steps aside."""
+    aside = path.with_name(f"{beside.name}.old")
+    if path.is_dir():
+        os.replace(path, aside)
+    os.replace(beside, path)
+    _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

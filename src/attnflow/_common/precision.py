@@ -1,0 +1,49 @@
+"""Float64 for our own computations, without touching JAX's global switch."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.checks import InputError
+
+DTYPES = ("float64", "float32")
+
+
+def double():
+    """A context in which JAX computes in float64; the caller's setting comes back after it."""
+    return jax.enable_x64(True)
+
+
+def parameter(value: Any) -> Any:
+    """A model's number or matrix as a float64 NumPy array; JAX's own arrays pass through.
+
+    NumPy keeps the double precision that JAX would drop outside of `double()`.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(value, dtype=object)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"A model's numbers must be real, but {value!r} is not. Pass a number or an array of numbers.")
+    return array.astype(np.float64)
+
+
+def optional_parameter(value: Any) -> Any:
+    """`parameter`, but None stays None."""
+    return None if value is None else parameter(value)
+
+
+def cast(tree: Any, dtype: str) -> Any:
+    """Every floating array of a tree as a JAX array of `dtype`; other arrays keep their type."""
+
+    def leaf(value):
+        if not isinstance(value, np.ndarray | np.generic | jax.Array):
+            return value
+        is_floating = jnp.issubdtype(value.dtype, jnp.floating)
+        return jnp.asarray(value, dtype if is_floating else value.dtype)
+
+    return jax.tree.map(leaf, tree)

@@ -1,0 +1,33 @@
+"""Where randomness starts: any `rng=` argument becomes one recorded seed sequence."""
+
+import numpy as np
+
+from attnflow._common.checks import InputError
+
+Rng = None | int | np.random.Generator | np.random.SeedSequence
+
+
+def seed_sequence(rng: Rng) -> np.random.SeedSequence:
+    """The seed sequence behind an `rng=` argument.
+
+    None draws fresh entropy from the system; a generator is advanced by one draw.
+    """
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(int(rng.integers(2**63)))
+    is_seed = isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0
+    if rng is not None and not is_seed:
+        raise InputError(
+            "`rng` must be None, a non-negative integer, a numpy Generator or a SeedSequence, "
+            f"but it is {rng!r}. Pass an integer to make the draw repeatable."
+        )
+    return np.random.SeedSequence(None if rng is None else int(rng))
+
+
+def run_seeds(seed: np.random.SeedSequence, runs: int) -> list[np.random.SeedSequence]:
+    """One seed a run: run i has it whatever the number of runs, batches or workers.
+
+    Unlike `seed.spawn`, asking twice gives the same seeds.
+    """
+    return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, run)) for run in range(runs)]

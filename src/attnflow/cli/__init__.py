@@ -1,0 +1,1 @@
+"""The command line. Heavy libraries load inside the commands, so that `--help` is quick."""

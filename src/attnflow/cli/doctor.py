@@ -1,0 +1,55 @@
+"""Is everything here and right? One small run with a known answer."""
+
+import importlib.util
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+PACKAGES = ("attnflow", "jax", "jaxlib", "equinox", "diffrax", "numpy", "scipy", "xarray", "zarr", "matplotlib")
+EXTRAS = {
+    "models": ("safetensors", "tokenizers", "huggingface_hub"),
+    "sweep": ("dask", "distributed"),
+    "explore": ("starlette", "uvicorn", "websockets"),
+    "notebook": ("anywidget",),
+    "fast": ("finufft", "ducc0"),
+    "video": ("imageio_ffmpeg",),
+}
+
+
+def diagnose() -> dict[str, Any]:
+    """Versions, extras, and the error of two tokens on the circle against tanh t."""
+    import jax
+
+    from attnflow.model.native import library
+
+    facts: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count()}
+    facts |= {name: _version(name) for name in PACKAGES}
+    facts["device"] = str(jax.devices()[0])
+    facts["native kernel"] = library.reason_unused() or "in use"
+    facts["compiled code is kept in"] = os.environ.get("JAX_COMPILATION_CACHE_DIR", "memory only")
+    missing = [extra for extra, names in EXTRAS.items() if not all(map(importlib.util.find_spec, names))]
+    facts["extras missing"] = ", ".join(f'pip install "attnflow[{extra}]"' for extra in missing) or "none"
+    error = _error_of_known_run()
+    facts["error of a known run"] = f"{error:.1e}"
+    facts["healthy"] = bool(error < 1e-7)
+    return facts
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _error_of_known_run() -> float:
+    """At beta = 0 the cosine of two orthogonal tokens is tanh t."""
+    import attnflow as af
+
+    times = np.linspace(0, 3, 7)
+    run = af.simulate(af.SphereAttention(af.Head.identity(2), af.Softmax(beta=0.0)), np.eye(2), times)
+    cosine = np.sum(run.tokens.values[:, 0] * run.tokens.values[:, 1], axis=-1)
+    return float(np.max(np.abs(cosine - np.tanh(times))))

@@ -1,0 +1,154 @@
+"""The command line's part for figures: `reproduce`, and what `list figures` shows."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow.cli.console import print_json
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+DEFAULT_FOLDER = Path("attnflow-figures")
+WIDE = 110  # columns of a terminal: below, sources are left to `--json` and the report
+STATES = ("made", "kept", "skipped", "failed")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command(epilog="Example: attnflow reproduce polytope-2d boolean-1d --quick --out figures")(reproduce)
+
+
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="Figures; 'attnflow list figures' shows them. All.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller ensembles and movies: minutes for all.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
+    model: Annotated[str | None, typer.Option(help="Directory or hub name for figures of trained weights.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make published figures from scratch, and one self-contained HTML report of all that are in the folder.
+
+    A figure that is in the folder with the same parameters, made by the same code, is kept: after Ctrl-C
+    the same command goes on with the next figure.
+    """
+    from attnflow.figures.catalogue import catalogue, find
+    from attnflow.figures.html_report import write_report
+    from attnflow.figures.make import require_folder
+
+    chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
+    chosen = chosen if model is None else _on_model(chosen, model)
+    folder = require_folder(out)
+    began = time.monotonic()
+    say = (lambda *words: None) if as_json else (lambda *words: print(*words, file=sys.stderr))
+    say(_announcement(chosen, quick))
+    entries = _make_all(chosen, folder, quick, say, as_json)
+    report = write_report(_in_folder(entries, folder, quick), folder, is_quick=quick)
+    facts = _facts(entries, report, round(time.monotonic() - began, 1))
+    if as_json:
+        print_json(facts)
+    else:
+        counts = ", ".join(f"{facts[state]} {state}" for state in STATES if facts[state] or state != "failed")
+        say(f"{counts}, in {_span(facts['seconds'])}.")
+        print(report)
+    if facts["failed"]:
+        raise typer.Exit(1)
+
+
+def list_figures(as_json: bool) -> None:
+    """Every figure by chapter: id, what it shows, source where there is room, how long it takes."""
+    from attnflow.figures.catalogue import catalogue, chapter_of
+
+    if as_json:
+        names = ("id", "source", "title", "shows", "deviates", "settings", "quick", "seconds", "needs")
+        print_json([{name: getattr(figure, name) for name in names} for figure in catalogue().values()])
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console, table, chapter = Console(), Table(box=None, header_style="bold"), ""
+    is_wide = console.width >= WIDE
+    for name in ("figure", "what it shows", *(["source"] if is_wide else []), "full", "quick"):
+        table.add_column(name, no_wrap=name == "figure", overflow="fold")  # an id must be there to the last letter
+    for figure in catalogue().values():
+        if chapter_of(figure.id) != chapter:
+            chapter = chapter_of(figure.id)
+            table.add_row("")
+            table.add_row("", f"[bold]{chapter}[/]")
+        full, quick = (_span(seconds) for seconds in figure.seconds)
+        table.add_row(f"[cyan]{figure.id}[/]", figure.title, *([figure.source] if is_wide else []), full, quick)
+    console.print(table)
+
+
+def _on_model(chosen: Sequence[Any], model: str) -> list:
+    """The figures made with that model, which is opened at once: a wrong name should not wait for its turn."""
+    from attnflow._common.checks import InputError
+    from attnflow.figures.make import missing_extra
+
+    if not any(figure.has_model for figure in chosen):
+        raise InputError(
+            f"`model` is {model}, but none of the chosen figures is made with a trained model. Leave it out."
+        )
+    if not missing_extra("models"):
+        from attnflow.models import load
+
+        load(model)
+    return [figure.on_model(model) for figure in chosen]
+
+
+def _announcement(chosen: Sequence[Any], quick: bool) -> str:
+    seconds = sum(figure.seconds[1 if quick else 0] for figure in chosen)
+    kind = "quick" if quick else "full"
+    count = "1 figure" if len(chosen) == 1 else f"{len(chosen)} figures"
+    return f"{count}, {kind}: about {_span(seconds)} on two idle cores (an estimate), less where figures are kept."
+
+
+def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
+    from attnflow._common.progress import Bar
+    from attnflow.figures.make import Made, make
+
+    entries = []
+    for place, figure in enumerate(chosen):
+        bar = None if as_json or not sys.stderr.isatty() else Bar()
+        named = lambda share, words, name=figure.id, bar=bar: bar(share, f"{name}: {words}") if bar else None
+        try:
+            made = make(figure, folder, is_quick=quick, progress=named)
+        except KeyboardInterrupt:
+            say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are there; the same command goes on from here.")
+            raise
+        except Exception as problem:  # one that fails costs none of the others
+            note = f"Failed: {type(problem).__name__}: {problem}"
+            made = Made(figure.id, "failed", figure.settings_of(quick), quick, note=note)
+        finally:
+            if bar is not None:
+                bar.close()
+        entries.append((figure, made))
+        took = f" in {_span(made.seconds)}" if made.state == "made" else ""
+        say(f"[{place + 1}/{len(chosen)}] {figure.id}: {made.note or made.state + took}")
+    return entries
+
+
+def _in_folder(entries: Sequence[Any], folder: Path, quick: bool) -> list:
+    """What was asked for, and what the folder holds besides: the report shows all of it, in the catalogue's order."""
+    from attnflow.figures.catalogue import catalogue
+    from attnflow.figures.make import kept_with_any_model
+
+    asked = {figure.id: made for figure, made in entries}
+    there = lambda figure: asked.get(figure.id) or kept_with_any_model(figure, folder, is_quick=quick)
+    found = [(figure, there(figure)) for figure in catalogue().values()]
+    return [(figure, made) for figure, made in found if made is not None]
+
+
+def _facts(entries: Sequence[Any], report: Path, seconds: float) -> dict[str, Any]:
+    states = [made.state for _, made in entries]
+    names = ("id", "state", "seconds", "numbers", "verdicts", "files", "settings", "note")
+    figures = [{name: getattr(made, name) for name in names} for _, made in entries]
+    counts = {state: states.count(state) for state in STATES}
+    return {"report": str(report), **counts, "seconds": seconds, "figures": figures}
+
+
+def _span(seconds: float) -> str:
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""`coalesce`: clusters that merge, to times of order e^beta."""

@@ -1,0 +1,69 @@
+"""`rerun`: the run that a result records, made again."""
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import require_known
+from attnflow.coalescence.coalesce import coalesce
+from attnflow.integrate.simulate import simulate
+from attnflow.results import run_dataset
+from attnflow.results.files import load
+from attnflow.streaming import stream_dataset
+from attnflow.streaming.stream import stream
+
+
+def rerun(source: Any, **changes: Any) -> xr.Dataset:
+    """Repeat the run recorded in a dataset or file: the same numbers, bit for bit, on the same machine.
+
+    Parameters
+    ----------
+    source
+        A dataset made by `simulate`, `stream` or `coalesce`, or the path of a saved one.
+    changes
+        Arguments of the function that made it to use instead of the recorded ones, for instance
+        ``flow`` when the file could not hold it, or ``progress``.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
+    >>> bool((af.rerun(run).tokens == run.tokens).all())
+    True
+    """
+    run = source if isinstance(source, xr.Dataset) else load(source)
+    run_dataset.require_ours(run, "the dataset")
+    made_by, recorded = _maker(run)
+    for name in changes:
+        require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
+    found = made_by(**recorded(run, changes))
+    if "perturbed" in run.attrs and not {"tokens", "perturb"} & changes.keys():
+        found.attrs["perturbed"] = run.attrs["perturbed"]  # of the recorded tokens, which are those it had moved
+    return found
+
+
+def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Callable[..., dict[str, Any]]]:
+    """Who made a dataset, and what reads the arguments out of it."""
+    if run.attrs["kind"] == run_dataset.COALESCENCE:
+        return coalesce, _coalescing
+    return (stream, _streaming) if stream_dataset.is_streamed(run) else (simulate, run_dataset.request)
+
+
+def _coalescing(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
+    """The recorded tokens are those after a perturbation, so that none is repeated."""
+    kept = {name: run.attrs[name] for name in ("merge", "rtol")}
+    kept |= json.loads(run.attrs["limits"]) | {"tokens": run.initial_tokens.values}
+    return _with_flow(run, kept, changes)
+
+
+def _streaming(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
+    kept = {"tokens": run.initial_tokens.values, "times": np.array(json.loads(run.attrs["requested_times"]))}
+    return _with_flow(run, kept | {"tolerance": float(run_dataset.solver_of(run).rtol)}, changes)
+
+
+def _with_flow(run: xr.Dataset, kept: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return kept | ({} if "flow" in changes else {"flow": run_dataset.flow_of(run)}) | changes

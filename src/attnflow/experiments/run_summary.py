@@ -1,0 +1,128 @@
+"""What a run came to: the numbers that people want to see first."""
+
+import json
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow.analyse import attention_rank, clusters
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.model import masks
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.heads import Head
+from attnflow.model.normalisation import Post
+from attnflow.model.spaces import Sphere
+from attnflow.results.run_dataset import solver_of
+from attnflow.solvers.methods import AbstractSolver, Adaptive
+
+LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
+MOST_EIGENVALUES = 4  # shown
+CLOSE = 0.01  # clusters are tokens within this share of the initial size
+
+
+def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
+    """Clusters, attention rank, steps and outcome of a run, or of every run of an ensemble."""
+    runs = run if "run" in run.dims else run.expand_dims("run")
+    is_sphere = isinstance(flow.space, Sphere)
+    distance = CLOSE * (1.0 if is_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max()))
+    ends = [runs.isel(run=index) for index in range(runs.sizes["run"])]
+    is_ensemble = "run" in run.dims
+    pick = (lambda values: values) if is_ensemble else (lambda values: values[0])
+    return {
+        "model": model_name(flow),
+        "value": value_name(flow),
+        "tokens": runs.sizes["token"],
+        "dimension": runs.sizes["coordinate"],
+        "runs": len(ends),
+        "time": pick([float(end.final_time) for end in ends]),
+        "steps": pick([int(end.steps) for end in ends]),
+        "rejected_steps": pick([int(end.rejected_steps) for end in ends]),
+        "clusters": pick([int(clusters.labels(end.final_tokens, distance).max()) + 1 for end in ends]),
+        "cluster_distance": distance,
+        "attention_rank": pick([_rank(flow, end) for end in ends]),
+        "rank_threshold": attention_rank.THRESHOLD,
+        "solver": solver_name(solver_of(run)),
+        "dtype": run.attrs["dtype"],
+        "failed": int(np.sum(runs.failed)),
+        "outcome": run.attrs["outcome"],
+        "outcomes": json.loads(run.attrs["outcomes"]),
+    }
+
+
+def model_name(flow: AbstractDynamics) -> str:
+    """The model in a few words: space, attention, mask, heads."""
+    parts = [type(flow).__name__, type(flow.attention).__name__]
+    beta = getattr(flow.attention, "beta", None)
+    if beta is not None:
+        parts[-1] += f" beta = {float(beta):g}"
+    if not isinstance(flow.mask, masks.Full):
+        parts.append(f"{_mask_name(flow.mask)} mask")
+    extras = [getattr(flow, "normalisation", None), flow.mlp, flow.noise]
+    parts += [type(part).__name__ for part in extras if part is not None and not isinstance(part, Post)]
+    parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
+    return ", ".join(parts)
+
+
+def value_name(flow: AbstractDynamics) -> str:
+    """The value matrix in a few words: I, -I, or its eigenvalues; a head's after the other's."""
+    return "; ".join(_value_of(head) for head in flow.heads)
+
+
+def _value_of(head: Any) -> str:
+    if not isinstance(head, Head):
+        return f"changes in time ({type(head).__name__})"
+    value = np.asarray(head.value_matrix)
+    for sign, name in ((1, "I"), (-1, "-I")):
+        if np.array_equal(value, sign * np.eye(len(value))):
+            return name
+    eigenvalues = np.linalg.eigvals(value)
+    order = np.argsort(-eigenvalues.real)
+    shown = [_number(eigenvalue) for eigenvalue in eigenvalues[order][:MOST_EIGENVALUES]]
+    more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
+    return f"eigenvalues {', '.join(shown)}{more}"
+
+
+def _number(value: complex) -> str:
+    return f"{value.real:.4g}" if value.imag == 0 else f"{value.real:.4g}{value.imag:+.4g}i"
+
+
+def solver_name(solver: AbstractSolver) -> str:
+    """The solver and its numbers."""
+    names = [name for name in ("step", "residual", "rtol", "atol") if hasattr(solver, name)]
+    numbers = [f"{name} {float(getattr(solver, name)):g}" for name in names]
+    order = f" of order {solver.order}" if isinstance(solver, Adaptive) else ""
+    stiff = ", implicit" if isinstance(solver, Adaptive) and solver.stiff else ""
+    return ", ".join([type(solver).__name__ + order + stiff, *numbers])
+
+
+def _mask_name(mask: masks.AbstractMask) -> str:
+    if isinstance(mask, masks.Both):
+        return f"{_mask_name(mask.first)} and {_mask_name(mask.second)}"
+    return type(mask).__name__.lower()
+
+
+def final_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
+    """Attention at the end of one run; None when there are too many tokens to form it."""
+    return _matrix(flow, run.final_tokens.values, float(run.final_time))
+
+
+def first_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
+    """Attention at the start of one run; None when there are too many tokens to form it."""
+    return _matrix(flow, run.initial_tokens.values, float(run.time[0]))
+
+
+def _matrix(flow: AbstractDynamics, tokens: np.ndarray, time: float) -> np.ndarray | None:
+    is_formed = len(tokens) <= LARGEST_MATRIX and np.all(np.isfinite(tokens))
+    if not is_formed:
+        return None
+    matrix = attention_matrix(flow, tokens.astype(float), time)
+    return matrix if np.all(np.isfinite(matrix)) else None
+
+
+def _rank(flow: AbstractDynamics, run: xr.Dataset) -> Any:
+    """Rank of the attention matrix at the end: a number, one a head, or None."""
+    matrix = final_matrix(flow, run)
+    if matrix is None:
+        return None
+    return attention_rank.rank(matrix).tolist()

@@ -1,0 +1,1 @@
+"""Files made from a run on display: datasets, Python code, movies, single pages."""

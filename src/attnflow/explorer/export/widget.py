@@ -1,0 +1,73 @@
+"""`widget`: a run in a notebook, played by the explorer's page."""
+
+from functools import cache
+from typing import Any
+
+from attnflow._common.checks import InputError, require_count
+from attnflow.explorer.export.html import page_of
+
+# The page lives in a frame of its own, so that several widgets and the notebook's style leave each other alone.
+SCRIPT = """
+function render({ model, el }) {
+  const frame = document.createElement("iframe");
+  frame.title = "Tokens of a run of attnflow";
+  frame.setAttribute("sandbox", "allow-scripts allow-downloads allow-popups");
+  frame.style.cssText = `display: block; width: 100%; height: ${model.get("height")}px; border: 0`;
+  frame.srcdoc = model.get("page");
+  el.append(frame);
+  const resize = () => { frame.style.height = `${model.get("height")}px`; };
+  model.on("change:height", resize);
+  return () => model.off("change:height", resize);
+}
+export default { render };
+"""
+
+
+def widget(
+    run: Any,
+    *,
+    title: str | None = None,
+    words: str = "",
+    runs: int = 0,
+    frames: int = 300,
+    height: int = 640,
+) -> Any:
+    """A run as a widget for Jupyter, VS Code and other notebooks: the page that `html` writes, in a cell.
+
+    Parameters
+    ----------
+    run, title, words, runs, frames
+        As in `html`.
+    height
+        Of the cell, in pixels.
+
+    Returns
+    -------
+    An anywidget with the traits `page` and `height`; as the last value of a cell it is shown.
+
+    Raises
+    ------
+    ValueError
+        If the extra [notebook] is not installed, or no page can be made of `run`.
+    """
+    player = _player()
+    require_count(height, "height")
+    return player(page=page_of(run, title, words, runs, frames), height=height)
+
+
+@cache
+def _player() -> Any:
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        raise InputError(
+            "A widget needs anywidget: pip install 'attnflow[notebook]'. `show.html` needs nothing."
+        ) from None
+
+    class Player(anywidget.AnyWidget):
+        _esm = SCRIPT
+        page = traitlets.Unicode().tag(sync=True)
+        height = traitlets.Int(640).tag(sync=True)
+
+    return Player

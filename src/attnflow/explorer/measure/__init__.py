@@ -1,0 +1,1 @@
+"""Measurements of the frame on display: panels, cluster colours, verdicts."""

@@ -1,0 +1,1 @@
+"""The figures of the catalogue, one module a paper or topic."""

@@ -1,0 +1,302 @@
+"""Figures of arXiv:2411.04990 on where causal attention takes its tokens: Figures 1 and 5, and Table 1, measured."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress
+from attnflow.analyse import clusters
+from attnflow.figures.figure import Figure
+from attnflow.figures.shares import shares_of
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial, masks
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import SphereAttention
+from attnflow.model.heads import Head
+from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.drawn_run import Motion, motion_of
+from attnflow.show.parts.globes import Globe
+from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.tables import Table
+from attnflow.theorems.verify import verify
+
+PAPER = "arXiv:2411.04990"
+ARRIVED = 1e-3  # an angle
+CLOSE = 0.05
+
+
+# -- Figure 1 and Table 1: the leading eigenvalue decides --------------------------------------------------------------
+
+
+def compute_limits(
+    progress: Progress,
+    *,
+    spectra: list[list[float]],
+    n: int,
+    beta: float,
+    end: float,
+    saves: int,
+    starts: int,
+    seed: int,
+) -> xr.Dataset:
+    """The same starts under diagonal V of several spectra, over (case, run, time, token, coordinate)."""
+    tokens = initial.sphere(n, 3, rng=seed, runs=starts)
+    times = np.r_[0.0, np.geomspace(end / 1e6, end, saves)]
+    runs = [
+        simulate(_flow(spectrum, beta), tokens, times, progress=share)
+        for spectrum, share in zip(spectra, shares_of(progress, len(spectra)), strict=True)
+    ]
+    data = xr.concat(runs, "case", data_vars="all", combine_attrs="override")
+    return data.assign(spectrum=(("case", "eigenvalue"), spectra)).assign_attrs(beta=beta)
+
+
+def _flow(spectrum: Any, beta: float) -> SphereAttention:
+    head = Head(query=np.eye(3), key=np.eye(3), value=np.diag(spectrum))
+    return SphereAttention(head, Softmax(beta), masks.causal)
+
+
+def leading_subspace(spectrum: np.ndarray) -> np.ndarray:
+    """Orthonormal rows of L, the eigenspace of the largest eigenvalue of diag(spectrum).
+
+    Examples
+    --------
+    >>> leading_subspace(np.array([1.0, -2.0, 1.0])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    return np.eye(len(spectrum))[spectrum == spectrum.max()]
+
+
+def angles_to_limit(spectrum: np.ndarray, first: np.ndarray, final: np.ndarray) -> np.ndarray:
+    """Angle of every final token (run, token, 3) to where Table 1 sends it.
+
+    A positive leading eigenvalue: the first token's start, projected to L; or the nearer of the two points of L
+    if it is simple. A negative one: the subspace L, around which tokens form clouds.
+    """
+    basis = leading_subspace(spectrum)
+    along = final @ basis.T
+    if spectrum.max() > 0 and len(basis) > 1:
+        target = first[:, :1] @ basis.T @ basis
+        target = target / np.linalg.norm(target, axis=-1, keepdims=True)
+        return clusters.angle(np.linalg.norm(final - target, axis=-1))
+    inside = along @ basis
+    return np.arctan2(np.linalg.norm(final - inside, axis=-1), np.linalg.norm(along, axis=-1))
+
+
+def draw_limits(data: xr.Dataset) -> Any:
+    """A globe for each row of the table, and the table."""
+    drawn = []
+    for case, spectrum in enumerate(data.spectrum.values):
+        basis = leading_subspace(spectrum)
+        motion = _coloured(motion_of(data.isel(case=case, run=0), 0, None, CLOSE), basis, spectrum.max() > 0)
+        title = f"V = diag({', '.join(f'{value:g}' for value in spectrum)})"
+        drawn.append(Globe(motion, len(motion.times) - 1, title, basis if len(basis) < 3 else None))
+    header = [
+        "leading eigenvalue",
+        "multiplicity",
+        "Table 1 says",
+        "measured: angle to it",
+        f"arrived by t = {float(data.time[-1]):g}",
+    ]
+    table = Table(header, _rows(data), [1.25, 0.95, 2.5, 2.7, 1.3])
+    caption = (
+        f"{data.sizes['token']} tokens, β = {data.attrs['beta']:g}, t = {float(data.time[-1]):g}. Crosses and dark "
+        "circles: the leading eigenspace L. Hollow dots: start. Colours: clusters at the end; in clouds, the side of L."
+    )
+    title = "Causal attention: the leading eigenvalue of V decides where the tokens go"
+    return board([drawn, [table]], title, caption, width=2.6, heights=[2.7, 1.9])
+
+
+def _coloured(motion: Motion, basis: np.ndarray, is_attracted: bool) -> Motion:
+    """Clouds get one colour for each point of L, or one in all."""
+    if is_attracted:
+        return motion
+    side = (motion.tokens[-1] @ basis[0] < 0).astype(int)
+    return replace(motion, labels=side if len(basis) == 1 else np.zeros_like(side))
+
+
+def _rows(data: xr.Dataset) -> list[list[str]]:
+    rows = []
+    for case, spectrum in enumerate(data.spectrum.values):
+        multiplicity = len(leading_subspace(spectrum))
+        angles = _angles(data, case)
+        worst = angles.max(axis=1)
+        sign = "positive" if spectrum.max() > 0 else "negative"
+        if spectrum.max() > 0:
+            measured = f"largest {_degrees(np.median(worst))}, {_clusters(data, case)} (median start)"
+            arrived = f"{np.sum(worst < ARRIVED)} of {len(worst)}"
+        else:
+            measured = f"mean {_degrees(angles.mean())}; of uniform tokens {_degrees(_uniform_mean(multiplicity))}"
+            arrived = "stay a cloud"
+        rows.append([sign, str(multiplicity), _saying(spectrum), measured, arrived])
+    return rows
+
+
+def _degrees(angle: float) -> str:
+    degrees = np.degrees(angle)
+    return f"{degrees:.0f}°" if degrees >= 1 or degrees == 0 else f"{degrees:.0e}°"
+
+
+def _clusters(data: xr.Dataset, case: int) -> str:
+    count = int(np.median(clusters.count(data.isel(case=case, time=-1), CLOSE)))
+    return f"{count} cluster{'' if count == 1 else 's'}"
+
+
+def _angles(data: xr.Dataset, case: int) -> np.ndarray:
+    tokens = data.tokens.isel(case=case).values
+    return angles_to_limit(data.spectrum.values[case], tokens[:, 0], tokens[:, -1])
+
+
+def _uniform_mean(multiplicity: int) -> float:
+    """Mean angle of a uniform point of S^2 to a line (1) or to a plane (2)."""
+    return 1.0 if multiplicity == 1 else np.pi / 2 - 1
+
+
+def _saying(spectrum: np.ndarray) -> str:
+    multiplicity = len(leading_subspace(spectrum))
+    if spectrum.max() > 0:
+        points = {1: "to one of the two points of L (conjecture)", len(spectrum): "to the first token (theorem)"}
+        return points.get(multiplicity, "to one point of L (conjecture)")
+    return "two clouds around the points of L" if multiplicity == 1 else "a cloud around L"
+
+
+def limit_numbers(data: xr.Dataset) -> dict:
+    """The measured column of Table 1."""
+    found = {}
+    for row in _rows(data):
+        found[f"{row[0]}, multiplicity {row[1]}"] = f"{row[2]}; angle: {row[3]}; arrived: {row[4]}"
+    return found
+
+
+def limit_verdicts(data: xr.Dataset) -> list:
+    """The theorem and the two conjectures, on the first start of the rows that they are about."""
+    found = []
+    for case, spectrum in enumerate(data.spectrum.values):
+        multiplicity = len(leading_subspace(spectrum))
+        name = {1: "conjecture-1", 2: "conjecture-2", 3: "identity-value"}[multiplicity]
+        if spectrum.max() > 0:
+            found += verify(_flow(spectrum, data.attrs["beta"]), data.isel(case=case, run=0), [name])
+    return found
+
+
+# -- Figure 5: the spectrum of a value matrix at initialisation --------------------------------------------------------
+
+
+def compute_spectrum(
+    progress: Progress, *, width: int, head_width: int, heads: int, deviation: float, seed: int
+) -> xr.Dataset:
+    """Eigenvalues other than zero of V = W_O W_V, Gaussian factors, over (head, eigenvalue)."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for share in shares_of(progress, heads):
+        inward, outward = generator.normal(scale=deviation, size=(2, head_width, width))
+        found.append(np.linalg.eigvals(inward @ outward.T))  # those of W_O W_V, without its zeros
+        if callable(share):
+            share(1.0, "eigenvalues")
+    values = np.array(found)
+    variables = {
+        "real_part": (("head", "eigenvalue"), np.real(values)),
+        "imaginary_part": (("head", "eigenvalue"), np.imag(values)),
+    }
+    return xr.Dataset(variables, attrs={"width": width, "head_width": head_width, "deviation": deviation})
+
+
+def spectral_radius(share: float, width: int, head_width: int, deviation: float) -> float:
+    """Radius that holds this share of the eigenvalues of W_O W_V other than zero, in the limit of large matrices.
+
+    deviation^2 sqrt(s k (s k + d - k)) for the share s, width d and head width k: the law of products of
+    rectangular Gaussian matrices.
+    """
+    inner = share * head_width
+    return float(deviation**2 * np.sqrt(inner * (inner + width - head_width)))
+
+
+def draw_spectrum(data: xr.Dataset) -> Any:
+    """One head in the complex plane, and how the sizes of all are distributed."""
+    shape = (data.attrs["width"], data.attrs["head_width"], data.attrs["deviation"])
+    turn, shares = np.linspace(0, 2 * np.pi, 200), np.linspace(0, 1, 101)
+    radii = np.array([spectral_radius(share, *shape) for share in shares])
+    edge = [radii[-1] * np.cos(turn), radii[-1] * np.sin(turn)]
+    plane = Lines(
+        [
+            Line(edge[0], edge[1], "edge in the limit", OKABE_ITO[1]),
+            Line(data.real_part[0], data.imaginary_part[0], "eigenvalues of one head", OKABE_ITO[0], "", "."),
+        ],
+        xlabel="real part", ylabel="imaginary part", is_square=True,
+    )  # fmt: skip
+    sizes = np.sort(np.hypot(data.real_part, data.imaginary_part).values.ravel())
+    law = Lines(
+        [
+            Line(sizes, np.arange(1, len(sizes) + 1) / len(sizes), f"{data.sizes['head']} heads", OKABE_ITO[0]),
+            Line(radii, shares, "the law in the limit", OKABE_ITO[1], "--"),
+        ],
+        xlabel="size of an eigenvalue", ylabel="share below",
+    )  # fmt: skip
+    caption = (
+        f"V = W_O W_V of width {shape[0]} and rank {shape[1]}, Gaussian weights of deviation {shape[2]:g}; "
+        "all other eigenvalues are 0."
+    )
+    return board([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])
+
+
+def spectrum_numbers(data: xr.Dataset) -> dict:
+    """Radius against its limit, and whether the leading eigenvalue is real."""
+    shape = (data.attrs["width"], data.attrs["head_width"], data.attrs["deviation"])
+    sizes = np.hypot(data.real_part, data.imaginary_part).values
+    leading = data.real_part.argmax("eigenvalue")
+    is_real = data.imaginary_part.isel(eigenvalue=leading) == 0
+    is_positive = data.real_part.isel(eigenvalue=leading) > 0
+    return {
+        "largest eigenvalue in size, mean over heads": float(sizes.max(axis=1).mean()),
+        "edge in the limit": spectral_radius(1.0, *shape),
+        "median size": float(np.median(sizes)),
+        "median size in the limit": spectral_radius(0.5, *shape),
+        "heads whose leading eigenvalue is real": f"{int(is_real.sum())} of {len(sizes)}",
+        "heads whose leading eigenvalue is positive": f"{int(is_positive.sum())} of {len(sizes)}",
+    }
+
+
+FIGURES = (
+    Figure(
+        id="causal-limits",
+        source=f"{PAPER}, Figure 1 and Table 1",
+        title="Where causal attention takes its tokens",
+        shows="Under a causal mask the leading eigenvalue of V decides: if it is positive tokens gather in one point "
+        "of its eigenspace, or in two opposite ones where it is simple; if it is negative they stay clouds around it. "
+        "The table holds every case against what was measured.",
+        deviates="The published V are not known: these are diagonal with one spectrum for each row of Table 1. At β = "
+        "9 some starts still rest in several clusters at t = 5000; the seed was chosen so that the drawn one has "
+        "arrived.",
+        compute=compute_limits,
+        draw=draw_limits,
+        numbers=limit_numbers,
+        settings={
+            "spectra": [[1, 1, 1], [1, 1, 0.2], [1, 0.3, -0.5], [-1, -1, -3], [-1, -3, -3]],
+            "n": 32,
+            "beta": 9.0,
+            "end": 5000.0,
+            "saves": 120,
+            "starts": 16,
+            "seed": 4,
+        },
+        quick={"starts": 1},
+        seconds=(12.0, 7.0),
+        verdicts=limit_verdicts,
+    ),
+    Figure(
+        id="value-spectrum",
+        source=f"{PAPER}, Figure 5, at initialisation",
+        title="The spectrum of a value matrix at initialisation",
+        shows="Eigenvalues of V = W_O W_V with Gaussian factors fill a disc whose radius and density are known. The "
+        "leading one has a positive real part, and comes alone or in a complex pair.",
+        deviates="The published weights are those of albert-xlarge-v2 before training; these are drawn anew with its "
+        "width, head width and deviation.",
+        compute=compute_spectrum,
+        draw=draw_spectrum,
+        numbers=spectrum_numbers,
+        settings={"width": 2048, "head_width": 128, "heads": 16, "deviation": 0.02, "seed": 0},
+        quick={"heads": 4},
+        seconds=(5.0, 1.5),
+    ),
+)

@@ -1,0 +1,255 @@
+"""Where tokens of R^d gather: polytopes, hyperplanes and other subspaces, and who follows whom on the way."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress
+from attnflow.analyse import attention_matrices, hyperplanes, leaders, polytope
+from attnflow.figures.entries.runs import followed, value_of
+from attnflow.integrate.evaluate import attention_over_time
+from attnflow.integrate.simulate import simulate
+from attnflow.model.dynamics import RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.model.initial import box
+from attnflow.show.parts.animation import Movie
+from attnflow.show.parts.board import board
+from attnflow.show.parts.scenes import Scene, Snapshot, scene_movie, scene_of, snapshots
+from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.subspaces import Flat
+
+DOTS = "Hollow dots: start. Filled dots: now. Colours: cluster at the end."
+ON_ONE = 0.05  # coordinates closer than this lie on one hyperplane
+
+
+def follow_with_frames(progress: Progress, frames: int, **settings: Any) -> xr.Dataset:
+    """A run, and how many frames its movie has."""
+    return followed(progress, **settings).assign_attrs(frames=frames)
+
+
+# -- V = I: a polytope -------------------------------------------------------------------------------------------------
+
+
+def draw_polytope(run: xr.Dataset) -> Any:
+    """Six moments, with the hull."""
+    drawn = snapshots(_polytope_scene(run), [0, 0.5, 1, 2, 5, float(run.time[-1])])
+    title = f"V = I: tokens gather at the vertices of a {_body(run)}"
+    return board([drawn[:3], drawn[3:]], title, f"{DOTS} Grey: convex hull of all tokens.", width=3.3)
+
+
+def polytope_movie(run: xr.Dataset) -> Movie:
+    """Until most of the way is done; in space the view turns."""
+    turns = 60.0 if run.sizes["coordinate"] == 3 else 0.0
+    title = f"Tokens gather at the vertices of a {_body(run)}"
+    return scene_movie(_polytope_scene(run), title, until=6.0, turns=turns, most=run.attrs["frames"])
+
+
+def polytope_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
+    """Vertices, tokens at them, and how well the limit is reached."""
+    corners = polytope.limit_vertices(run, _closeness(run))
+    final = run.tokens[-1].values
+    at_vertices = np.linalg.norm(final[:, None] - corners, axis=-1).min(axis=1) < _closeness(run)
+    volumes = polytope.volume(run.isel(time=[0, -1])).values
+    return {
+        "vertices of the limit": len(corners),
+        "tokens at vertices": int(at_vertices.sum()),
+        "tokens elsewhere": int(np.sum(~at_vertices)),
+        "share of the first hull that is left": float(volumes[1] / volumes[0]),
+        "largest residual of S at the end": float(polytope.residual_of_s(final).max()),
+    }
+
+
+def _polytope_scene(run: xr.Dataset) -> Scene:
+    return scene_of(run, has_hull=True, distance=_closeness(run))
+
+
+def _body(run: xr.Dataset) -> str:
+    return "polygon" if run.sizes["coordinate"] == 2 else "polyhedron"
+
+
+def _closeness(run: xr.Dataset) -> float:
+    """Tokens closer than this are one: what is left at t of a first distance is about e^-t of it."""
+    size = float(np.abs(run.initial_tokens).max())
+    return max(1e-3, 4 * float(np.exp(-run.time[-1]))) * size
+
+
+# -- A simple leading eigenvalue: parallel hyperplanes --------------------------------------------------------------
+
+
+def draw_hyperplanes(run: xr.Dataset) -> Any:
+    """Four moments, with the parallel hyperplanes that the tokens end on."""
+    scene, found = _hyperplane_scene(run)
+    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])], azimuth=_azimuth(scene))
+    kind = _kind(run)
+    title = f"Tokens gather on {found.count} parallel {kind}"
+    caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start."
+    return board([drawn], title, caption, width=3.2, heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5])
+
+
+def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
+    """How many hyperplanes, their levels, how far tokens still are from them; the eigenvalues of V."""
+    value, times = value_of(run), run.time.values
+    found = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=ON_ONE)
+    counts = hyperplanes.count(run, value, tolerance=ON_ONE).values
+    at_five = int(np.abs(times - 5).argmin())
+    kind = _kind(run)
+    return {
+        "eigenvalues of V": _eigenvalue_words(run),
+        f"parallel {kind} at t = 5": int(counts[at_five]),
+        f"parallel {kind} at the end": found.count,
+        "coordinates of each": "; ".join(_numbers(level) for level in found.levels),
+        "tokens on each": ", ".join(str(size) for size in found.sizes),
+        "largest distance from one at the end": float(found.spreads.max()),
+    }
+
+
+def hyperplane_movie(run: xr.Dataset) -> Movie:
+    """From the start to where the hyperplanes are seen."""
+    scene, _ = _hyperplane_scene(run)
+    title = f"Tokens gather on parallel {_kind(run)}"
+    return scene_movie(scene, title, until=8.0, turns=40.0, most=run.attrs["frames"])
+
+
+def _hyperplane_scene(run: xr.Dataset) -> tuple[Scene, hyperplanes.Groups]:
+    value = value_of(run)
+    found = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=ON_ONE)
+    rows = hyperplanes.left_eigenvectors(value).rows[:1]
+    flats = tuple(
+        Flat(rows, level, OKABE_ITO[place % len(OKABE_ITO)], f"{size} tokens")
+        for place, (level, size) in enumerate(zip(found.levels, found.sizes, strict=True))
+    )
+    scene = scene_of(run, flats=flats)
+    return replace(scene, motion=replace(scene.motion, labels=found.labels)), found
+
+
+def _azimuth(scene: Scene) -> float:
+    """From where planes are seen neither as lines nor in front of each other."""
+    normal = scene.flats[0].rows[0]
+    return float(np.degrees(np.arctan2(normal[1], normal[0]))) + 125
+
+
+def _kind(run: xr.Dataset) -> str:
+    return "lines" if run.sizes["coordinate"] == 2 else "planes"
+
+
+def _numbers(values: np.ndarray) -> str:
+    return " ".join(f"{value:.3g}" for value in values)
+
+
+# -- Two leading directions and one that runs away: seen along the third -----------------------------------------------
+
+
+def draw_columns(run: xr.Dataset) -> Any:
+    """Three moments in the eigen-coordinates, with lines over the final groups, and the end seen from above."""
+    turned, found = _eigen_run(run), _columns(run)
+    flats = tuple(Flat(np.eye(3)[:2], level, "#7a7a7a") for level in found.levels)
+    scene, above = scene_of(turned, flats=flats, is_to_scale=False), scene_of(turned.isel(coordinate=[0, 1]))
+    scene, above = (_relabelled(one, found.labels) for one in (scene, above))
+    above = replace(above, has_hull=_is_polygon(run))
+    drawn = [
+        *snapshots(scene, [0, 2, float(run.time[-1])]),
+        Snapshot(above, len(run.time) - 1, f"t = {float(run.time[-1]):.3g}, from above"),
+    ]
+    eigenvalues = _eigenvalue_words(run)
+    what = "a polygon times a line" if _is_polygon(run) else f"{found.count} parallel lines"
+    caption = (
+        f"{DOTS} Axes: coordinates along the left eigenvectors of V, each with a scale of its own. Grey: the lines."
+    )
+    return board([drawn], f"Eigenvalues {eigenvalues}: {what}", caption, width=3.2, heights=[3.5])
+
+
+def column_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
+    """The lines, how close tokens are to them, and how the third coordinate runs away."""
+    turned, found = _eigen_run(run), _columns(run)
+    below = turned.tokens[-1, :, :2]
+    largest = np.abs(turned.tokens[:, :, 2]).max("token").values
+    extra = {"largest residual of S in the first two": float(polytope.residual_of_s(below).max())}
+    return {
+        "eigenvalues of V": _eigenvalue_words(run),
+        "lines": found.count,
+        "tokens on each": ", ".join(str(size) for size in found.sizes),
+        "largest distance from a line at the end": float(found.spreads.max()),
+        "growth of the third coordinate": float(largest[-1] / largest[0]),
+    } | (extra if _is_polygon(run) else {})
+
+
+def _columns(run: xr.Dataset) -> hyperplanes.Groups:
+    """Groups of the first two eigen-coordinates at the end; the slower one closes in at its own rate."""
+    return hyperplanes.groups(_eigen_run(run).tokens[-1, :, :2].values, 0.02 * float(np.abs(run.initial_tokens).max()))
+
+
+def _eigen_run(run: xr.Dataset) -> xr.Dataset:
+    rows = hyperplanes.left_eigenvectors(value_of(run)).rows
+    names = ("tokens", "initial_tokens", "final_tokens")
+    turned = {name: run[name].copy(data=run[name].values @ rows.T) for name in names}
+    return run.assign(turned)
+
+
+def _is_polygon(run: xr.Dataset) -> bool:
+    """Whether the two leading eigenvalues agree: V = lambda I there."""
+    eigenvalues = hyperplanes.left_eigenvectors(value_of(run)).eigenvalues
+    return bool(np.isclose(eigenvalues[0], eigenvalues[1]))
+
+
+def _eigenvalue_words(run: xr.Dataset) -> str:
+    return ", ".join(_complex(number) for number in hyperplanes.left_eigenvectors(value_of(run)).eigenvalues)
+
+
+def _complex(number: complex) -> str:
+    return f"{number.real:.3g}" if number.imag == 0 else f"{number.real:.3g}{number.imag:+.3g}i"
+
+
+def _relabelled(scene: Scene, labels: np.ndarray) -> Scene:
+    """Coloured by groups, axes named as eigen-coordinates."""
+    return replace(scene, motion=replace(scene.motion, labels=labels, letter="\N{GREEK SMALL LETTER PHI}"))
+
+
+# -- Who follows whom --------------------------------------------------------------------------------------------------
+
+
+def follow_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: int) -> xr.Dataset:
+    """Rescaled tokens of the plane under random positive definite V and Q^T K, with P at every time."""
+    rng = np.random.default_rng(seed)
+    value, query_key = (_random_positive(rng) for _ in range(2))
+    flow = RescaledAttention(Head.bilinear(query_key, value))
+    run = simulate(flow, box(n, 2, -1, 1, rng=rng), np.linspace(0, end, saves), progress=progress)
+    return run.assign(attention=attention_over_time(run))
+
+
+def draw_leaders(run: xr.Dataset) -> Any:
+    """Four moments; arrows to everyone who gets attention."""
+    scene = scene_of(run, arrows=run.attention.values > attention_matrices.NOTICED)
+    followed_last = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
+    scene = replace(scene, motion=replace(scene.motion, labels=followed_last))
+    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
+    drawn = [
+        replace(one, title=f"t = {run.time.values[one.place]:.3g}, {_leader_words(run, one.place)}") for one in drawn
+    ]
+    caption = (
+        "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
+        "Colours: whom one follows in the end."
+    )
+    return board([drawn[:2], drawn[2:]], "In the end everyone follows a few leaders", caption, width=3.6)
+
+
+def leader_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
+    """How many leaders are left, and how Boolean attention is."""
+    counts = [len(leaders.attended(matrix)) for matrix in run.attention.values]
+    return {
+        "leaders at the start": counts[0],
+        "leaders at the end": counts[-1],
+        "distance of P to Boolean at the end": float(attention_matrices.distance_to_boolean(run.attention[-1])),
+        "rank of P at the end": int(attention_matrices.rank(run.attention[-1])),
+    }
+
+
+def _leader_words(run: xr.Dataset, place: int) -> str:
+    count = len(leaders.attended(run.attention.values[place]))
+    return f"{count} leader{'' if count == 1 else 's'}"
+
+
+def _random_positive(rng: np.random.Generator) -> np.ndarray:
+    factor = rng.uniform(-1, 1, (2, 2))
+    return factor @ factor.T

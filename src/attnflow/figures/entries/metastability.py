@@ -1,0 +1,248 @@
+"""Figures of arXiv:2410.06833: tokens that rest in clusters for times exponential in beta, by coalescing dynamics."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress
+from attnflow.analyse import plateau_forecasts
+from attnflow.coalescence.coalesce import coalesce
+from attnflow.figures.figure import Figure
+from attnflow.figures.shares import shares_of
+from attnflow.model import initial
+from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.model.dynamics import SphereAttention
+from attnflow.model.heads import Head
+from attnflow.show.merging.merge_tree import merge_tree
+from attnflow.show.merging.plateau_lengths import plateau_lengths
+from attnflow.show.merging.staircase import staircases
+from attnflow.show.merging.through_clusters import through_clusters
+from attnflow.theorems.verify import verify
+
+PAPER = "arXiv:2410.06833"
+PER_RUN = ("flow", "outcome")  # attributes that differ from run to run
+COUNTS = ("first", "second", "clusters")  # whole numbers, which padding makes floats
+
+
+def packed(runs: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Coalescing runs of different lengths as one dataset, missing numbers at the ends."""
+    longest = {name: max(run.sizes[name] for run in runs) for name in ("state", "merge")}
+    padded = [run.pad({name: (0, most - run.sizes[name]) for name, most in longest.items()}) for run in runs]
+    together = xr.concat(padded, "run", data_vars="all", coords="all", combine_attrs="override")
+    return together.assign({name: ("run", [run.attrs[name] for run in runs]) for name in PER_RUN})
+
+
+def unpacked(data: xr.Dataset) -> list[xr.Dataset]:
+    """The runs of `packed`."""
+    return [_one(data.isel(run=place)) for place in range(data.sizes["run"])]
+
+
+def _one(run: xr.Dataset) -> xr.Dataset:
+    states, merges = ~np.isnan(run.log_time.values), ~np.isnan(run.merge_log_time.values)
+    attributes = run.attrs | {name: str(run[name].item()) for name in PER_RUN}
+    run = run.drop_vars(PER_RUN).isel(state=states, merge=merges).assign_attrs(attributes)
+    return run.assign({name: run[name].astype(int) for name in COUNTS})
+
+
+# -- Five tokens on the circle -----------------------------------------------------------------------------------------
+
+
+def compute_five(progress: Progress, *, tokens: list[list[float]], beta: float, seed: int) -> xr.Dataset:
+    """The published start, to one cluster."""
+    del seed  # the start is given
+    flow = SphereAttention(Head.identity(2), Softmax(beta))
+    return coalesce(flow, np.array(tokens), progress=progress)
+
+
+def draw_five(data: xr.Dataset) -> Any:
+    """The circle at several moments, and all angles."""
+    return through_clusters(data, title="Five tokens on the circle, through fewer and fewer clusters")
+
+
+def five_numbers(data: xr.Dataset) -> dict:
+    """When each merge happened, and which clusters were left."""
+    times, n = np.exp(data.merge_log_time.values), data.sizes["token"]
+    closer = f"two being closer than {data.attrs['merge']:g}"
+    found: dict[str, Any] = {
+        f"time of the merge that leaves {n - place - 1}, {closer}": float(time) for place, time in enumerate(times)
+    }
+    found["longest plateau, clusters"] = int(n - 1 - np.argmax(np.diff(data.merge_log_time.values)))
+    return found
+
+
+# -- The staircase of energy -------------------------------------------------------------------------------------------
+
+
+def compute_staircase(progress: Progress, *, betas: list[float], units: list[float], seed: int) -> xr.Dataset:
+    """The published start of five tokens, half of `units` log(2000)/sqrt(2000) along the circle, at every beta."""
+    del seed  # the start is given
+    tokens = initial.on_circle(0.5 * np.array(units) * np.log(2000) / np.sqrt(2000))
+    runs = [
+        coalesce(SphereAttention(Head.identity(2), Unnormalised(float(beta), 1.0)), tokens, progress=share)
+        for beta, share in zip(betas, shares_of(progress, len(betas)), strict=True)
+    ]
+    return packed(runs).assign_coords(beta=("run", np.array(betas, dtype=float)))
+
+
+def draw_staircase(data: xr.Dataset) -> Any:
+    """All energies on logarithmic time."""
+    return staircases(unpacked(data), title="The staircase of energy: every merge is a step up")
+
+
+def staircase_numbers(data: xr.Dataset) -> dict:
+    """Plateau heights against the sum of squared shares, and the times of the last merges."""
+    late = data.isel(merge=slice(1, None))
+    found: dict[str, Any] = {
+        "levels of the plateaus, sum of squared shares": ", ".join(
+            f"{level:.3g}" for level in late.level_before[-1].values
+        ),
+        "largest distance of the energy from its level before a merge, largest beta": float(
+            np.abs(late.energy_before - late.level_before)[-1].max()
+        ),
+    }
+    for beta, last in zip(data.beta.values, data.merge_log_time[:, -1].values, strict=True):
+        found[f"log t of the last merge, beta = {beta:g}"] = float(last)
+    return found
+
+
+def staircase_verdicts(data: xr.Dataset) -> list:
+    """Levels at the largest beta."""
+    return verify(unpacked(data)[-1], only=["staircase-levels"])
+
+
+# -- Many tokens -------------------------------------------------------------------------------------------------------
+
+
+def compute_plateaus(progress: Progress, *, n: int, beta: float, starts: int, seed: int) -> xr.Dataset:
+    """Random starts on the circle, each to one cluster."""
+    flow = SphereAttention(Head.identity(2), Softmax(beta))
+    tokens = initial.circle(n, rng=seed, runs=starts)
+    shares = shares_of(progress, starts)
+    return packed([coalesce(flow, one, progress=share) for one, share in zip(tokens, shares, strict=True)])
+
+
+def draw_plateaus(data: xr.Dataset) -> Any:
+    """Every merge against the formula for a pair."""
+    return plateau_lengths(unpacked(data))
+
+
+def plateau_numbers(data: xr.Dataset) -> dict:
+    """How well the formula of an isolated pair tells the length of a plateau."""
+    known = [run.isel(merge=plateau_forecasts.foreseen(run)) for run in unpacked(data)]
+    errors = np.abs(np.concatenate([run.log_duration.values - run.foreseen_log_duration.values for run in known]))
+    return {
+        "merges": int(np.isfinite(data.merge_log_time.values).sum()),
+        "plateaus foreseen as they began": len(errors),
+        "largest error of the formula there, in log t": float(errors.max(initial=0.0)),
+        "largest log t at which one cluster is left": float(data.merge_log_time.max()),
+    }
+
+
+def plateau_verdicts(data: xr.Dataset) -> list:
+    """Whether plateaus last as long as the formula says, on the first run."""
+    return verify(unpacked(data)[0], only=["plateau-lengths"])
+
+
+def compute_tree(progress: Progress, *, n: int, beta: float, seed: int) -> xr.Dataset:
+    """One random start, to one cluster."""
+    flow = SphereAttention(Head.identity(2), Softmax(beta))
+    return coalesce(flow, initial.circle(n, rng=seed), progress=progress)
+
+
+def draw_tree(data: xr.Dataset) -> Any:
+    """Who joined whom."""
+    return merge_tree(data, title="Who joined whom, and when")
+
+
+def tree_numbers(data: xr.Dataset) -> dict:
+    """Merges early and late, and how long the longest plateau is."""
+    times = data.merge_log_time.values
+    gaps = np.diff(times)
+    longest = int(np.argmax(gaps))
+    return {
+        "tokens": data.sizes["token"],
+        "clusters on the longest plateau": int(data.sizes["token"] - 1 - longest),
+        "the longest plateau begins and ends at log t": f"{times[longest]:.4g}, {times[longest + 1]:.4g}",
+        "log t at which one cluster is left": float(times[-1]),
+    }
+
+
+def tree_verdicts(data: xr.Dataset) -> list:
+    """Whether plateaus last as long as a pair alone would take."""
+    return verify(data, only=["plateau-lengths"])
+
+
+FIVE = [
+    [0.99806638, 0.06215705],
+    [0.97712061, 0.21268594],
+    [-0.24578194, 0.96932515],
+    [-0.97354734, 0.2284854],
+    [-0.99892629, -0.04632772],
+]
+FIGURES = (
+    Figure(
+        id="five-tokens",
+        source=f"{PAPER}, five tokens on the circle",
+        title="Five tokens on the circle",
+        shows="Neighbours meet first, then three clusters become two, which stand opposite each other for a long time "
+        "before they meet. Time runs by its logarithm.",
+        deviates="The published code takes Euler steps of 0.1 to t = 400; here tokens that have met become one heavy "
+        "token, and the clock follows the fastest of them to the very last merge.",
+        compute=compute_five,
+        draw=draw_five,
+        numbers=five_numbers,
+        settings={"tokens": FIVE, "beta": 4.0, "seed": 0},
+        quick={},
+        seconds=(1.0, 1.0),
+    ),
+    Figure(
+        id="energy-staircase",
+        source=f"{PAPER}, energy staircase",
+        title="The staircase of energy",
+        shows="The energy of five tokens rests at the sum of the squared shares of their clusters and jumps when two "
+        "of them merge. As β grows the stairs become sharp on the scale of log t over β.",
+        deviates="The published steps have unit length and glue tokens by thresholds, which is fragile; here "
+        "coalescing dynamics gives the times themselves. The energy is n^-2 times the sum of e^(β(cos - 1)), in (0, "
+        "1], as drawn in the paper; its printed form has a factor 1/(2β) more.",
+        compute=compute_staircase,
+        draw=draw_staircase,
+        numbers=staircase_numbers,
+        settings={"betas": [500, 1000, 1500, 2000, 3000, 4000], "units": [0, 0.5, 2, 4, 7], "seed": 0},
+        quick={},
+        seconds=(2.0, 2.0),
+        verdicts=staircase_verdicts,
+    ),
+    Figure(
+        id="merge-tree",
+        source=f"{PAPER}, metastable states of many tokens",
+        title="Who joined whom, and when",
+        shows="Many tokens on the circle gather in a few clusters within a few units of time. Those then merge one by "
+        "one, after times exponential in β: the farther they stand apart, the longer they wait.",
+        deviates="Not published in this form: coalescing dynamics reaches the last merge, at a time of order e^(2β).",
+        compute=compute_tree,
+        draw=draw_tree,
+        numbers=tree_numbers,
+        settings={"n": 100, "beta": 60.0, "seed": 2},
+        quick={"n": 40},
+        seconds=(2.0, 1.0),
+        verdicts=tree_verdicts,
+    ),
+    Figure(
+        id="plateau-lengths",
+        source=f"{PAPER}, lengths of plateaus",
+        title="How long clusters wait",
+        shows="Every merge of many runs against the time in which the two clusters would meet if they were alone. Long "
+        "plateaus follow the formula for a pair; the first merges happen in a crowd.",
+        deviates="Not published in this form. The paper's lemma has the centre 2/c where 1/(2c) is right; the formula "
+        "here is that of two isolated clusters to leading order in β.",
+        compute=compute_plateaus,
+        draw=draw_plateaus,
+        numbers=plateau_numbers,
+        settings={"n": 100, "beta": 60.0, "starts": 100, "seed": 0},
+        quick={"n": 40, "starts": 6},
+        seconds=(40.0, 3.0),
+        verdicts=plateau_verdicts,
+    ),
+)

@@ -1,0 +1,225 @@
+"""Figures of what beta decides on the circle: order against noise, and the number of clusters."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress
+from attnflow.analyse import circle, clusters, renyi
+from attnflow.figures.figure import Figure
+from attnflow.figures.shares import shares_of
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial, masks
+from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.model.dynamics import SphereAttention
+from attnflow.model.heads import Head
+from attnflow.model.noise import Noise
+from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.heatmaps import HeatMap, plain_log_ticks
+from attnflow.show.parts.style import GREY, INK, OKABE_ITO
+from attnflow.solvers import observables
+from attnflow.solvers.methods import StochasticHeun
+from attnflow.theorems.catalogue import find
+from attnflow.theorems.statement import Computation
+
+# -- Order against noise -----------------------------------------------------------------------------------------------
+
+STARTS = ("uniform", "gathered")
+
+
+def compute_order(
+    progress: Progress,
+    *,
+    n: int,
+    largest_beta: float,
+    betas: int,
+    least_kappa: float,
+    largest_kappa: float,
+    kappas: int,
+    end: float,
+    step: float,
+    seed: int,
+) -> xr.Dataset:
+    """Order parameter over (start, kappa, beta), the mean of the second half of every run."""
+    grid = np.linspace(0, largest_beta, betas), np.geomspace(least_kappa, largest_kappa, kappas)
+    near = np.random.default_rng(seed).normal(scale=0.1, size=n)
+    tokens = np.stack([initial.circle(n, rng=seed), initial.on_circle(near)])
+    times = np.linspace(0, end, 33)
+    tasks = [(beta, kappa) for kappa in grid[1] for beta in grid[0]]
+    found = []
+    for (beta, kappa), share in zip(tasks, shares_of(progress, len(tasks)), strict=True):
+        flow = SphereAttention(Head.identity(2), Unnormalised(float(beta)), noise=Noise(float(kappa)))
+        how: dict[str, Any] = {"observables": {"order": observables.order_parameter}, "keep_tokens": False}
+        run = simulate(flow, tokens, times, solver=StochasticHeun(step), rng=seed, progress=share, **how)
+        found.append(run.order.sel(time=slice(end / 2, None)).mean("time").values)
+    values = np.moveaxis(np.reshape(found, (kappas, betas, len(STARTS))), -1, 0)
+    fine = np.linspace(0, largest_beta, 101)
+    variables = {
+        "order": (("start", "kappa", "beta"), values),
+        "critical": (("fine_beta",), [circle.critical_kappa(beta) for beta in fine]),
+    }
+    coordinates = {"start": list(STARTS), "kappa": grid[1], "beta": grid[0], "fine_beta": fine}
+    return xr.Dataset(variables, coordinates, {"n": n, "end": end})
+
+
+def draw_order(data: xr.Dataset) -> Any:
+    """A map for each start, with the curve at which the uniform distribution loses its stability."""
+    panels = []
+    for start in STARTS:
+        label = "κ = β / I₁(β)" if start == STARTS[0] else ""
+        panels.append(
+            HeatMap(
+                data.beta.values,
+                data.kappa.values,
+                data.order.sel(start=start).values,
+                xlabel="β",
+                ylabel="κ" if start == STARTS[0] else "",
+                title=f"{start} start",
+                curves=[Line(data.fine_beta, data.critical, label, OKABE_ITO[1], width=2.0)],
+                bar="length of the mean token" if start == STARTS[-1] else "",
+                yscale="log",
+            )
+        )
+    end = data.attrs["end"]
+    caption = (
+        f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)$^{{1/2}}$, mean over t = {end / 2:g} to "
+        f"{end:g}. Curve: above it the uniform distribution is unstable."
+    )
+    title = "Attention against noise: order above a critical κ"
+    return board([panels], title, caption, width=4.0, heights=[3.8])
+
+
+def order_numbers(data: xr.Dataset) -> dict:
+    """Mean order well below and well above the curve, and where the two starts differ."""
+    critical = np.array([circle.critical_kappa(beta) for beta in data.beta.values])
+    ratio = data.kappa.values[:, None] / critical
+    return {
+        "critical kappa at beta = 0": float(data.critical[0]),
+        f"critical kappa at beta = {float(data.fine_beta[-1]):g}": float(data.critical[-1]),
+        "order of independent tokens": float(np.sqrt(np.pi / data.attrs["n"]) / 2),
+        **{
+            f"mean order {where} the critical kappa, {start} start": _mean(data.order.sel(start=start).values[chosen])
+            for start in STARTS
+            for where, chosen in (("below half of", ratio < 0.5), ("above twice", ratio > 2))
+        },
+    }
+
+
+def order_verdicts(data: xr.Dataset) -> list:
+    """The threshold itself, from the growth of a ripple in the mean-field equation."""
+    statement = find("noisy-threshold")
+    betas = [beta for beta in (1.0, 2.0) if beta <= data.beta.values[-1]]
+    return [statement.check(beta=beta) for beta in betas] if isinstance(statement, Computation) else []
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else float("nan")
+
+
+# -- The number of clusters --------------------------------------------------------------------------------------------
+
+BESIDE = 1.06  # factor between the points of two cases, so that bars do not cover each other
+CASES = ("nearly uniform start", "random start", "random start, causal")
+
+
+def compute_counts(
+    progress: Progress, *, n: int, betas: list[float], runs: int, end: float, ripple: float, seed: int
+) -> xr.Dataset:
+    """Clusters at the end over (case, beta, run)."""
+    spacing = 2 * np.pi / n
+    generator = np.random.default_rng(seed)
+    even = spacing * (np.arange(n) + ripple * generator.normal(size=(runs, n)))
+    random = initial.circle(n, rng=seed, runs=runs)
+    starts = ((initial.on_circle(even), masks.full), (random, masks.full), (random, masks.causal))
+    tasks = [(tokens, mask, beta) for tokens, mask in starts for beta in betas]
+    found = []
+    for (tokens, mask, beta), share in zip(tasks, shares_of(progress, len(tasks)), strict=True):
+        flow = SphereAttention(Head.identity(2), Softmax(float(beta)), mask)
+        run = simulate(flow, tokens, np.array([0.0, end]), progress=share)
+        found.append(clusters.count(run.isel(time=-1), 0.25 / np.sqrt(beta)).values)
+    values = np.reshape(found, (len(CASES), len(betas), runs))
+    variables = {"clusters": (("case", "beta", "run"), values)}
+    coordinates = {"case": list(CASES), "beta": np.array(betas, dtype=float)}
+    return xr.Dataset(variables, coordinates, {"n": n, "end": end, "c": 4.0})
+
+
+def draw_counts(data: xr.Dataset) -> Any:
+    """Counts with their ranges, and the laws."""
+    betas, c = data.beta.values, data.attrs["c"]
+    fine = np.geomspace(betas[0], betas[-1], 400)  # so that the steps of the mode look like steps
+    expected = [renyi.expected_count_on_circle(renyi.separation(beta, c)) for beta in fine]
+    lines = [
+        Line(fine, np.sqrt(2 * fine), "(2β)$^{1/2}$", GREY, "--"),
+        Line(fine, [circle.predicted_clusters(beta) for beta in fine], "mode that grows fastest", GREY, "-", width=0.9),
+        Line(fine, expected, f"Rényi centres, δ = {c:g} β$^{{-1/2}}$", INK, ":"),
+    ]
+    for place, (case, marker) in enumerate(zip(CASES, "os^", strict=True)):
+        counts, beside = data.clusters.sel(case=case), betas * BESIDE ** (place - 1)
+        ranges = zip(beside, counts.min("run").values, counts.max("run").values, strict=True)
+        lines += [Line([x, x], [low, high], "", OKABE_ITO[place], width=1.2, alpha=0.6) for x, low, high in ranges]
+        lines.append(Line(beside, counts.mean("run").values, case, OKABE_ITO[place], "", marker))
+    panel = Lines(lines, xlabel="β", ylabel="clusters", xscale="log", yscale="log", columns=2)
+    caption = (
+        f"{data.attrs['n']} tokens on the circle, t = {data.attrs['end']:g}. Points: mean of {data.sizes['run']} "
+        "starts; bars: least to most."
+    )
+    title = "The number of clusters grows like the root of β"
+    figure = board([[panel]], title, caption, width=6.2, heights=[4.6])
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        plain_log_ticks(axis)
+    return figure
+
+
+def count_numbers(data: xr.Dataset) -> dict:
+    """Mean counts over the laws, and the exponent of beta."""
+    betas = data.beta.values
+    means = data.clusters.mean("run")
+    modes = np.array([circle.predicted_clusters(beta) for beta in betas])
+    centres = np.array([renyi.expected_count_on_circle(renyi.separation(beta, data.attrs["c"])) for beta in betas])
+    found = {}
+    for case in CASES:
+        counts = means.sel(case=case).values
+        found[f"{case}: exponent of beta (expected 1/2)"] = float(np.polyfit(np.log(betas), np.log(counts), 1)[0])
+        found[f"{case}: mean of clusters over the fastest mode"] = float(np.mean(counts / modes))
+        found[f"{case}: mean of clusters over Renyi centres"] = float(np.mean(counts / centres))
+    return found
+
+
+FIGURES = (
+    Figure(
+        id="noise-phases",
+        source="arXiv:2512.01868, with noise",
+        title="Order against noise",
+        shows="Gathered tokens keep their order above a critical κ and lose it below. Tokens that start uniform find "
+        "it above the same curve; where β is large they first rest in several clusters, whose mean is short.",
+        deviates="The printed equation has the sign of its Laplacian reversed; the curve is that of the corrected one. "
+        "Finitely many tokens have an order of about n^-1/2 even when they are independent.",
+        compute=compute_order,
+        draw=draw_order,
+        numbers=order_numbers,
+        settings={
+            "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
+            "end": 20.0, "step": 0.01, "seed": 0,
+        },
+        quick={"n": 64, "betas": 5, "kappas": 5, "end": 8.0},
+        seconds=(55.0, 5.0),
+        verdicts=order_verdicts,
+    ),
+    Figure(
+        id="cluster-number",
+        source="arXiv:2410.23228 and arXiv:2411.04990, laws side by side",
+        title="Cluster number against β",
+        shows="From a nearly uniform start as many clusters form as the fastest Fourier mode has periods, about "
+        "(2β)^1/2. Random starts give fewer, with or without a causal mask, close to the number of Rényi centres.",
+        deviates="The laws come from different papers and are held against the same runs here.",
+        compute=compute_counts,
+        draw=draw_counts,
+        numbers=count_numbers,
+        settings={
+            "n": 400, "betas": [4, 8, 16, 32, 64, 128, 256], "runs": 16, "end": 30.0, "ripple": 1e-3, "seed": 0,
+        },
+        quick={"n": 200, "betas": [8, 32, 128], "runs": 2},
+        seconds=(42.0, 6.0),
+    ),
+)  # fmt: skip

@@ -1,0 +1,32 @@
+"""Runs that figures are made of, from the words of scenarios."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress
+from attnflow.experiments import scenarios
+from attnflow.integrate.simulate import simulate
+from attnflow.model.heads import Head
+from attnflow.results.run_dataset import flow_of
+
+
+def followed(progress: Progress, **settings: Any) -> xr.Dataset:
+    """The run of some `scenarios.Settings`."""
+    setup = scenarios.build(scenarios.Settings(**settings))
+    return simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng, progress=progress)
+
+
+def value_of(run: xr.Dataset) -> np.ndarray:
+    """V of the only head of a run."""
+    head = flow_of(run).heads[0]
+    if not isinstance(head, Head):
+        raise TypeError(f"The head of this run changes in time: {type(head).__name__}.")
+    return np.asarray(head.value_matrix, dtype=float)
+
+
+def moments(run: xr.Dataset, times: Sequence[float]) -> list[xr.Dataset]:
+    """The run at the saved times nearest to some."""
+    return [run.sel(time=time, method="nearest") for time in times]

@@ -1,0 +1,243 @@
+"""Figures of the slides of Sugolov and Aubry (2023): one and several heads in R^d, and what starts them."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress
+from attnflow.analyse import frozen_attention
+from attnflow.figures.entries import depths, gathering, multihead
+from attnflow.figures.entries.emergence import verdicts_of
+from attnflow.figures.figure import Figure
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial
+from attnflow.model.dynamics import RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.show import robustness as draw_robustness
+from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.style import OKABE_ITO
+from attnflow.theorems.studies.robustness import robustness
+
+SLIDES = "Sugolov and Aubry 2023, slides"
+DISCRETE = "The slides step layer by layer; here the flow is integrated to a relative error of 1e-8 a step."
+WEIGHTS = f"{DISCRETE} The slides' random weights are not known: these are drawn anew, from the seed shown."
+REAL = f"{WEIGHTS} It was chosen by eye, with a real leading eigenvalue: where that is complex, tokens turn."
+
+
+# -- How n and the start law change the limit --------------------------------------------------------------------------
+
+
+def follow_laws(
+    progress: Progress, *, laws: list[str], n: list[int], d: list[int], seeds: int, end: float, seed: int
+) -> xr.Dataset:
+    """Vertices, clusters, leaders and rates from many starts."""
+    heard = progress if callable(progress) else None
+    return robustness(laws, n, d, seeds=seeds, end=end, seed=seed, progress=heard)
+
+
+def law_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """Mean vertices of every law for the most tokens, and the rate over all."""
+    means, n = dataset.vertices_interval.sel(bound="mean"), int(dataset.n[-1])
+    found: dict[str, float | int | str] = {
+        f"vertices, {law}, n = {n}, d = {d}": float(means.sel(law=law, n=n, d=d))
+        for law in dataset.law.values
+        for d in dataset.d.values
+    }
+    return found | {
+        "median rate over all starts, 1 in theory": float(dataset.rate.median()),
+        "least mean rate of a law, n and d": float(dataset.rate_interval.sel(bound="mean").min()),
+    }
+
+
+# -- The master equation -----------------------------------------------------------------------------------------------
+
+
+def follow_frozen(progress: Progress, *, n: int, sizes: list[float], end: float, saves: int, seed: int) -> xr.Dataset:
+    """Rescaled tokens from one start at several sizes, and what Z' = (P(0) - I) Z says of them."""
+    flow, start = RescaledAttention(Head.identity(2)), initial.gaussian(n, 2, rng=seed)
+    tokens = np.multiply.outer(sizes, start)
+    run = simulate(flow, tokens, np.linspace(0, end, saves), progress=progress)
+    first = np.stack([attention_matrix(flow, one) for one in tokens])
+    pairs = zip(first, tokens, strict=True)
+    predicted = [frozen_attention.predict(matrix, one, run.time.values) for matrix, one in pairs]
+    spectrum = np.stack([np.sort(np.real(frozen_attention.rates(matrix))) for matrix in first])
+    return run.assign(
+        predicted=(("run", "time", "token", "coordinate"), np.stack(predicted)),
+        error=frozen_attention.error(first, run),
+        rate=(("run", "mode"), spectrum),
+        size=("run", sizes),
+    )
+
+
+def draw_frozen(run: xr.Dataset) -> Any:
+    """Tokens and prediction at every size, the error over time, and the rates of the modes."""
+    sizes = run.size.values
+    ways = [_way_panel(run, place) for place in range(len(sizes))]
+    errors = [Line(run.time[1:], run.error[k, 1:], f"size {size:g}", OKABE_ITO[k]) for k, size in enumerate(sizes)]
+    modes = [
+        Line(np.arange(1, run.sizes["mode"] + 1), run.rate[k], f"size {size:g}", OKABE_ITO[k], "-", "o")
+        for k, size in enumerate(sizes)
+    ]
+    below = [
+        Lines(errors, ylabel="relative error", title="Error of the prediction", yscale="log", columns=3),
+        Lines(modes, "mode k", "rate 1 - \N{GREEK SMALL LETTER LAMDA}\u2096", "Modes of P(0)", columns=3),
+    ]
+    title = "Frozen attention Z' = (P(0) - I) Z, the slides' master equation, against the flow"
+    caption = "Above: first coordinates of the tokens. Lines: the flow. Dashes: the prediction."
+    return board([ways, below], title, caption, width=3.4, heights=[3.1, 3.5])
+
+
+def frozen_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
+    """Until when the prediction is within five per cent, and the slowest mode."""
+    until = frozen_attention.valid_until(run.error).values
+    found: dict[str, float | int | str] = {
+        f"right within 5 % until t, size {size:g}": "the end" if np.isinf(time) else float(time)
+        for size, time in zip(run.size.values, until, strict=True)
+    }
+    slowest = zip(run.size.values, run.rate.values[:, 1], strict=True)
+    return found | {f"slowest rate, size {size:g}": float(rate) for size, rate in slowest}
+
+
+def _way_panel(run: xr.Dataset, place: int) -> Lines:
+    one, lines = run.isel(run=place), []
+    for token in range(min(run.sizes["token"], 6)):
+        shade = OKABE_ITO[token]
+        lines.append(Line(run.time, one.tokens[:, token, 0], colour=shade))
+        lines.append(Line(run.time, one.predicted[:, token, 0], colour=shade, style="--", width=1.0))
+    return Lines(lines, ylabel="z\u2081", title=f"Start of size {run.size.values[place]:g}")
+
+
+_HEADS: dict[str, Any] = {"compute": multihead.follow_heads, "numbers": multihead.head_numbers, "deviates": REAL}
+
+FIGURES = (
+    Figure(
+        id="slides-boolean",
+        source=f"{SLIDES}, Theorem 1",
+        title="Forty tokens of the line: one or two columns are left",
+        shows="With Q = K = V = 1 the attention matrix of forty Gaussian tokens loses all columns but two. They belong "
+        "to the leftmost and the rightmost token of the start.",
+        deviates=DISCRETE,
+        compute=depths.follow_boolean,
+        draw=depths.draw_boolean,
+        numbers=depths.boolean_numbers,
+        settings={"space": "rescaled", "start": "gaussian", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 7,
+                  "moments": [0, 0.5, 1, 1.5, 12]},
+        quick={},
+        seconds=(6, 6),
+        verdicts=verdicts_of("boolean-limit"),
+    ),
+    Figure(
+        id="slides-polytope",
+        source=f"{SLIDES}, Theorem 2",
+        title="Forty tokens of space: vertices of a polyhedron",
+        shows="With Q = K = V = I forty tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices are "
+        "tokens of the start that hardly moved.",
+        deviates=DISCRETE,
+        compute=gathering.follow_with_frames,
+        draw=gathering.draw_polytope,
+        numbers=gathering.polytope_numbers,
+        settings={"space": "rescaled", "start": "gaussian:2", "n": 40, "d": 3, "end": 15.0, "saves": 151, "seed": 3,
+                  "frames": 60},
+        quick={"frames": 8},
+        seconds=(10, 3),
+        verdicts=verdicts_of("polytope"),
+        movie=gathering.polytope_movie,
+    ),
+    Figure(
+        id="multihead-eigenvalues",
+        source=f"{SLIDES}, multi-head dynamics: eigenvalues",
+        title="Several heads: the eigenvalues of their sum decide",
+        shows="Three heads with random values pull every token at once. Tokens line up along the leading eigenvector "
+        "of the sum of the value matrices and grow at its eigenvalue, whatever each head would do alone.",
+        draw=multihead.draw_heads,
+        settings={"n": [40], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
+        quick={},
+        seconds=(5, 5),
+        **_HEADS,
+    ),
+    Figure(
+        id="multihead-more-tokens",
+        source=f"{SLIDES}, multi-head dynamics: more tokens",
+        title="Several heads: more tokens, the same line",
+        shows="The same three heads with 10, 40 and 160 tokens. The line and the rate of growth do not depend on the "
+        "number of tokens.",
+        draw=multihead.draw_more_tokens,
+        settings={"n": [10, 40, 160], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
+        quick={"n": [10, 40]},
+        seconds=(8, 4),
+        **_HEADS,
+    ),
+    Figure(
+        id="multihead-circle",
+        source=f"{SLIDES}, multi-head dynamics: start on the unit circle",
+        title="Several heads, started on the unit circle",
+        shows="Forty tokens of the unit circle under three random heads. The circle is pulled to the line of the "
+        "leading eigenvector, and every token ends at one of its two sides.",
+        draw=multihead.draw_heads,
+        settings={"n": [40], "d": 2, "heads": 3, "start": "circle", "end": 12.0, "saves": 121, "seed": 2},
+        quick={},
+        seconds=(4, 4),
+        **_HEADS,
+    ),
+    Figure(
+        id="multihead-3d",
+        source=f"{SLIDES}, multi-head dynamics in space",
+        title="Several heads in space",
+        shows="Three random heads in R^3. Tokens line up along the leading eigenvector of the sum of the value "
+        "matrices, as in the plane.",
+        draw=multihead.draw_heads,
+        settings={"n": [40], "d": 3, "heads": 3, "start": "gaussian", "end": 9.0, "saves": 91, "seed": 3},
+        quick={},
+        seconds=(5, 5),
+        **_HEADS,
+    ),
+    Figure(
+        id="multihead-rate",
+        source=f"{SLIDES}, multi-head dynamics: rate of convergence",
+        title="The rate of convergence against the number of heads",
+        shows="With V_h = I/H the rescaled tokens obey Z' = (P - I) Z, P being the mean of the heads' weights, and "
+        "come to rest at one minus the second eigenvalue of P. In the end that is one in nearly all runs, for any "
+        "number of heads; what more heads change is how long it takes until then.",
+        deviates=WEIGHTS,
+        compute=multihead.follow_rates,
+        draw=multihead.draw_rates,
+        numbers=multihead.rate_numbers,
+        settings={"heads": [1, 2, 4, 8, 16], "runs": 12, "n": 20, "d": 2, "end": 16.0, "seed": 0},
+        quick={"heads": [1, 4], "runs": 3},
+        seconds=(40, 7),
+    ),
+    Figure(
+        id="start-laws",
+        source=f"{SLIDES}, how n and the start change the limit",
+        title="How the number of tokens and the law of the start change the limit",
+        shows="Vertices, clusters, leaders and the rate for four laws of the start, with 95 % intervals. Nearly every "
+        "vertex is a cluster and a leader, by far the most where tokens start on a sphere; the rate is close to one.",
+        deviates="The slides show single runs; here every point is a mean over many starts.",
+        compute=follow_laws,
+        draw=draw_robustness,
+        numbers=law_numbers,
+        settings={"laws": ["gaussian", "box", "ball", "shell"], "n": [10, 20, 40, 80], "d": [2, 3], "seeds": 20,
+                  "end": 12.0, "seed": 0},
+        quick={"laws": ["gaussian", "shell"], "n": [10, 20], "d": [2], "seeds": 4},
+        seconds=(17, 5),
+    ),
+    Figure(
+        id="master-equation",
+        source=f"{SLIDES}, the master equation",
+        title="Frozen attention, and how long it is right",
+        shows="If attention stayed that of the start, tokens would be sums of modes that decay at one minus the "
+        "eigenvalues of P(0). That is right for long where scores are small, and where they are so large that "
+        "attention is decided from the start; between, attention changes at once and the prediction fails.",
+        deviates="The slides write dP/dt = A P; the tokens obey its adjoint, the backward equation Z' = (P - I) Z, "
+        "whose rows sum to one. The seed is that of a typical start: in a few others a token of the large start is "
+        "undecided, and the prediction fails there, too.",
+        compute=follow_frozen,
+        draw=draw_frozen,
+        numbers=frozen_numbers,
+        settings={"n": 12, "sizes": [0.2, 1.0, 5.0], "end": 5.0, "saves": 101, "seed": 7},
+        quick={},
+        seconds=(8, 8),
+    ),
+)  # fmt: skip

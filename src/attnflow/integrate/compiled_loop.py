@@ -1,0 +1,121 @@
+"""The compiled loop: many steps of some runs in one call, saving on the way.
+
+Runs go one after the other, each with steps of its own. In a batch all would wait for
+the slowest: for 64 runs of 32 tokens that took longer than one after the other. It also
+makes a run's numbers independent of the company it was computed in.
+
+A call visits a window of targets and gives up after a number of steps, so that the
+host can show progress, honour a time budget and be interrupted. Everything numerical
+is an argument: nothing compiles again when beta, weights, times or tolerances change.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from attnflow._common.arrays import AnyArray
+from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.solvers.cursor import Cursor, Target
+from attnflow.solvers.methods import AbstractSolver
+from attnflow.solvers.status import FIRST_STOP, Status
+from attnflow.solvers.stopping import AbstractStop
+
+
+class Task(eqx.Module):
+    """What all runs of a call share."""
+
+    flow: AbstractDynamics
+    solver: AbstractSolver
+    stops: tuple[AbstractStop, ...]
+    observables: dict[str, Callable]
+    keeps_tokens: bool = eqx.field(static=True)
+
+    def measure(self, time: AnyArray, state: State) -> dict[str, Any]:
+        """What is saved at one time."""
+        saved: dict[str, Any] = {name: jnp.asarray(fn(time, state.tokens)) for name, fn in self.observables.items()}
+        if self.keeps_tokens:
+            saved["tokens"] = state.tokens
+            if state.radii is not None:
+                saved["radius"] = state.radii
+        return saved
+
+    def measure_at(self, cursor: Cursor, time: AnyArray) -> dict[str, Any]:
+        """What is saved at a time that the cursor has just reached or passed."""
+        return self.measure(time, self.solver.value_at(self.flow, cursor, time))
+
+
+class Window(NamedTuple):
+    """Some targets of one run; those after the end are not active."""
+
+    targets: Target
+    is_active: AnyArray
+
+
+@eqx.filter_jit
+def begin(task: Task, time: AnyArray, states: State) -> tuple[Cursor, dict[str, Any]]:
+    """Cursors of all runs at the start, and what is saved there."""
+
+    def one(state):
+        zero = jnp.zeros((), jnp.int64 if time.dtype == jnp.float64 else jnp.int32)
+        cursor = Cursor(
+            time=time,
+            state=state,
+            memory=task.solver.start(task.flow, time, state),
+            status=jnp.asarray(Status.RUNNING.value),
+            accepted=zero,
+            rejected=zero,
+            drift=jnp.zeros((), time.dtype),
+        )
+        return cursor, task.measure(time, state)
+
+    return jax.lax.map(one, states)
+
+
+@eqx.filter_jit
+def advance(
+    task: Task, cursors: Cursor, windows: Window, rng_keys: AnyArray, most_steps: AnyArray
+) -> tuple[Cursor, AnyArray, dict[str, Any]]:
+    """Take every run through its window of targets, or `most_steps` steps far.
+
+    Returns the cursors, which targets were reached, and what was saved at them.
+    """
+
+    def one(cursor, window, rng_key):
+        last = cursor.accepted + cursor.rejected + most_steps
+
+        def visit(cursor, entry):
+            target, is_active = entry
+
+            def is_under_way(cursor):
+                has_steps = cursor.accepted + cursor.rejected < last
+                return is_active & has_steps & (cursor.time < target.time) & (cursor.status == Status.RUNNING.value)
+
+            step = lambda cursor: _step(task, cursor, target, rng_key)
+            cursor = jax.lax.while_loop(is_under_way, step, cursor)
+            is_reached = is_active & (cursor.time >= target.time)
+            save = lambda: task.measure_at(cursor, target.time)
+            saved = jax.lax.cond(is_reached, save, lambda: _zeros_like_result(save))
+            return cursor, (is_reached, saved)
+
+        cursor, (reached, saved) = jax.lax.scan(visit, cursor, (window.targets, window.is_active))
+        return cursor, reached, saved
+
+    return jax.lax.map(lambda run: one(*run), (cursors, windows, rng_keys))
+
+
+def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:
+    after = task.solver.attempt(task.flow, cursor, target, rng_key)
+    status = after.status
+    for index, stop in enumerate(task.stops):
+        duration = after.time - cursor.time
+        is_met = (duration > 0) & stop.is_met(task.flow.space, cursor.state.tokens, after.state.tokens, duration)
+        status = jnp.where((status == Status.RUNNING.value) & is_met, FIRST_STOP + index, status)
+    return eqx.tree_at(lambda c: c.status, after, status)
+
+
+def _zeros_like_result(function: Callable) -> Any:
+    shapes = jax.eval_shape(function)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

@@ -1,0 +1,206 @@
+"""The host's side of a simulation: chunks of runs on worker threads, windows of targets.
+
+XLA releases Python's lock while it computes, so threads keep all cores busy.
+"""
+
+import os
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.jit_cache import drop_old_programs
+from attnflow._common.precision import double
+from attnflow._common.progress import Watch
+from attnflow.integrate.compiled_loop import Task, Window, advance, begin
+from attnflow.model.dynamics import State
+from attnflow.results.run_arrays import RunArrays
+from attnflow.solvers.cursor import Cursor, Target
+from attnflow.solvers.status import Status
+
+LARGEST_WINDOW = 64  # targets visited in one compiled call
+SECONDS_PER_CALL = 0.3  # how often the host looks up: for progress, budget and Ctrl-C
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a worker needs to know."""
+
+    task: Task
+    start: float
+    targets: Target
+    saves: np.ndarray
+    states: State
+    rng_keys: Any
+    dtype: str
+    most_steps: int
+    chunk: int
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self.states.tokens)
+
+    @property
+    def window(self) -> int:
+        """Targets a call: a power of two, so that few lengths ever compile."""
+        return min(LARGEST_WINDOW, 2 ** int(np.ceil(np.log2(len(self.saves)))))
+
+    def precision(self):
+        """The context to compute in."""
+        return double() if self.dtype == "float64" else nullcontext()
+
+
+def integrate(plan: Plan, watch: Watch) -> RunArrays:
+    """Run everything; Ctrl-C ends it early and keeps what exists."""
+    drop_old_programs()
+    results = _empty_results(plan)
+    starts = range(0, plan.runs, plan.chunk)
+    workers = min(os.cpu_count() or 1, len(starts))
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        jobs = [pool.submit(_integrate_chunk, plan, first, results, watch) for first in starts]
+        try:
+            while wait(jobs, timeout=SECONDS_PER_CALL).not_done:
+                pass
+        except KeyboardInterrupt:
+            watch.is_interrupted = True
+            wait(jobs)
+    _raise_first_error(jobs)
+    return results
+
+
+def _raise_first_error(jobs: list[Future]) -> None:
+    for job in jobs:
+        job.result()
+
+
+def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch) -> None:
+    """Take runs first, first + 1, ... to the end, window by window."""
+    runs = np.arange(first, min(first + plan.chunk, plan.runs))
+    if watch.should_stop():
+        results.status[runs] = _reason(watch)
+        return
+    with plan.precision():
+        # A short last chunk repeats its last run, so that it compiles nothing new.
+        members = np.minimum(np.arange(first, first + plan.chunk), plan.runs - 1)
+        chunk_of = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf)[members], tree)
+        states, rng_keys = chunk_of(plan.states), plan.rng_keys[members]
+        cursors, saved = begin(plan.task, jnp.asarray(plan.start, plan.dtype), states)
+        _store(results, runs, saved)
+        position = np.zeros(plan.chunk, int)
+        budget = 32
+        while True:
+            began = time.monotonic()
+            windows = _windows(plan, position)
+            cursors, reached, saved = advance(
+                plan.task, cursors, windows, rng_keys, jnp.asarray(budget, cursors.accepted.dtype)
+            )
+            position = _keep_reached(plan, results, runs, position, np.asarray(reached), saved)
+            status = _statuses(plan, cursors, position)
+            _keep_cursors(results, runs, cursors, status)
+            is_over = bool(np.all(status != Status.RUNNING))
+            watch.report(
+                first, _fraction(plan, runs, position, status), len(runs) / plan.runs, _sentence(cursors, runs)
+            )
+            if is_over:
+                return
+            if watch.should_stop():
+                status = np.where(status == Status.RUNNING, _reason(watch), status)
+                results.status[runs] = status[: len(runs)]
+                return
+            budget = _next_budget(plan, cursors, budget, time.monotonic() - began)
+
+
+def _next_budget(plan: Plan, cursors: Cursor, budget: int, seconds: float) -> int:
+    """Steps for the next call, so that it takes about `SECONDS_PER_CALL`."""
+    pace = np.clip(SECONDS_PER_CALL / max(seconds, 1e-3), 0.25, 4)
+    attempts = int(np.max(np.asarray(cursors.accepted) + np.asarray(cursors.rejected)))
+    return int(np.clip(budget * pace, 1, max(1, plan.most_steps - attempts)))
+
+
+def _windows(plan: Plan, position: np.ndarray) -> Window:
+    wanted = position[:, None] + np.arange(plan.window)
+    is_active = wanted < len(plan.saves)
+    wanted = np.minimum(wanted, len(plan.saves) - 1)
+    return Window(jax.tree.map(lambda leaf: jnp.asarray(leaf[wanted]), plan.targets), jnp.asarray(is_active))
+
+
+def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:
+    """Copy what was saved at reached targets to its place; returns the new positions."""
+    saved = {name: np.asarray(values) for name, values in saved.items()}
+    for row, run in enumerate(runs):
+        count = int(np.sum(reached[row]))
+        places = plan.saves[position[row] : position[row] + count]
+        is_saved = places >= 0
+        for name, values in saved.items():
+            results.saved[name][run, places[is_saved]] = values[row, :count][is_saved]
+    return position + np.sum(reached, axis=1)
+
+
+def _statuses(plan: Plan, cursors: Cursor, position: np.ndarray) -> np.ndarray:
+    status = np.array(cursors.status)
+    attempts = np.asarray(cursors.accepted) + np.asarray(cursors.rejected)
+    is_running = status == Status.RUNNING
+    status[is_running & (attempts >= plan.most_steps)] = Status.OUT_OF_STEPS
+    status[is_running & (position >= len(plan.saves))] = Status.REACHED
+    return status
+
+
+def _keep_cursors(results: RunArrays, runs: np.ndarray, cursors: Cursor, status: np.ndarray) -> None:
+    members = slice(0, len(runs))
+    results.status[runs] = status[members]
+    results.time[runs] = np.asarray(cursors.time)[members]
+    results.tokens[runs] = np.asarray(cursors.state.tokens)[members]
+    if cursors.state.radii is not None and results.radii is not None:
+        results.radii[runs] = np.asarray(cursors.state.radii)[members]
+    results.accepted[runs] = np.asarray(cursors.accepted)[members]
+    results.rejected[runs] = np.asarray(cursors.rejected)[members]
+    results.drift[runs] = np.asarray(cursors.drift)[members]
+
+
+def _empty_results(plan: Plan) -> RunArrays:
+    with plan.precision():
+        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), plan.states)
+        shapes = jax.eval_shape(plan.task.measure, jnp.asarray(plan.start, plan.dtype), state)
+    count = int(np.max(plan.saves)) + 1
+    saved = {name: _blank((plan.runs, count, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
+    return RunArrays(
+        saved=saved,
+        status=np.full(plan.runs, Status.RUNNING),
+        time=np.full(plan.runs, plan.start),
+        tokens=np.array(plan.states.tokens),
+        radii=None if plan.states.radii is None else np.array(plan.states.radii),
+        accepted=np.zeros(plan.runs, int),
+        rejected=np.zeros(plan.runs, int),
+        drift=np.zeros(plan.runs),
+    )
+
+
+def _blank(shape: tuple, dtype: Any) -> np.ndarray:
+    """NaN where the type has one; zero pages cost no memory until they are written."""
+    is_floating = np.issubdtype(dtype, np.inexact)
+    return np.full(shape, np.nan, dtype) if is_floating else np.zeros(shape, dtype)
+
+
+def _store(results: RunArrays, runs: np.ndarray, saved: dict[str, Any]) -> None:
+    for name, values in saved.items():
+        results.saved[name][runs, 0] = np.asarray(values)[: len(runs)]
+
+
+def _reason(watch: Watch) -> int:
+    return Status.INTERRUPTED if watch.is_interrupted else Status.OUT_OF_TIME
+
+
+def _fraction(plan: Plan, runs: np.ndarray, position: np.ndarray, status: np.ndarray) -> float:
+    members = slice(0, len(runs))
+    done = np.where(status[members] == Status.RUNNING, position[members] / len(plan.saves), 1.0)
+    return float(np.mean(done))
+
+
+def _sentence(cursors: Cursor, runs: np.ndarray) -> str:
+    return f"t = {float(np.min(np.asarray(cursors.time)[: len(runs)])):.4g}"

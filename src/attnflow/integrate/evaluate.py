@@ -1,0 +1,123 @@
+"""One look at a model, without running it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError
+from attnflow._common.precision import cast, double
+from attnflow.analyse.snapshots import tokens_of
+from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.model.validation import require_flow, require_one_configuration
+from attnflow.results.run_dataset import flow_of
+
+MOST_ENTRIES = 10**9  # 8 GB
+
+
+def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarray:
+    """Velocity of every token, shape (n, d), in float64.
+
+    Examples
+    --------
+    One token in the plane under V = I moves along itself.
+
+    >>> import attnflow as af
+    >>> af.velocity(af.EuclideanAttention(af.Head.identity(2)), [[1.0, 2.0]])
+    array([[1., 2.]])
+    """
+    with double():
+        state = _state(flow, tokens)
+        return np.asarray(_velocity(cast(flow, "float64"), jnp.asarray(time, "float64"), state).tokens)
+
+
+def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0, *, rows: Any = None) -> np.ndarray:
+    """Attention weights in float64: shape (n, n), or (heads, n, n) for several heads.
+
+    `rows`, numbers of tokens, asks for whom those attend to and nothing else: (rows, n), which many tokens still allow.
+
+    Examples
+    --------
+    At beta = 0 everyone counts the same.
+
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(2), af.Softmax(beta=0.0))
+    >>> af.attention_matrix(flow, np.eye(2))
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    with double():
+        state = _state(flow, tokens)
+        some = None if rows is None else jnp.asarray(_require_rows(rows, len(state.tokens)))
+        matrices = np.asarray(_matrices(cast(flow, "float64"), jnp.asarray(time, "float64"), state, some))
+    return matrices[0] if len(matrices) == 1 else matrices
+
+
+def attention_over_time(run: xr.Dataset, flow: AbstractDynamics | None = None) -> xr.DataArray:
+    """P(t): the attention weights of a run at its saved times.
+
+    The axes are ([run,] time, [head,] token, attended). Where a run ended early weights are NaN.
+
+    Parameters
+    ----------
+    run
+        A dataset made by `simulate`; it records its flow.
+    flow
+        The flow, where the file could not hold it.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.simulate(af.SphereAttention(af.Head.identity(2)), np.eye(2), [0.0, 5.0])
+    >>> af.attention_over_time(run).dims
+    ('time', 'token', 'attended')
+    """
+    tokens = tokens_of(run)
+    model: AbstractDynamics = flow_of(run) if flow is None else flow
+    n, heads = tokens.sizes["token"], len(model.heads)
+    _require_moderate(tokens.size // tokens.shape[-1] * n * heads)
+    times = np.broadcast_to(run.time.values, tokens.shape[:-2])
+    flat = tokens.values.reshape(-1, *tokens.shape[-2:]).astype(float)
+    weights = np.full((len(flat), heads, n, n), np.nan)
+    for place in np.flatnonzero(np.all(np.isfinite(flat), axis=(1, 2))):
+        weights[place] = attention_matrix(model, flat[place], times.flat[place]).reshape(heads, n, n)
+    shaped = weights.reshape(*tokens.shape[:-2], heads, n, n)
+    labelled = xr.DataArray(shaped, dims=(*tokens.dims[:-2], "head", "token", "attended"), name="attention")
+    coordinates = {name: tokens.coords[name] for name in tokens.dims[:-2] if name in tokens.coords}
+    return labelled.assign_coords(coordinates).squeeze("head" if heads == 1 else [])
+
+
+def _require_moderate(entries: int) -> None:
+    if entries > MOST_ENTRIES:
+        raise InputError(
+            f"Attention at all times has {entries:.2g} entries, more than {MOST_ENTRIES:.0e}. Take fewer times "
+            "or runs, such as `run.isel(time=[0, -1])`."
+        )
+
+
+def _require_rows(rows: Any, n: int) -> np.ndarray:
+    found = np.asarray(rows)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not np.all((found >= 0) & (found < n)):
+        raise InputError(f"`rows` must be numbers of tokens, 0 to {n - 1}, in a list, but it is {str(rows)[:60]}.")
+    return found
+
+
+def _state(flow: AbstractDynamics, tokens: Any) -> State:
+    require_flow(flow)
+    tokens = require_one_configuration(flow, tokens)
+    if not flow.has_radii:
+        return State(jnp.asarray(tokens))
+    radii = np.linalg.norm(tokens, axis=-1)
+    return State(jnp.asarray(tokens / radii[:, None]), jnp.asarray(radii))
+
+
+@eqx.filter_jit
+def _velocity(flow, time, state):
+    return flow.velocity(time, state)
+
+
+@eqx.filter_jit
+def _matrices(flow, time, state, rows):
+    return flow.attention_matrices(time, state, rows)

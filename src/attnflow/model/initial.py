@@ -1,0 +1,138 @@
+"""Initial tokens, drawn with NumPy.
+
+Every law takes `rng` (None, an integer, a Generator or a SeedSequence) and `runs`: with
+``runs=R`` the result has shape (R, n, d), and run i is what
+``rng=numpy.random.SeedSequence(seed, spawn_key=(i,))`` gives alone.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from attnflow._common.checks import (
+    InputError,
+    require_all_finite,
+    require_count,
+    require_finite_number,
+    require_positive_number,
+)
+from attnflow._common.seeds import Rng, run_seeds, seed_sequence
+
+
+def box(
+    n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None
+) -> np.ndarray:
+    """Uniform in the box [low, high]^d."""
+    require_finite_number(low, "low")
+    require_finite_number(high, "high")
+    if not low < high:
+        raise InputError(f"`low` must be below `high`, but they are {low} and {high}.")
+    return _draw(lambda generator: generator.uniform(low, high, (n, d)), n, d, rng, runs)
+
+
+def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+    """Uniform in the ball of a radius around the origin."""
+    require_positive_number(radius, "radius")
+
+    def law(generator):
+        lengths = radius * generator.random((n, 1)) ** (1 / d)
+        return lengths * _directions(generator, n, d)
+
+    return _draw(law, n, d, rng, runs)
+
+
+def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+    """Independent Gaussian coordinates of a standard deviation."""
+    require_positive_number(deviation, "deviation")
+    return _draw(lambda generator: generator.normal(scale=deviation, size=(n, d)), n, d, rng, runs)
+
+
+def sphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+    """Uniform on the unit sphere of R^d."""
+    return _draw(lambda generator: _directions(generator, n, d), n, d, rng, runs)
+
+
+def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+    """Uniform on the open half of the unit sphere whose last coordinate is positive."""
+
+    def law(generator):
+        tokens = _directions(generator, n, d)
+        tokens[:, -1] = np.abs(tokens[:, -1])
+        return tokens
+
+    return _draw(law, n, d, rng, runs)
+
+
+def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+    """Uniform on the unit circle in the plane of the first two coordinates of R^d."""
+    require_count(d, "d", least=2)
+
+    def law(generator):
+        angles = generator.uniform(0, 2 * np.pi, n)
+        return on_circle(angles, d)
+
+    return _draw(law, n, d, rng, runs)
+
+
+def on_circle(angles: np.ndarray, d: int = 2) -> np.ndarray:
+    """Points of the unit circle of R^d's first two coordinates, from their angles."""
+    angles = np.asarray(angles, dtype=float)
+    tokens = np.zeros((*angles.shape, d))
+    tokens[..., 0], tokens[..., 1] = np.cos(angles), np.sin(angles)
+    return tokens
+
+
+def equiangular(n: int, d: int, cosine: float = 0.0) -> np.ndarray:
+    """n unit vectors any two of which have the same inner product.
+
+    -1/(n-1) is the regular simplex, 0 an orthonormal system; d >= n is always enough.
+    """
+    require_count(n, "n")
+    require_count(d, "d")
+    least = -1.0 if n == 1 else -1 / (n - 1)
+    if not least - 1e-12 <= cosine <= 1:
+        raise InputError(f"`cosine` of {n} equiangular tokens must be in [{least:.6g}, 1], but it is {cosine}.")
+    gram = cosine + (1 - cosine) * np.eye(n)
+    sizes, vectors = np.linalg.eigh(gram)
+    sizes = np.where(sizes < 1e-12, 0, sizes)
+    rank = int(np.sum(sizes > 0))
+    if d < rank:
+        raise InputError(f"{n} tokens with common cosine {cosine:g} need d >= {rank}, but `d` is {d}.")
+    tokens = np.zeros((n, d))
+    tokens[:, :rank] = (vectors * np.sqrt(sizes))[:, sizes > 0]
+    return tokens
+
+
+def with_duplicates(tokens: np.ndarray, count: int) -> np.ndarray:
+    """The tokens, followed by copies of the first `count` of them."""
+    return _followed_by(tokens, count, 1.0)
+
+
+def with_antipodes(tokens: np.ndarray, count: int) -> np.ndarray:
+    """The tokens, followed by the antipodes of the first `count` of them."""
+    return _followed_by(tokens, count, -1.0)
+
+
+def _followed_by(tokens: np.ndarray, count: int, factor: float) -> np.ndarray:
+    tokens = np.asarray(tokens, dtype=float)
+    require_all_finite(tokens, "tokens", ("run", "token", "coordinate")[-tokens.ndim :])
+    require_count(count, "count", least=0)
+    n = tokens.shape[-2]
+    if count > n:
+        raise InputError(f"`count` must be at most the number of tokens, {n}, but it is {count}.")
+    return np.concatenate([tokens, factor * tokens[..., :count, :]], axis=-2)
+
+
+def _draw(law: Callable, n: int, d: int, rng: Rng, runs: int | None) -> np.ndarray:
+    require_count(n, "n")
+    require_count(d, "d")
+    seed = seed_sequence(rng)
+    if runs is None:
+        return law(np.random.default_rng(seed))
+    require_count(runs, "runs")
+    return np.stack([law(np.random.default_rng(child)) for child in run_seeds(seed, runs)])
+
+
+def _directions(generator: np.random.Generator, n: int, d: int) -> np.ndarray:
+    vectors = generator.normal(size=(n, d))
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)

@@ -1,0 +1,181 @@
+"""Who sees whom: `full`, `causal`, `strictly_causal`, `others`, `window`, `alibi`, `boolean`.
+
+A mask answers for index pairs (i, j), so that a block of rows can be asked for
+without the n x n matrix. Masks combine with ``&``: ``masks.causal & masks.window(8)``.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.arrays import AnyArray
+from attnflow._common.checks import InputError, require_count, require_finite_number
+from attnflow._common.precision import parameter
+
+EVERYWHERE = 2**40  # places; more than any machine holds, and far from overflow
+
+
+class AbstractMask(eqx.Module):
+    """Which tokens j token i attends to, and with what extra weight."""
+
+    @abc.abstractmethod
+    def visible(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
+        """True where token i sees token j; None when everybody sees everybody."""
+
+    def log_weight(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
+        """Logarithm of a factor on the weight of j for i; None means no factor."""
+        del i, j
+        return None
+
+    def size(self) -> int | None:
+        """The number of tokens the mask is made for, or None for any number."""
+        return None
+
+    def reach(self) -> tuple[int, int] | None:
+        """How many places before and after its own a token sees; None where that does not say it all."""
+        return None
+
+    def __and__(self, other: "AbstractMask") -> "Both":
+        return Both(self, other)
+
+
+class Full(AbstractMask):
+    """Every token sees every token."""
+
+    def visible(self, i: AnyArray, j: AnyArray) -> None:
+        """None: nothing is hidden."""
+        del i, j
+
+    def reach(self) -> tuple[int, int]:
+        """Everywhere."""
+        return EVERYWHERE, EVERYWHERE
+
+
+class Causal(AbstractMask):
+    """Token i sees itself (unless `strict`) and the tokens before it."""
+
+    strict: bool = eqx.field(default=False, static=True)
+
+    def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
+        """j < i, or j <= i."""
+        return j < i if self.strict else j <= i
+
+    def reach(self) -> tuple[int, int]:
+        """Everything before, and itself unless `strict`."""
+        return EVERYWHERE, -1 if self.strict else 0
+
+
+class Others(AbstractMask):
+    """Token i sees every token but itself."""
+
+    def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
+        """j different from i."""
+        return i != j
+
+
+class Window(AbstractMask):
+    """Token i sees the tokens at most `width` places away."""
+
+    width: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        require_count(self.width, "width", least=0)
+
+    def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
+        """|i - j| <= width."""
+        return jnp.abs(i - j) <= self.width
+
+    def reach(self) -> tuple[int, int]:
+        """`width` both ways."""
+        return self.width, self.width
+
+
+class Alibi(AbstractMask):
+    """Weights fall by e^{-slope} with every place of distance; nobody is hidden.
+
+    The factor does not depend on beta. Combine with `causal` for language models.
+    """
+
+    slope: AnyArray = eqx.field(converter=parameter)
+
+    def __check_init__(self):
+        require_finite_number(self.slope, "slope")
+
+    def visible(self, i: AnyArray, j: AnyArray) -> None:
+        """None: nothing is hidden."""
+        del i, j
+
+    def log_weight(self, i: AnyArray, j: AnyArray) -> AnyArray:
+        """-slope |i - j|."""
+        return -self.slope * jnp.abs(i - j)
+
+
+class Boolean(AbstractMask):
+    """Any n x n matrix of booleans: row i is what token i sees."""
+
+    matrix: AnyArray = eqx.field(converter=np.asarray)
+
+    def __check_init__(self):
+        shape, kind = self.matrix.shape, self.matrix.dtype
+        if len(shape) != 2 or shape[0] != shape[1] or kind != np.bool_:
+            raise InputError(
+                "`matrix` of a boolean mask must be a square matrix of booleans, but it has "
+                f"shape {shape} and type {kind}. Write `mask != 0` to turn numbers into booleans."
+            )
+
+    def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
+        """The matrix's entries."""
+        return jnp.asarray(self.matrix)[i, j]
+
+    def size(self) -> int:
+        """The matrix's number of rows."""
+        return self.matrix.shape[0]
+
+
+class Both(AbstractMask):
+    """What two masks both allow, with the product of their weights."""
+
+    first: AbstractMask
+    second: AbstractMask
+
+    def __check_init__(self):
+        first, second = self.first.size(), self.second.size()
+        if first is not None and second is not None and first != second:
+            raise InputError(f"Two masks can only be joined for the same number of tokens, not {first} and {second}.")
+
+    def visible(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
+        """Visible in both."""
+        return _combine(jnp.logical_and, self.first.visible(i, j), self.second.visible(i, j))
+
+    def log_weight(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
+        """Sum of the logarithms."""
+        return _combine(jnp.add, self.first.log_weight(i, j), self.second.log_weight(i, j))
+
+    def size(self) -> int | None:
+        """The size of whichever has one."""
+        return self.first.size() or self.second.size()
+
+    def reach(self) -> tuple[int, int] | None:
+        """The shorter of the two, both ways."""
+        first, second = self.first.reach(), self.second.reach()
+        if first is None or second is None:
+            return None
+        return min(first[0], second[0]), min(first[1], second[1])
+
+
+def _combine(operation: Any, first: Any, second: Any) -> Any:
+    if first is None or second is None:
+        return second if first is None else first
+    return operation(first, second)
+
+
+full = Full()
+causal = Causal()
+strictly_causal = Causal(strict=True)
+others = Others()
+window = Window
+alibi = Alibi
+boolean = Boolean

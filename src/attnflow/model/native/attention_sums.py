@@ -1,0 +1,95 @@
+"""Attention sums through the native kernel of `attention_sums.cpp`, on a CPU where it was built.
+
+The kernel takes rules that are exponentials of scores and masks under which a row sees an interval of columns;
+everything else, every other device and every derivative goes through XLA, which gives the same numbers.
+"""
+
+import ctypes
+import functools
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.arrays import AnyArray, Tokens
+from attnflow.model.native.library import TARGETS, is_built, library
+
+CORES = os.cpu_count() or 1
+MAX_COORDINATES = 32  # in more dimensions XLA's matrix products are faster
+
+
+def sums_of_others(
+    queries: np.ndarray, keys: np.ndarray, values: np.ndarray, log_weights: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """sum_{j != r_i} e^{<q_i, k_j> + c_j - b_i} v_j with the sum of the weights as a last column, and b_i, in NumPy.
+
+    Row i is the token r_i of `rows`, which does not see itself. b_i is the largest exponent of row i, so that nothing
+    vanishes however small it is; terms below e^-37 of it, which is rounding, are left out.
+    """
+    if not is_built():
+        return _sums_of_others_in_numpy(queries, keys, values, log_weights, rows)
+    arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in (queries, keys, values, log_weights)]
+    itself = np.ascontiguousarray(rows, dtype=np.int64)
+    sums, best = np.empty((len(queries), values.shape[1] + 1)), np.empty(len(queries))
+    pointers = [array.ctypes.data for array in (*arrays, itself, sums, best)]
+    _sums_of_others()(len(queries), len(keys), keys.shape[1], values.shape[1], *pointers, CORES)
+    return sums, best
+
+
+@functools.cache
+def _sums_of_others():
+    function = library().sums_of_others
+    function.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p] * 7 + [ctypes.c_int64]
+    function.restype = None
+    return function
+
+
+def _sums_of_others_in_numpy(queries, keys, values, log_weights, rows):
+    exponents = queries @ keys.T + log_weights
+    exponents[np.arange(len(rows)), rows] = -np.inf
+    best = exponents.max(axis=1)
+    weights = np.exp(exponents - best[:, None])
+    return np.column_stack([weights @ values, weights.sum(axis=1)]), best
+
+
+def weighted_sums(
+    queries: Tokens,
+    keys: Tokens,
+    values: Tokens,
+    log_weights: AnyArray,
+    scale: AnyArray | None,
+    *,
+    reach: tuple[int, int],
+    relative: bool,
+) -> AnyArray:
+    """sum_j e^{<q_i, k_j> + c_j} v_j and, as a last column, the sums of the weights.
+
+    Parameters
+    ----------
+    queries, keys, values
+        One row a token.
+    log_weights
+        c_j, one a column.
+    scale
+        Multiplies the differences of a row's scores to its largest; None for one.
+    reach
+        How many places before and after its own a row sees.
+    relative
+        Divide each row's weights by the largest of them.
+    """
+    rows, channels = queries.shape[0], values.shape[1]
+    call = jax.ffi.ffi_call(
+        TARGETS[queries.dtype.name],
+        jax.ShapeDtypeStruct((rows, channels + 1), queries.dtype),
+        vmap_method="sequential",
+    )
+    arrays = (queries, keys, values, log_weights, jnp.ones(()) if scale is None else scale)
+    before, after = reach
+    return call(
+        *(jnp.asarray(array, queries.dtype) for array in arrays),
+        before=np.int64(before),
+        after=np.int64(after),
+        relative=relative,
+        scaled=scale is not None,
+    )

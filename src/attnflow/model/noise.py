@@ -1,0 +1,26 @@
+"""Diffusion of the tokens on their space."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from attnflow._common.arrays import AnyArray
+from attnflow._common.checks import require_positive_number
+from attnflow._common.precision import parameter
+
+
+class Noise(eqx.Module):
+    """Adds sqrt(2 / kappa) dW to every token: the generator gains kappa^{-1} times the Laplacian.
+
+    On the sphere the noise is tangent and in the sense of Stratonovich, so that it is
+    the sphere's own Brownian motion. With `common` all tokens feel the same dW.
+    """
+
+    kappa: AnyArray = eqx.field(converter=parameter)
+    common: bool = eqx.field(default=False, static=True)
+
+    def __check_init__(self):
+        require_positive_number(self.kappa, "kappa", "Leave `noise` out for none.")
+
+    def strength(self) -> AnyArray:
+        """sqrt(2 / kappa)."""
+        return jnp.sqrt(2 / self.kappa)

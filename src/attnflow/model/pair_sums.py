@@ -1,0 +1,165 @@
+"""Sums over tokens, sum_j w(x_i, x_j) v_j, natively or in blocks of rows: never n x n for large n."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from attnflow._common.arrays import AnyArray, Masses, Tokens
+from attnflow.model.attention import AbstractAttention, Setting, Sinkhorn, scale_of
+from attnflow.model.masks import AbstractMask
+from attnflow.model.native import attention_sums
+from attnflow.model.native.library import reason_unused
+
+BLOCK_ENTRIES = 2**20  # weights formed at once: 8 MB in float64
+SMALL_DIMENSION = 4  # up to here scores are sums over coordinates, which XLA fuses with the exponential
+
+
+class Pairs(eqx.Module):
+    """All pairs of tokens under one head: queries, keys, and who counts how much."""
+
+    attention: AbstractAttention
+    mask: AbstractMask
+    queries: Tokens
+    keys: Tokens
+    masses: Masses | None = None
+    log_scale: AnyArray | None = None
+
+    def weighted_sums(self, values: Tokens) -> Tokens:
+        """sum_j w_ij values_j for every row i."""
+        potentials = self._column_potentials()
+        totals = (_fused_totals if self._is_fusable() else _blocked_totals)(self, potentials, values)
+        return totals[:, :-1] / self.attention.divisor(totals[:, -1:], self._total_mass())
+
+    def weights(self, rows: AnyArray | None = None) -> AnyArray:
+        """The n x n matrix of weights, or some rows of it."""
+        rows = jnp.arange(len(self.queries)) if rows is None else rows
+        shares = self.shares((rows, self.queries[rows]), self._column_potentials())
+        return shares / self.attention.divisor(jnp.sum(shares, axis=-1, keepdims=True), self._total_mass())
+
+    def shares(self, block: tuple, potentials: AnyArray | None) -> AnyArray:
+        """Weights before the division, for some rows: their numbers and queries."""
+        rows, queries = block
+        return self.attention.shares(self._scores(queries), self._setting(rows, potentials))
+
+    def log_columns(self, potentials: AnyArray | None) -> AnyArray | None:
+        """Logarithm of what each column counts for in every row; None for one."""
+        return _sum_of_given([None if self.masses is None else jnp.log(self.masses), potentials])
+
+    def map_rows(self, function: Callable) -> AnyArray:
+        """`function(block)` for all blocks of rows, joined."""
+        whole, rest = self._row_blocks()
+        parts = []
+        if whole is not None:
+            stacked = jax.lax.map(function, whole)
+            parts.append(stacked.reshape(-1, *stacked.shape[2:]))
+        if rest is not None:
+            parts.append(function(rest))
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+    def _is_fusable(self) -> bool:
+        applies = self.attention.exponential() is not None and self.mask.reach() is not None
+        return applies and self.queries.shape[1] <= attention_sums.MAX_COORDINATES and reason_unused() is None
+
+    def _total_mass(self):
+        return float(len(self.keys)) if self.masses is None else jnp.sum(self.masses)
+
+    def _scores(self, queries):
+        if queries.shape[1] > SMALL_DIMENSION:
+            return queries @ self.keys.T
+        first, *others = [queries[:, c, None] * self.keys[None, :, c] for c in range(queries.shape[1])]
+        return sum(others, start=first)
+
+    def _setting(self, rows, potentials) -> Setting:
+        i, j = rows[:, None], jnp.arange(len(self.keys))[None, :]
+        return Setting(
+            visible=self.mask.visible(i, j),
+            log_weight=_sum_of_given([self.mask.log_weight(i, j), self.log_columns(potentials)]),
+            log_scale=self.log_scale,
+        )
+
+    def _column_potentials(self):
+        """Sinkhorn's column factors as logarithms; None for the other rules."""
+        rule = self.attention
+        if not isinstance(rule, Sinkhorn):
+            return None
+        start = jnp.zeros(len(self.keys), self.keys.dtype)
+        sweep = lambda _, potentials: self._next_potentials(rule, potentials)
+        return jax.lax.fori_loop(0, rule.sweeps(), sweep, start)
+
+    def _next_potentials(self, rule: Sinkhorn, potentials):
+        """A column lacks the logarithm of its mass over the mass-weighted attention it gets."""
+        log_masses = jnp.zeros_like(potentials) if self.masses is None else jnp.log(self.masses)
+
+        def log_received(block):
+            rows, queries = block
+            weights = rule.log_weights(self._scores(queries), self._setting(rows, potentials))
+            return logsumexp(weights + log_masses[rows, None], axis=0)
+
+        start = jnp.full_like(potentials, -jnp.inf)
+        lacking = log_masses - self._fold_rows(log_received, jnp.logaddexp, start)
+        return potentials + jnp.where(jnp.isfinite(lacking), lacking, 0)
+
+    def _fold_rows(self, function: Callable, combine: Callable, start: AnyArray) -> AnyArray:
+        """`function(block)` of every block of rows, combined from `start` on."""
+        whole, rest = self._row_blocks()
+        if whole is not None:
+            fold = lambda carry, block: (combine(carry, function(block)), None)
+            start, _ = jax.lax.scan(fold, start, whole)
+        return start if rest is None else combine(start, function(rest))
+
+    def _row_blocks(self):
+        """Row numbers and queries as equal blocks stacked, and a rest; either may be None."""
+        n = len(self.queries)
+        everyone = (jnp.arange(n), self.queries)
+        block = max(1, BLOCK_ENTRIES // n)
+        if n <= block:
+            return None, everyone
+        split = n - n % block
+        whole = jax.tree.map(lambda array: array[:split].reshape(-1, block, *array.shape[1:]), everyone)
+        rest = jax.tree.map(lambda array: array[split:], everyone)
+        return whole, rest if split < n else None
+
+
+def _blocked_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> AnyArray:
+    """sum_j share_ij values_j, and the sums of the shares as a last column."""
+    # A column of ones gives the rows' sums in the same product.
+    columns = jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
+    return pairs.map_rows(lambda block: pairs.shares(block, potentials) @ columns)
+
+
+@eqx.filter_custom_jvp
+def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> AnyArray:
+    """The same from the native kernel."""
+    rule, reach = pairs.attention.exponential(), pairs.mask.reach()
+    assert rule is not None  # `_is_fusable` asked
+    assert reach is not None
+    factor, scale = rule.factor, None
+    if pairs.log_scale is not None and rule.relative:
+        scale = scale_of(pairs.log_scale, values.dtype)
+    elif pairs.log_scale is not None:
+        factor = factor * jnp.exp(pairs.log_scale)
+    given = pairs.log_columns(potentials)
+    log_columns = jnp.zeros_like(values[:, 0]) if given is None else given
+    return attention_sums.weighted_sums(
+        factor * pairs.queries,
+        pairs.keys,
+        values,
+        log_columns - rule.factor * rule.offset,
+        scale,
+        reach=reach,
+        relative=rule.relative,
+    )
+
+
+@_fused_totals.def_jvp
+def _totals_and_tangents(primals, tangents):
+    """The kernel has no derivative of its own: XLA differentiates its own sums."""
+    return eqx.filter_jvp(_blocked_totals, primals, tangents)
+
+
+def _sum_of_given(terms: list) -> AnyArray | None:
+    given = [term for term in terms if term is not None]
+    return sum(given[1:], start=given[0]) if given else None

@@ -1,0 +1,111 @@
+"""Value matrices by their spectrum."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnflow._common.checks import InputError, require_count, require_finite_number, require_known
+from attnflow._common.seeds import Rng, seed_sequence
+
+
+def identity(d: int) -> np.ndarray:
+    """The identity of R^d."""
+    require_count(d, "d")
+    return np.eye(d)
+
+
+def minus_identity(d: int) -> np.ndarray:
+    """Minus the identity of R^d."""
+    require_count(d, "d")
+    return -np.eye(d)
+
+
+def perron_frobenius(d: int, rng: Rng = None) -> np.ndarray:
+    """Positive entries, uniform in (0, 1): the leading eigenvalue is real, positive and simple."""
+    require_count(d, "d")
+    return 1.0 - _generator(rng).random((d, d))
+
+
+def gaussian(d: int, rng: Rng = None) -> np.ndarray:
+    """Independent Gaussian entries of variance 1/d: eigenvalues fill the unit disc."""
+    require_count(d, "d")
+    return _generator(rng).normal(size=(d, d)) / np.sqrt(d)
+
+
+def goe(d: int, rng: Rng = None) -> np.ndarray:
+    """Gaussian orthogonal ensemble: symmetric, eigenvalues fill [-2, 2]."""
+    entries = gaussian(d, rng)
+    return (entries + entries.T) / np.sqrt(2)
+
+
+def jordan_block(eigenvalue: float, d: int) -> np.ndarray:
+    """One Jordan block: `eigenvalue` on the diagonal, ones above it."""
+    require_count(d, "d")
+    require_finite_number(eigenvalue, "eigenvalue")
+    return eigenvalue * np.eye(d) + np.eye(d, k=1)
+
+
+def complex_pair(real: float, imaginary: float) -> np.ndarray:
+    """The 2 x 2 matrix with eigenvalues real +- i imaginary: grow at one rate, turn at the other."""
+    require_finite_number(real, "real")
+    require_finite_number(imaginary, "imaginary")
+    return np.array([[real, -imaginary], [imaginary, real]])
+
+
+def from_spectrum(
+    eigenvalues: Sequence[complex] | np.ndarray,
+    eigenvectors: str = "orthogonal",
+    rng: Rng = None,
+) -> np.ndarray:
+    """A real matrix with the given eigenvalues; complex ones must come as conjugate pairs.
+
+    Parameters
+    ----------
+    eigenvalues
+        d numbers. Of a conjugate pair, both.
+    eigenvectors
+        "orthogonal": in a random orthonormal basis. "random": in a basis of Gaussian
+        vectors, so that the matrix is not normal. "standard": along the coordinates.
+    rng
+        Seed of the basis.
+
+    Examples
+    --------
+    >>> matrix = from_spectrum([2.0, 1j, -1j], rng=0)
+    >>> bool(np.allclose(np.sort_complex(np.linalg.eigvals(matrix)), [-1j, 1j, 2.0]))
+    True
+    """
+    require_known(eigenvectors, ("random", "orthogonal", "standard"), "eigenvectors")
+    blocks = _real_blocks(np.atleast_1d(np.asarray(eigenvalues, dtype=complex)))
+    d = len(blocks)
+    basis = np.eye(d) if eigenvectors == "standard" else _generator(rng).normal(size=(d, d))
+    if eigenvectors == "orthogonal":
+        basis = np.linalg.qr(basis)[0]
+    return basis @ blocks @ np.linalg.inv(basis)
+
+
+def _real_blocks(eigenvalues: np.ndarray) -> np.ndarray:
+    """Block diagonal: a number for a real eigenvalue, two by two for a conjugate pair."""
+    if eigenvalues.ndim != 1 or eigenvalues.size == 0 or not np.all(np.isfinite(eigenvalues)):
+        raise InputError(f"`eigenvalues` must be a list of finite numbers, but it is {eigenvalues}.")
+    turning = np.imag(eigenvalues)
+    reals = np.real(eigenvalues[turning == 0])
+    upper = np.sort_complex(eigenvalues[turning > 0])
+    lower = np.sort_complex(np.conj(eigenvalues[turning < 0]))
+    if len(upper) != len(lower) or not np.allclose(upper, lower):
+        raise InputError(
+            "Complex `eigenvalues` of a real matrix must come as conjugate pairs, but "
+            f"{[complex(value) for value in eigenvalues if value.imag != 0]} do not. Add the missing conjugates."
+        )
+    pairs = [complex_pair(value.real, value.imag) for value in upper]
+    d = len(eigenvalues)
+    matrix, place = np.zeros((d, d)), 0
+    for block in [*(np.array([[value]]) for value in reals), *pairs]:
+        size = len(block)
+        matrix[place : place + size, place : place + size] = block
+        place += size
+    return matrix
+
+
+def _generator(rng: Rng) -> np.random.Generator:
+    return np.random.default_rng(seed_sequence(rng))

@@ -1,0 +1,1 @@
+"""The result of a run: arrays, outcome sentences, datasets, recorded models, files."""

@@ -1,0 +1,80 @@
+"""Result files: `save`, `load` and the digest that shows damage."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError
+from attnflow._common.files import require_free, written_beside
+from attnflow.results.run_dataset import require_ours
+
+
+def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
+    """Write a dataset: Zarr, or netCDF if the name ends in ``.nc``. Returns the path.
+
+    The file is written beside its final name and moved into place when it is whole.
+    """
+    path = require_free_result(path, overwrite=overwrite)
+    require_ours(run, "`run`")
+    stamped = run.assign_attrs(digest=_digest(run))
+    try:
+        with written_beside(path) as beside:
+            if path.suffix == ".nc":
+                stamped.to_netcdf(beside, engine="scipy")
+            else:
+                stamped.to_zarr(beside, mode="w", consolidated=False)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error}.") from error
+    return path
+
+
+def load(path: str | os.PathLike) -> xr.Dataset:
+    """Read a dataset written by `save`, whole, into memory."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"There is no result file at {path}.")
+    try:
+        is_netcdf = path.is_file()
+        opened = xr.open_dataset(path, engine="scipy") if is_netcdf else xr.open_zarr(path, consolidated=False)
+        with opened:
+            run = opened.load()
+    except Exception as error:
+        raise InputError(
+            f"{path} cannot be read as a result file: it is damaged, or of another program ({type(error).__name__}). "
+            "Make it again with `attnflow run`."
+        ) from error
+    require_ours(run, str(path))
+    # A Zarr directory with a part missing reads as if zeros had been written there.
+    if run.attrs.pop("digest", None) != _digest(run):
+        raise InputError(
+            f"{path} is damaged: its numbers are not those that were written. Make it again with `attnflow run`."
+        )
+    return run
+
+
+def _digest(run: xr.Dataset) -> str:
+    """A fingerprint of all numbers, whatever type a file format keeps them in."""
+    fingerprint = hashlib.sha256()
+    for name in sorted(map(str, run.variables)):
+        values = run[name].values
+        is_text = values.dtype.kind in "OSUT"
+        content = json.dumps(values.tolist()).encode() if is_text else np.ascontiguousarray(values, "<f8").tobytes()
+        fingerprint.update(f"{name} {values.shape}".encode() + content)
+    return fingerprint.hexdigest()
+
+
+def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
+    """A path that a result can be written to; a directory is replaced only if it is one."""
+    path = Path(path)
+    if path.suffix not in ("", ".zarr", ".nc"):
+        raise InputError(
+            f"A result is written as `.zarr` or `.nc`, but the path is {path}. Use {path.with_suffix('.zarr')}."
+        )
+    is_foreign = (path.is_dir() and not (path / "zarr.json").is_file()) or (path.is_file() and path.suffix != ".nc")
+    if overwrite and is_foreign:
+        raise InputError(f"{path} is not a result, and will not be overwritten. Choose another name.")
+    return require_free(path, overwrite=overwrite)

@@ -1,0 +1,57 @@
+"""How a run ended, as a sentence."""
+
+import numpy as np
+
+from attnflow.results.run_arrays import RunArrays
+from attnflow.solvers.status import FIRST_STOP, Status
+from attnflow.solvers.stopping import AbstractStop
+
+WORDS = {
+    Status.REACHED: "reached t = {time}",
+    Status.RUNNING: "not started",
+    Status.OUT_OF_TIME: "stopped at t = {time}: the time budget was spent",
+    Status.INTERRUPTED: "stopped at t = {time}: interrupted",
+    Status.OUT_OF_STEPS: "failed at t = {time}: the largest number of steps was taken; "
+    "loosen the tolerances or raise `max_steps`",
+    Status.NOT_FINITE: "failed at t = {time}: the next step gave NaN or infinity; use a smaller step or `Adaptive`",
+    Status.STEP_TOO_SMALL: "failed at t = {time}: the step fell below the resolution of time, as it does when "
+    "tokens run to infinity in finite time or weights overflow; ask for an earlier end, looser tolerances, "
+    "or an `offset` of unnormalised attention",
+}
+
+
+def sentences(results: RunArrays, stops: tuple[AbstractStop, ...]) -> list[str]:
+    """One sentence a run."""
+    return [_sentence(results, run, stops) for run in range(len(results.status))]
+
+
+def _sentence(results: RunArrays, run: int, stops: tuple[AbstractStop, ...]) -> str:
+    status, time = int(results.status[run]), f"{results.time[run]:.6g}"
+    if status >= FIRST_STOP:
+        text = f"stopped at t = {time}: {stops[status - FIRST_STOP].sentence()}"
+    else:
+        text = WORDS[Status(status)].format(time=time)
+    steps = int(results.accepted[run])
+    return f"{text[0].upper()}{text[1:]}, after {steps} step{'' if steps == 1 else 's'}."
+
+
+def summary(lines: list[str], status: np.ndarray) -> str:
+    """One sentence for all runs."""
+    if len(lines) == 1:
+        return lines[0]
+    failed = (status > Status.RUNNING) & (status < FIRST_STOP) | (status == Status.OUT_OF_STEPS)
+    counts = {
+        "reached the end": int(np.sum(status == Status.REACHED)),
+        "stopped": int(np.sum(status >= FIRST_STOP)),
+        "were cut short": int(np.sum(np.isin(status, (Status.OUT_OF_TIME, Status.INTERRUPTED, Status.RUNNING)))),
+        "failed": int(np.sum(failed)),
+    }
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    text = f"Of {len(lines)} runs {', '.join(parts)}."
+    worst = np.flatnonzero(failed)
+    return f"{text} Run {worst[0]}: {lines[worst[0]]}" if len(worst) else text
+
+
+def failed(status: np.ndarray) -> np.ndarray:
+    """Which runs ended in a failure, as against a wanted stop."""
+    return np.isin(status, (Status.NOT_FINITE, Status.STEP_TOO_SMALL, Status.OUT_OF_STEPS))

@@ -1,0 +1,97 @@
+"""Models, solvers and stops as JSON and back: what a result file remembers of its making.
+
+Only attnflow's own classes are written or made again; nothing is ever evaluated.
+"""
+
+import base64
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from attnflow._common.checks import InputError
+from attnflow.model import attention, dynamics, heads, masks, mlp, noise, normalisation, schedules
+from attnflow.solvers import methods, observables, stopping
+
+MODULES = (attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules, methods, stopping)
+KNOWN = {
+    name: value
+    for module in MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, type) and value.__module__ == module.__name__ and dataclasses.is_dataclass(value)
+}
+
+FUNCTIONS = {
+    function.__name__: function
+    for function in (
+        observables.mean_cosine,
+        observables.order_parameter,
+        observables.diameter,
+        observables.largest_norm,
+    )
+}
+
+READABLE = 64  # arrays up to this many entries are written as numbers, larger ones as bytes
+
+
+def record(value: Any) -> Any:
+    """A value as plain JSON; a function is recorded by name only."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _record_array(np.asarray(value))
+    if isinstance(value, list | tuple):
+        return [record(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: record(entry) for name, entry in value.items()}
+    if type(value).__name__ in KNOWN:
+        fields = {field.name: record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"is": type(value).__name__, **fields}
+    if FUNCTIONS.get(getattr(value, "__name__", "")) is value:
+        return {"is": "observable", "name": value.__name__}
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    return {"is": "function", "name": f"{getattr(value, '__module__', '?')}.{name}"}
+
+
+def restore(value: Any, argument: str) -> Any:
+    """The value behind a record; `argument` is what to pass anew if it cannot be made."""
+    if isinstance(value, list):
+        return tuple(restore(entry, argument) for entry in value)
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("is")
+    if kind is None:
+        return {name: restore(entry, argument) for name, entry in value.items()}
+    if kind == "array":
+        return _restore_array(value)
+    if kind == "observable" and value.get("name") in FUNCTIONS:
+        return FUNCTIONS[value["name"]]
+    if kind == "function":
+        raise InputError(
+            f"The file names the Python function {value['name']} but does not hold it. "
+            f"Pass `{argument}` again when you rerun it."
+        )
+    if kind not in KNOWN:
+        raise InputError(
+            f"The file was made with a {kind!r} that this version of attnflow does not know. "
+            "Use the version named in its attributes."
+        )
+    fields = {name: restore(entry, argument) for name, entry in value.items() if name != "is"}
+    return KNOWN[kind](**fields)
+
+
+def _record_array(array: np.ndarray) -> dict[str, Any]:
+    entry = {"is": "array", "dtype": array.dtype.name, "shape": list(array.shape)}
+    if array.size <= READABLE and np.all(np.isfinite(array)):
+        return {**entry, "numbers": array.tolist()}
+    little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return {**entry, "bytes": base64.b64encode(little_endian.tobytes()).decode("ascii")}
+
+
+def _restore_array(entry: dict[str, Any]) -> np.ndarray:
+    dtype = np.dtype(entry["dtype"])
+    if "numbers" in entry:
+        return np.asarray(entry["numbers"], dtype).reshape(entry["shape"])
+    raw = base64.b64decode(entry["bytes"])
+    return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(entry["shape"])

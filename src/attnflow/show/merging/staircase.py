@@ -1,0 +1,120 @@
+"""`staircase` and `staircases`: the energy of coalescing runs on logarithmic time."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from attnflow.results.run_dataset import flow_of
+from attnflow.show.merging.log_time import known, require_coalescing, require_several, say_nothing_happened, write_times
+from attnflow.show.merging.merge_tree import draw_tree
+from attnflow.show.parts.style import (
+    GREY,
+    OKABE_ITO,
+    colours,
+    fix_ticks,
+    from_oklch,
+    in_house_style,
+    legend_below,
+    new_figure,
+    save_figure,
+    write_heading,
+)
+
+
+@in_house_style()
+def staircase(run: xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None) -> Figure:
+    """Draw a run of `coalesce`: left its energy with the levels of its clusters, right the tree of merges.
+
+    Parameters
+    ----------
+    run
+        A dataset made by `coalesce`.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the outcome.
+    """
+    require_coalescing(run)
+    figure = new_figure(9.0, 4.5)
+    left, right = figure.subplots(1, 2)
+    _draw_energy(left, run)
+    draw_tree(right, run, most_named=18)
+    right.set_title("Who joined whom")
+    write_heading(figure, title or "Through every metastable state", run.attrs["outcome"])
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+@in_house_style()
+def staircases(
+    results: Sequence[xr.Dataset] | xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None
+) -> Figure:
+    """Draw the energies of several runs: left against time, right against log t / beta, where the stairs line up.
+
+    Two clusters at an angle th meet when log t is about beta (1 - cos th): on the right their step stands at
+    1 - cos th whatever beta is, and becomes steeper as beta grows.
+
+    Parameters
+    ----------
+    results
+        Datasets made by `coalesce`, from one start with different beta.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of a sentence on what is to be seen.
+    """
+    runs = sorted(require_several(results), key=_beta)
+    figure = new_figure(9.0, 4.4)
+    left, right = figure.subplots(1, 2, sharey=True)
+    lightness = np.linspace(0.78, 0.35, len(runs))
+    shades = from_oklch(lightness, np.full(len(runs), 0.12), np.full(len(runs), 4.4))
+    for run, shade in zip(runs, shades if len(runs) > 1 else colours(1), strict=True):
+        states, beta = known(run), _beta(run)
+        for axes, unit in ((left, 1.0), (right, beta)):
+            axes.plot(states.log_time / unit, states.energy, color=shade, label=f"β = {beta:g}")
+    lowest = min(float(known(run).energy.min()) for run in runs)
+    left.set(ylabel="energy, at most one", ylim=(lowest - 0.04, 1.04), title="against time")
+    right.set(title="against log t / β", xlabel="log t / β")
+    left.set_xlim(-0.03 * max(float(run.log_time[-1]) for run in runs), None)
+    right.set_xlim(-0.03 * max(float(run.log_time[-1]) / _beta(run) for run in runs), None)
+    write_times(left.xaxis)
+    legend_below(left, columns=3)
+    for axes in (left, right):
+        fix_ticks(axes)
+    write_heading(figure, title or "The staircase of energy", _caption(runs))
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def _beta(run: xr.Dataset) -> float:
+    return float(getattr(flow_of(run).attention, "beta", np.nan))
+
+
+def _caption(runs: list[xr.Dataset]) -> str:
+    last = runs[-1]
+    return (
+        f"{last.sizes['token']} tokens in dimension {last.sizes['coordinate']}. While clusters wait the energy rests "
+        "at the sum of their squared shares; every merge is a step up, at a time exponential in β."
+    )
+
+
+def _draw_energy(axes: Axes, run: xr.Dataset) -> None:
+    states = known(run)
+    if states.sizes["state"] < 2:
+        axes.set_title("The staircase")
+        say_nothing_happened(axes, f"energy {float(run.energy[-1]):.4g} from the start")
+        return
+    axes.plot(states.log_time, states.level, color=GREY, linewidth=3.5, alpha=0.35, drawstyle="steps-post")
+    axes.plot(states.log_time, states.energy, color=OKABE_ITO[0])
+    axes.plot([], [], color=GREY, linewidth=3.5, alpha=0.35, label="sum of squared cluster shares")
+    axes.plot([], [], color=OKABE_ITO[0], label="energy")
+    axes.set(ylabel="energy, at most one", ylim=(-0.03, 1.06), title="The staircase")
+    write_times(axes.xaxis)
+    fix_ticks(axes)
+    legend_below(axes)

@@ -1,0 +1,201 @@
+"""What of a run is drawn: whole configurations of one run, their clusters, and the words around them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError, require_count, require_positive_number
+from attnflow.analyse import clusters
+from attnflow.show.parts.style import colours
+
+LARGEST_GROWTH = 50  # beyond this the start would be a dot at the origin
+CLOSE = 0.01  # clusters are tokens within this share of the initial size
+MOST_COUNTS = 400  # times at which clusters are counted
+MOST_PAIRS = 40_000_000  # looked at in counting them: all pairs are close once tokens have met
+
+REALS = "\N{DOUBLE-STRUCK CAPITAL R}"
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One run as it is drawn."""
+
+    times: np.ndarray
+    tokens: np.ndarray  # (time, token, coordinate), finite; divided by their size if `is_scaled`
+    labels: np.ndarray  # cluster of each token at the end, 0 being the largest
+    distance: float  # tokens closer than this are one cluster
+    is_sphere: bool
+    letter: str  # x, or z for rescaled tokens
+    is_scaled: bool
+    is_followed: bool  # False if only the first and last tokens are known
+    title: str
+    caption: str
+    words: tuple[str, ...] = ()  # that the tokens are, if they are any
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.tokens.shape[-1]
+
+    @property
+    def cluster_sizes(self) -> np.ndarray:
+        """Tokens in each cluster, the largest first."""
+        return np.bincount(self.labels)
+
+    @property
+    def token_colours(self) -> np.ndarray:
+        """A colour a token, that of its cluster."""
+        return colours(len(self.cluster_sizes))[self.labels]
+
+    def coordinate_name(self, index: int) -> str:
+        """What to write at the axis of a coordinate."""
+        number = "" if self.dimension == 1 else str(index + 1).translate(SUBSCRIPTS)
+        return f"{self.letter}{number}" + (" / largest norm" if self.is_scaled else "")
+
+    def times_of_interest(self, most: int) -> np.ndarray:
+        """At most `most` positions in `times`, evenly spread, with the first and the last."""
+        return np.unique(np.linspace(0, len(self.times) - 1, min(most, len(self.times))).round().astype(int))
+
+    def cluster_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times, and the number of clusters at each."""
+        affordable = MOST_PAIRS // len(self.labels) ** 2
+        chosen = self.times_of_interest(int(np.clip(affordable, 20, MOST_COUNTS)))
+        counts = [clusters.labels(self.tokens[index], self.distance).max() + 1 for index in chosen]
+        return self.times[chosen], np.array(counts)
+
+
+def motion_of(run: Any, which: int, title: str | None, distance: float | None) -> Motion:
+    """One run of a dataset, ready to be drawn."""
+    one = one_run(run, which)
+    kind = flow_kind(run)
+    times, tokens, is_followed = _whole_configurations(one, kind == "SphereAttention")
+    sizes = _largest_norms(tokens)
+    is_sphere = kind == "SphereAttention" or (kind == "" and bool(np.allclose(np.linalg.norm(tokens, axis=-1), 1)))
+    growth = sizes[-1] / sizes[0] if sizes[0] > 0 else 1.0
+    is_scaled = kind == "EuclideanAttention" and bool(growth > LARGEST_GROWTH)
+    if is_scaled:
+        tokens = tokens / np.where(sizes > 0, sizes, 1)[:, None, None]
+    distance = distance or CLOSE * (1.0 if is_sphere or is_scaled else _initial_size(run, sizes[0]))
+    require_positive_number(distance, "distance")
+    labels = _largest_first(clusters.labels(tokens[-1], distance))
+    notes = [_count_sentence(labels, distance), *_run_notes(run, which), *_growth_notes(is_scaled, growth)]
+    notes += [] if is_followed else ["Only the first and last tokens were kept"]
+    return Motion(
+        times=times,
+        tokens=tokens,
+        labels=labels,
+        distance=distance,
+        is_sphere=is_sphere,
+        letter="z" if kind == "RescaledAttention" else "x",
+        is_scaled=is_scaled,
+        is_followed=is_followed,
+        title=title_of(run, title, times[0], times[-1]),
+        caption=". ".join(notes) + ".",
+        words=tuple(str(word) for word in one.word.values) if "word" in one.coords else (),
+    )
+
+
+def one_run(run: Any, which: int) -> xr.Dataset:
+    """Run `which` of an ensemble, or the only run."""
+    if not isinstance(run, xr.Dataset) or not {"tokens", "initial_tokens"} & set(run.variables):
+        raise InputError(f"`run` must be a dataset made by `simulate`, but it is {_what(run)}.")
+    require_count(which, "runs", least=0)
+    runs = run.sizes.get("run", 1)
+    if which >= runs:
+        raise InputError(f"`runs` must be one of the runs, 0 to {runs - 1}, but it is {which}.")
+    return run.isel(run=which) if "run" in run.dims else run
+
+
+def flow_kind(run: xr.Dataset) -> str:
+    """The class of the model, or nothing; the whole model cannot always be made again."""
+    return json.loads(run.attrs.get("flow", "{}")).get("is", "")
+
+
+def title_of(run: xr.Dataset, title: str | None, start: float, end: float) -> str:
+    """The title given, or one that says what the run is; with the times."""
+    return f"{title or _default_title(run)}\nt = {start:.4g} to {end:.4g}"
+
+
+def _default_title(run: xr.Dataset) -> str:
+    d = run.sizes["coordinate"]
+    space = REALS + (str(d).translate(SUPERSCRIPTS) if d > 1 else "")
+    on_sphere = {2: "on the circle", 3: "on the sphere"}.get(d, f"on the sphere of {space}")
+    names = {
+        "SphereAttention": f"Attention {on_sphere}",
+        "RescaledAttention": f"Rescaled attention in {space}",
+        "EuclideanAttention": f"Attention in {space}",
+    }
+    return names.get(flow_kind(run), f"Tokens in {space}")
+
+
+def _whole_configurations(one: xr.Dataset, is_sphere: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Times and tokens until the run ended, without the NaN that follow, and whether the way is known."""
+    times, tokens = one.time.values[:1].astype(float), _initial_tokens(one, is_sphere)[None]
+    is_followed = "tokens" in one
+    if is_followed:
+        kept = one.tokens.transpose("time", "token", "coordinate").values.astype(float)
+        is_whole = np.logical_and.accumulate(np.isfinite(kept).all(axis=(1, 2)))
+        if is_whole[0]:
+            times, tokens = one.time.values[is_whole].astype(float), kept[is_whole]
+    # A run that stopped between two times to save at has gone farther than the last of them.
+    if "final_time" in one and one.final_time > times[-1] and np.all(np.isfinite(one.final_tokens)):
+        times = np.append(times, float(one.final_time))
+        tokens = np.concatenate([tokens, one.final_tokens.values.astype(float)[None]])
+    return times, tokens, is_followed
+
+
+def _initial_tokens(one: xr.Dataset, is_sphere: bool) -> np.ndarray:
+    first = one.initial_tokens if "initial_tokens" in one else one.tokens.isel(time=0)
+    first = first.transpose("token", "coordinate").values.astype(float)
+    # Models whose tokens have lengths start from tokens of any length.
+    return first / np.linalg.norm(first, axis=-1, keepdims=True) if is_sphere else first
+
+
+def _largest_norms(tokens: np.ndarray) -> np.ndarray:
+    """Largest norm at each time; numbers near the end of the range do not overflow."""
+    largest = np.abs(tokens).max(axis=(1, 2))
+    safe = np.where(largest > 0, largest, 1)
+    return largest * np.linalg.norm(tokens / safe[:, None, None], axis=-1).max(axis=1)
+
+
+def _initial_size(run: xr.Dataset, otherwise: float) -> float:
+    """Largest norm at the start over all runs, so that every run is counted alike."""
+    if "initial_tokens" in run:
+        otherwise = float(np.linalg.norm(run.initial_tokens.values, axis=-1).max())
+    return otherwise if otherwise > 0 else 1.0
+
+
+def _largest_first(labels: np.ndarray) -> np.ndarray:
+    sizes = np.bincount(labels)
+    order = np.argsort(-sizes, kind="stable")
+    return np.argsort(order)[labels]
+
+
+def _count_sentence(labels: np.ndarray, distance: float) -> str:
+    count = labels.max() + 1
+    tokens = "1 token" if len(labels) == 1 else f"{len(labels)} tokens"
+    return f"{tokens}, {count} cluster{'' if count == 1 else 's'} (closer than {distance:.2g})"
+
+
+def _run_notes(run: xr.Dataset, which: int) -> list[str]:
+    """Which run it is, and how it ended unless it reached its end."""
+    outcomes = json.loads(run.attrs.get("outcomes", "[]"))
+    ending = outcomes[which] if which < len(outcomes) else "Reached"
+    notes = [f"Run {which} of {run.sizes['run']}"] if "run" in run.dims else []
+    return notes if ending.startswith("Reached") else [*notes, ending.rstrip(".")]
+
+
+def _growth_notes(is_scaled: bool, growth: float) -> list[str]:
+    if not is_scaled:
+        return []
+    times = f"{growth:,.0f}" if growth < 1e6 else f"{growth:.1e}"
+    return [f"Tokens grew {times} times: drawn divided by the largest norm at each time"]
+
+
+def _what(value: Any) -> str:
+    return "one without tokens" if isinstance(value, xr.Dataset) else f"a {type(value).__name__}"

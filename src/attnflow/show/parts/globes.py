@@ -1,0 +1,84 @@
+"""`Globe`: tokens on the sphere at one of their times, with a subspace they gather around; boards and movies of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from attnflow.show.parts.animation import Movie
+from attnflow.show.parts.drawn_run import Motion
+from attnflow.show.parts.marks import now_style, rounded, start_style, way_style
+from attnflow.show.parts.style import INK, in_house_style, new_figure, write_heading
+from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_grid, faint_behind
+
+
+@dataclass(frozen=True)
+class Globe:
+    """The sphere at one time of a run; fits on a board."""
+
+    motion: Motion
+    place: int
+    title: str = ""
+    subspace: np.ndarray | None = None
+    """Orthonormal rows: two span a plane, drawn as a great circle; one a line, drawn as two crosses."""
+    camera: np.ndarray | None = None
+    """Rows to the right, upwards and towards the viewer; None: where most tokens end."""
+    projection: str = "rectilinear"
+
+    def draw(self, axes: Axes) -> None:
+        """Ways so far, hollow starts and filled dots, faint on the far side."""
+        camera = camera_of(self.motion.tokens[-1]) if self.camera is None else self.camera
+        draw_grid(axes, camera)
+        if self.subspace is not None:
+            _draw_subspace(axes, self.subspace @ camera.T)
+        _draw_tokens(axes, self.motion, self.place, camera)
+        axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
+        axes.set_axis_off()
+        axes.set_title(self.title or f"t = {self.motion.times[self.place]:.3g}", loc="left")
+
+
+def globes(motion: Motion, times: Sequence[float], name: str = "") -> list[Globe]:
+    """The sphere at the saved times nearest to some, seen from one side; `name` stands before the first time."""
+    camera = camera_of(motion.tokens[-1])
+    places = [int(np.abs(motion.times - time).argmin()) for time in times]
+    titles = [f"t = {motion.times[place]:.3g}" for place in places]
+    titles[0] = f"{name}{', ' if name else ''}{titles[0]}"
+    return [Globe(motion, place, title, camera=camera) for place, title in zip(places, titles, strict=True)]
+
+
+@in_house_style()
+def globe_movie(motion: Motion, title: str, caption: str = "", *, most: int = 60) -> Movie:
+    """From the first to the last saved time in at most `most` frames."""
+    figure = new_figure(4.2, 4.6)
+    axes = figure.add_subplot()
+    write_heading(figure, title, caption)
+    places, camera = motion.times_of_interest(most), camera_of(motion.tokens[-1])
+
+    def show_frame(frame: int) -> None:
+        axes.clear()
+        Globe(motion, int(places[frame]), camera=camera).draw(axes)
+
+    return Movie(figure, len(places), show_frame)
+
+
+def _draw_tokens(axes: Axes, motion: Motion, place: int, camera: np.ndarray) -> None:
+    colours, seen = motion.token_colours, motion.tokens[: place + 1] @ camera.T
+    n = len(colours)
+    if place > 0:
+        draw_by_side(axes, rounded(seen.transpose(1, 0, 2)), colours, zorder=1.8, **way_style(n))
+    starts = faint_behind(colours, seen[0], 0.8 if place == 0 else 0.4)
+    axes.scatter(*seen[0, :, :2].T, edgecolors=list(starts), zorder=2, **start_style(n))
+    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **now_style(motion, place))
+
+
+def _draw_subspace(axes: Axes, seen: np.ndarray) -> None:
+    """A great circle, or two crosses, darker on the near side."""
+    if len(seen) == 2:
+        turn = np.linspace(0, 2 * np.pi, 181)[:, None]
+        line = np.cos(turn) * seen[0] + np.sin(turn) * seen[1]
+        draw_by_side(axes, line[None], np.array([INK]), alpha=0.7, linewidths=1.6, zorder=1.5)
+        return
+    for end in (seen[0], -seen[0]):
+        opacity = 1.0 if end[2] >= 0 else 0.35
+        axes.plot(*end[:2], marker="x", color=INK, markersize=9, markeredgewidth=1.6, alpha=opacity, zorder=4)

@@ -1,0 +1,63 @@
+"""`HeatMap`: a number over two parameters, with curves that a theory draws through them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from attnflow.show.parts.board import Line
+from attnflow.show.parts.style import INK, fix_ticks, weights_colormap
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Values over a grid, light to dark; fits on a board."""
+
+    x: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+    """Of shape (y, x)."""
+    xlabel: str = ""
+    ylabel: str = ""
+    title: str = ""
+    curves: Sequence[Line] = ()
+    limits: tuple[float, float] = (0.0, 1.0)
+    bar: str = ""
+    """What the values are; empty: no colour bar."""
+    yscale: str = "linear"
+    projection: str = "rectilinear"
+
+    def draw(self, axes: Axes) -> None:
+        """Draw it into empty axes."""
+        how: dict[str, Any] = {"cmap": weights_colormap(), "vmin": self.limits[0], "vmax": self.limits[1]}
+        image = axes.pcolormesh(self.x, self.y, self.values, shading="nearest", rasterized=True, **how)
+        axes.set_yscale(self.yscale)
+        for curve in self.curves:
+            style: dict[str, Any] = {"color": curve.colour or INK, "linestyle": curve.style, "linewidth": curve.width}
+            axes.plot(curve.x, curve.y, label=curve.label or None, **style)
+        axes.set(xlim=_ends(self.x), ylim=_ends(self.y), xlabel=self.xlabel, ylabel=self.ylabel)
+        axes.set_title(self.title, loc="left")
+        if self.yscale == "log":
+            plain_log_ticks(axes.yaxis)
+        fix_ticks(axes)
+        if any(curve.label for curve in self.curves):
+            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0)
+        if self.bar:
+            bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
+            bar.set_label(self.bar)
+            fix_ticks(bar.ax)
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Ticks at 1, 2, 5, 10, ... as plain numbers, for a logarithmic axis over one or two decades."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    return float(np.min(values)), float(np.max(values))

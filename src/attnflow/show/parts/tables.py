@@ -1,0 +1,33 @@
+"""`Table`: words and numbers in rows, as part of a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from attnflow.show.parts.style import GREY, INK, PALE
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header; fits on a board."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    widths: Sequence[float]
+    """Shares of the width, one a column."""
+    projection: str = "rectilinear"
+
+    def draw(self, axes: Axes) -> None:
+        """Draw it into empty axes: lines only between rows, text to the left."""
+        total, height = sum(self.widths), 1 / (len(self.rows) + 1)
+        lefts = [sum(self.widths[:column]) / total for column in range(len(self.widths))]
+        for row, texts in enumerate([self.header, *self.rows]):
+            weight, colour = ("bold", INK) if row == 0 else ("normal", INK)
+            middle = 1 - (row + 0.5) * height
+            for left, text in zip(lefts, texts, strict=True):
+                axes.text(left + 0.005, middle, text, va="center", ha="left", fontsize=9, weight=weight, color=colour)
+            line = GREY if row == 0 else PALE
+            axes.plot([0, 1], [1 - (row + 1) * height] * 2, color=line, linewidth=1.0 if row == 0 else 0.7)
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        axes.set_axis_off()

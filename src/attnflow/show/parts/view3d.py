@@ -1,0 +1,157 @@
+"""Pictures of space: R^3 with the hull of the final tokens, and the globe."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Circle
+from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+from attnflow.show.parts.drawn_run import Motion
+from attnflow.show.parts.marks import end_style, final_hull, longest_side, rounded, start_style, way_style, ways_of
+from attnflow.show.parts.projection import Points
+from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks
+
+HIDDEN = 0.3  # opacity of the far side against the near one
+TILT = np.radians(22)  # of the globe towards the viewer
+SAME_PLANE = 1e-8
+
+
+def draw_space(axes: Any, motion: Motion, points: Points) -> None:
+    """Trajectories in R^3, with the convex hull of the final tokens if it has a volume."""
+    values, colours = points.values, motion.token_colours
+    hull = final_hull(points)
+    if hull is not None:
+        faces = hull.points[hull.simplices]
+        axes.add_collection3d(Poly3DCollection(faces, facecolor=GREY, alpha=0.08, label="hull"))
+        axes.add_collection3d(Line3DCollection(hull_edges(hull), colors=GREY, linewidths=0.7, alpha=0.7, label="edges"))
+    if motion.is_followed:
+        ways, tokens = ways_of(motion, values)
+        axes.add_collection3d(Line3DCollection(ways, colors=colours[tokens], **way_style(len(colours))))
+    axes.scatter(*values[0].T, edgecolors=colours, alpha=0.6, depthshade=False, **start_style(len(colours)))
+    axes.scatter(*values[-1].T, c=colours, depthshade=False, **end_style(motion))
+    _set_box(axes, points)
+
+
+def hull_edges(hull: Any) -> np.ndarray:
+    """Edges of a hull in space, shape (edge, 2, 3), without the cuts of flat faces into triangles."""
+    edges = []
+    for face, (corners, neighbours) in enumerate(zip(hull.simplices, hull.neighbors, strict=True)):
+        for opposite, neighbour in enumerate(neighbours):
+            is_bent = np.abs(hull.equations[face, :3] - hull.equations[neighbour, :3]).max() > SAME_PLANE
+            if face < neighbour and is_bent:
+                edges.append(hull.points[np.delete(corners, opposite)])
+    return np.array(edges)
+
+
+def draw_globe(axes: Axes, motion: Motion, points: Points) -> None:
+    """Tokens on the unit sphere, seen from far away on the side where most of them end."""
+    camera = camera_of(points.values[-1])
+    seen = points.values @ camera.T
+    draw_grid(axes, camera)
+    if motion.is_followed:
+        ways, tokens = ways_of(motion, seen)
+        style = way_style(len(motion.labels))
+        draw_by_side(axes, rounded(ways), motion.token_colours[tokens], zorder=1.8, **style)
+    _draw_dots(axes, motion, seen)
+    axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
+    axes.set_axis_off()
+
+
+def camera_of(tokens: np.ndarray) -> np.ndarray:
+    """Rows to the right, upwards and towards the viewer, who stands where most tokens are."""
+    mean = tokens.mean(axis=0)
+    # A little to the side, so that ways into the middle are seen as curves.
+    azimuth = np.arctan2(mean[1], mean[0]) + 0.4 if np.hypot(mean[0], mean[1]) > 0.05 else -1.0
+    tilt = -TILT if mean[2] < -0.5 else TILT
+    right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
+    towards = np.array([np.cos(azimuth) * np.cos(tilt), np.sin(azimuth) * np.cos(tilt), np.sin(tilt)])
+    return np.stack([right, np.cross(towards, right), towards])
+
+
+def draw_grid(axes: Axes, camera: np.ndarray) -> None:
+    """Outline, meridians and parallels every 30 degrees, and where the coordinate axes come out."""
+    axes.add_patch(Circle((0, 0), 1, facecolor="#f5f7fa", edgecolor=GREY, linewidth=0.8, zorder=0))
+    lines = np.concatenate([_meridians(), _parallels()])
+    shades = np.full(len(lines), PALE)
+    draw_by_side(axes, lines @ camera.T, shades, alpha=1.0, linewidths=0.6, zorder=0.5, label="grid")
+    for name, end in zip("xyz", camera.T, strict=True):
+        _draw_axis(axes, name, end)
+
+
+def _meridians() -> np.ndarray:
+    sides, turn = np.meshgrid(np.radians(np.arange(0, 180, 30)), np.linspace(0, 2 * np.pi, 121), indexing="ij")
+    return np.stack([np.cos(sides) * np.cos(turn), np.sin(sides) * np.cos(turn), np.sin(turn)], axis=-1)
+
+
+def _parallels() -> np.ndarray:
+    heights, turn = np.meshgrid(np.radians(np.arange(-60, 61, 30)), np.linspace(0, 2 * np.pi, 121), indexing="ij")
+    return np.stack([np.cos(heights) * np.cos(turn), np.cos(heights) * np.sin(turn), np.sin(heights)], axis=-1)
+
+
+def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
+    """A short stroke out of the globe, with its name."""
+    if end[2] < -0.5:
+        return  # it would seem to come out of the near side
+    opacity = 1.0 if end[2] >= 0 else HIDDEN
+    stroke = np.array([1.0, 1.12])[:, None] * end[:2]
+    axes.plot(*stroke.T, color=INK, linewidth=0.8, alpha=opacity, zorder=0.6)
+    axes.annotate(name, (1.18 * end[0], 1.18 * end[1]), ha="center", va="center", fontsize=9, alpha=opacity)
+
+
+def draw_by_side(
+    axes: Axes, lines: np.ndarray, colours: np.ndarray, *, alpha: float, zorder: float, **style: Any
+) -> None:
+    """Lines (line, point, 3), faint where they run on the far side."""
+    is_near = lines[:, :-1, 2] + lines[:, 1:, 2] >= 0  # of every piece between two points
+    for is_side, opacity in ((~is_near, HIDDEN * alpha), (is_near, alpha)):
+        parts = [stretches(line, is_wanted) for line, is_wanted in zip(lines[..., :2], is_side, strict=True)]
+        shades = np.repeat(colours, [len(each) for each in parts], axis=0)
+        flat = [part for each in parts for part in each]
+        axes.add_collection(LineCollection(flat, colors=shades, alpha=opacity, zorder=zorder, **style))
+
+
+def stretches(line: np.ndarray, is_wanted: np.ndarray) -> list[np.ndarray]:
+    """The parts of a line (point, 2) whose pieces between points are wanted, neighbouring pieces as one.
+
+    Examples
+    --------
+    >>> line = np.arange(5.0)[:, None] * np.ones(2)
+    >>> [part[:, 0].tolist() for part in stretches(line, np.array([True, True, False, True]))]
+    [[0.0, 1.0, 2.0], [3.0, 4.0]]
+    """
+    turns = np.diff(np.concatenate([[0], is_wanted.astype(int), [0]]))
+    ends = zip(np.flatnonzero(turns == 1), np.flatnonzero(turns == -1), strict=True)
+    return [line[first : last + 1] for first, last in ends]
+
+
+def _draw_dots(axes: Axes, motion: Motion, seen: np.ndarray) -> None:
+    colours, (first, last) = motion.token_colours, seen[[0, -1]]
+    edges, fills = faint_behind(colours, first, 0.8), faint_behind(colours, last, 1.0)
+    axes.scatter(*first[:, :2].T, edgecolors=list(edges), zorder=2, **start_style(len(colours)))
+    axes.scatter(*last[:, :2].T, c=fills, zorder=3, **end_style(motion))
+
+
+def faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.ndarray:
+    """Colours (token, 4) with an opacity, lower for tokens on the far side."""
+    return np.column_stack([colours, np.where(seen[:, 2] >= 0, opacity, HIDDEN * opacity)])
+
+
+def _set_box(axes: Any, points: Points) -> None:
+    """Limits and proportions of the box, its view and its faint walls."""
+    flat = points.values.reshape(-1, 3)
+    middle, sides = (flat.min(axis=0) + flat.max(axis=0)) / 2, np.ptp(flat, axis=0)
+    if points.is_to_scale:
+        sides = np.maximum(sides, 0.25 * longest_side(flat))  # a flat side would leave no room for its axis
+    limits = middle[:, None] + np.outer(0.53 * sides, [-1, 1])
+    axes.set(xlim=limits[0], ylim=limits[1], zlim=limits[2])
+    # Long names of axes need room that the layout does not know of.
+    box, zoom = (sides / sides.max(), 1.03) if points.is_to_scale else (np.ones(3), 0.95)
+    axes.set_box_aspect(box, zoom=zoom)
+    axes.set(xlabel=points.names[0], ylabel=points.names[1], zlabel=points.names[2])
+    axes.view_init(elev=20, azim=-55)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.pane.set(facecolor="white", edgecolor=PALE)
+    axes.locator_params(nbins=5)
+    fix_ticks(axes)

@@ -1,0 +1,146 @@
+"""Panels over time: positions, angles, cosines and the number of clusters."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+from attnflow.show.parts.drawn_run import Motion
+from attnflow.show.parts.marks import draw_tokens, longest_side
+from attnflow.show.parts.style import GREY, INK, fix_ticks, weights_colormap
+
+COSINE_BINS = 60
+MOST_COSINE_TIMES = 120
+MOST_COSINE_TOKENS = 300
+MOVED = 0.01  # a share of the whole way: before that nothing is to be seen
+
+
+def draw_positions(axes: Axes, motion: Motion) -> None:
+    """Position on the line."""
+    _draw_numbers(axes, motion, motion.tokens[..., 0])
+    axes.set_ylabel(motion.coordinate_name(0))
+
+
+def draw_angles(axes: Axes, motion: Motion) -> None:
+    """Angle on the circle, without jumps by a turn."""
+    angles = continuous_angles(motion.tokens)
+    _draw_numbers(axes, motion, angles)
+    axes.yaxis.set_major_locator(MultipleLocator(_angle_step(np.ptp(angles))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda angle, _: angle_name(angle)))
+    axes.set_ylabel("angle")
+
+
+def draw_cosines(axes: Axes, motion: Motion) -> None:
+    """How the cosines between distinct tokens are distributed; the coordinates if there is one token."""
+    if len(motion.labels) == 1:
+        axes.plot(motion.times, motion.tokens[:, 0], color=GREY, linewidth=0.9)
+        axes.set_ylabel("coordinates")
+    else:
+        _draw_cosine_image(axes, motion)
+    set_time_axis(axes, motion)
+
+
+def draw_counts(axes: Axes, motion: Motion) -> None:
+    """Number of clusters."""
+    times, counts = motion.cluster_counts()
+    if motion.is_followed:
+        axes.plot(times, counts, color=INK, drawstyle="steps-post", label="counts")
+    else:
+        axes.plot(times, counts, "o", color=INK, clip_on=False, label="counts")
+    axes.set(ylabel="clusters", ylim=(0, 1.08 * counts.max()))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=[1, 2, 5, 10]))
+    set_time_axis(axes, motion)
+
+
+def continuous_angles(tokens: np.ndarray) -> np.ndarray:
+    """Angles of tokens (time, token, 2), continuous in time.
+
+    The circle is cut where the final tokens leave the widest gap, so that those who end
+    together are drawn together.
+    """
+    angles = np.arctan2(tokens[..., 1], tokens[..., 0])
+    final = np.sort(angles[-1])
+    gaps = np.diff(final, append=final[0] + 2 * np.pi)
+    widest = np.argmax(gaps)
+    cut = final[widest] + gaps[widest] / 2 - 2 * np.pi
+    angles[-1] = cut + np.mod(angles[-1] - cut, 2 * np.pi)
+    angles[-1] -= 2 * np.pi * np.round(angles[-1].mean() / (2 * np.pi))
+    return np.unwrap(angles[::-1], axis=0)[::-1]
+
+
+def angle_name(angle: float) -> str:
+    """A multiple of a quarter of pi in words.
+
+    Examples
+    --------
+    >>> [angle_name(quarters * np.pi / 4) for quarters in (-4, -1, 0, 2, 6)]
+    ['−π', '−π/4', '0', 'π/2', '3π/2']
+    """
+    quarters = round(4 * angle / np.pi)
+    if quarters == 0:
+        return "0"
+    below = {0: 1, 1: 4, 2: 2, 3: 4}[quarters % 4]
+    above = abs(quarters) * below // 4
+    sign = "\N{MINUS SIGN}" if quarters < 0 else ""
+    return f"{sign}{'' if above == 1 else above}π" + (f"/{below}" if below > 1 else "")
+
+
+def set_time_axis(axes: Axes, motion: Motion) -> None:
+    """Time from left to right, by its logarithm where the times to save at were chosen so."""
+    times = motion.times
+    if len(times) > 1:
+        axes.set_xlim(times[0], times[-1])
+    if is_logarithmic(times):
+        axes.set_xscale("symlog", linthresh=_first_move(motion), linscale=0.3)
+    axes.set_xlabel("time t")
+    fix_ticks(axes)
+
+
+def is_logarithmic(times: np.ndarray) -> bool:
+    """Whether half of the times lie in the first twentieth."""
+    return len(times) > 4 and bool(np.median(times) - times[0] < 0.05 * (times[-1] - times[0]))
+
+
+def _first_move(motion: Motion) -> float:
+    """A power of ten around which tokens begin to move visibly."""
+    ways = np.abs(motion.tokens - motion.tokens[0]).max(axis=(1, 2))
+    first = motion.times[np.argmax(ways > MOVED * ways.max())]
+    return float(10.0 ** np.floor(np.log10(max(first, motion.times[1]))))
+
+
+def _draw_numbers(axes: Axes, motion: Motion, values: np.ndarray) -> None:
+    """A number a token, of shape (time, token)."""
+    times = np.broadcast_to(motion.times[:, None], values.shape)
+    draw_tokens(axes, motion, np.stack([times, values], axis=-1))
+    for dots in axes.collections[-2:]:
+        dots.set_clip_on(False)  # the first and last times are the edges of the panel
+    set_time_axis(axes, motion)
+    margin = 0.05 * longest_side(values.reshape(-1, 1))
+    axes.set_ylim(values.min() - margin, values.max() + margin)
+
+
+def _draw_cosine_image(axes: Axes, motion: Motion) -> None:
+    chosen = motion.times_of_interest(MOST_COSINE_TIMES)
+    edges = np.linspace(-1, 1, COSINE_BINS + 1)
+    shares = np.stack([_cosine_shares(motion.tokens[index], edges) for index in chosen], axis=1)
+    middles = (edges[1:] + edges[:-1]) / 2
+    scale = PowerNorm(0.5, 0, 1)  # the root of the share, so that rare cosines are seen beside frequent ones
+    how = {"shading": "nearest", "cmap": weights_colormap(), "norm": scale, "rasterized": True}
+    image = axes.pcolormesh(motion.times[chosen], middles, shares, **how)
+    bar = axes.figure.colorbar(image, ax=axes, ticks=[0, 0.05, 0.25, 0.5, 1], aspect=30, pad=0.01, format="%g")
+    bar.set_label("share of pairs")
+    fix_ticks(bar.ax)
+    axes.set(ylabel="cosine of two tokens", ylim=(-1, 1))
+
+
+def _cosine_shares(tokens: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    tokens = tokens[:: -(-len(tokens) // MOST_COSINE_TOKENS)]
+    norms = np.linalg.norm(tokens, axis=-1, keepdims=True)
+    units = tokens / np.where(norms > 0, norms, 1)
+    cosines = np.clip((units @ units.T)[np.triu_indices(len(units), 1)], -1, 1)
+    return np.histogram(cosines, edges)[0] / len(cosines)
+
+
+def _angle_step(extent: float) -> float:
+    steps = np.pi * np.array([1 / 4, 1 / 2, 1, 2, 5, 10, 50, 100])
+    return float(steps[min(np.searchsorted(steps, extent / 6), len(steps) - 1)])

@@ -1,0 +1,137 @@
+"""`summary`: one run at a glance."""
+
+import os
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from attnflow._common.checks import InputError
+from attnflow.show.parts.drawn_run import Motion, motion_of, one_run
+from attnflow.show.parts.projection import Points, points_of
+from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_figure
+from attnflow.show.runs.attention import colour_scale, draw_bar, draw_matrix
+from attnflow.show.runs.observables import draw_observables, observable_names
+from attnflow.show.runs.over_time import draw_counts
+from attnflow.show.runs.trajectories import View, draw_panels, finish, view_of
+
+
+@in_house_style()
+def summary(
+    run: Any,
+    matrices: Any = None,
+    path: str | os.PathLike | None = None,
+    title: str | None = None,
+    *,
+    runs: int = 0,
+    distance: float | None = None,
+) -> Figure:
+    """Draw a run at a glance: trajectories, number of clusters over time, attention at start and end.
+
+    Parameters
+    ----------
+    run
+        A dataset made by `simulate`.
+    matrices
+        Attention of the run drawn, the first and the last of which are shown: (k, n, n), or
+        (k, heads, n, n), of which the mean over heads is shown; None leaves one out.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the name of the model; the times are added.
+    runs
+        Which run of an ensemble.
+    distance
+        Tokens closer than this are one cluster; by default a hundredth of the largest
+        initial norm.
+
+    Returns
+    -------
+    A matplotlib figure that belongs to no window.
+
+    Raises
+    ------
+    ValueError
+        If `run` is no result, there is no such run, the matrices are not of its tokens,
+        or nothing can be written at `path`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.RescaledAttention(af.Head.identity(2))
+    >>> figure = summary(af.simulate(flow, af.initial.box(20, 2, rng=0), [0.0, 2.0, 5.0]))
+    >>> [axes.get_ylabel() for axes in figure.axes]
+    ['z₂', 'clusters']
+    """
+    if path is not None:
+        require_free_picture(path)
+    one = one_run(run, runs)
+    if "tokens" not in one and observable_names(run):
+        figure = draw_observables(run, runs, title)
+    else:
+        figure = _figure_of(motion_of(run, runs, title, distance), _first_and_last(matrices, one.sizes["token"]))
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def _figure_of(motion: Motion, shown: dict[str, np.ndarray]) -> Figure:
+    view, points = view_of(motion), points_of(motion)
+    layout = _figure_with_columns if view.over_time else _figure_with_corner
+    figure = layout(motion, view, points, shown)
+    finish(figure, motion, points, is_wide=True)
+    return figure
+
+
+def _figure_with_columns(motion: Motion, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
+    """The picture, if any; what happens over time, above each other; attention, above each other."""
+    widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if shown else [])
+    figure = new_figure(sum(widths), 5.6)
+    columns = figure.add_gridspec(1, len(widths), width_ratios=widths)
+    time_column = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
+    draw_panels(figure, (columns[0], time_column[0]), motion, view, points)
+    figure.axes[1 if view.picture else 0].set_xlabel("")  # the panel below has the same times
+    draw_counts(figure.add_subplot(time_column[1]), motion)
+    if shown:
+        _draw_attention(figure, columns[-1].subgridspec(len(shown), 1), shown)
+    return figure
+
+
+def _figure_with_corner(motion: Motion, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
+    """The picture on the left; on the right the clusters over time, and attention side by side below."""
+    figure = new_figure(10.4 if shown else 9.0, 5.6 if shown else 5.0)
+    columns = figure.add_gridspec(1, 2, width_ratios=[5.0, 4.6 if shown else 3.4])
+    draw_panels(figure, (columns[0], None), motion, view, points)
+    rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if shown else [columns[1]]
+    draw_counts(figure.add_subplot(rows[0]), motion)
+    if shown:
+        _draw_attention(figure, rows[1].subgridspec(1, len(shown)), shown)
+    return figure
+
+
+def _draw_attention(figure: Figure, places: Any, shown: dict[str, np.ndarray]) -> None:
+    """Matrices on one colour scale, with one bar."""
+    scale = colour_scale(np.stack(list(shown.values())))
+    panels = [figure.add_subplot(place) for place in places]
+    for axes, (heading, matrix) in zip(panels, shown.items(), strict=True):
+        image = draw_matrix(axes, matrix, scale, heading)
+        axes.label_outer()
+    draw_bar(panels[-1], image)
+
+
+def _first_and_last(matrices: Any, n: int) -> dict[str, np.ndarray]:
+    """The matrices to show, by their heading."""
+    if matrices is None:
+        return {}
+    pair = {"attention, start": matrices[0], "attention, end": matrices[-1]}
+    return {heading: _over_heads(matrix, n) for heading, matrix in pair.items() if matrix is not None}
+
+
+def _over_heads(matrix: Any, n: int) -> np.ndarray:
+    matrix = np.asarray(matrix, dtype=float)
+    if matrix.ndim not in (2, 3) or matrix.shape[-2:] != (n, n):
+        raise InputError(
+            f"`matrices` must have shape (k, {n}, {n}) or (k, heads, {n}, {n}) for {n} tokens, "
+            f"but one of them has shape {matrix.shape}."
+        )
+    return matrix if matrix.ndim == 2 else matrix.mean(axis=0)

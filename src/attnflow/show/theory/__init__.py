@@ -1,0 +1,1 @@
+"""Pictures of studies: atlas, robustness, Conjecture 1, Renyi centres."""

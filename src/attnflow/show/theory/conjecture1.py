@@ -1,0 +1,82 @@
+"""`conjecture1`: where the second token may rest, and for which Q^T K."""
+
+import os
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from attnflow.show.parts.style import GREY, INK, OKABE_ITO, in_house_style, new_figure, save_figure, write_heading
+from attnflow.theorems.studies.conjecture1 import Counterexample, angular_velocity, scan_diagonal
+
+
+@in_house_style()
+def conjecture1(
+    found: Counterexample, scan: xr.DataArray | None = None, path: str | os.PathLike | None = None
+) -> Figure:
+    """Draw the second token's angular velocity with its resting places, and the scan over Q^T K = diag(k1, k2).
+
+    Parameters
+    ----------
+    found
+        What `attnflow.theorems.conjecture1.investigate` returned.
+    scan
+        What `scan_diagonal` returned; made with the same V and beta when left out.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    """
+    scan = scan_diagonal(eigenvalues=found.eigenvalues, beta=found.beta) if scan is None else scan
+    figure = new_figure(9.0, 4.2)
+    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    _draw_velocity(left, found)
+    _draw_scan(right, scan, found)
+    share = f"{100 * found.interior.fraction:.0f} % of {found.interior.total} random starts end at a filled circle"
+    caption = f"V = diag{found.eigenvalues}, beta = {found.beta:g}, first token at xi. {share}."
+    write_heading(figure, "A token that never reaches plus or minus xi", caption)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def _draw_velocity(axes: Axes, found: Counterexample) -> None:
+    angles = np.linspace(-np.pi, np.pi, 721)
+    axes.axhline(0, color=GREY, linewidth=0.8)
+    axes.plot(np.degrees(angles), angular_velocity(angles, found), color=OKABE_ITO[0])
+    places = [(one.angle, one.is_stable) for one in found.equilibria]
+    for angle, is_stable in places:
+        face = OKABE_ITO[1] if is_stable else "white"
+        axes.plot(np.degrees(angle), 0, "o", color=OKABE_ITO[1], markerfacecolor=face, markersize=8)
+    for angle in (-180, 0, 180):
+        axes.plot(angle, 0, "D", color=INK, markersize=6)
+    axes.plot([], [], "o", color=OKABE_ITO[1], label="stable, away from ±ξ")
+    axes.plot([], [], "o", color=OKABE_ITO[1], markerfacecolor="white", label="unstable")
+    axes.plot([], [], "D", color=INK, label="±ξ")
+    axes.set(
+        xlabel="angle φ from the first token, in degrees",
+        ylabel="angular velocity φ'",
+        xticks=[-180, -90, 0, 90, 180],
+        title="Where the second token can rest",
+    )
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, handletextpad=0.3, columnspacing=1.2)
+
+
+def _draw_scan(axes: Axes, scan: xr.DataArray, found: Counterexample) -> None:
+    first, second = scan.k1.values, scan.k2.values
+    colours = ListedColormap(["white", OKABE_ITO[1]])
+    axes.pcolormesh(first, second, scan.values.T.astype(float), cmap=colours, vmin=0, vmax=1, alpha=0.55)
+    axes.axhline(0, color=GREY, linewidth=0.6)
+    axes.axvline(0, color=GREY, linewidth=0.6)
+    axes.plot(first, first, color=GREY, linewidth=0.8, linestyle=":")
+    if np.allclose(found.query_key, np.diag(np.diag(found.query_key))):
+        axes.plot(*np.diag(found.query_key), "*", color=INK, markersize=11, label="this Q$^T$K")
+        axes.legend(loc="lower right")
+    axes.set(
+        xlabel="k$_1$",
+        ylabel="k$_2$",
+        aspect="equal",
+        title="Q$^T$K = diag(k$_1$, k$_2$) with a stable resting place",
+        xlim=(first.min(), first.max()),
+        ylim=(second.min(), second.max()),
+    )

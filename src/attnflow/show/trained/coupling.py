@@ -1,0 +1,72 @@
+"""`coupling`: do the blocks of a trained model act along the same directions on a prompt's tokens?"""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.style import fix_ticks, in_house_style, save_figure, weights_colormap
+from attnflow.show.trained.head_spectra import MOST_NAMED_LAYERS, shades
+
+
+@dataclass(frozen=True)
+class Mismatches:
+    """One cell a pair of blocks, light where they are coupled. Fits on a board."""
+
+    values: np.ndarray
+    projection: str = "rectilinear"
+
+    def draw(self, axes: Axes) -> None:
+        """Draw it into empty axes."""
+        image = axes.imshow(self.values, cmap=weights_colormap(), vmin=0, vmax=max(1.0, float(np.max(self.values))))
+        axes.set(xlabel="in the directions of block", ylabel="block")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title("Mismatch: 0 where coupled", loc="left")
+        fix_ticks(axes)
+        bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
+        fix_ticks(bar.ax)
+
+
+@in_house_style()
+def coupling(coupled: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+    """Draw how far each block's Jacobian is diagonal in every other block's singular vectors, and its singular values.
+
+    Parameters
+    ----------
+    coupled
+        Made by `trained.block_coupling`.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    """
+    panels = [Mismatches(coupled.mismatch.values), _singular_values(coupled)]
+    caption = (
+        f"J: derivative of (block − identity) at the token “{coupled.attrs['token']}” with respect to itself. "
+        "Mismatch of block i in the directions of block j: | |U_j^T J_i V_j| − S_i | / |S_i| "
+        f"on {coupled.attrs['top']} singular vectors (arXiv:2407.07810)."
+    )
+    figure = board([panels], f"Coupling of the blocks of {coupled.attrs['model']}", caption, width=4.2, heights=[3.9])
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def _singular_values(coupled: xr.Dataset) -> Lines:
+    count, ranks = coupled.sizes["block"], np.arange(1, coupled.sizes["rank"] + 1)
+    colours = shades(count)
+    lines = [
+        Line(
+            ranks,
+            coupled.singular_value.values[block],
+            f"block {block}" if count <= MOST_NAMED_LAYERS or block in (0, count - 1) else "",
+            "#" + "".join(f"{round(255 * float(part)):02x}" for part in colours[block]),
+            marker=".",
+        )
+        for block in range(count)
+    ]
+    return Lines(lines, xlabel="rank", counts=True, ylim=(0, None), title="Leading singular values of J", columns=3)

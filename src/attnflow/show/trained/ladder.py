@@ -1,0 +1,99 @@
+"""`ladder`: what tokens do as the parts of a trained block are switched on one by one."""
+
+import os
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.style import INK, from_oklch, in_house_style, save_figure
+from attnflow.show.parts.tables import Table
+from attnflow.show.trained.prompt import first_words
+
+PANELS = {
+    "mean_cosine": "mean cosine of two tokens",
+    "clusters": "clusters",
+    "effective_rank": "effective rank of the tokens",
+}
+
+
+@in_house_style()
+def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+    """Draw a ladder: cosine, clusters and rank by layer, a line a rung, and how each rung ends.
+
+    Parameters
+    ----------
+    climbed
+        Made by `trained.ladder`.
+    path
+        Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    """
+    panels = [_panel(climbed, place) for place in range(len(PANELS))]
+    table = Table(
+        ("rung", "cosine, first", "cosine, last", "clusters", "rank of tokens", "rank of attention"),
+        [_row(climbed.isel(rung=place)) for place in range(climbed.sizes["rung"])],
+        (2.2, 1, 1, 1, 1, 1),
+    )
+    n, layers = climbed.sizes["token"], climbed.sizes["time"] - 1
+    gap, head = climbed.attrs["distance_to_model"], climbed.attrs["head"]
+    said = first_words([str(word) for word in climbed.word.values])
+    caption = (
+        f"{said} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
+        f"the first rungs have head {head} of each layer{_other_mask(climbed)}. "
+        f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
+        f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
+    )
+    title = "From attention alone to the true block: which part keeps tokens apart"
+    figure = board([panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)])
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def _other_mask(climbed: xr.Dataset) -> str:
+    """What the rungs see where it is not what the model sees."""
+    is_other = str(climbed.rung.values[-1]).endswith("mask")
+    return f", and all but the last a {climbed.attrs['mask']} mask" if is_other else ""
+
+
+def _panel(climbed: xr.Dataset, panel: int) -> Lines:
+    """One measure by layer; each panel's legend names its share of the rungs, so that none needs much room."""
+    name, label = list(PANELS.items())[panel]
+    count = climbed.sizes["rung"]
+    values = np.where(climbed.is_whole.values, climbed[name].values, np.nan)
+    lines = []
+    for place, rung in enumerate(climbed.rung.values):
+        is_last, is_named = place == count - 1, place * len(PANELS) // count == panel
+        said = (f"{rung}: the model itself" if is_last else str(rung)) if is_named else ""
+        colour, width = (INK, 2.4) if is_last else (_colour(place, count - 1), 1.6)
+        lines.append(Line(climbed.time.values, values[place], said, colour, marker=".", width=width))
+    low = float(np.min(values, initial=0.0, where=np.isfinite(values)))
+    return Lines(lines, xlabel="layer", counts=True, ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
+
+
+def _colour(place: int, count: int) -> str:
+    """From light blue through green to orange, all different to the eye also without colour."""
+    share = place / max(count - 1, 1)
+    rgb = from_oklch(np.array([0.80 - 0.22 * share]), np.array([0.13]), np.array([4.2 - 3.4 * share]))[0]
+    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in rgb)
+
+
+def _row(one: xr.Dataset) -> list[str]:
+    whole = int(one.is_whole.sum())
+    last = one.isel(time=max(whole - 1, 0))
+    ranks = one.attention_rank.values[np.isfinite(one.attention_rank.values)]
+    ended = "" if whole == one.sizes["time"] else f" (overflow after layer {whole - 1})"
+    return [
+        f"{one.rung.item()}{ended}",
+        _number(one.mean_cosine[0], 2),
+        _number(last.mean_cosine, 2),
+        f"{int(last.clusters)}",
+        _number(last.effective_rank, 1),
+        f"{ranks[-1]:.1f}" if len(ranks) else "",
+    ]
+
+
+def _number(value: xr.DataArray, digits: int) -> str:
+    """Nothing where there is no number, as the cosine of one token."""
+    return f"{float(value):.{digits}f}" if np.isfinite(value) else ""

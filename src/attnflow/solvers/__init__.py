@@ -1,0 +1,1 @@
+"""One step in time: solvers, stopping conditions, observables, and the status of a run."""

@@ -1,0 +1,82 @@
+"""Numbers to follow during a run without keeping the tokens.
+
+An observable is any function of (time, tokens) written with jax.numpy that returns an
+array; these are the common ones. Sums over pairs go in blocks, whatever n.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from attnflow._common.arrays import AnyArray, Scalar, Tokens
+from attnflow._common.checks import require_finite_number
+from attnflow._common.precision import parameter
+
+PAIRS_AT_ONCE = 2**20
+
+
+def mean_cosine(time: Scalar, tokens: Tokens) -> AnyArray:
+    """Mean of <x_i, x_j> over distinct pairs of unit vectors: 1 when all are in one place."""
+    del time
+    n = len(tokens)
+    total = jnp.sum(jnp.sum(tokens, axis=0) ** 2) - jnp.sum(tokens**2)
+    return total / max(n * (n - 1), 1)
+
+
+def order_parameter(time: Scalar, tokens: Tokens) -> AnyArray:
+    """Length of the mean token."""
+    del time
+    return jnp.linalg.norm(jnp.mean(tokens, axis=0))
+
+
+def diameter(time: Scalar, tokens: Tokens) -> AnyArray:
+    """Largest distance between two tokens."""
+    del time
+    farthest = lambda token: jnp.max(jnp.linalg.norm(tokens - token, axis=-1))
+    return jnp.max(_over_tokens(farthest, tokens))
+
+
+def largest_norm(time: Scalar, tokens: Tokens) -> AnyArray:
+    """Length of the longest token."""
+    del time
+    return jnp.max(jnp.linalg.norm(tokens, axis=-1))
+
+
+class Energy(eqx.Module):
+    """n^-2 sum_ij e^{beta (<x_i, x_j> - 1)}, in (0, 1] on the sphere: 2 beta e^{-beta} times E_beta.
+
+    Clusters of masses m_q far apart have energy sum_q m_q^2 / n^2.
+    """
+
+    beta: AnyArray = eqx.field(converter=parameter)
+
+    def __check_init__(self):
+        require_finite_number(self.beta, "beta")
+
+    def __call__(self, time: Scalar, tokens: Tokens) -> AnyArray:
+        """The energy of a configuration."""
+        del time
+        row = lambda token: jnp.mean(jnp.exp(self.beta * (tokens @ token - 1)))
+        return jnp.mean(_over_tokens(row, tokens))
+
+
+class ClosePairs(eqx.Module):
+    """Share of distinct pairs with <x_i, x_j> above `cosine`, the published clustering measure."""
+
+    cosine: AnyArray = eqx.field(default=0.999, converter=parameter)
+
+    def __check_init__(self):
+        require_finite_number(self.cosine, "cosine")
+
+    def __call__(self, time: Scalar, tokens: Tokens) -> AnyArray:
+        """The share, the token itself left out."""
+        del time
+        n = len(tokens)
+        row = lambda token: jnp.sum(tokens @ token > self.cosine)
+        selves = jnp.sum(jnp.sum(tokens**2, axis=-1) > self.cosine)
+        return (jnp.sum(_over_tokens(row, tokens)) - selves) / max(n * (n - 1), 1)
+
+
+def _over_tokens(function, tokens: Tokens) -> AnyArray:
+    batch = max(1, PAIRS_AT_ONCE // len(tokens))
+    return jax.lax.map(function, tokens, batch_size=min(batch, len(tokens)))

@@ -1,0 +1,18 @@
+"""Every way a run can end."""
+
+import enum
+
+
+class Status(enum.IntEnum):
+    """State of a run. `results.outcome` has a sentence for each."""
+
+    RUNNING = 0
+    NOT_FINITE = 1
+    STEP_TOO_SMALL = 2
+    REACHED = -1
+    OUT_OF_TIME = -2
+    INTERRUPTED = -3
+    OUT_OF_STEPS = -4
+
+
+FIRST_STOP = 10  # stopping condition number i ends a run with the status FIRST_STOP + i

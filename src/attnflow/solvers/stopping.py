@@ -1,0 +1,92 @@
+"""Reasons to stop before the last time; each is checked after every accepted step."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from attnflow._common.arrays import AnyArray, Tokens
+from attnflow._common.checks import require_count, require_positive_number
+from attnflow._common.precision import parameter
+from attnflow.model.spaces import Euclidean, Sphere
+
+
+class AbstractStop(eqx.Module):
+    """A reason to stop."""
+
+    @abc.abstractmethod
+    def is_met(self, space: Euclidean | Sphere, before: Tokens, tokens: Tokens, duration: AnyArray) -> AnyArray:
+        """Whether a step from `before` to `tokens` that took `duration` is the last one."""
+
+    @abc.abstractmethod
+    def sentence(self) -> str:
+        """What happened, to stand after 'stopped at t = ...: '."""
+
+
+class Clustered(AbstractStop):
+    """All tokens lie within `tolerance` (angle or distance) of at most `count` of them.
+
+    The centres are the first token, the first one not within reach of it, and so on: tokens
+    within half the tolerance of each other are always recognised, whatever their order.
+    """
+
+    tolerance: AnyArray = eqx.field(default=1e-3, converter=parameter)
+    count: int = eqx.field(default=1, static=True)
+
+    def __check_init__(self):
+        require_positive_number(self.tolerance, "tolerance")
+        require_count(self.count, "count")
+
+    def is_met(self, space, before, tokens, duration):
+        """Take the first token not yet covered as a centre, `count` times; is anyone left?"""
+        del before, duration
+
+        def cover(_, covered):
+            centre = tokens[jnp.argmin(covered)]
+            return covered | (space.distance(tokens, centre) <= self.tolerance)
+
+        nobody = jnp.zeros(len(tokens), bool)
+        return jnp.all(jax.lax.fori_loop(0, self.count, cover, nobody))
+
+    def sentence(self):
+        """The number of clusters and the tolerance."""
+        clusters = "one cluster" if self.count == 1 else f"at most {self.count} clusters"
+        return f"{clusters} within {float(self.tolerance):g}"
+
+
+class Settled(AbstractStop):
+    """No token moves faster than `speed`, on average over a step."""
+
+    speed: AnyArray = eqx.field(default=1e-8, converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.speed, "speed")
+
+    def is_met(self, space, before, tokens, duration):
+        """Largest displacement over duration."""
+        del space
+        fastest = jnp.max(jnp.linalg.norm(tokens - before, axis=-1))
+        return fastest <= self.speed * duration
+
+    def sentence(self):
+        """The speed."""
+        return f"settled, no token faster than {float(self.speed):g}"
+
+
+class Diverged(AbstractStop):
+    """Some token is farther than `distance` from the origin."""
+
+    distance: AnyArray = eqx.field(default=1e6, converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.distance, "distance")
+
+    def is_met(self, space, before, tokens, duration):
+        """Largest length."""
+        del space, before, duration
+        return jnp.max(jnp.linalg.norm(tokens, axis=-1)) > self.distance
+
+    def sentence(self):
+        """The distance."""
+        return f"diverged, a token is farther than {float(self.distance):g} from the origin"

@@ -1,0 +1,1 @@
+"""`stream` and `append`: causal attention one token after the other, to times such as 1e60."""

@@ -1,0 +1,130 @@
+"""The dataset of a run of `stream`: that of `simulate`, with the paths; and the paths out of it."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError
+from attnflow._common.seeds import seed_sequence
+from attnflow.model.attention import Unnormalised
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.spaces import Sphere
+from attnflow.results import outcome, run_dataset
+from attnflow.results.run_arrays import RunArrays
+from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.status import Status
+from attnflow.streaming.token_paths import Paths
+
+PIECES = ("piece_start", "piece_length", "piece_bend", "piece_series", "pieces")
+MEMORY = 1e9  # what `simulate` records by default; nothing here depends on it
+WHY = {
+    Status.OUT_OF_TIME: "the time budget was spent",
+    Status.INTERRUPTED: "interrupted",
+    Status.STEP_TOO_SMALL: "the next one's steps became too short",
+    Status.OUT_OF_STEPS: "the next one takes too many steps",
+    Status.NOT_FINITE: "the next one's scores have grown so large that their rounding decides whom it follows",
+}
+GOES_ON = (Status.OUT_OF_TIME, Status.INTERRUPTED)  # what is not the token's own doing
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """How a run ended, and how exact it is."""
+
+    status: int
+    rejected: int
+    tolerance: float
+
+
+def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths: Paths, ending: Ending) -> xr.Dataset:
+    """The run of as many tokens as have paths."""
+    asked, count = len(tokens), len(paths)
+    flow, tokens = _shortened(flow, count, asked, ending), tokens[:count]
+    saved, drift = paths.at(times), 0.0
+    if isinstance(flow.space, Sphere):
+        norms = np.linalg.norm(saved, axis=-1, keepdims=True)
+        saved, drift = saved / norms, float(np.abs(norms - 1).max())
+    results = RunArrays(
+        saved={"tokens": saved[None]},
+        status=np.array([ending.status]),
+        time=times[-1:],
+        tokens=saved[None, -1],
+        accepted=np.array([len(paths.lengths)]),
+        rejected=np.array([ending.rejected]),
+        drift=np.array([drift]),
+    )
+    lines = (
+        outcome.sentences(results, ()) if ending.status == Status.REACHED else [_why_short(flow, ending, count, asked)]
+    )
+    # The record says how errors are controlled; that one token is solved for at a time, the pieces say.
+    solver = Adaptive(ending.tolerance, ending.tolerance, stiff=True)
+    made = run_dataset.Making(flow, solver, (), {}, True, seed_sequence(0), "float64", MEMORY)
+    run = run_dataset.assemble(results, lines, times, tokens, made).assign(_variables(paths))
+    return run.assign_attrs(outcome=lines[0])
+
+
+def is_streamed(run: Any) -> bool:
+    """Whether a dataset was made by `stream`: it has the pieces of its paths."""
+    return isinstance(run, xr.Dataset) and all(name in run for name in PIECES)
+
+
+def paths_of(run: Any) -> Paths:
+    """The paths in a dataset made by `stream`."""
+    if not is_streamed(run):
+        found = "it has none" if isinstance(run, xr.Dataset) else f"it is of type {type(run).__name__}"
+        raise InputError(f"`run` must be a dataset made by `stream`, with the pieces of its paths, but {found}.")
+    first = np.concatenate([[0], np.cumsum(run.pieces.values.astype(int))])
+    starts, lengths, bends, series = (np.ascontiguousarray(run[name].values, dtype=float) for name in PIECES[:-1])
+    return Paths(starts, lengths, bends, series, first)
+
+
+def extended(flow: AbstractDynamics, n: int) -> AbstractDynamics:
+    """The flow with more tokens, of mass one and not frozen."""
+    changes = {}
+    for name, filler in (("masses", 1.0), ("frozen", False)):
+        values = getattr(flow, name)
+        if values is not None:
+            values = np.asarray(values)
+            changes[name] = np.concatenate([values, np.full(n - len(values), filler, values.dtype)])
+    return dataclasses.replace(flow, **changes)
+
+
+def _shortened(flow: AbstractDynamics, count: int, asked: int, ending: Ending) -> AbstractDynamics:
+    """The flow of the first tokens alone."""
+    if count == asked:
+        return flow
+    is_whole = isinstance(flow.attention, Unnormalised) or flow.mask.size() is not None
+    if count == 0 or is_whole:
+        raise InputError(
+            f"`stream` came no farther than {count} of {asked} tokens: {_why(flow, ending)}. "
+            + ("Their flow is made for all of them, so that there is no run of a part. " if count else "")
+            + "Give it more time, an earlier end or a larger tolerance."
+        )
+    values = {name: getattr(flow, name) for name in ("masses", "frozen")}
+    return dataclasses.replace(
+        flow, **{name: np.asarray(one)[:count] for name, one in values.items() if one is not None}
+    )
+
+
+def _why(flow: AbstractDynamics, ending: Ending) -> str:
+    can_run_away = ending.status == Status.STEP_TOO_SMALL and not isinstance(flow.space, Sphere)
+    return WHY[ending.status] + (
+        ", as they do when it runs to infinity in finite time or beyond all floats" if can_run_away else ""
+    )
+
+
+def _why_short(flow: AbstractDynamics, ending: Ending, count: int, asked: int) -> str:
+    goes_on = f"`append(run, tokens[{count}:])` goes on" if ending.status in GOES_ON else "use an earlier end"
+    return f"Stopped after {count} of {asked} tokens: {_why(flow, ending)}. These have reached the end; {goes_on}."
+
+
+def _variables(paths: Paths) -> dict:
+    return {
+        "piece_start": (("piece", "part"), paths.starts),
+        "piece_length": (("piece",), paths.lengths),
+        "piece_bend": (("piece",), paths.bends),
+        "piece_series": (("piece", "degree", "coordinate"), paths.series),
+        "pieces": (("token",), np.diff(paths.first)),
+    }

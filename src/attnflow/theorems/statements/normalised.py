@@ -1,0 +1,254 @@
+"""Statements about where layer normalisation sits: synchronisation, first speeds, last rates, growth of lengths.
+
+Facts of arXiv:2510.22026 about x = r theta with Q = K = V = I and softmax attention.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from attnflow.analyse import rates
+from attnflow.integrate.evaluate import velocity
+from attnflow.model import initial
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.heads import Head
+from attnflow.model.masks import Full
+from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
+from attnflow.theorems.hypotheses import (
+    at_least_two_tokens,
+    attention_is,
+    beta_at_least,
+    beta_of,
+    dimension_is_at_least,
+    mask_is,
+    plain,
+    scores_are_inner_products,
+    value_is,
+)
+from attnflow.theorems.measurements import cosines, diameters, generic, on_a_path, one_cluster, present
+from attnflow.theorems.statement import Computation, Instance, Statement
+from attnflow.theorems.verdict import Hypothesis, Measurement, at_most, is_true
+
+LATE = (1e-12, 1e-3)  # values of 1 - cosine in which a last rate shows
+
+
+def _scheme(flow: AbstractDynamics) -> AbstractNormalisation | None:
+    return flow.normalisation if isinstance(flow, SphereAttention) else None
+
+
+def setting(flow: AbstractDynamics, *schemes: type[AbstractNormalisation]) -> tuple[Hypothesis, ...]:
+    """Q = K = V = I, softmax, full mask, and one of some normalisation schemes."""
+    names = ", ".join(scheme.__name__ for scheme in schemes)
+    return (
+        is_true(f"tokens on the sphere under one of {names}", isinstance(_scheme(flow), schemes)),
+        plain(flow),
+        attention_is(flow, Softmax),
+        mask_is(flow, Full),
+        scores_are_inner_products(flow),
+        value_is(flow),
+        beta_at_least(flow, 0.0),
+        dimension_is_at_least(flow, 2),
+    )
+
+
+def directions(tokens: np.ndarray) -> np.ndarray:
+    """Tokens without their lengths."""
+    lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
+    return tokens / np.where(lengths > 0, lengths, 1.0)
+
+
+def _instance(scheme: AbstractNormalisation, seed: int, end: float, beta: float) -> Instance:
+    """Eight tokens in R^3: uniform on the sphere, or Gaussian for schemes with lengths, then at ever later times."""
+    flow = SphereAttention(Head.identity(3), Softmax(beta), normalisation=scheme)
+    if scheme.has_radii:
+        return Instance(flow, initial.gaussian(8, 3, rng=seed), np.r_[0.0, np.geomspace(1e-2, end, 120)])
+    return Instance(flow, initial.sphere(8, 3, rng=seed), np.linspace(0, end, 121))
+
+
+# Synchronisation
+
+
+def _sync_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    return (*setting(flow, Post, NGPT, Sqrt), *generic(flow, tokens))
+
+
+def _lengths_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    return (*setting(flow, Pre, Mix, Peri), few(flow, tokens), *generic(flow, directions(tokens)))
+
+
+def few(flow: AbstractDynamics, tokens: np.ndarray) -> Hypothesis:
+    """n <= e^beta, which keeps lengths growing."""
+    # In logarithms: e^beta overflows.
+    return at_most("n <= e^beta", float(np.log(len(tokens))), beta_of(flow), "in log n")
+
+
+@on_a_path
+def _sync(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+    del flow
+    return one_cluster(run)
+
+
+# First speeds
+
+
+def _orthonormal_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    found = np.abs(cosines(directions(tokens))).max(initial=0.0)
+    lengths = np.linalg.norm(tokens, axis=-1)
+    return (
+        *setting(flow, Post, Pre, Mix, Peri, NGPT, Sqrt),
+        at_least_two_tokens(tokens),
+        at_most("first tokens orthogonal", float(found), 1e-9, "in the cosine"),
+        at_most("first tokens of one length", float(np.ptp(lengths)), 1e-9, "in length"),
+    )
+
+
+def first_speed(scheme: AbstractNormalisation, n: int, beta: float, length: float = 1.0, time: float = 0.0) -> float:
+    """d(rho)/dt of n orthogonal tokens of one length: 2 / (s (e^beta + n - 1)), s being the scheme's speed factor.
+
+    Examples
+    --------
+    >>> first_speed(Post(), n=3, beta=0.0) == 2 / 3
+    True
+    """
+    received = np.sqrt(np.exp(2 * beta) + n - 1) / (np.exp(beta) + n - 1)
+    plain_speed = 2 / (np.exp(beta) + n - 1)
+    if isinstance(scheme, NGPT):
+        return float(plain_speed * float(scheme.alpha) / received)
+    if isinstance(scheme, Peri):
+        return float(plain_speed / (length * received))
+    if isinstance(scheme, Sqrt):
+        return float(plain_speed / np.sqrt(time + 1))
+    has_turned_pre = isinstance(scheme, Mix) and time >= float(scheme.switch)
+    return float(plain_speed / length) if isinstance(scheme, Pre) or has_turned_pre else float(plain_speed)
+
+
+def _first(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+    tokens, start = run.initial_tokens.values, float(run.time[0])
+    turning = velocity(flow, tokens, start) @ directions(tokens).T
+    pairs = np.triu_indices(len(tokens), 1)
+    found = (turning + turning.T)[pairs]
+    scheme = _scheme(flow) or Post()
+    expected = first_speed(scheme, len(tokens), beta_of(flow), float(np.linalg.norm(tokens[0])), start)
+    return Measurement(
+        quantity=f"relative error of the first speed of the cosines, expected {expected:.4g}",
+        value=float(np.abs(found / expected - 1).max()),
+        tolerance=1e-9,
+        why="a closed form in float64, for tokens orthogonal to 1e-9",
+    )
+
+
+def _first_example(scheme: AbstractNormalisation | None = None) -> Instance:
+    flow = SphereAttention(Head.identity(3), Softmax(1.0), normalisation=scheme or Peri())
+    return Instance(flow, (2.0 if flow.has_radii else 1.0) * np.eye(3), np.array([0.0, 0.1]))
+
+
+# Last rates
+
+
+def _rate_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    schemes = setting(flow, Post, NGPT, Sqrt, Pre, Mix, Peri)
+    return (*schemes, at_least_two_tokens(tokens), *_few_if_lengths(flow, tokens), *generic(flow, directions(tokens)))
+
+
+def _few_if_lengths(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
+    return (few(flow, tokens),) if flow.has_radii else ()
+
+
+def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> tuple[float, float]:
+    """Fitted and expected rate: of e^{-rate t} (t, or sqrt(t + 1)), or of t^{-rate} where lengths grow."""
+    scheme = _scheme(flow)
+    if flow.has_radii:
+        return rates.algebraic(times, heights).rate, 2.0
+    if isinstance(scheme, Sqrt):
+        return rates.exponential(np.sqrt(times + 1), heights).rate, 4.0
+    return rates.exponential(times, heights).rate, 2.0 * (float(scheme.alpha) if isinstance(scheme, NGPT) else 1.0)
+
+
+@on_a_path
+def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+    times, tokens = present(run)
+    heights = diameters(tokens) ** 2 / 2
+    late = (heights > LATE[0]) & (heights < LATE[1]) & (times > 0)
+    if flow.has_radii:  # powers of t show in the last decade, where r is t and no longer t + constant
+        late &= times > times[-1] / 10
+    enough = late.sum() >= rates.FEWEST_POINTS
+    found, expected = _fit(flow, times[late], heights[late]) if enough else (np.nan, np.nan)
+    return Measurement(
+        quantity=f"relative error of the rate at which 1 - cosine vanishes, expected {expected:.4g}",
+        value=abs(found / expected - 1),
+        tolerance=0.01,
+        why="the fitted stretch starts where 1 - cosine is 1e-3, or where t is a tenth of the end",
+        open=f"at t = {times[-1]:.3g} the rate has not settled" if flow.has_radii or not enough else "",
+    )
+
+
+@on_a_path
+def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
+    del flow
+    times, radii = run.time.values, run.radius.values
+    there = np.isfinite(radii).all(axis=1)
+    end = int(np.flatnonzero(there)[-1])
+    shares = radii[end] / (times[end] - times[0])
+    return Measurement(
+        quantity="largest difference between a token's length over time and 1",
+        value=float(np.abs(shares - 1).max()),
+        tolerance=0.01,
+        why="r = t + c, and c is far below a hundredth of the run's length",
+        open=f"at t = {times[end]:.3g} lengths over time are {shares.min():.4g} to {shares.max():.4g}",
+    )
+
+
+STATEMENTS: tuple[Statement | Computation, ...] = (
+    Statement(
+        id="synchronisation",
+        paper="arXiv:2510.22026",
+        says="Under Post-LN, nGPT and LayerNorm scaling almost every start ends in one cluster.",
+        hypotheses=_sync_hypotheses,
+        measure=_sync,
+        example=lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
+        control=lambda: dataclasses.replace(
+            _instance(NGPT(), seed=0, end=100.0, beta=1.0),
+            tokens=initial.with_antipodes(initial.sphere(4, 3, rng=0), 4),
+        ),
+    ),
+    Statement(
+        id="synchronisation-with-lengths",
+        paper="arXiv:2510.22026",
+        says="Under Pre-LN, Mix-LN and Peri-LN almost every start of n <= e^beta tokens ends in one cluster.",
+        hypotheses=_lengths_hypotheses,
+        measure=_sync,
+        example=lambda: _instance(Pre(), seed=1, end=1e5, beta=2.1),
+        control=lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),
+    ),
+    Statement(
+        id="first-speed",
+        paper="arXiv:2510.22026",
+        says="Orthogonal tokens start to turn at 2 / (s (e^beta + n - 1)), s being the scheme's speed factor.",
+        hypotheses=_orthonormal_hypotheses,
+        measure=_first,
+        example=_first_example,
+        control=lambda: dataclasses.replace(_first_example(), tokens=initial.gaussian(3, 3, rng=0)),
+    ),
+    Statement(
+        id="last-rate",
+        paper="arXiv:2510.22026",
+        says="In the end 1 - cosine falls like e^{-2t} (Post), e^{-2 alpha t} (nGPT), e^{-4 sqrt(t+1)} (LayerNorm "
+        "scaling), and like t^{-2} where lengths grow (Pre, Mix, Peri).",
+        hypotheses=_rate_hypotheses,
+        measure=_last_rate,
+        example=lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
+        control=lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),
+    ),
+    Statement(
+        id="length-growth",
+        paper="arXiv:2510.22026",
+        says="Where lengths grow (Pre, Mix, Peri) they end up growing like t.",
+        hypotheses=_lengths_hypotheses,
+        measure=_growth,
+        example=lambda: _instance(Peri(), seed=1, end=1e5, beta=2.1),
+        control=lambda: _instance(Peri(), seed=1, end=1e5, beta=1.0),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Studies over many runs: the atlas of limits, robustness, validity of frozen attention, Conjecture 1."""

@@ -1,0 +1,207 @@
+"""The atlas: a grid of value matrices, the limit predicted for each, and the limit that simulations show."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import (
+    InputError,
+    require_all_finite,
+    require_count,
+    require_known,
+    require_positive_number,
+)
+from attnflow.analyse.spectra import Spectrum, spectrum
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial, masks, values
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import AbstractDynamics, RescaledAttention, SphereAttention
+from attnflow.model.heads import Head
+from attnflow.solvers.methods import Adaptive
+from attnflow.theorems.prediction.limits import fulfils, limits_shown
+from attnflow.theorems.prediction.predict import Prediction, predict
+
+KINDS = {
+    "eigenvalues": ("leading eigenvalue", "second eigenvalue"),
+    "trace-determinant": ("trace", "determinant"),
+}
+SPACES = ("rescaled", "sphere-causal", "sphere")
+TIMES = 41
+SPACING = 0.5  # between the eigenvalues after the second
+# The words need two digits, not eight; a cell that is still stiff after so many steps is left undecided.
+SOLVER = Adaptive(rtol=1e-6, atol=1e-8, max_steps=20_000)
+
+
+def atlas(
+    grid: Any = None,
+    kind: str = "eigenvalues",
+    *,
+    d: int = 2,
+    space: str = "rescaled",
+    n: int = 12,
+    runs: int = 4,
+    beta: float = 1.0,
+    eigenvectors: str = "standard",
+    seed: int = 0,
+    progress: Callable[[float, str], Any] | None = None,
+) -> xr.Dataset:
+    """Predicted and simulated limits over a grid of value matrices, with Q = K = I.
+
+    Parameters
+    ----------
+    grid
+        Values along both axes, or a pair of lists. None: 15 values from -2 to 2.
+    kind
+        "eigenvalues": leading (x) and second eigenvalue (y); cells in which the second would be larger are
+        empty, and further eigenvalues follow at distances of 0.5. "trace-determinant": of 2 x 2 matrices,
+        complex pairs included.
+    space
+        "rescaled", "sphere-causal" or "sphere".
+    n, runs
+        Tokens, and starts a cell.
+    eigenvectors
+        As in `values.from_spectrum`: "standard", "orthogonal" or "random".
+    progress
+        Called with the share done and a sentence.
+
+    Returns
+    -------
+    `predicted` and `proved` over (y, x), `simulated` over (y, x, run), `share` of decided runs that show what was
+    promised, and `attrs["agreement"]`: its mean over cells with a promise and a decided run.
+    """
+    _require_arguments(kind, d, space, n, runs, beta)
+    across, up = _axes(grid)
+    tokens = (initial.gaussian if space == "rescaled" else initial.sphere)(n, d, rng=seed, runs=runs)
+    shape = (len(up), len(across))
+    predicted, proved = np.full(shape, "", dtype="<U32"), np.zeros(shape, bool)
+    simulated = np.full((*shape, runs), "", dtype="<U32")
+    cells = [(row, column) for row in range(shape[0]) for column in range(shape[1])]
+    for done, (row, column) in enumerate(cells):
+        value = value_at(across[column], up[row], kind, d, eigenvectors, seed)
+        if value is not None:
+            prediction, words = _cell(_flow(value, space, beta), value, tokens)
+            predicted[row, column], proved[row, column] = prediction.limit, prediction.proved
+            simulated[row, column] = words
+        if progress is not None:
+            progress((done + 1) / len(cells), f"{done + 1} of {len(cells)} value matrices")
+    return _dataset(across, up, predicted, proved, simulated, kind, space, d, n, beta)
+
+
+def value_at(
+    across: float, up: float, kind: str = "eigenvalues", d: int = 2, eigenvectors: str = "standard", seed: int = 0
+) -> np.ndarray | None:
+    """The value matrix of a cell; None where there is none.
+
+    Examples
+    --------
+    >>> value_at(2.0, 1.0)
+    array([[2., 0.],
+           [0., 1.]])
+    >>> value_at(0.0, 1.0, "trace-determinant")
+    array([[ 0., -1.],
+           [ 1.,  0.]])
+    """
+    if kind == "trace-determinant":
+        roots = np.sort_complex(np.roots([1.0, -across, up]))[::-1]
+        return values.from_spectrum(roots, eigenvectors, seed)
+    if up > across:
+        return None
+    further = up - SPACING * np.arange(1, d - 1)
+    return values.from_spectrum([across, up, *further], eigenvectors, seed)
+
+
+def _cell(flow: AbstractDynamics, value: np.ndarray, tokens: np.ndarray) -> tuple[Prediction, list[str]]:
+    """The prediction, and the words of the simulated runs."""
+    end = end_time(spectrum(value), flow)
+    run = simulate(flow, tokens, np.linspace(0, end, TIMES), solver=SOLVER, progress=False)
+    return predict(flow, tokens[0]), [shown.limit for shown in limits_shown(flow, run)]
+
+
+def end_time(found: Spectrum, flow: AbstractDynamics) -> float:
+    """Long enough for the slowest of the rates to show: the leading eigenvalue's, the gap's or the turning's."""
+    rate = max(abs(found.leading.value.real), 1e-3)
+    if not isinstance(flow, RescaledAttention):
+        return float(np.clip(30 / max(min(rate, found.gap), 1e-3), 30, 200))
+    if not found.is_leading_real and found.leading.value.real >= 0:  # rotation is seen after a turn or two
+        return float(np.clip(4 * np.pi / abs(found.leading.value.imag), 5, 20))
+    return float(np.clip(max(12 / rate, 5 / found.gap), 6, 40))
+
+
+def _flow(value: np.ndarray, space: str, beta: float) -> AbstractDynamics:
+    head = Head(query=np.eye(len(value)), key=np.eye(len(value)), value=value)
+    if space == "rescaled":
+        return RescaledAttention(head, Softmax(beta))
+    return SphereAttention(head, Softmax(beta), masks.causal if space == "sphere-causal" else masks.full)
+
+
+def _dataset(across, up, predicted, proved, simulated, kind, space, d, n, beta) -> xr.Dataset:
+    share = _share(predicted, simulated)
+    is_counted = np.isfinite(share)
+    names = KINDS[kind]
+    attributes = {
+        "agreement": float(share[is_counted].mean()) if is_counted.any() else np.nan,
+        "cells_with_promise": int(np.sum(_is_promise(predicted))),
+        "cells_compared": int(is_counted.sum()),
+        "cells": int(np.sum(predicted != "")),
+        "kind": kind,
+        "space": space,
+        "d": d,
+        "n": n,
+        "beta": beta,
+    }
+    variables = {
+        "predicted": (("y", "x"), predicted),
+        "proved": (("y", "x"), proved),
+        "simulated": (("y", "x", "run"), simulated),
+        "share": (("y", "x"), share),
+    }
+    coordinates = {"x": ("x", across, {"long_name": names[0]}), "y": ("y", up, {"long_name": names[1]})}
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def _is_promise(predicted: np.ndarray) -> np.ndarray:
+    return (predicted != "") & (predicted != "unknown")
+
+
+def _share(predicted: np.ndarray, simulated: np.ndarray) -> np.ndarray:
+    """Of the decided runs of a cell, those that show what was promised; NaN without a promise or a decided run."""
+    share = np.full(predicted.shape, np.nan)
+    for row, column in np.argwhere(_is_promise(predicted)):
+        words = [word for word in simulated[row, column] if word != "undecided"]
+        if words:
+            share[row, column] = np.mean([fulfils(str(predicted[row, column]), word) for word in words])
+    return share
+
+
+def _axes(grid: Any) -> tuple[np.ndarray, np.ndarray]:
+    if grid is None:
+        grid = np.linspace(-2, 2, 15)
+    try:
+        pair = (
+            tuple(np.asarray(axis, dtype=float) for axis in grid) if len(grid) == 2 else (np.asarray(grid, float),) * 2
+        )
+    except (TypeError, ValueError):
+        raise InputError(f"`grid` must be a list of numbers or a pair of such lists, but it is {grid!r}.") from None
+    for axis in pair:
+        if axis.ndim != 1 or len(axis) < 2:
+            raise InputError(
+                "`grid` must hold two or more numbers along each axis, but it has shape "
+                f"{axis.shape}. Use numpy.linspace(-2, 2, 15), or a pair of lists."
+            )
+        require_all_finite(axis, "grid", ("position",))
+    return pair[0], pair[1]
+
+
+def _require_arguments(kind: str, d: int, space: str, n: int, runs: int, beta: float) -> None:
+    require_known(kind, KINDS, "kind")
+    require_known(space, SPACES, "space")
+    require_count(d, "d", least=2)
+    require_count(n, "n", least=4)  # three tokens lie on three hyperplanes whatever they do
+    require_count(runs, "runs")
+    require_positive_number(beta, "beta")
+    if kind == "trace-determinant" and d != 2:
+        raise InputError(
+            f"Trace and determinant fix a spectrum only for d = 2, but `d` is {d}. Use kind='eigenvalues'."
+        )

@@ -1,0 +1,81 @@
+"""How long the frozen-attention prediction is right, and which first tokens and weights make it right for longer."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import require_count, require_positive_number
+from attnflow.analyse import frozen_attention
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.integrate.simulate import simulate
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.theorems.studies.robustness import interval, laws_by_name
+
+TIMES = 241
+
+
+def frozen_validity(
+    laws: Sequence[str] = ("gaussian", "box", "ball"),
+    sizes: Sequence[float] = (0.25, 0.5, 1.0, 2.0),
+    betas: Sequence[float] = (0.25, 1.0, 4.0),
+    *,
+    n: int = 12,
+    d: int = 2,
+    seeds: int = 8,
+    tolerance: float = 0.05,
+    end: float = 6.0,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Until when Z' = (P(0) - I) Z is within `tolerance` of the rescaled flow with V = I.
+
+    Only beta |z|^2 matters. Where it is small attention starts nearly uniform and stays so until
+    e^{2t} beta |z|^2 is of order one; where it is large every row has found its best match from the start
+    and keeps it. In between, near one, the prediction fails first.
+
+    Parameters
+    ----------
+    laws
+        Of the first tokens: "gaussian", "box", "ball" or "shell", all with mean squared coordinate one.
+    sizes
+        Factors on the first tokens.
+    betas
+        Inverse temperatures.
+    seeds
+        Starts of each kind, two or more.
+    end
+        Last time; where the error is below `tolerance` until then, the time is `end` and counts as a lower bound.
+
+    Returns
+    -------
+    `valid_until` over (law, size, beta, seed) and `valid_until_interval` over (law, size, beta, bound) with
+    bounds low, mean, high.
+    """
+    chosen = laws_by_name(laws)
+    require_count(seeds, "seeds", least=2)
+    require_positive_number(tolerance, "tolerance")
+    require_positive_number(end, "end")
+    found = np.full((len(chosen), len(sizes), len(betas), seeds), np.nan)
+    for i, law in enumerate(chosen.values()):
+        start = law(n, d, rng=seed, runs=seeds)
+        for (j, size), (k, beta) in itertools.product(enumerate(sizes), enumerate(betas)):
+            found[i, j, k] = _times_of_validity(size * start, float(beta), tolerance, end)
+    axes = {"law": list(chosen), "size": list(sizes), "beta": list(betas)}
+    variables = {
+        "valid_until": ((*axes, "seed"), found),
+        "valid_until_interval": ((*axes, "bound"), interval(found, confidence)),
+    }
+    coordinates = axes | {"bound": ["low", "mean", "high"]}
+    return xr.Dataset(variables, coordinates, {"tolerance": tolerance, "end": end, "n": n, "d": d})
+
+
+def _times_of_validity(tokens: np.ndarray, beta: float, tolerance: float, end: float) -> np.ndarray:
+    flow = RescaledAttention(Head.identity(tokens.shape[-1]), Softmax(beta))
+    run = simulate(flow, tokens, np.linspace(0, end, TIMES), progress=False)
+    matrices = np.stack([attention_matrix(flow, one) for one in tokens])
+    until = frozen_attention.valid_until(frozen_attention.error(matrices, run), tolerance)
+    return np.minimum(until.values, end)

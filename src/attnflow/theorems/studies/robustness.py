@@ -1,0 +1,171 @@
+"""Robustness: how the number of vertices, clusters and leaders and the rate depend on the start's law, n and d."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow.analyse import clusters, leaders, polytope, rates
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial
+from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.solvers.methods import Adaptive
+from attnflow.theorems.prediction.limits import CLOSE
+
+Law = Callable[..., np.ndarray]
+
+# All with mean squared coordinate one, so that laws differ by shape and not by size.
+LAWS: dict[str, Law] = {
+    "gaussian": initial.gaussian,
+    "box": lambda n, d, **options: initial.box(n, d, -np.sqrt(3), np.sqrt(3), **options),
+    "ball": lambda n, d, **options: initial.ball(n, d, np.sqrt(d + 2), **options),
+    "shell": lambda n, d, **options: np.sqrt(d) * initial.sphere(n, d, **options),
+}
+QUANTITIES = {
+    "vertices": "vertices of the final hull",
+    "clusters": "clusters at the end",
+    "leaders": "tokens that receive most of someone's attention",
+    "rate": "rate of e^(-rate t) at which tokens come to rest",
+}
+TIMES = 49
+MOST = 0.5  # of a token's attention
+SOLVER = Adaptive(rtol=1e-7, atol=1e-10)
+
+
+def robustness(
+    laws: str | Sequence[str] | Mapping[str, Law] = ("gaussian", "box", "ball"),
+    n: int | Sequence[int] = (10, 20, 40),
+    d: int | Sequence[int] = (2, 3),
+    *,
+    flow: Callable[[int], AbstractDynamics] | None = None,
+    seeds: int = 12,
+    end: float = 12.0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Callable[[float, str], Any] | None = None,
+) -> xr.Dataset:
+    """Repeat a flow from many starts and say how its outcome depends on them.
+
+    Parameters
+    ----------
+    laws
+        Names ("gaussian", "box", "ball", "shell"), or functions ``law(n, d, rng=, runs=)`` by name.
+    flow
+        The flow in dimension d; rescaled attention with Q = K = V = I when left out.
+    seeds
+        Starts of each kind, two or more.
+    end
+        Time at which vertices, clusters and leaders are counted.
+    confidence
+        Level of the Student intervals of the means.
+    progress
+        Called with the share done and a sentence.
+
+    Returns
+    -------
+    `vertices`, `clusters`, `leaders` and `rate` over (law, n, d, seed), and of each the mean with its confidence
+    interval, such as `vertices_interval` over (law, n, d, bound) with bounds low, mean, high.
+    """
+    chosen = laws_by_name(laws)
+    sizes, dimensions = _sizes(n, "n"), _sizes(d, "d")
+    _require_arguments(seeds, end, confidence)
+    flow = flow or (lambda d: RescaledAttention(Head.identity(d)))
+    found = np.full((len(QUANTITIES), len(chosen), len(sizes), len(dimensions), seeds), np.nan)
+    places = list(np.ndindex(found.shape[1:4]))
+    for done, (i, j, k) in enumerate(places):
+        tokens = list(chosen.values())[i](sizes[j], dimensions[k], rng=seed, runs=seeds)
+        found[:, i, j, k] = outcomes(flow(dimensions[k]), tokens, end)
+        if progress is not None:
+            progress((done + 1) / len(places), f"{list(chosen)[i]}, n = {sizes[j]}, d = {dimensions[k]}")
+    return _dataset(found, list(chosen), sizes, dimensions, confidence, end)
+
+
+def outcomes(flow: AbstractDynamics, tokens: np.ndarray, end: float) -> np.ndarray:
+    """The four quantities of every start, shape (quantity, run); NaN where a run failed."""
+    run = simulate(flow, tokens, np.linspace(0, end, TIMES), solver=SOLVER, progress=False)
+    each = [_outcome(flow, run.time.values, path) for path in run.tokens.values]
+    return np.array(each).T
+
+
+def _outcome(flow: AbstractDynamics, times: np.ndarray, path: np.ndarray) -> list[float]:
+    if not np.all(np.isfinite(path)):
+        return [np.nan] * len(QUANTITIES)
+    last = path[-1]
+    distance = CLOSE * (float(np.ptp(path[0], axis=0).max()) or 1.0)
+    matrix = attention_matrix(flow, last, times[-1])
+    matrix = matrix if matrix.ndim == 2 else matrix.mean(axis=0)
+    return [
+        len(polytope.limit_vertices(last, distance)),
+        int(clusters.labels(last, distance).max()) + 1,
+        len(leaders.attended(matrix, MOST)),
+        _rate(times, path),
+    ]
+
+
+def _rate(times: np.ndarray, path: np.ndarray) -> float:
+    """Of the moves between saved times, from a third of the time on; NaN where nothing moves."""
+    moves = np.linalg.norm(np.diff(path, axis=0), axis=-1).mean(axis=-1)
+    late = times[:-1] >= times[-1] / 3
+    late &= moves > 1e-9 * np.abs(path).max()  # below that the solver's tolerance moves them
+    return rates.exponential(times[:-1][late], moves[late]).rate if late.sum() >= rates.FEWEST_POINTS else np.nan
+
+
+def interval(samples: Any, confidence: float = 0.95) -> np.ndarray:
+    """Student interval of the mean along the last axis: low, mean, high. NaN are left out.
+
+    Examples
+    --------
+    >>> interval([1.0, 2.0, 3.0]).round(3)
+    array([-0.484,  2.   ,  4.484])
+    """
+    samples = np.asarray(samples, dtype=float)
+    count = np.isfinite(samples).sum(axis=-1)
+    safe = np.maximum(count, 1)
+    mean = np.where(count > 0, np.nansum(samples, axis=-1) / safe, np.nan)
+    squares = np.nansum((samples - mean[..., None]) ** 2, axis=-1)
+    error = np.sqrt(squares / np.maximum(count - 1, 1) / safe)
+    half = np.where(count > 1, stats.t.ppf((1 + confidence) / 2, np.maximum(count - 1, 1)) * error, np.nan)
+    return np.stack([mean - half, mean, mean + half], axis=-1)
+
+
+def _dataset(found: np.ndarray, laws: list[str], n: list[int], d: list[int], confidence: float, end: float):
+    axes = ("law", "n", "d")
+    variables = {}
+    for (name, text), samples in zip(QUANTITIES.items(), found, strict=True):
+        variables[name] = ((*axes, "seed"), samples, {"long_name": text})
+        variables[f"{name}_interval"] = ((*axes, "bound"), interval(samples, confidence), {"long_name": text})
+    coordinates = {"law": laws, "n": n, "d": d, "bound": ["low", "mean", "high"]}
+    return xr.Dataset(variables, coordinates, {"confidence": confidence, "end": end})
+
+
+def laws_by_name(laws: Any) -> dict[str, Law]:
+    """Names of laws, or functions by name, as functions by name."""
+    if isinstance(laws, Mapping):
+        return dict(laws)
+    names = [laws] if isinstance(laws, str) else list(laws)
+    for name in names:
+        require_known(name, LAWS, "laws")
+    if not names:
+        raise InputError(f"`laws` must name one or more laws, but it is empty. Known: {', '.join(LAWS)}.")
+    return {name: LAWS[name] for name in names}
+
+
+def _sizes(sizes: Any, argument: str) -> list[int]:
+    sizes = [sizes] if np.ndim(sizes) == 0 else list(sizes)
+    if not sizes:
+        raise InputError(f"`{argument}` must hold one or more numbers, but it is empty.")
+    for size in sizes:
+        require_count(size, argument)
+    return [int(size) for size in sizes]
+
+
+def _require_arguments(seeds: int, end: float, confidence: float) -> None:
+    require_count(seeds, "seeds", least=2)  # one start has no interval
+    require_positive_number(end, "end")
+    if not 0 < confidence < 1:
+        raise InputError(f"`confidence` must be between 0 and 1, but it is {confidence}. Use 0.95.")

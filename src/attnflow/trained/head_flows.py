@@ -1,0 +1,231 @@
+"""The idealised flow with trained weights: one head, several or all of a layer, from random tokens or a prompt's."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.progress import Progress
+from attnflow._common.seeds import Rng
+from attnflow.analyse import attention_rank, clusters, order, rates
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial, masks
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, SphereAttention
+from attnflow.model.heads import Head
+from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
+from attnflow.results.run_dataset import flow_of
+from attnflow.solvers.methods import Adaptive
+
+SPACES = ("sphere", "euclidean")
+STARTS = ("sphere", "circle", "gaussian", "prompt")
+SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is in the hundreds
+MOMENTS = 7  # of a run at which its course is told
+CLOSE = 0.05  # clusters: share of the tokens' typical length
+STRAIGHT = 0.95  # share of the logarithm that one rate explains; a decay that stalls has none
+FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
+LEAST_FALL = 10.0  # along the fitted line: what falls by less rests or wanders, and has no rate
+
+
+def head_flow(
+    model: Model,
+    layer: int = 0,
+    heads: Sequence[int] | None = None,
+    *,
+    space: str = "sphere",
+    start: str = "sphere",
+    prompt: Prompt | None = None,
+    n: int = 24,
+    end: float = 30.0,
+    saves: int = 60,
+    seed: Rng = 0,
+    slots: int | None = None,
+    progress: Progress = None,
+) -> xr.Dataset:
+    """Simulate tokens under heads of one layer, with nothing else of the block: no biases, norms or MLP.
+
+    On the unit sphere beta is the squared length of the model's tokens, so that scores are those of the model: that
+    of the prompt's embedding where it is the start, otherwise d, the squared length after a norm with gain one.
+
+    Parameters
+    ----------
+    model, layer
+        Where the heads come from.
+    heads
+        Which; None: all of the layer.
+    space
+        "sphere" or "euclidean".
+    start
+        "sphere": uniform. "circle": on the unit circle in the plane of V's leading eigenvectors. "gaussian": tokens of
+        R^d. "prompt": the embedding of `prompt`.
+    n, seed
+        Number of random tokens, and their seed.
+    end, saves
+        Time to reach, and how many times to keep.
+    slots
+        Heads the flow has room for; those beyond the chosen do nothing. Flows with as many slots share compiled code.
+    progress
+        As in `simulate`.
+
+    Returns
+    -------
+    A dataset of `simulate`; its attributes say which model, layer and heads.
+    """
+    require_known(space, SPACES, "space")
+    require_known(start, STARTS, "start")
+    require_positive_number(end, "end")
+    require_count(saves, "saves", least=2)
+    chosen = _chosen(model, layer, heads)
+    tokens = _first_tokens(model, chosen, start, prompt, n, seed)
+    squared_length = float(np.mean(np.sum(tokens**2, axis=1))) if start == "prompt" else float(model.config.width)
+    if space == "sphere":
+        tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
+    mask = masks.causal if model.config.is_causal else masks.full
+    filled = _filled(chosen, slots)
+    flow: AbstractDynamics
+    if space == "sphere":
+        flow = SphereAttention(filled, Softmax(squared_length), mask)
+    else:
+        flow = EuclideanAttention(filled, Softmax(1.0), mask)
+    run = simulate(flow, tokens, np.linspace(0, end, saves), solver=SOLVER, progress=progress)
+    numbers = list(range(len(chosen))) if heads is None else [int(head) for head in heads]
+    named = {"model": model.name, "layer": layer, "heads": numbers, "start": start}
+    words = {} if start != "prompt" else {"word": ("token", np.array(model.encode(_given(prompt)).words, dtype=object))}
+    return run.assign_coords(words).assign_attrs(named)
+
+
+def flow_summary(run: xr.Dataset) -> dict[str, Any]:
+    """How tokens of a head's flow ended, how fast they aligned, and how clusters and the rank of P went on the way."""
+    moments = course(run)
+    return {
+        "model": run.attrs["model"],
+        "layer": int(run.attrs["layer"]),
+        "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
+        "misalignment": float(misalignment(run)[-1]),
+        "rate": alignment_rate(run),
+        **moments[-1],
+        "course": moments,
+        "outcome": run.attrs["outcome"],
+    }
+
+
+def course(run: xr.Dataset, moments: int = MOMENTS) -> list[dict[str, float]]:
+    """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
+    flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
+    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, moments).round().astype(int)):
+        tokens, time = run.tokens.values[place], float(run.time[place])
+        weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
+        distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))
+        found.append(
+            {
+                "time": time,
+                "clusters": int(clusters.labels(tokens, distance).max()) + 1,
+                "mean_cosine": float(order.mean_cosine(tokens)),
+                "attention_rank": float(np.mean(attention_rank.rank(weights))),
+            }
+        )
+    return found
+
+
+def by_number_of_heads(
+    model: Model, layer: int = 0, counts: Sequence[int] | None = None, *, progress: Progress = None, **settings: Any
+) -> list[dict[str, Any]]:
+    """`flow_summary` with the first 1, 2, 4, ... heads of a layer, from the same first tokens: do more align faster?
+
+    `settings` are those of `head_flow`.
+    """
+    total = model.config.heads
+    counts = [count for count in (1, 2, 4, 8, 16, 32) if count < total] + [total] if counts is None else list(counts)
+    for count in counts:
+        require_count(count, "counts")
+    found = []
+    for place, count in enumerate(counts):
+        heard = part_of(progress, place, len(counts))
+        run = head_flow(model, layer, range(count), slots=min(max(counts), total), progress=heard, **settings)
+        found.append(flow_summary(run))
+    return found
+
+
+def misalignment(run: xr.Dataset) -> np.ndarray:
+    """1 - mean squared cosine between distinct tokens, over time: 0 where all lie on one line through the origin."""
+    units = run.tokens.values / np.linalg.norm(run.tokens.values, axis=-1, keepdims=True)
+    n = units.shape[1]
+    squares = np.sum((units @ np.swapaxes(units, 1, 2)) ** 2, axis=(1, 2))
+    return np.maximum(1 - (squares - n) / (n * (n - 1)), 0.0)  # below zero by rounding only
+
+
+def alignment_rate(run: xr.Dataset) -> float | None:
+    """Rate at which the misalignment decays once it is small; None where it does not, or not at one rate."""
+    apart = misalignment(run)
+    fitted = (apart > FITTED[0]) & (apart < FITTED[1])
+    if fitted.sum() < rates.FEWEST_POINTS:
+        return None
+    times = run.time.values[fitted]
+    fit = rates.exponential(times, apart[fitted])
+    falls = fit.rate * np.ptp(times) > np.log(LEAST_FALL)
+    return fit.rate if falls and fit.r_squared > STRAIGHT else None
+
+
+def leading_plane(heads: Sequence[Head]) -> np.ndarray:
+    """Orthonormal columns (d x 2) of a plane that holds V's leading eigenvectors, V being the sum over heads.
+
+    Of a complex leading pair it is the plane they turn in; of a real one, the plane with the next eigenvector.
+    """
+    left = np.hstack([_outward(head) for head in heads])
+    right = np.vstack([np.asarray(head.value) for head in heads])
+    values, vectors = np.linalg.eig(right @ left)
+    first, second = np.argsort(-np.real(values), kind="stable")[:2]
+    pair = left @ vectors[:, first], left @ vectors[:, second]
+    other = np.imag(pair[0]) if np.imag(values[first]) != 0 else np.real(pair[1])
+    return np.linalg.qr(np.stack([np.real(pair[0]), other], axis=1))[0]
+
+
+def _chosen(model: Model, layer: int, heads: Sequence[int] | None) -> list[Head]:
+    every = model.heads(layer)
+    numbers = range(len(every)) if heads is None else list(heads)
+    if len(numbers) == 0 or not all(0 <= number < len(every) for number in numbers):
+        raise InputError(
+            f"`heads` must be one or more numbers from 0 to {len(every) - 1}, the heads of {model.name}, "
+            f"but they are {list(numbers)}."
+        )
+    return [every[number] for number in numbers]
+
+
+def _filled(heads: list[Head], slots: int | None) -> list[Head]:
+    """The heads, and copies of the first that send nothing up to the number of slots."""
+    if slots is None:
+        return heads
+    require_count(slots, "slots", least=len(heads))
+    idle = Head(heads[0].query, heads[0].key, heads[0].value, np.zeros_like(_outward(heads[0])))
+    return heads + [idle] * (slots - len(heads))
+
+
+def _first_tokens(model: Model, heads: list[Head], start: str, prompt: Prompt | None, n: int, seed: Rng) -> np.ndarray:
+    d = model.config.width
+    if start == "prompt":
+        return np.asarray(model.embed(_given(prompt)), dtype=float)
+    require_count(n, "n", least=2)
+    if start == "circle":
+        return initial.circle(n, rng=seed) @ leading_plane(heads).T
+    return initial.sphere(n, d, rng=seed) if start == "sphere" else initial.gaussian(n, d, rng=seed)
+
+
+def _given(prompt: Prompt | None) -> Prompt:
+    if prompt is None:
+        raise InputError("`prompt` must be a text or ids where the start is 'prompt', but there is none.")
+    return prompt
+
+
+def _outward(head: Head) -> np.ndarray:
+    return np.eye(head.dimension) if head.output is None else np.asarray(head.output)
+
+
+def part_of(progress: Progress, place: int, count: int) -> Progress:
+    """What to hand to one of `count` runs, so that each moves its share of one bar."""
+    if not callable(progress):
+        return progress
+    return lambda fraction, sentence: progress((place + fraction) / count, sentence)

@@ -1,0 +1,241 @@
+"""The table of heads: one row a head, with its spectrum, what theory says of it, and what a simulation shows."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from threadpoolctl import threadpool_limits
+
+from attnflow._common.checks import InputError, require_count
+from attnflow._common.progress import Progress, shown
+from attnflow.analyse import low_rank
+from attnflow.analyse.spectra import Spectrum, spectrum
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import EuclideanAttention, RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.models.transformer import Model
+from attnflow.solvers.methods import Layers
+from attnflow.theorems.prediction.limits import fulfils, limits_shown
+from attnflow.theorems.prediction.predict import predict
+
+KINDS = ("real-positive", "real-negative", "complex")
+N = 8  # tokens of a simulation
+SAVES = 24
+LARGEST_STEP = 0.4  # of a layer, times the spectral radius
+DEFINITE = 1e-9  # relative; smaller eigenvalues of a symmetric part are rounding
+# What the leading eigenvalue suggests where no theorem or conjecture applies; the first word is the one printed.
+SUGGESTED = {"real-positive": ("hyperplanes",), "real-negative": ("diverging", "zero"), "complex": ("rotation",)}
+
+
+def head_table(
+    model: Model,
+    layers: Sequence[int] | None = None,
+    *,
+    runs: int = 1,
+    seed: int = 0,
+    progress: Progress = None,
+) -> xr.Dataset:
+    """Every head's V_h = W_O W_V and B_h = Q^T K, over (layer, head); nothing d x d is ever formed.
+
+    Parameters
+    ----------
+    model
+        A trained transformer.
+    layers
+        Which; None: all that differ (one where layers are shared).
+    runs
+        Simulations of a head, each from 8 Gaussian tokens. 0: none, and only spectra.
+    seed
+        Of the first tokens.
+    progress
+        As in `simulate`.
+
+    Returns
+    -------
+    A dataset with, over (layer, head),
+
+    - ``real_part``, ``imaginary_part`` of the leading eigenvalue of V_h, the one with the largest real part among the
+      k that need not be zero; ``kind``, one of "real-positive", "real-negative" and "complex"; ``gap`` to the next
+      real part; ``positive_share`` of eigenvalues with positive real part;
+    - ``dominant_real_part``, ``dominant_imaginary_part`` and ``dominant_kind`` of the eigenvalue of largest modulus,
+      ``radius``: it is often a negative one, which repels, where the leading one is positive;
+    - ``effective_beta`` = sqrt(d) |sym B_h|_F, as published; ``whole_beta`` = sqrt(d) |B_h|_F, with the antisymmetric
+      part, of which energies know nothing; ``form_least`` and ``form_greatest``, the extreme eigenvalues of
+      sym B_h; and ``definiteness`` in words;
+    - ``predicted``, ``proved`` and ``by``: what `predict` says of the rescaled flow on the range of V_h, where all its
+      motion happens; where nothing is known, what the leading eigenvalue suggests (``by`` is "spectrum");
+    - ``simulated`` in words, and ``agreement``, the share of decided runs that do what was predicted;
+
+    and all eigenvalues, ``eigenvalue_real`` and ``eigenvalue_imaginary``, over (layer, head, eigenvalue).
+    """
+    require_count(runs, "runs", least=0)
+    chosen = _layers(model, layers)
+    report, total = shown(progress), len(chosen) * model.config.heads
+    rows = []
+    try:
+        with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other most of the time
+            for layer in chosen:
+                for number, head in enumerate(model.heads(layer)):
+                    rows.append(_row(head, runs, seed))
+                    if report is not None:
+                        report(len(rows) / total, f"layer {layer}, head {number}")
+    finally:
+        getattr(report, "close", lambda: None)()
+    return _dataset(model, chosen, rows)
+
+
+def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
+    """The table as plain rows, for CSV and JSON: numbers that do not exist are None."""
+    names = [str(name) for name, values in table.items() if values.dims == ("layer", "head")]
+    places = [(layer, head) for layer in range(table.sizes["layer"]) for head in range(table.sizes["head"])]
+    return [
+        {"layer": int(table.layer[layer]), "head": int(table["head"][head])}
+        | {name: _plain(table[name].values[layer, head]) for name in names}
+        for layer, head in places
+    ]
+
+
+def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
+    """Layer and head of a kind whose leading eigenvalue is largest in modulus; None where there is no such head."""
+    if kind not in KINDS:
+        raise InputError(f"`kind` must be one of {', '.join(KINDS)}, but it is {kind!r}.")
+    sizes = np.where(table.kind.values == kind, np.hypot(table.real_part, table.imaginary_part).values, -1.0)
+    layer, head = np.unravel_index(int(sizes.argmax()), sizes.shape)
+    return (int(table.layer[layer]), int(table["head"][head])) if sizes[layer, head] >= 0 else None
+
+
+def kind_of(eigenvalue: complex) -> str:
+    """Which of the three kinds an eigenvalue is.
+
+    Examples
+    --------
+    >>> kind_of(2.0), kind_of(-1.0), kind_of(1.0 + 3.0j)
+    ('real-positive', 'real-negative', 'complex')
+    """
+    eigenvalue = complex(eigenvalue)
+    return "complex" if eigenvalue.imag != 0 else "real-positive" if eigenvalue.real > 0 else "real-negative"
+
+
+def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
+    """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k)."""
+    chosen = _layers(model, layers)
+    with threadpool_limits(1, "blas"):
+        return np.stack([[low_rank.eigenvalues(*_value(head)) for head in model.heads(layer)] for layer in chosen])
+
+
+def on_its_range(head: Head) -> Head:
+    """The head seen in an orthonormal basis of V's range: k x k matrices, and exactly the same motion there."""
+    basis, value = low_rank.on_range(*_value(head))
+    return Head(np.asarray(head.query) @ basis, np.asarray(head.key) @ basis, value)
+
+
+def _layers(model: Model, layers: Sequence[int] | None) -> list[int]:
+    if layers is None:
+        return [0] if model.config.shares_layers else list(range(model.config.layers))
+    if len(layers) == 0:
+        raise InputError("`layers` must name at least one layer, but it is empty.")
+    return list(layers)
+
+
+def _value(head: Head) -> tuple[np.ndarray, np.ndarray]:
+    if head.output is None:
+        return np.eye(head.dimension), np.asarray(head.value)
+    return np.asarray(head.output), np.asarray(head.value)
+
+
+def _row(head: Head, runs: int, seed: int) -> dict[str, Any]:
+    values = low_rank.eigenvalues(*_value(head))
+    lead, reals = complex(values[0]), np.real(values)
+    lower = reals[reals < lead.real]
+    kind, dominant = kind_of(lead), complex(values[np.abs(values).argmax()])
+    found = {
+        "real_part": lead.real,
+        "imaginary_part": abs(lead.imag),
+        "kind": kind,
+        "gap": lead.real - lower.max() if len(lower) else np.inf,
+        "radius": abs(dominant),
+        "dominant_real_part": dominant.real,
+        "dominant_imaginary_part": abs(dominant.imag),
+        "dominant_kind": kind_of(dominant),
+        "positive_share": np.mean(reals > 0),
+    }
+    return found | _form(head) | _limits(head, kind, runs, seed) | {"values": values}
+
+
+def _form(head: Head) -> dict[str, Any]:
+    """The symmetric part of B = Q^T K."""
+    query, key = np.asarray(head.query), np.asarray(head.key)
+    values = low_rank.symmetric_eigenvalues(query.T, key)
+    least, greatest = float(values[0]), float(values[-1])
+    zero = DEFINITE * max(abs(least), abs(greatest))
+    word = "indefinite" if least < -zero and greatest > zero else "positive" if greatest > zero else "negative"
+    return {
+        "effective_beta": math.sqrt(head.dimension) * low_rank.symmetric_norm(query.T, key),
+        "whole_beta": math.sqrt(head.dimension) * low_rank.norm(query.T, key),
+        "form_least": least,
+        "form_greatest": greatest,
+        "definiteness": word,
+    }
+
+
+def _limits(head: Head, kind: str, runs: int, seed: int) -> dict[str, Any]:
+    flow = RescaledAttention(on_its_range(head), Softmax(1.0))
+    prediction = predict(flow)
+    expected = SUGGESTED[kind] if prediction.limit == "unknown" else (prediction.limit,)
+    by = prediction.results[0].id if prediction.results else "spectrum"
+    found = {"predicted": expected[0], "proved": prediction.proved, "by": by}
+    if runs == 0:
+        return found | {"simulated": "", "agreement": np.nan}
+    words = _simulated(flow, runs, seed)
+    decided = [any(fulfils(word, one) for word in expected) for one in words if one != "undecided"]
+    return found | {"simulated": ", ".join(sorted(set(words))), "agreement": np.mean(decided) if decided else np.nan}
+
+
+def _simulated(flow: RescaledAttention, runs: int, seed: int) -> list[str]:
+    """What each run shows after discrete layers of a small step: trained heads are often stiff in continuous time.
+
+    x is followed, which costs less, and seen through z = (I + h V)^{-k} x after k layers of step h.
+    """
+    value = np.asarray(flow.rescaling_matrix)
+    step, layers = _clock(spectrum(value))
+    tokens = initial.gaussian(N, len(value), rng=seed, runs=runs)
+    times = step * layers * np.arange(SAVES + 1)
+    plain = EuclideanAttention(flow.heads, flow.attention)
+    run = simulate(plain, tokens, times, solver=Layers(step), progress=False)
+    back = np.linalg.inv(np.linalg.matrix_power(np.eye(len(value)) + step * value, layers))
+    frames = np.stack([np.linalg.matrix_power(back, save).T for save in range(run.sizes["time"])])
+    rescaled = run.assign(tokens=(run.tokens.dims, run.tokens.values @ frames))
+    return [one.limit for one in limits_shown(flow, rescaled)]
+
+
+def _clock(found: Spectrum) -> tuple[float, int]:
+    """Step and layers from save to save: until the slowest rate has shown, or z has lost its digits."""
+    lead = found.leading.value
+    rate, turning = max(abs(lead.real), 1e-3), max(abs(lead.imag), 1e-3)
+    end = 12 / rate if found.is_leading_real else max(3 / rate, math.pi / turning)
+    reals, radius = np.real(found.values), np.abs(found.values).max()
+    # Directions of z = e^{-tV} x grow apart by e^{t spread}; beyond e^{30} rounding reaches the leading one.
+    end = min(end, 30 / max(float(np.ptp(reals)), 1e-3), 100.0)
+    layers = int(np.clip(np.ceil(end * radius / (LARGEST_STEP * SAVES)), 1, 12))
+    return float(end / (SAVES * layers)), layers
+
+
+def _dataset(model: Model, layers: list[int], rows: list[dict[str, Any]]) -> xr.Dataset:
+    shape = (len(layers), model.config.heads)
+    values = np.stack([row.pop("values") for row in rows]).reshape(*shape, -1)
+    variables: dict[str, Any] = {
+        name: (("layer", "head"), np.array([row[name] for row in rows]).reshape(shape)) for name in rows[0]
+    }
+    per_value = ("layer", "head", "eigenvalue")
+    variables |= {"eigenvalue_real": (per_value, np.real(values)), "eigenvalue_imaginary": (per_value, np.imag(values))}
+    attributes = {"model": model.name, "family": model.family, "width": model.config.width}
+    return xr.Dataset(variables, {"layer": layers, "head": np.arange(shape[1])}, attributes)
+
+
+def _plain(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain

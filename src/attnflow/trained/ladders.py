@@ -1,0 +1,178 @@
+"""The ladder: from attention alone to the true block, one part at a time, on a prompt.
+
+Each rung keeps the parts below it. The last one is the model itself, bit for bit what `model.trajectory` does up to
+rounding, so that between the first and the last one sees which part keeps the tokens from collapsing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attnflow._common.arrays import AnyArray
+from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.precision import double
+from attnflow._common.progress import Progress, shown
+from attnflow.model import masks
+from attnflow.model.masks import AbstractMask
+from attnflow.models.block import Block
+from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
+from attnflow.trained import measures
+
+MASKS = {"full": masks.full, "causal": masks.causal}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What is switched on, and how a block of the model looks then."""
+
+    name: str
+    block: Callable[[Block], Block]
+    has_positions: bool = False
+    """Whether learned positions are part of the first tokens."""
+
+
+def ladder(
+    model: Model,
+    prompt: Prompt,
+    layers: int | None = None,
+    *,
+    head: int = 0,
+    mask: str = "full",
+    angle: float = measures.ANGLE,
+    progress: Progress = None,
+) -> xr.Dataset:
+    """The prompt through every rung: what its tokens do as the parts of the true block are switched on one by one.
+
+    Parameters
+    ----------
+    model, prompt, layers
+        As in `model.trajectory`.
+    head
+        The head of every layer that the first rungs have.
+    mask
+        "full" or "causal": what the rungs have; where the model has the other one, it is the last rung.
+    angle
+        Directions closer than this, in radians, are one cluster.
+    progress
+        As in `simulate`.
+
+    Returns
+    -------
+    A dataset with `tokens` over (rung, time, token, coordinate), `mean_cosine`, `clusters` and `effective_rank` of the
+    tokens' directions and `is_whole` (no number has overflowed) over (rung, time), and `attention_rank` and
+    `second_eigenvalue`, means over heads, over (rung, layer). ``attrs["distance_to_model"]`` is the largest difference
+    between the last rung and the model's own trajectory, relative to its largest number. A rung whose numbers overflow
+    is NaN from there on.
+    """
+    require_known(mask, MASKS, "mask")
+    require_count(head, "head", least=0)
+    require_positive_number(angle, "angle")
+    if head >= model.config.heads:
+        raise InputError(f"`head` must be from 0 to {model.config.heads - 1} in {model.name}, but it is {head}.")
+    report = shown(progress)
+    truth = model.trajectory(prompt, layers, progress=False)
+    rungs, depth, found = rungs_of(model, head, MASKS[mask]), truth.sizes["time"] - 1, []
+    try:
+        for place, rung in enumerate(rungs):
+            found.append(_climb(model, prompt, depth, rung, angle, _heard(report, rungs, place, depth)))
+    finally:
+        getattr(report, "close", lambda: None)()
+    joined = xr.concat(found, "rung").assign_coords(rung=np.array([rung.name for rung in rungs], dtype=object))
+    joined = joined.assign_coords(word=truth.word, id=truth.id, time=truth.time)
+    scale = float(np.abs(truth.tokens).max())
+    gap = float(np.abs(joined.tokens.values[-1] - truth.tokens.values).max()) / scale
+    kept = {name: truth.attrs[name] for name in ("model", "origin", "config", "dtype")}
+    return joined.assign_attrs(kept, distance_to_model=gap, head=head, mask=mask, angle=angle)
+
+
+def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
+    """One row a rung: where the cosine, the clusters and the ranks begin and end."""
+    rows = []
+    for rung in climbed.rung.values:
+        one = climbed.sel(rung=rung)
+        whole = int(one.is_whole.sum())
+        last = one.isel(time=max(whole - 1, 0))
+        rows.append(
+            {
+                "rung": str(rung),
+                "first_cosine": _or_none(one.mean_cosine[0]),
+                "last_cosine": _or_none(last.mean_cosine),
+                "clusters": int(last.clusters),
+                "effective_rank": _or_none(last.effective_rank),
+                "attention_rank": _last_finite(one.attention_rank.values),
+                "layers_before_overflow": None if whole == climbed.sizes["time"] else whole - 1,
+            }
+        )
+    return rows
+
+
+def rungs_of(model: Model, head: int = 0, mask: AbstractMask = masks.full) -> list[Rung]:
+    """The rungs that differ in this model: a part that it does not have is no rung."""
+    config, attention = model.config, model.block(0).attention
+    has_biases = any(bias is not None for bias in (attention.b_q, attention.b_k, attention.b_v, attention.b_o))
+    is_other = config.is_causal != (mask is masks.causal)
+    norm = "LayerNorm" if config.norm == "layer" else "RMSNorm"
+    positions = "rotary positions" if attention.frequencies is not None else "positions"
+    bare = ("biases", "norms", "mlp", "rotary")
+
+    def only(*parts: str, heads: tuple[int, ...] | None = None) -> Callable[[Block], Block]:
+        cut = lambda block: block.without(*parts).with_mask(mask)
+        return cut if heads is None else lambda block: cut(block).with_heads(heads)
+
+    return [
+        Rung("attention only", only(*bare, heads=(head,))),
+        *([Rung("+ biases", only(*bare[1:], heads=(head,)))] if has_biases else []),
+        *([Rung("+ all heads", only(*bare[1:]))] if config.heads > 1 else []),
+        Rung(f"+ {norm}", only(*bare[2:])),
+        Rung("+ MLP", only(*bare[3:])),
+        Rung(f"+ {positions}", only(), has_positions=True),
+        *([Rung(f"+ {'causal' if config.is_causal else 'full'} mask", lambda block: block, True)] if is_other else []),
+    ]
+
+
+def _climb(
+    model: Model, prompt: Prompt, layers: int, rung: Rung, angle: float, report: Callable[[int], None]
+) -> xr.Dataset:
+    with double():
+        tokens = jnp.asarray(model.embed(prompt, positions=rung.has_positions), model.dtype)
+        stream, weights = [np.asarray(tokens)], []
+        for layer in range(layers):
+            tokens, attention = _step(rung.block(model.block(layer % model.config.layers)), tokens)
+            stream.append(np.asarray(tokens))
+            weights.append(np.asarray(attention))
+            report(layer + 1)
+    run = xr.Dataset({"tokens": (("time", "token", "coordinate"), np.stack(stream))}, {"time": np.arange(layers + 1.0)})
+    of_heads = measures.of_attention(xr.DataArray(np.stack(weights), dims=("layer", "head", "token", "source")))
+    # Lengths, not cosines, tell an overflow: one token alone has no cosine either.
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_whole = np.isfinite((run.tokens.astype(float) ** 2).sum(("token", "coordinate"), skipna=False))
+    run = run.where(is_whole).assign(is_whole=is_whole)
+    return xr.merge([run, measures.of_tokens(run, angle), of_heads.mean("head", skipna=False)])
+
+
+@eqx.filter_jit
+def _step(block: Block, tokens: AnyArray) -> tuple[AnyArray, AnyArray]:
+    return block(tokens), block.attention_weights(tokens)
+
+
+def _heard(report: Callable | None, rungs: list[Rung], place: int, layers: int) -> Callable[[int], None]:
+    """What is called after each layer of a rung."""
+    if report is None:
+        return lambda done: None
+    name, count = rungs[place].name, len(rungs)
+    return lambda done: report((place + done / layers) / count, f"{name}: layer {done} of {layers}")
+
+
+def _or_none(value: xr.DataArray) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _last_finite(values: np.ndarray) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite[-1]) if len(finite) else None

@@ -1,0 +1,102 @@
+"""Interaction energy of a prompt's tokens by layer: where it falls, which half of the block did it, and which pairs.
+
+Tokens count by their directions, u = x / |x|. The energy n^-2 sum_ij e^{beta (<u_i, u_j> - 1)} is in (0, 1],
+and 1 only where all directions agree: the idealised flow raises it at every step.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError, require_finite_number, require_positive_lengths
+
+BETAS = (1.0, 4.0, 16.0)
+HALVES = ("attention", "mlp")
+ROUNDINGS = 16  # of the tokens' precision: smaller changes of the energy are no change
+
+
+class Fall(NamedTuple):
+    """A half of a block after which the energy is lower than before."""
+
+    beta: float
+    layer: int
+    """Counted from 0, as the model's blocks are."""
+    half: str
+    """"attention" or "mlp", each with the norm that belongs to it."""
+    change: float
+    pairs: tuple[tuple[int, int, float], ...]
+    """Tokens i < j and the share of the fall that is theirs, the worst first."""
+
+
+def directions(tokens: Any) -> np.ndarray:
+    """Tokens divided by their lengths."""
+    tokens = np.asarray(tokens, dtype=float)
+    require_positive_lengths(tokens, "tokens")
+    return tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)
+
+
+def pair_energies(tokens: Any, beta: float) -> np.ndarray:
+    """n^-2 e^{beta (<u_i, u_j> - 1)} of every pair, (..., n, n); their sum is the energy.
+
+    Examples
+    --------
+    >>> float(pair_energies([[2.0, 0.0], [0.0, 3.0]], beta=0.0).sum())
+    1.0
+    """
+    require_finite_number(beta, "beta")
+    units = directions(tokens)
+    return np.exp(beta * (units @ np.swapaxes(units, -1, -2) - 1)) / units.shape[-2] ** 2
+
+
+def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
+    """`energy` over (beta, time), and what each half of each block adds to it, `change` over (beta, layer, half).
+
+    Parameters
+    ----------
+    run
+        `model.trajectory(prompt, sublayers=True)`.
+    betas
+        Inverse temperatures.
+    """
+    stream = _stream(run)
+    energies = np.stack([pair_energies(stream, beta).sum(axis=(-1, -2)) for beta in betas])
+    changes = np.diff(energies, axis=1).reshape(len(betas), -1, 2)
+    return xr.Dataset(
+        {"energy": (("beta", "time"), energies[:, ::2]), "change": (("beta", "layer", "half"), changes)},
+        {"beta": np.asarray(betas, dtype=float), "time": run.time.values, "half": np.array(HALVES, dtype=object)},
+    )
+
+
+def falls(run: xr.Dataset, betas: Sequence[float] = BETAS, most_pairs: int = 5) -> list[Fall]:
+    """Every half of a block after which the energy is lower by more than rounding, with the pairs that are to blame."""
+    stream, found = _stream(run), []
+    precision = ROUNDINGS * np.finfo(run.tokens.dtype).eps
+    for beta in betas:
+        changes = np.diff(pair_energies(stream, beta), axis=0)
+        for step in np.flatnonzero(changes.sum(axis=(1, 2)) < -precision * (1 + abs(beta))):
+            total = float(changes[step].sum())
+            found.append(Fall(float(beta), int(step) // 2, HALVES[step % 2], total, _worst(changes[step], most_pairs)))
+    return found
+
+
+def _worst(changes: np.ndarray, most: int) -> tuple[tuple[int, int, float], ...]:
+    """Pairs whose energy fell most, each counted once with both its entries."""
+    first, second = np.triu_indices(len(changes), 1)
+    shares = 2 * changes[first, second] / changes.sum()
+    order = np.argsort(-shares, kind="stable")[:most]
+    return tuple((int(first[one]), int(second[one]), float(shares[one])) for one in order if shares[one] > 0)
+
+
+def _stream(run: xr.Dataset) -> np.ndarray:
+    """States before the first block, after each attention half and after each block, in order."""
+    if "after_attention" not in run:
+        raise InputError(
+            "`run` does not hold the stream between attention and MLP. Make it with `model.trajectory(..., "
+            "sublayers=True)`."
+        )
+    whole, halfway = run.tokens.values, run.after_attention.values
+    stream = np.empty((2 * len(halfway) + 1, *whole.shape[1:]))
+    stream[::2], stream[1::2] = whole, halfway
+    return stream

@@ -1,0 +1,158 @@
+"""A prompt's way through a trained model: everything that is measured on it, and the story in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from threadpoolctl import threadpool_limits
+
+from attnflow._common.checks import require_positive_number
+from attnflow._common.progress import Progress
+from attnflow.analyse import cluster_tracks, collapse, order
+from attnflow.models.tokenizer import Prompt
+from attnflow.models.transformer import Model
+from attnflow.trained import layer_energy, layer_similarity, measures
+
+COLLAPSE = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
+
+
+def prompt_report(
+    model: Model,
+    prompt: Prompt,
+    layers: int | None = None,
+    *,
+    angle: float = measures.ANGLE,
+    betas: Sequence[float] = layer_energy.BETAS,
+    progress: Progress = None,
+) -> xr.Dataset:
+    """The prompt's tokens through the layers, as `model.trajectory` gives them, with what is measured on them.
+
+    Everything is measured on the tokens' directions, x / |x|, as on the sphere of the idealised flow.
+
+    Parameters
+    ----------
+    model, prompt, layers, progress
+        As in `model.trajectory`.
+    angle
+        Directions closer than this, in radians, and chains of them, are one cluster.
+    betas
+        Inverse temperatures of the interaction energy.
+
+    Returns
+    -------
+    The trajectory, and over time (0 is the embedding, l after layer l) `mean_cosine`, `cosine_density`, `clusters`,
+    `cluster` of every token (names that last from layer to layer), `effective_rank`, the neural-collapse measures
+    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` with the last clusters as classes, and
+    `energy` of every beta; over layers `cka` (with the layer before), `attention_rank` and `second_eigenvalue` of every
+    head, and `change`, what each half of each block adds to the energy.
+    """
+    require_positive_number(angle, "angle")
+    run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
+    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+        found = _measured(run, angle, betas)
+    return xr.merge([run, *found], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
+
+
+def _measured(run: xr.Dataset, angle: float, betas: Sequence[float]) -> list[xr.Dataset]:
+    units = measures.directions(run)
+    labels = cluster_tracks.follow(units, angle, geodesic=True).labels
+    return [
+        measures.of_tokens(run, angle),
+        measures.of_attention(run.attention),
+        layer_energy.by_layer(run, betas),
+        collapse.measures(in_their_span(units), labels[-1])[list(COLLAPSE)],
+        xr.Dataset({"cosine_density": order.cosine_histogram(units), "cka": layer_similarity.consecutive_cka(units)}),
+        xr.Dataset({"cluster": (("time", "token"), labels)}),
+    ]
+
+
+def story(report: xr.Dataset) -> dict[str, Any]:
+    """What happened, in words and plain numbers: clusters by their words, merges, plateaus, falls of the energy."""
+    words = [str(word) for word in report.word.values]
+    tracks = cluster_tracks.follow(measures.directions(report), report.attrs["angle"], geodesic=True)
+    counts = report.clusters.values
+    return {
+        "model": report.attrs["model"],
+        "tokens": len(words),
+        "layers": report.sizes["time"] - 1,
+        "mean_cosine": _plain(report.mean_cosine),
+        "clusters": [int(count) for count in counts],
+        "effective_rank": _plain(report.effective_rank),
+        "attention_rank": _plain(report.attention_rank.mean("head")),
+        "second_eigenvalue": _plain(report.second_eigenvalue.mean("head")),
+        "cka": _plain(report.cka),
+        "energy": {f"{float(beta):g}": _plain(report.energy.sel(beta=beta)) for beta in report.beta.values},
+        "neural_collapse": {name: _plain(report[name]) for name in COLLAPSE},
+        "last_clusters": named_clusters(report.cluster.values[-1], words),
+        "merges": [_change(merge, words) for merge in tracks.merges],
+        "splits": [_change(split, words) for split in tracks.splits],
+        **plateau_ratio(report.time.values, counts),
+        "energy_falls": [_fall(fall, words) for fall in layer_energy.falls(report, report.beta.values)],
+    }
+
+
+def further_story(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+    """The same of what costs more: "displacement", "frames" and "coupling", as their functions give them."""
+    found: dict[str, Any] = {}
+    if "displacement" in more:
+        parts = more["displacement"]
+        found["displacement"] = {
+            str(part): {name: _plain(parts[name].sel(part=part)) for name in ("length", "cosine_change")}
+            for part in parts.part.values
+        }
+    if "frames" in more:
+        cosines = more["frames"].mean_cosine
+        found["cosine_in_frame"] = {str(name): _plain(cosines.sel(frame=name)) for name in cosines.frame.values}
+    if "coupling" in more:
+        found["block_coupling"] = [_plain(row) for row in more["coupling"].mismatch]
+    return found
+
+
+def in_their_span(units: xr.DataArray) -> xr.DataArray:
+    """Every snapshot in coordinates of the space its tokens span: all distances and angles stay, and n is below d."""
+    if units.sizes["coordinate"] <= units.sizes["token"]:
+        return units
+    triangles = np.linalg.qr(np.swapaxes(units.values, -1, -2), mode="r")
+    return xr.DataArray(np.swapaxes(triangles, -1, -2), {"time": units.time}, units.dims)
+
+
+def named_clusters(labels: np.ndarray, words: Sequence[str]) -> list[list[str]]:
+    """The words of every cluster of two or more tokens, the largest first.
+
+    Examples
+    --------
+    >>> named_clusters(np.array([0, 1, 0]), ["a", "b", "c"])
+    [['a', 'c']]
+    """
+    groups = [[words[int(token)] for token in np.flatnonzero(labels == label)] for label in np.unique(labels)]
+    return sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
+
+
+def plateau_ratio(times: np.ndarray, counts: np.ndarray) -> dict[str, Any]:
+    """The longest stretch of layers with one count before the count is at its least, against the time of that.
+
+    Examples
+    --------
+    >>> plateau_ratio(np.arange(6.0), np.array([5, 3, 3, 3, 1, 1]))
+    {'longest_plateau': 2.0, 'collapse_time': 4.0, 'plateau_to_collapse': 0.5}
+    """
+    collapse_time = float(times[np.flatnonzero(counts == counts.min())[0]])
+    stretches = cluster_tracks.plateaus(times, counts, share=-1.0)
+    longest = max((one.end - one.start for one in stretches if one.end < collapse_time), default=0.0)
+    ratio = longest / collapse_time if collapse_time > 0 else None
+    return {"longest_plateau": longest, "collapse_time": collapse_time, "plateau_to_collapse": ratio}
+
+
+def _change(change: cluster_tracks.Change, words: Sequence[str]) -> dict[str, Any]:
+    parts = [[words[token] for token in members] for members in change.members]
+    return {"after_layer": int(change.time), "parts": parts}
+
+
+def _fall(fall: layer_energy.Fall, words: Sequence[str]) -> dict[str, Any]:
+    pairs = [{"words": [words[one], words[other]], "share": share} for one, other, share in fall.pairs]
+    return {"beta": fall.beta, "layer": fall.layer, "half": fall.half, "change": fall.change, "pairs": pairs}
+
+
+def _plain(values: xr.DataArray) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values.values]
