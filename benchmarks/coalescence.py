@@ -10,7 +10,7 @@ other work on the machine makes longer, and of its processors, which it does not
 import time
 
 import numpy as np
-from scipy.integrate import quad
+from tests.helpers.coalescing import exact_log_time
 
 import attnflow as af
 
@@ -45,18 +45,6 @@ def pair_errors(beta, angle=1.2):
     found = af.coalesce(flow(beta, 2), af.initial.on_circle(np.array([0.0, angle])), progress=False)
     measured, formula = float(found.merge_log_time[0]), float(found.predicted_log_duration[0])
     return np.expm1(measured - exact_log_time(angle, beta)), np.expm1(formula - measured)
-
-
-def exact_log_time(angle, beta, merge=1e-6):
-    """Of two tokens on the circle from an angle to the merging distance, by quadrature."""
-
-    def slowness(theta):  # over e^{beta (1 - cos angle)}, which the logarithm adds again
-        far = np.exp(beta * (np.cos(theta) - 1))
-        return np.exp(beta * (np.cos(angle) - np.cos(theta))) * (1 + far) / (2 * np.sin(theta))
-
-    points = [1e-4, 1e-2, 0.1, *np.linspace(0.2, angle, 12)[:-1]]
-    found = quad(slowness, 2 * np.arcsin(merge / 2), angle, points=points, limit=2000, epsabs=0, epsrel=1e-11)[0]
-    return float(np.log(found)) + beta * (1 - np.cos(angle))
 
 
 def plain_error(n=20, d=3, beta=4.0, end=20.0):

@@ -48,8 +48,7 @@ SLIDE = """async (slider) => {
 def measure(tokens=TOKENS, seconds=SECONDS, slides=SLIDES):
     """Frames a second, the slowest twentieth's milliseconds, and milliseconds from slider to paint."""
     from playwright.sync_api import sync_playwright
-
-    from served_explorer import Served
+    from tests.helpers.served_explorer import Served
 
     served = Served()
     try:

@@ -8,6 +8,7 @@ the finer kind that takes too long is left out.
 """
 
 import numpy as np
+from tests.helpers.coalescing import merge_tree
 
 import attnflow as af
 
@@ -30,18 +31,6 @@ def start(seed):
     return af.SphereAttention(af.Head.identity(d), rule, masses=masses), tokens, beta, masses
 
 
-def tree_of(found):
-    """Clusters as sets of tokens, with the log t at which they formed."""
-    home = {token: frozenset([token]) for token in range(found.sizes["token"])}
-    log_times = {}
-    names = zip(found["first"].values, found["second"].values, strict=True)
-    for (first, second), log_time in zip(names, found.merge_log_time.values, strict=True):
-        new = home[first] | home[second]
-        home |= dict.fromkeys(new, new)
-        log_times[new] = float(log_time)
-    return log_times
-
-
 def errors(seed, rtol=RTOL):
     """Of all clusters over the stated one, NaN for those that never formed; None where the finer run takes too long."""
     flow, tokens, beta, masses = start(seed)
@@ -49,8 +38,8 @@ def errors(seed, rtol=RTOL):
     exact = af.coalesce(flow, tokens, rtol=FINE, shortcuts=False, budget=LATEST, progress=False)
     if int(exact.clusters[-1]) > 1:
         return None
-    times, merge, ratios = tree_of(found), found.attrs["merge"], []
-    for place, (cluster, log_time) in enumerate(tree_of(exact).items(), 1):
+    times, merge, ratios = merge_tree(found), found.attrs["merge"], []
+    for place, (cluster, log_time) in enumerate(merge_tree(exact).items(), 1):
         is_softmax = isinstance(flow.attention, af.Softmax)
         unit = 1.0 if is_softmax else masses.sum() / masses[list(cluster)].sum()
         stated = beta * (RTOL + merge) * place + 1e4 * RTOL * unit * np.exp(-log_time)

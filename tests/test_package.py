@@ -60,7 +60,7 @@ def functions_that_test(path):
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
 
 
-@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.rglob("test_*.py")), ids=lambda path: path.name)
 def test_every_test_asserts_something(path):
     for node in functions_that_test(path):
         text = ast.unparse(node)

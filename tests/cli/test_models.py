@@ -1,0 +1,211 @@
+"""The commands about trained models: files, tables, JSON, and bad input."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from tests.helpers import tiny_models
+from tests.helpers.command_line import attnflow
+from typer.testing import CliRunner
+
+from attnflow import show, trained
+from attnflow._common.checks import InputError
+from attnflow.cli import model_tables, models
+from attnflow.cli.app import app
+from attnflow.cli.model_arguments import prompt_of
+from attnflow.models import load
+from attnflow.trained.head_tables import KINDS
+
+IDS = ",".join(str(one) for one in tiny_models.IDS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_models.write("bert", tmp_path_factory.mktemp("models") / "bert")
+
+
+def run(*arguments):
+    """What a command prints; errors come out as they are."""
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_heads_print_write_and_draw(folder, tmp_path):
+    table, picture = tmp_path / "heads.csv", tmp_path / "heads.png"
+    found = json.loads(run("heads", folder, "--layers", "1", "--out", table, "--picture", picture, "--json"))
+    assert len(found["rows"]) == tiny_models.HEADS
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["real_part"]) for row in rows] == [row["real_part"] for row in found["rows"]]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    text = run("heads", folder, "--layers", "0,2", "--runs", 0, "--untrained")
+    assert "(untrained)" in text
+    assert f"{2 * tiny_models.HEADS} heads: " in text
+    assert "beta = sqrt(d) |sym B|_F" in text
+
+
+def test_the_ladder_prints_its_rungs(folder, tmp_path):
+    found = json.loads(run("ladder", folder, IDS, "--depth", 1, "--out", tmp_path / "ladder.csv", "--json"))
+    assert found["distance_to_model"] < 1e-12
+    assert [row["rung"] for row in found["rows"]][::5] == ["attention only", "+ positions"]
+    assert "+ LayerNorm" in run("ladder", folder, IDS, "--depth", 1)
+    assert (tmp_path / "ladder.csv").read_text().startswith("rung,")
+
+
+def test_a_prompt_is_followed(folder, tmp_path):
+    options = ["--coupling", "--split", "symmetry", "--frames", "--betas", "2", "--json"]
+    found = json.loads(run("prompt", folder, IDS, "--out", tmp_path / "prompt.zarr", *options))
+    assert found["tokens"] == len(tiny_models.IDS)
+    assert list(found["energy"]) == ["2"]
+    assert set(found["displacement"]) == {"attractive", "repulsive", "rotational"}
+    assert set(found["cosine_in_frame"]) == {"x", "V", "S", "A"}
+    assert len(found["block_coupling"]) == tiny_models.LAYERS
+    picture = tmp_path / "way.png"
+    text = run("prompt", folder, IDS, "--picture", picture, *options[:-1])
+    for name in ("", "-displacement", "-frames", "-coupling"):
+        assert (tmp_path / f"way{name}.png").read_bytes().startswith(b"\x89PNG")
+    # The lines for people hold the numbers of the JSON, and the mismatch is that of each block with the next.
+    facts = {line[:29].strip(): line[29:].split() for line in text.splitlines()}
+    lengths = found["displacement"]["rotational"]["length"]
+    assert facts["rotational part moves by"] == ["-", *(f"{one:.2f}" for one in lengths)]
+    assert facts["cosine of e^(-tS) x"] == [f"{one:.2f}" for one in found["cosine_in_frame"]["S"]]
+    coupled = found["block_coupling"]
+    assert facts["mismatch with the next block"] == ["-", f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}", "-"]
+    asked = json.loads(run("prompt", folder, IDS, "--coupling", "--token", 2, "--top", 3, "--json"))["block_coupling"]
+    np.testing.assert_array_equal(asked, trained.block_coupling(load(folder), tiny_models.IDS, token=2, top=3).mismatch)
+    assert not np.allclose(asked, coupled)
+    run("show", tmp_path / "prompt.zarr")
+    assert (tmp_path / "prompt.png").read_bytes().startswith(b"\x89PNG")
+    text = run("prompt", folder, IDS, "--control", "untrained")
+    assert "(untrained)" in text
+    assert "energy falls" in text
+
+
+def test_pictures_beside_the_first_are_not_overwritten(folder, tmp_path):
+    (tmp_path / "way-frames.png").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"way-frames\.png"):
+        run("prompt", folder, IDS, "--picture", tmp_path / "way.png", "--frames")
+    assert not (tmp_path / "way.png").exists()
+
+
+def test_the_story_is_told_in_words():
+    story = {"clusters": [5, 3, 3, 3, 1], "longest_plateau": 2.0, "collapse_time": 4.0, "plateau_to_collapse": 0.5}
+    assert model_tables._plateau(story) == "the count rests for 2 of the 4 layers until there are 1: ratio 0.50"
+    pairs = [{"words": ["cat", "dog"], "share": 0.31}]
+    falls = [
+        {"half": "mlp", "layer": 0, "change": -0.1, "pairs": []},
+        {"half": "mlp", "layer": 2, "change": -0.2, "pairs": pairs},
+    ]
+    said = "by attention in 0, the MLP in 2 of 6 layers; most by the MLP of layer 3, -0.2: “cat” and “dog” 31 %"
+    assert model_tables._falls(falls, 6) == said
+    assert model_tables._falls([], 6) == "nowhere"
+    assert model_tables._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c " * 20 + "... (21 tokens)"
+    merges = [{"after_layer": 3, "parts": [["a"], ["b", "c"]]}] * 10
+    assert model_tables._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
+
+
+def test_many_layers_are_told_by_some():
+    assert model_tables._some(range(7)) == list(range(7))
+    assert model_tables._some(range(49)) == list(range(0, 49, 4))
+
+
+@pytest.mark.parametrize("layers", [6, 48, 128])
+def test_every_line_tells_of_the_layers_that_are_named(layers):
+    """A value that is its own layer's number is printed under that number, with an embedding before it or without."""
+    named = model_tables._layers(layers).split("  (")[0].split()
+    assert model_tables._line(range(layers + 1), layers, "d").split() == named
+    assert model_tables._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
+    assert model_tables._line([None] * layers, layers) == ""
+
+
+def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):
+    class Reader:
+        reads_text = True
+
+    assert prompt_of(Reader, "1, 2, 3", ids=False) == "1, 2, 3"
+    assert prompt_of(Reader, "1, 2, 3", ids=True) == [1, 2, 3]
+    Reader.reads_text = False
+    assert prompt_of(Reader, "5", ids=False) == [5]
+    assert prompt_of(Reader, "5 and 6", ids=False) == "5 and 6"
+    assert not load(folder).reads_text
+
+
+def test_a_flow_is_run_drawn_and_filmed(folder, tmp_path):
+    files = ["--picture", tmp_path / "flow.png", "--movie", tmp_path / "flow.gif", "--out", tmp_path / "flow.zarr"]
+    options = ["--heads", "1", "--start", "prompt", "--text", IDS, "--end", 1, "--saves", 6, "--json"]
+    found = json.loads(run("flow", folder, *options, *files))
+    assert found["heads"] == [1]
+    assert (tmp_path / "flow.gif").read_bytes().startswith(b"GIF")
+    assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
+    assert found["clusters"] >= 1
+
+
+def test_flows_by_number_of_heads_are_drawn(folder, tmp_path):
+    options = ["--by-heads", "--n", 3, "--end", 1, "--saves", 6, "--picture", tmp_path / "counts.png", "--json"]
+    found = json.loads(run("flow", folder, *options))
+    assert [len(row["heads"]) for row in found["rows"]] == [1, 2, 4]
+    assert (tmp_path / "counts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_heads_of_each_kind_are_compared(folder, tmp_path):
+    """Each row is the run that `--heads KIND` makes, and the picture holds its misalignment."""
+    options = ["--n", 5, "--end", 2, "--saves", 9]
+    found = json.loads(run("flow", folder, "--by-kind", "--picture", tmp_path / "kinds.png", *options, "--json"))
+    assert (tmp_path / "kinds.png").read_bytes().startswith(b"\x89PNG")
+    kinds = [row["kind"] for row in found["rows"]]
+    assert kinds == [kind for kind in KINDS if kind in trained.head_table(load(folder), runs=0).kind.values]
+    assert len(kinds) > 1
+    for row in found["rows"]:
+        alone = json.loads(run("flow", folder, "--heads", row["kind"], *options, "--json"))
+        assert {name: row[name] for name in alone} == alone
+    text = run("flow", folder, "--by-kind", *options)
+    assert all(f"{row['kind']} " in text and f" {row['layer']}/{row['heads'][0]} " in text for row in found["rows"])
+    runs = trained.flows_by_kind(load(folder), n=5, end=2.0, saves=9, progress=False)
+    lines = show.head_kinds(runs).axes[len(kinds)].get_lines()
+    np.testing.assert_allclose([line.get_ydata()[-1] for line in lines], [row["misalignment"] for row in found["rows"]])
+
+
+def test_the_strongest_head_is_sought_in_the_layer_that_is_named(folder):
+    opened = load(folder)
+    kinds = {
+        layer: set(trained.head_table(opened, [layer], runs=0, progress=False).kind.values.ravel()) for layer in (0, 1)
+    }
+    for layer, found in kinds.items():
+        for kind in found:
+            assert models._which_heads(opened, layer, kind)[0] == layer
+
+
+REFUSED = {
+    "text, no prompt": (["flow", "--text", IDS], "--text cannot be used with --start sphere"),
+    "n of a prompt": (["flow", "--start", "prompt", "--text", IDS, "--n", 3], "--n cannot be used with --start prompt"),
+    "by heads": (["flow", "--by-heads", "--heads", "1", "--movie", "x.gif"], "--heads and --movie cannot be used with"),
+    "by kind": (["flow", "--by-kind", "--out", "x.zarr"], "--out cannot be used with --by-kind, which is many runs"),
+    "both": (["flow", "--by-kind", "--by-heads"], "--by-kind cannot be used with --by-heads"),
+    "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
+    "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
+    "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),
+    "token alone": (["prompt", IDS, "--token", "2"], "--token is of --coupling. Add --coupling"),
+    "far token": (["prompt", IDS, "--coupling", "--token", 99], "`token` must be from -7 to 6"),
+    "no tokenizer": (["prompt", "a text"], "has no tokenizer.json"),
+    "superscripts": (["prompt", "²,3"], "has no tokenizer.json"),
+    "no ids": (["prompt", "²,3", "--ids"], "`ids` must be whole numbers with commas between, such as 1,4, but it is"),
+    "huge ids": (["prompt", "5," + "9" * 30], "must be a text or a list of whole numbers"),
+    "ids out of range": (["prompt", "5,-1"], "1 of 2 are not: the first is -1 at position 1"),
+    "iterated": (["ladder", IDS, "--control", "iterated"], "`layers` must be at most 3"),
+    "heads": (["flow", "--heads", "9"], "numbers from 0 to 3"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_sentence(folder, case):
+    (command, *options), sentence = REFUSED[case]
+    with pytest.raises(InputError, match=sentence):
+        run(command, folder, *options)
+
+
+def test_the_command_ends_with_two_and_no_traceback(tmp_path):
+    _, errors = attnflow("heads", "no such model!", cwd=tmp_path, code=2)
+    assert errors.startswith("attnflow: There is no model at no such model!")
+    assert "Traceback" not in errors

@@ -1,0 +1,162 @@
+"""The commands about theorems, as a user runs them."""
+
+import json
+import math
+
+import pytest
+from tests.helpers.command_line import attnflow
+
+
+def test_verify_prints_verdicts_and_exits_with_zero(tmp_path):
+    text, _ = attnflow("verify", "interaction-peak", "wendel", cwd=tmp_path)
+    assert "2 statements: 2 holds." in text
+    found = json.loads(attnflow("verify", "interaction-peak", "--json", cwd=tmp_path)[0])
+    assert (found[0]["id"], found[0]["verdict"], found[0]["proved"]) == ("interaction-peak", "holds", True)
+
+
+def test_verify_lists_what_there_is(tmp_path):
+    found = json.loads(attnflow("verify", "--list", "--json", cwd=tmp_path)[0])
+    text, _ = attnflow("verify", "--list", cwd=tmp_path)
+    assert {"polytope", "hyperplanes", "identity-value"} <= {one["id"] for one in found}
+    assert "conjecture-2" in text
+
+
+def test_verify_holds_statements_against_a_result(tmp_path):
+    attnflow("run", "polytope", "--n", 8, "--end", 20, "--no-picture", cwd=tmp_path)
+    found = json.loads(attnflow("verify", "--run", "polytope.zarr", "--json", cwd=tmp_path)[0])
+    answers = {one["id"]: one["verdict"] for one in found}
+    assert answers["polytope"] == "holds"
+    assert answers["identity-value"] == "not_applicable"
+    order = [one["verdict"] for one in found]
+    assert order == sorted(order, key=["fails", "undecided", "holds", "not_applicable"].index)
+
+
+def test_verify_says_which_steps_survive(tmp_path):
+    found = json.loads(attnflow("verify", "layers-falling-energy", "--steps", "0.1,4", "--json", cwd=tmp_path)[0])
+    answers = {step: one["verdict"] for step, one in found["layers-falling-energy"].items()}
+    assert answers == {"0.1": "holds", "4.0": "fails"}
+
+
+def test_predict_speaks_of_the_scenario_and_its_changes(tmp_path):
+    found = json.loads(attnflow("predict", "hyperplanes", "--json", cwd=tmp_path)[0])
+    assert (found["limit"], found["proved"]) == ("hyperplanes", True)
+    text, _ = attnflow("predict", "hyperplanes", "--value", "pair:0.5,2", cwd=tmp_path)
+    assert "No result applies" in text
+    assert "rotating" in text
+
+
+def test_atlas_draws_and_says_how_far_it_agrees(tmp_path):
+    text, _ = attnflow("atlas", "--size", 3, "--runs", 1, "--n", 6, "--out", "a.png", "--json", cwd=tmp_path)
+    found = json.loads(text)
+    assert 0 <= found["agreement"] <= 1
+    assert len(found["predicted"]) == len(found["x"]) == 3
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_robustness_prints_means_with_intervals(tmp_path):
+    options = ["--law", "box", "--n", 6, "--d", 2, "--seeds", 3, "--end", 6]
+    (row,) = json.loads(attnflow("robustness", *options, "--json", cwd=tmp_path)[0])["rows"]
+    low, mean, high = row["vertices"]
+    assert low <= mean <= high
+    text, _ = attnflow("robustness", *options, "--overwrite", cwd=tmp_path)
+    assert "vertices" in text
+    assert (tmp_path / "robustness.png").exists()
+
+
+def test_conjecture1_is_an_experiment_of_its_own(tmp_path):
+    found = json.loads(attnflow("run", "conjecture1", "--runs", 40, "--json", cwd=tmp_path)[0])["experiment"]
+    assert found["refutes"]
+    assert any("109.3" in line for line in found["report"])
+    assert found["share_interval"][0] < 0.367 < found["share_interval"][1]
+    assert (tmp_path / "conjecture1.png").exists()
+
+
+def test_coalescing_scenarios_reach_one_cluster_and_draw_a_staircase(tmp_path):
+    found = json.loads(attnflow("run", "staircase", "--json", cwd=tmp_path)[0])
+    assert found["merges"] == 4
+    assert found["log_time"] > 100
+    assert (tmp_path / "staircase.png").read_bytes().startswith(b"\x89PNG")
+    assert {"staircase-levels": "holds", "plateau-lengths": "holds"}.items() <= {
+        one["id"]: one["verdict"] for one in found["verdicts"]
+    }.items()
+    again = json.loads(attnflow("verify", "staircase-levels", "--run", "staircase.zarr", "--json", cwd=tmp_path)[0])
+    assert [one["verdict"] for one in again] == ["holds"]
+    text, _ = attnflow("run", "metastable", "--n", 20, "--beta", 40, "--no-picture", cwd=tmp_path)
+    assert "One cluster since" in text
+    assert "plateau-lengths" in text.replace("\n", "")
+    attnflow("show", "metastable.zarr", cwd=tmp_path)
+    assert (tmp_path / "metastable.png").exists()
+
+
+def test_a_coalescing_scenario_tells_the_settings_that_acted(tmp_path):
+    never = lambda constant: pytest.fail(f"{constant} is no JSON")
+    command = ["run", "metastable", "--n", 6, "--no-picture", "--json", "--overwrite"]
+    whole = json.loads(attnflow(*command, cwd=tmp_path)[0], parse_constant=never)
+    assert whole["settings"]["rtol"] == 1e-6
+    assert whole["settings"]["until"] is None
+    assert "end" not in whole["settings"]
+    short = json.loads(attnflow(*command, "--end", 20, cwd=tmp_path)[0], parse_constant=never)
+    assert short["settings"]["until"] == pytest.approx(math.log(20))
+    assert "every" in whole["what"]
+    assert "every" not in short["what"]
+
+
+def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
+    changed = ["--n", 2, "--beta", 0, "--end", 1.5, "--no-picture", "--json"]
+    found = json.loads(attnflow("run", "metastable", *changed, cwd=tmp_path)[0])
+    assert found["what"] == "2 tokens on the circle at beta = 0, through metastable states."  # it ends before the last
+    assert found["log_time"] == pytest.approx(math.log(1.5))
+    assert not any(one["verdict"] == "fails" for one in found["verdicts"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["verify", "polytop"], "Did you mean 'polytope'"),
+        (["verify", "--run", "no.zarr"], "There is no result file"),
+        (["verify", "--steps", "small"], "numbers with commas between"),
+        (["verify", "--steps", "-1"], "`steps` must be above zero"),
+        (["predict", "polytop"], "Did you mean 'polytope'"),
+        (["run", "metastable", "--runs", "3"], "`runs` would change nothing here: one start"),
+        (["run", "staircase", "--end", "0"], "`end` must be above zero"),
+        (["run", "staircase", "--mask", "causal"], "does not serve this flow"),
+        (["run", "staircase", "--start", "angles"], "needs an angle for every token"),
+        (["run", "staircase", "--n", "7"], "`n` would change nothing here"),
+        (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),
+        (["atlas", "--size", "1"], "`size` must be a whole number, at least 2"),
+        (["atlas", "--out", "a.doc"], ".png"),
+        (["robustness", "--law", "cube"], "is not known"),
+        (["robustness", "--seeds", "1"], "seeds"),
+        (["run", "conjecture1", "--value", "jordan:1"], "diagonal"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence(arguments, sentence, tmp_path):
+    _, error = attnflow(*arguments, cwd=tmp_path, code=2)
+    assert sentence in error.replace("\n", " ")
+    assert "Traceback" not in error
+
+
+def test_coalescing_scenarios_take_a_merging_distance_and_a_push(tmp_path):
+    square = "angles:0,1.5707963267948966,3.141592653589793,4.71238898038469"
+    asked = ("--start", square, "--beta", 30, "--no-picture", "--json", "--overwrite")
+    rests = json.loads(attnflow("run", "staircase", *asked, cwd=tmp_path)[0])
+    assert rests["merges"] == 0
+    assert "perturb" in rests["outcome"]
+    left = json.loads(attnflow("run", "staircase", *asked, "--perturb", 1e-4, "--merge", 1e-5, cwd=tmp_path)[0])
+    assert (left["merges"], left["merge"]) == (3, 1e-5)
+    assert json.loads(left["perturbed"])["amount"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "polytope", "--merge", 1e-5), "`merge` is for scenarios whose tokens become one: staircase and"),
+        (("run", "staircase", "--clustered", 0.1), "`clustered` would change nothing here: it ends when all tokens"),
+        (("run", "staircase", "--merge", 5), "`merge` must be below the smallest gap at the start, 0.0425"),
+    ],
+)
+def test_options_of_the_other_kind_of_run_are_refused(arguments, sentence, tmp_path):
+    _, problem = attnflow(*arguments, cwd=tmp_path, code=2)
+    assert sentence in problem
+    assert not list(tmp_path.iterdir())

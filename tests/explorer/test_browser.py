@@ -1,0 +1,438 @@
+"""The explorer in a real browser: it plays, what it shows is what the library computes, and it can be taken away."""
+
+import re
+import shutil
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.helpers.served_explorer import PATIENCE, Served, wait_until
+
+import attnflow as af
+from attnflow.experiments import scenarios
+from attnflow.explorer import prompt_scenarios
+from attnflow.explorer.stepper import Stepper
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="the browser is driven by playwright: pip install playwright"
+)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
+
+SMALL = "#scenario=sphere&n=8"
+# Chromium without a GPU tells how slow its own copying of WebGL pictures is; it is no fault of the page.
+BROWSERS_OWN = "GPU stall due to ReadPixels"
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    served = Served()
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def new_page(browser, explorer):
+    """Pages that may neither complain nor talk to anybody but the explorer."""
+    faults, contexts = [], []
+    allowed = (explorer.address, explorer.address.replace("http", "ws"), "data:", "blob:", "file:///", "about:")
+
+    def opened():
+        contexts.append(browser.new_context(viewport={"width": 1024, "height": 640}))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: faults.append(message.text) if is_fault(message) else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("request", lambda request: None if request.url.startswith(allowed) else faults.append(request.url))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not faults
+
+
+@pytest.fixture
+def page(new_page):
+    return new_page()
+
+
+def is_fault(message):
+    return message.type in ("error", "warning") and BROWSERS_OWN not in message.text
+
+
+def value(page, expression):
+    return page.evaluate(f"() => {expression}")
+
+
+def wait_for(page, expression):
+    """Polled from outside: the page's own rules forbid evaluating text in it."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if found := value(page, expression):
+            return found
+        page.wait_for_timeout(50)
+    raise AssertionError(
+        f"{expression} did not become true; the page says: {page.inner_text('#status')} {page.inner_text('#problem')}"
+    )
+
+
+def pause(page):
+    if value(page, "explorer.state.plays"):
+        page.click("#play")
+    wait_for(page, "!explorer.state.plays && explorer.frame.index === explorer.state.frame")
+
+
+def shown_frame(page):
+    found = value(page, "({time: explorer.frame.time, tokens: Array.from(explorer.frame.tokens), n: explorer.frame.n})")
+    return found["time"], np.array(found["tokens"], np.float32).reshape(found["n"], -1)
+
+
+def computed(changes, time):
+    """The library's tokens at a time, by its own scenario."""
+    setup = scenarios.build(replace(scenarios.get("sphere").settings, **changes))
+    return af.simulate(setup.flow, setup.tokens, [0.0, time], solver=setup.solver).tokens.values[-1]
+
+
+def assert_is_computed(page, changes):
+    # Frames are float32; interpolation between steps is as exact as the solver's 1e-8.
+    at, tokens = shown_frame(page)
+    np.testing.assert_allclose(tokens, computed(changes, at), atol=2e-7)
+
+
+def test_the_page_shows_what_the_library_computes(page, explorer):
+    page.goto(explorer.address + SMALL + "&beta=2")
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    page.keyboard.press("Space")
+    wait_for(page, "!explorer.state.plays && explorer.frame.index === explorer.state.frame")
+
+    assert_is_computed(page, {"n": 8, "beta": 2.0})
+    wait_for(page, "explorer.panels.attention !== null")
+    index = value(page, "explorer.frame.index")
+    page.keyboard.press("ArrowRight")
+    wait_for(page, f"explorer.frame.index === {index + 1}")
+
+
+def test_two_viewers_have_runs_of_their_own(new_page, explorer):
+    pages = {0.5: new_page(), 7.0: new_page()}
+    for beta, page in pages.items():
+        page.goto(f"{explorer.address}{SMALL}&beta={beta}&seed=3")
+    for page in pages.values():
+        wait_for(page, "window.explorer?.frame?.index > 5")
+
+    assert len(explorer.viewers) >= 2
+    for beta, page in pages.items():
+        pause(page)
+        assert_is_computed(page, {"n": 8, "beta": beta, "seed": 3})
+
+
+def test_another_beta_acts_at_once_and_a_link_restores_the_state(page, explorer):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    page.fill("input[name=beta]", "9")
+    page.keyboard.press("Enter")
+    wait_for(page, "explorer.model.settings.beta === 9")
+    wait_for(page, "explorer.frame.time > explorer.model.later[0][0]")
+    page.keyboard.press("Escape")
+    pause(page)
+    drag(page)
+    page.click("#share")
+    at, tokens = shown_frame(page)
+    camera, link = value(page, "explorer.stage.camera.state"), page.url
+    assert "later=" in link
+
+    page.goto("about:blank")
+    page.goto(link)
+    wait_for(page, f"window.explorer?.frame?.time === {at!r}")
+
+    np.testing.assert_array_equal(shown_frame(page)[1], tokens)
+    np.testing.assert_allclose(value(page, "explorer.stage.camera.state"), camera, atol=1e-4)
+    wait_for(page, "explorer.model.settings.beta === 9 && explorer.model.model.includes('beta = 9')")
+    assert page.input_value("input[name=beta]") == "9"
+
+    page.click("#restart")  # from the first tokens, with what the controls say
+    wait_for(page, "explorer.model.later.length === 0 && explorer.frame.index > 2")
+    assert value(page, "explorer.model.settings.beta") == 9
+
+
+def drag(page):
+    box = page.locator("#stage").bounding_box()
+    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 25, steps=3)
+    page.mouse.up()
+
+
+def test_dragging_turns_the_picture_and_leaves_the_tokens(page, explorer):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    pause(page)
+    before, tokens = value(page, "explorer.stage.camera.state"), shown_frame(page)[1]
+
+    drag(page)
+
+    after = value(page, "explorer.stage.camera.state")
+    turn = np.array(after[:9]).reshape(3, 3) @ np.array(before[:9]).reshape(3, 3).T
+    np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-6)
+    assert np.abs(turn - np.eye(3)).max() > 0.1
+    np.testing.assert_array_equal(shown_frame(page)[1], tokens)
+
+
+AXES = "[0, 1, 2].map((k) => document.getElementById(`axis-${k}`).value)"
+
+
+def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(page, explorer):
+    page.goto(explorer.address + SMALL + "&d=5&axes=4,0,2&t=0.5")
+    wait_for(page, "window.explorer?.frame?.time === 0.5")
+    assert value(page, "explorer.stage.chosen") == [4, 0, 2]
+    assert value(page, "explorer.stage.principal") is None
+    assert value(page, AXES) == ["4", "0", "2"]
+
+    run = value(page, "explorer.model.run")
+    page.click("#restart")
+    wait_for(page, f"explorer.model.run > {run} && explorer.frame?.index > 2")
+    assert value(page, "explorer.stage.principal") is None
+    assert (value(page, "explorer.stage.chosen"), value(page, AXES)) == ([4, 0, 2], ["4", "0", "2"])
+
+    page.click("#principal")
+    axes = wait_for(page, "explorer.stage.principal")
+    page.click("#share")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    np.testing.assert_allclose(wait_for(page, "window.explorer?.stage.principal"), axes, atol=1e-4)  # four digits
+    assert "principal=" in value(page, "location.hash")
+
+    page.goto("about:blank")
+    page.goto(explorer.address + "#scenario=staircase&t=50")
+    wait_for(page, "window.explorer?.frame?.index > 0")
+
+    assert value(page, "explorer.frame.isLogTime")
+    assert 0 < value(page, "explorer.frame.time") <= 50
+    assert not value(page, "explorer.state.plays")
+
+
+def test_the_back_button_returns_to_the_scenario_before(page, explorer):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    page.select_option("#scenario", "kuramoto")
+    wait_for(page, "explorer.model.scenario === 'kuramoto' && location.hash.includes('camera')")
+
+    page.evaluate("history.back()")
+    wait_for(page, "explorer.model.scenario === 'sphere'")
+    assert value(page, "explorer.model.settings.n") == 8
+    page.evaluate("history.forward()")
+    wait_for(page, "explorer.model.scenario === 'kuramoto'")
+
+
+SHIFTS = """() => {
+    window.shifts = [];
+    const note = (entries) => window.shifts.push(...entries.getEntries().map((one) => one.value));
+    new PerformanceObserver(note).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+def test_a_link_that_is_refused_says_so_and_plays_its_scenario(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere&n=-3")
+    wait_for(page, "window.explorer?.frame?.index > 2")
+
+    assert value(page, "explorer.model.settings.n") == 64
+    assert "`n`" in page.inner_text("#problem")
+    page.fill("input[name=n]", "8")
+    page.keyboard.press("Tab")
+    wait_for(page, "explorer.model.settings.n === 8")
+    wait_for(page, "document.getElementById('problem').hidden")
+
+
+def test_a_change_that_takes_a_moment_is_said_on_the_stage(page, explorer, monkeypatch):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    assert page.is_hidden("#waiting")
+    swift = Stepper.set_model
+
+    def slow(*arguments):
+        time.sleep(1.5)
+        swift(*arguments)
+
+    monkeypatch.setattr(Stepper, "set_model", slow)
+    page.fill("input[name=beta]", "3")
+    page.keyboard.press("Tab")
+
+    wait_for(page, "!document.getElementById('waiting').hidden")
+    assert page.inner_text("#waiting") == "Preparing the change ..."
+    wait_for(page, "document.getElementById('waiting').hidden && explorer.model.settings.beta === 3")
+
+
+def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
+    """By the browser's own measure, whose limit for a good page is 0.1; moving a panel on purpose is seen."""
+    page.goto(explorer.address + SMALL)
+    page.evaluate(SHIFTS)
+    wait_for(page, "window.explorer?.frame?.index > 60")
+    assert sum(value(page, "window.shifts")) < 0.01
+
+    page.evaluate("document.getElementById('panels').style.paddingTop = '200px'")
+    wait_for(page, "window.shifts.reduce((sum, one) => sum + one, 0) > 0.01")
+
+
+def test_it_rests_where_less_motion_is_asked_for(new_page, explorer):
+    page = new_page()
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame")
+    page.wait_for_timeout(500)
+
+    assert value(page, "[explorer.state.plays, explorer.frame.index]") == [False, 0]
+    page.keyboard.press("Space")
+    wait_for(page, "explorer.frame.index > 2")
+
+
+def taken(page, kind, tmp_path):
+    page.click("#take-away summary")
+    with page.expect_download(timeout=PATIENCE * 1000) as found:
+        page.click(f"#take-away [data-kind={kind}]")
+    path = tmp_path / found.value.suggested_filename
+    found.value.save_as(path)
+    return path
+
+
+def test_a_run_can_be_taken_away(page, explorer, tmp_path):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    pause(page)
+    _, tokens = shown_frame(page)
+
+    with Image.open(taken(page, "png", tmp_path)) as picture:
+        assert picture.width == 3 * value(page, "explorer.stage.width")
+        assert len(picture.convert("RGB").getcolors(10**6)) > 50  # not an empty sheet
+    drawing = ET.parse(taken(page, "svg", tmp_path)).getroot()
+    assert len(drawing.findall(".//{*}path")) > 8
+    run = af.load(taken(page, "dataset", tmp_path))
+    np.testing.assert_array_equal(run.tokens.values[-1].astype(np.float32), tokens)
+    assert "scenarios.get('sphere')" in taken(page, "code", tmp_path).read_text()
+
+    saved = taken(page, "html", tmp_path)
+    page.goto(saved.as_uri() + "#t=99")
+    wait_for(page, "window.explorer?.frame && !explorer.state.plays && explorer.state.atEnd")
+    np.testing.assert_array_equal(shown_frame(page)[1], tokens)
+
+
+def test_a_page_of_its_own_plays_a_run_without_a_server(page, tmp_path):
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=2.0))
+    run = af.simulate(flow, af.initial.sphere(8, 3, rng=0), np.linspace(0, 3, 31))
+
+    page.goto(af.show.html(run, tmp_path / "run.html", words="Mine.").as_uri())
+    wait_for(page, "window.explorer?.frame?.index > 2")
+    pause(page)
+
+    at, tokens = shown_frame(page)
+    np.testing.assert_array_equal(tokens, run.tokens.sel(time=at, method="nearest").values.astype(np.float32))
+    page.keyboard.press("ArrowLeft")
+    wait_for(page, f"explorer.frame.time < {at}")
+    page.locator("#time").fill("1")
+    wait_for(page, "explorer.state.atEnd")
+    assert "Mine." in page.inner_text("#words")
+    assert page.locator("#settings").is_hidden()
+
+
+@pytest.mark.skipif(
+    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
+)
+def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
+    page.goto(explorer.address + "#scenario=minilm-layers&prompt=Tokens gather.")
+    wait_for(page, "window.explorer?.frame?.leaves !== undefined")  # on its way between two layers
+    assert re.fullmatch(r"layer \d → \d", value(page, "document.getElementById('clock').textContent"))
+    page.locator("#time").fill("0.5")
+    wait_for(page, "explorer.frame.time === 3 && explorer.frame.leaves === undefined")
+    assert_shows_directions(page, "Tokens gather.", 3)
+    assert page.inner_text("#clock") == "after layer 3"
+    wait_for(page, "document.getElementById('attention-title').textContent === 'Attention, layer 3'")
+    page.hover("#attention", position={"x": 4, "y": 4})
+    assert re.fullmatch(r"\[CLS\] → \[CLS\]: [\d.]+%", page.inner_text("#attention-now"))
+
+    page.fill("textarea[name=prompt]", "A cat.")
+    page.keyboard.press("Tab")
+    wait_for(page, "explorer.model.labels.includes('cat')")
+    pause(page)
+    saved = taken(page, "html", tmp_path)
+    page.goto(saved.as_uri() + "#t=6")
+    wait_for(page, "window.explorer?.frame?.time === 6 && explorer.frame.leaves === undefined")
+    assert_shows_directions(page, "A cat.", 6)
+    for layer in (6, 5):  # a chosen token's row follows the layers
+        value(page, "explorer.stage.point(2)")
+        wait_for(page, f"explorer.frame.time === {layer} && explorer.stage.row")
+        assert value(page, "explorer.stage.row.weights[0]") == pytest.approx(
+            most_attended("A cat.", layer, 2), rel=1e-4
+        )
+        page.keyboard.press("ArrowLeft")
+
+
+def most_attended(prompt, layer, token):
+    run = af.models.load("minilm").trajectory(prompt, attention=True, progress=False)
+    row = run.attention.values[layer - 1].mean(axis=0)[token]
+    return [np.argmax(row), row.max()]
+
+
+def assert_shows_directions(page, prompt, layer):
+    tokens = af.models.load("minilm").trajectory(prompt, progress=False).tokens.values[layer].astype(float)
+    expected = tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)
+    np.testing.assert_allclose(shown_frame(page)[1], expected, atol=1e-6)  # frames are float32
+
+
+def test_a_widget_plays_a_run_in_a_notebook(page, explorer):
+    """A notebook does no more than to call `render` with the traits."""
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=2.0))
+    run = af.simulate(flow, af.initial.sphere(8, 3, rng=0), np.linspace(0, 3, 31))
+    widget = af.show.widget(run, height=500)
+    page.goto("about:blank")
+
+    page.evaluate(
+        """async ([script, traits]) => {
+          const module = await import(`data:text/javascript,${encodeURIComponent(script)}`);
+          module.default.render({ model: { get: (name) => traits[name], on() {} }, el: document.body });
+        }""",
+        [widget._esm, {"page": widget.page, "height": widget.height}],
+    )
+    frame = wait_until(
+        lambda: page.wait_for_timeout(50) or next((one for one in page.frames if one.parent_frame), None)
+    )
+    wait_until(lambda: page.wait_for_timeout(50) or frame.evaluate("() => window.explorer?.frame?.index > 2"))
+
+    shown = frame.evaluate("() => [explorer.frame.index, Array.from(explorer.frame.tokens)]")
+    np.testing.assert_array_equal(
+        np.array(shown[1], np.float32), run.tokens[shown[0]].values.astype(np.float32).ravel()
+    )
+
+
+def test_many_tokens_are_drawn_as_a_cloud(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere&n=2500&t=0.01")
+    wait_for(page, "window.explorer?.frame?.n === 2500 && explorer.stage.cloud.works")
+
+    assert value(page, "explorer.stage.cloud.gl.getError()") == 0
+
+
+def test_a_server_that_comes_back_is_found_again(browser):
+    served = Served()
+    page = browser.new_page()
+    page.goto(served.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 2")
+    served.stop()
+    wait_until(lambda: page.wait_for_timeout(50) or "server is gone" in page.inner_text("#status"))
+
+    again = Served(served.port)
+    wait_until(lambda: page.wait_for_timeout(50) or "server is gone" not in page.inner_text("#status"))
+    wait_until(lambda: page.wait_for_timeout(50) or "SphereAttention" in page.inner_text("#status"))
+
+    assert next(iter(again.viewers)).run.settings.n == 8
+    page.close()
+    again.stop()

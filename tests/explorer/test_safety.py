@@ -1,0 +1,308 @@
+"""The explorer among hostile, broken, slow and vanished clients: it goes on for everybody else, and forgets them."""
+
+import contextlib
+import gc
+import json
+import random
+import socket
+import string
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.helpers.served_explorer import Served, wait_until
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from attnflow.explorer import protocol, server
+from attnflow.explorer.viewer import MOST_UNSEEN, Viewer
+
+SMALL = {"type": "start", "scenario": "sphere", "changes": {"n": 8}}
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    served = Served()
+    yield served
+    served.stop()
+
+
+def connected(explorer, **options):
+    return connect(f"ws://127.0.0.1:{explorer.port}/live", origin=explorer.origin, max_size=None, **options)
+
+
+def received(client, kind, patience=60):
+    """The next message of a kind; b"frame" is the next frame."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        message = client.recv(timeout=patience)
+        if isinstance(message, bytes):
+            if kind == "frame" and message[0] == protocol.FRAME:
+                return protocol.read_frame(message)
+        elif json.loads(message)["type"] == kind:
+            return json.loads(message)
+    raise AssertionError(f"no {kind}")
+
+
+def read_all(client):
+    """Take whatever comes, in a thread."""
+
+    def read():
+        with contextlib.suppress(ConnectionClosed):
+            for _ in client:
+                pass
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+def plays(explorer):
+    """Whether a new visitor gets frames."""
+    with connected(explorer) as client:
+        client.send(json.dumps(SMALL))
+        return received(client, "frame").tokens.shape == (8, 3)
+
+
+def all_gone(explorer):
+    return wait_until(lambda: not explorer.viewers)
+
+
+def asked(explorer, request):
+    """What the server answers to raw bytes; no library tidies them up."""
+    with socket.create_connection(("127.0.0.1", explorer.port), timeout=20) as plug:
+        plug.sendall(request)
+        found = b""
+        while part := plug.recv(65536):
+            found += part
+    return found
+
+
+SECRET = Path(server.__file__).read_bytes().splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../server.py", "/..%2fserver.py", "/%2e%2e/server.py", "/%2e%2e%2fserver.py", "//../server.py", "/.././../server.py",
+        "/..\\server.py", "/%5c..%5cserver.py", "/main.js/../../server.py", "/server.py%00.js", "//etc/passwd", "/%2fetc%2fpasswd",
+        "/" + str(Path(server.__file__)), "/__pycache__/server.cpython-311.pyc", "/PROTOCOL.md", "/" + "../" * 40 + "etc/passwd",
+    ],
+)  # fmt: skip
+def test_only_the_pages_own_files_are_served(path, explorer):
+    answer = asked(
+        explorer, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\nConnection: close\r\n\r\n".encode()
+    )
+
+    assert answer.split(b"\r\n")[0].split()[1] in (b"400", b"404")
+    assert SECRET not in answer
+    assert b"root:" not in answer
+
+
+def test_a_page_of_another_site_is_not_heard(explorer):
+    for options in (
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {},
+        {"origin": explorer.origin, "additional_headers": {"Host": "evil.example"}},
+    ):
+        with (
+            pytest.raises((InvalidStatus, ConnectionClosed)),
+            connect(f"ws://127.0.0.1:{explorer.port}/live", **options) as client,
+        ):
+            client.recv(timeout=10)
+    host = asked(explorer, b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+    assert b" 403 " in host
+    assert b"does not go by the name evil.example" in host
+    own = asked(explorer, f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\nConnection: close\r\n\r\n".encode())
+    assert b" 200 " in own
+    assert b"frame-ancestors 'none'" in own
+
+
+def test_what_is_too_large_is_refused_and_the_run_goes_on(explorer):
+    with connected(explorer) as client:
+        client.send(json.dumps(SMALL))
+        received(client, "frame")
+        for changes, sentence in (
+            ({"n": 10**7}, "`n` must be at most"),
+            ({"d": 10**4}, "`d` must be at most"),
+            ({"attention": "sinkhorn:999999999"}, "iterations"),
+            ({"redraw": 1e-200}, "redrawings"),
+            ({"start": "../../secret.npy"}, "names a file"),
+        ):
+            client.send(json.dumps({"type": "change", "changes": changes}))
+            assert sentence in received(client, "problem")["sentence"]
+        client.send(json.dumps({"type": "step", "by": 1}))
+        assert received(client, "frame").index > 0
+        client.send("x" * (protocol.MESSAGE_BYTES + 1))
+        with pytest.raises(ConnectionClosed):
+            received(client, "nothing")
+    all_gone(explorer)
+
+
+def test_a_page_cannot_ask_for_more_frames_than_it_paints(explorer):
+    """Any speed is clamped, and a page that paints nothing gets three frames."""
+    with connected(explorer) as client:
+        client.send(json.dumps(SMALL))
+        received(client, "frame")
+        viewer = next(iter(explorer.viewers))
+        wait_until(lambda: len(viewer._sent) >= MOST_UNSEEN)
+        place = viewer.run.moment.index
+        time.sleep(0.3)
+        assert viewer.run.moment.index == place
+        client.send(json.dumps({"type": "speed", "factor": 1e290}))
+        wait_until(lambda: viewer._factor == protocol.SPEEDS[1])
+        assert viewer.run.moment.index == place
+
+
+WORDS = ["start", "change", "play", "step", "seek", "speed", "row", "axes", "seen", "export", "eval", "__class__", ""]
+FIELDS = [
+    "type",
+    "changes",
+    "scenario",
+    "later",
+    "until",
+    "plays",
+    "share",
+    "by",
+    "factor",
+    "token",
+    "run",
+    "frame",
+    "kind",
+    "n",
+    "beta",
+    "value",
+]
+
+
+def hostile(rng):
+    """A message that no page would send: broken JSON, deep, huge, of wrong types, or bytes."""
+    noise = lambda: "".join(rng.choice(string.printable) for _ in range(rng.randrange(40)))
+    value = lambda: rng.choice([
+        None, True, -1, 0.5, 1e308, 10**400, noise(), "sphere", [], {}, [[1, {"n": 5}]], {"beta": [1]}, {"n": -3}, {"mask": noise()},
+        {"value": "matrix:" + "1," * 30}, {"attention": "sinkhorn:-1"}, {"end": -5.0}, {"rtol": 0.0}, {"seed": -1}, {"heads": 0},
+    ])  # fmt: skip
+    kind = rng.randrange(6)
+    if kind == 0:
+        return rng.randbytes(rng.randrange(200))
+    if kind == 1:
+        return noise()
+    if kind == 2:
+        return rng.choice(["[", '{"type":']) * rng.randrange(1, 3000)
+    if kind == 3:
+        return '{"type": "seek", "share": ' + rng.choice(["NaN", "Infinity", "1e999", "--1", "9" * 5000]) + "}"
+    return json.dumps({"type": rng.choice(WORDS), **{rng.choice(FIELDS[1:]): value() for _ in range(3)}})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_messages_are_answered_or_the_connection_is_closed(seed, explorer, caplog):
+    rng = random.Random(seed)
+    sent = 0
+    with connected(explorer) as client:
+        read_all(client)
+        with contextlib.suppress(ConnectionClosed):
+            for _ in range(300):
+                client.send(hostile(rng))
+                sent += 1
+    all_gone(explorer)
+
+    assert sent > 20
+    assert not [record for record in caplog.records if "failed" in record.message]  # nothing unforeseen
+    assert plays(explorer)
+
+
+def test_unreadable_messages_without_end_are_cut_off(explorer):
+    sent = 0
+    with connected(explorer) as client, contextlib.suppress(ConnectionClosed):
+        read_all(client)
+        while sent < 1000 * server.MOST_REFUSALS:
+            client.send("{")
+            sent += 1
+    all_gone(explorer)
+    assert server.MOST_REFUSALS <= sent < 1000 * server.MOST_REFUSALS
+    assert plays(explorer)
+
+
+def test_endless_requests_of_one_visitor_leave_others_alone(explorer):
+    is_over = threading.Event()
+
+    def flood():
+        with connected(explorer) as client:
+            client.send(json.dumps(SMALL))
+            read_all(client)
+            while not is_over.is_set():
+                client.send('{"type": "seek", "share": 0.5}')
+
+    thread = threading.Thread(target=flood, daemon=True)
+    thread.start()
+    try:
+        assert plays(explorer)
+    finally:
+        is_over.set()
+        thread.join(20)
+    all_gone(explorer)
+
+
+def test_a_client_that_does_not_read_makes_no_queue(explorer):
+    """Its window fills, the server waits; what waits is one message of a kind."""
+    plug = socket.create_connection(("127.0.0.1", explorer.port))
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    shake_hands(plug, explorer)
+    plug.sendall(frame_of(json.dumps(SMALL)))
+    wait_until(lambda: explorer.viewers and next(iter(explorer.viewers)).run is not None)
+    viewer = next(iter(explorer.viewers))
+    for _ in range(200):
+        plug.sendall(frame_of('{"type": "step", "by": 1}') + frame_of('{"type": "axes"}'))
+    assert plays(explorer)
+    assert len(viewer._mailbox) <= len(protocol.Request.__args__)
+    plug.close()  # it vanishes without a word
+    all_gone(explorer)
+
+
+def shake_hands(plug, explorer):
+    """Open a WebSocket, and read no more than the answer's first bytes."""
+    lines = ["GET /live HTTP/1.1", f"Host: 127.0.0.1:{explorer.port}", f"Origin: {explorer.origin}", "Upgrade: websocket",
+             "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]  # fmt: skip
+    plug.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+    assert b" 101 " in plug.recv(30)
+
+
+def frame_of(text):
+    """A masked text frame; the mask is zero."""
+    assert len(text) < 126
+    return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode()
+
+
+def memory():
+    """Resident bytes of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is measured where Linux tells it")
+def test_500_connections_that_vanish_leave_nothing_behind(explorer):
+    def open_and_drop(times):
+        for _ in range(times):
+            plugs = [socket.create_connection(("127.0.0.1", explorer.port)) for _ in range(10)]
+            for plug in plugs:
+                shake_hands(plug, explorer)
+            plugs[0].sendall(frame_of(json.dumps(SMALL)))
+            for plug in plugs:
+                plug.close()
+            all_gone(explorer)
+        wait_until(lambda: threads() == 0 and not viewers_in_memory())  # a helper may still measure the last frame
+
+    open_and_drop(5)  # what is made once is made
+    before = memory()
+    open_and_drop(50)
+
+    assert memory() - before < 20e6  # 40 KB each would not show; a viewer with its run has more
+    assert plays(explorer)
+
+
+def viewers_in_memory():
+    gc.collect()
+    return sum(isinstance(one, Viewer) for one in gc.get_objects())
+
+
+def threads():
+    return sum(thread.name == "attnflow viewer" for thread in threading.enumerate())

