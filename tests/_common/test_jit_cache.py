@@ -10,7 +10,7 @@ from attnflow._common import jit_cache
 PROGRAM = """
 import numpy as np
 import attnflow as af
-from attnflow import _maps
+from attnflow._common import jit_cache
 jit_cache.CALLS_BETWEEN_LOOKS = 1
 jit_cache.LIMIT = jit_cache.Path(__import__("sys").argv[1])
 shares = []

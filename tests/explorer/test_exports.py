@@ -18,6 +18,7 @@ from attnflow.explorer.export.python_code import code_of
 from attnflow.explorer.export.single_page import single_page
 from attnflow.explorer.export.story import story_of
 from attnflow.explorer.live_run import Run
+from attnflow.results.run_dataset import flow_of
 from attnflow.show.parts.animation import has_video
 
 SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
@@ -118,7 +119,7 @@ def test_the_dataset_has_every_frame_and_is_rerun_from_its_last_change(changed, 
     np.testing.assert_array_equal(run.tokens.values, [moment.tokens for moment in changed.moments])
     np.testing.assert_allclose(af.rerun(run).tokens[-1], run.tokens[-1], atol=1e-7)
     assert "changed at t = " in run.attrs["outcome"]
-    assert float(af.trajectory.flow_of(run).attention.beta) == 6.0
+    assert float(flow_of(run).attention.beta) == 6.0
 
 
 def test_a_movie_has_a_frame_for_every_moment(changed, tmp_path):
@@ -190,7 +191,7 @@ def test_a_page_is_thinned_to_what_was_asked_for(run, tmp_path):
     ("options", "sentence"),
     [
         ({"frames": 1}, "`frames`"),
-        ({"runs": 3}, "`runs` must be one of the runs"),
+        ({"member": 3}, "`member` must be one of the runs"),
         ({"path": "/nowhere/a.html"}, "cannot be written"),
     ],
 )

@@ -5,14 +5,13 @@ import http.server
 import math
 import shutil
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from attnflow import explorer
 from attnflow.experiments import specs
+from attnflow.explorer import PAGE
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the browser is driven by playwright: pip install playwright"
@@ -20,7 +19,6 @@ sync_api = pytest.importorskip(
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
 
-PAGE = Path(explorer.__file__).parent / "page"
 KNOWN = {
     "space": ["sphere", "rescaled"], "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
     "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS, "solver": specs.SOLVERS,

@@ -6,3 +6,8 @@ It stands above scenarios, theorems and show, since it needs all three. Data goe
 carries them to `page/`.
 PROTOCOL.md has every message.
 """
+
+from pathlib import Path
+
+PAGE = Path(__file__).parent / "page"
+"""Folder of the files that a browser loads."""

@@ -9,13 +9,12 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from attnflow._common.checks import InputError
 from attnflow.experiments import specs
+from attnflow.explorer import PAGE
 
-PAGE = Path(__file__).parent / "page"
 MOST_VIEWERS = 12
 NEEDED = ("starlette", "uvicorn", "websockets")
 TOO_MANY = "The explorer has {viewers} already, which is all it can compute for. Close another page and reload."

@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from attnflow._common.files import require_free, written_beside
+from attnflow._common.renamed import renamed_argument
+from attnflow.explorer.export.recorded_run import Caption, film_of, reel_of
+from attnflow.explorer.export.single_page import single_page
 
 
+@renamed_argument("runs", "member")
 def html(
     run: Any,
     path: str | os.PathLike,
     *,
     title: str | None = None,
     words: str = "",
-    runs: int = 0,
+    member: int = 0,
     frames: int = 300,
 ) -> Path:
     """Write a run as one self-contained HTML file: the explorer's stage and panels, playing what was computed.
@@ -28,7 +32,7 @@ def html(
         Where to write the page; an older one is replaced.
     title, words
         Its title, instead of the name of the model, and what to read below the stage, instead of how the run went.
-    runs
+    member
         Which run of an ensemble.
     frames
         At most so many of the saved times are in it; fewer where frames are large.
@@ -52,19 +56,15 @@ def html(
     False
     """
     path = require_free(path, overwrite=True)
-    text = page_of(run, title, words, runs, frames)
+    text = page_of(run, title, words, member, frames)
     with written_beside(path) as beside:
         beside.write_text(text, "utf-8")
     return path
 
 
-def page_of(run: Any, title: str | None, words: str, which: int, frames: int) -> str:
+def page_of(run: Any, title: str | None, words: str, member: int, frames: int) -> str:
     """The page as text."""
-    # The explorer stands above this package; its page is lent to it here.
-    from attnflow.explorer.export.recorded_run import Caption, film_of, reel_of
-    from attnflow.explorer.export.single_page import single_page
-
-    reel = reel_of(run, which)
+    reel = reel_of(run, member)
     caption = Caption(title or reel.subject.name, (words or _described(reel.tokens, run),))
     return single_page(film_of(reel, caption, frames))
 

@@ -57,15 +57,15 @@ class Reel:
         return replace(self, times=self.times[chosen], tokens=self.tokens[chosen], radii=radii)
 
 
-def reel_of(run: xr.Dataset, which: int = 0) -> Reel:
+def reel_of(run: xr.Dataset, member: int = 0) -> Reel:
     """The tokens in a result of `simulate`, `coalesce` or a trained model's `trajectory`."""
     require_ours(run, "`run`")
     if "tokens" not in run:
         raise InputError("`run` has no tokens over time: it was made with keep_tokens=False. Simulate it with tokens.")
-    require_count(which, "runs", least=0)
-    if which >= run.sizes.get("run", 1):
-        raise InputError(f"`runs` must be one of the runs, 0 to {run.sizes.get('run', 1) - 1}, but it is {which}.")
-    one = run.isel(run=which) if "run" in run.dims else run
+    require_count(member, "member", least=0)
+    if member >= run.sizes.get("run", 1):
+        raise InputError(f"`member` must be one of the runs, 0 to {run.sizes.get('run', 1) - 1}, but it is {member}.")
+    one = run.isel(run=member) if "run" in run.dims else run
     along = "state" if run.attrs["kind"] == COALESCENCE else "time"
     whole = np.isfinite(one.tokens.values).all(axis=(1, 2))
     if np.count_nonzero(whole) < 2:

@@ -7,7 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "page"
+from attnflow.explorer import PAGE
+
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 from attnflow._common.checks import InputError, require_count
+from attnflow._common.renamed import renamed_argument
 from attnflow.explorer.export.html import page_of
 
 # The page lives in a frame of its own, so that several widgets and the notebook's style leave each other alone.
@@ -23,12 +24,13 @@ export default { render };
 """
 
 
+@renamed_argument("runs", "member")
 def widget(
     run: Any,
     *,
     title: str | None = None,
     words: str = "",
-    runs: int = 0,
+    member: int = 0,
     frames: int = 300,
     height: int = 640,
 ) -> Any:
@@ -36,7 +38,7 @@ def widget(
 
     Parameters
     ----------
-    run, title, words, runs, frames
+    run, title, words, member, frames
         As in `html`.
     height
         Of the cell, in pixels.
@@ -52,7 +54,7 @@ def widget(
     """
     player = _player()
     require_count(height, "height")
-    return player(page=page_of(run, title, words, runs, frames), height=height)
+    return player(page=page_of(run, title, words, member, frames), height=height)
 
 
 @cache
