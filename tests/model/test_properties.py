@@ -182,3 +182,18 @@ def test_a_pull_of_nothing_moves_nothing(scheme):
     flow = af.SphereAttention(af.Head.identity(2), af.Softmax(0.0), normalisation=scheme)
 
     np.testing.assert_array_equal(af.velocity(flow, [[1.0, 0.0], [-1.0, 0.0]]), 0.0)
+
+
+def test_a_flow_says_its_beta_its_space_and_whether_it_is_causal():
+    """Hardmax has no beta; a mask is causal when no token sees a later one, however the mask is written."""
+    head = af.Head.identity(2)
+    assert af.SphereAttention(head, af.Unnormalised(beta=3.0)).beta == 3.0
+    assert af.SphereAttention(head, af.Hardmax()).beta is None
+    assert af.SphereAttention(head).is_on_sphere
+    assert not af.EuclideanAttention(head).is_on_sphere
+    causal = (af.masks.causal, af.masks.strictly_causal, af.masks.alibi(0.5) & af.masks.causal, np.tri(3) > 0)
+    others = (af.masks.full, af.masks.others, af.masks.window(1), af.masks.alibi(0.5), np.ones((3, 3)) > 0)
+    for expected, masks in ((True, causal), (False, others)):
+        for mask in masks:
+            mask = af.masks.boolean(mask) if isinstance(mask, np.ndarray) else mask
+            assert af.EuclideanAttention(head, mask=mask).is_causal is expected

@@ -90,12 +90,11 @@ def _facts(run: Any) -> dict[str, Any]:
 def _draw(run: Any, path: Path) -> None:
     """The centres, where there are such; else the tokens' ways."""
     from attnflow import show
-    from attnflow.model.spaces import Sphere
     from attnflow.results import run_dataset
     from attnflow.show.theory.centres import centres
 
     flow = run_dataset.flow_of(run)
-    has_centres = isinstance(flow.space, Sphere) and float(getattr(flow.attention, "beta", 0.0)) > 0
+    has_centres = flow.is_on_sphere and flow.beta > 0
     (centres if has_centres else show.trajectories)(run, path)
 
 

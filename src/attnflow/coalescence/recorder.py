@@ -48,7 +48,7 @@ class Chronicle:
 
     def __init__(self, flow: AbstractDynamics, pull: Pull, merge: float):
         self.flow, self.pull, self.merge = flow, pull, merge
-        self.beta = float(getattr(flow.attention, "beta", np.nan))
+        self.beta = np.nan if flow.beta is None else flow.beta
         self.states: list[State] = []
         self.numbers = 0
         self.merges: list[Merge] = []

@@ -12,7 +12,6 @@ from attnflow.model import masks
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
-from attnflow.model.spaces import Sphere
 from attnflow.results.run_dataset import solver_of
 from attnflow.solvers.methods import AbstractSolver, Adaptive
 
@@ -24,8 +23,7 @@ CLOSE = 0.01  # clusters are tokens within this share of the initial size
 def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
     """Clusters, attention rank, steps and outcome of a run, or of every run of an ensemble."""
     runs = run if "run" in run.dims else run.expand_dims("run")
-    is_sphere = isinstance(flow.space, Sphere)
-    distance = CLOSE * (1.0 if is_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max()))
+    distance = CLOSE * (1.0 if flow.is_on_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max()))
     ends = [runs.isel(run=index) for index in range(runs.sizes["run"])]
     is_ensemble = "run" in run.dims
     pick = (lambda values: values) if is_ensemble else (lambda values: values[0])
@@ -53,9 +51,8 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
 def model_name(flow: AbstractDynamics) -> str:
     """The model in a few words: space, attention, mask, heads."""
     parts = [type(flow).__name__, type(flow.attention).__name__]
-    beta = getattr(flow.attention, "beta", None)
-    if beta is not None:
-        parts[-1] += f" beta = {float(beta):g}"
+    if flow.beta is not None:
+        parts[-1] += f" beta = {flow.beta:g}"
     if not isinstance(flow.mask, masks.Full):
         parts.append(f"{_mask_name(flow.mask)} mask")
     extras = [getattr(flow, "normalisation", None), flow.mlp, flow.noise]

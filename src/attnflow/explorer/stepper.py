@@ -18,7 +18,7 @@ from attnflow._common.precision import cast, double
 from attnflow.experiments.scenarios import Setup
 from attnflow.explorer.recording import Moment
 from attnflow.integrate import request
-from attnflow.integrate.compiled_loop import Task, Window, advance, begin
+from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.integrate.simulate import default_solver
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.results.outcome import WORDS
@@ -43,8 +43,8 @@ class Stepper:
         self._budget = 8
         tokens, _ = request.require_run(self.flow, setup.tokens, [0.0, self.grid or 1.0], self.solver, {}, ())
         drop_old_programs()
-        radii = np.linalg.norm(tokens, axis=-1) if self.flow.has_radii else None
-        self.first = Moment(0, 0.0, tokens if radii is None else tokens / radii[:, None], radii)
+        state = State.of(self.flow, tokens)
+        self.first = Moment(0, 0.0, state.tokens, state.radii)
         self._resume: Moment = self.first
         self._start = 0.0  # when the present model took over
         self._cursors: Any = None
@@ -110,7 +110,7 @@ class Stepper:
         count = jnp.full_like(cursors.accepted, moment.steps)
         return eqx.tree_at(lambda cursor: cursor.accepted, cursors, count)
 
-    def _window(self, cursors: Any, time: float) -> Window:
+    def _window(self, cursors: Any, time: float) -> TargetWindow:
         """One target: the time asked for, or the next jump of the field before it."""
         now = float(np.asarray(cursors.time)[0])
         jumps = np.empty(0) if isinstance(self.solver, Layers) else self.flow.jumps(now, self._horizon(now))
@@ -120,7 +120,7 @@ class Stepper:
         barrier = min([*ahead, *jumps[:1]], default=np.inf)
         is_jump = bool(len(jumps) and barrier == jumps[0])
         places = (target, barrier, is_jump)
-        return Window(Target(*(jnp.asarray(place)[None, None] for place in places)), jnp.asarray([[True]]))
+        return TargetWindow(Target(*(jnp.asarray(place)[None, None] for place in places)), jnp.asarray([[True]]))
 
     def _horizon(self, now: float) -> float:
         """Far enough to see the next jump; no farther, since weights that are redrawn have a jump every period."""

@@ -47,7 +47,7 @@ class Task(eqx.Module):
         return self.measure(time, self.solver.value_at(self.flow, cursor, time))
 
 
-class Window(NamedTuple):
+class TargetWindow(NamedTuple):
     """Some targets of one run; those after the end are not active."""
 
     targets: Target
@@ -76,7 +76,7 @@ def begin(task: Task, time: AnyArray, states: State) -> tuple[Cursor, dict[str, 
 
 @eqx.filter_jit
 def advance(
-    task: Task, cursors: Cursor, windows: Window, rng_keys: AnyArray, most_steps: AnyArray
+    task: Task, cursors: Cursor, windows: TargetWindow, rng_keys: AnyArray, most_steps: AnyArray
 ) -> tuple[Cursor, AnyArray, dict[str, Any]]:
     """Take every run through its window of targets, or `most_steps` steps far.
 

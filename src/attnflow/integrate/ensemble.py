@@ -17,7 +17,7 @@ import numpy as np
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import double
 from attnflow._common.progress import Watch
-from attnflow.integrate.compiled_loop import Task, Window, advance, begin
+from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.model.dynamics import State
 from attnflow.results.run_arrays import RunArrays
 from attnflow.solvers.cursor import Cursor, Target
@@ -123,11 +123,11 @@ def _next_budget(plan: Plan, cursors: Cursor, budget: int, seconds: float) -> in
     return int(np.clip(budget * pace, 1, max(1, plan.most_steps - attempts)))
 
 
-def _windows(plan: Plan, position: np.ndarray) -> Window:
+def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
     wanted = position[:, None] + np.arange(plan.window)
     is_active = wanted < len(plan.saves)
     wanted = np.minimum(wanted, len(plan.saves) - 1)
-    return Window(jax.tree.map(lambda leaf: jnp.asarray(leaf[wanted]), plan.targets), jnp.asarray(is_active))
+    return TargetWindow(jax.tree.map(lambda leaf: jnp.asarray(leaf[wanted]), plan.targets), jnp.asarray(is_active))
 
 
 def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -106,11 +107,7 @@ def _require_rows(rows: Any, n: int) -> np.ndarray:
 
 def _state(flow: AbstractDynamics, tokens: Any) -> State:
     require_flow(flow)
-    tokens = require_one_configuration(flow, tokens)
-    if not flow.has_radii:
-        return State(jnp.asarray(tokens))
-    radii = np.linalg.norm(tokens, axis=-1)
-    return State(jnp.asarray(tokens / radii[:, None]), jnp.asarray(radii))
+    return jax.tree.map(jnp.asarray, State.of(flow, require_one_configuration(flow, tokens)))
 
 
 @eqx.filter_jit

@@ -148,7 +148,7 @@ def _plan(task: Task, tokens: np.ndarray, times: np.ndarray, seeds: list, dtype:
         start=float(times[0]),
         targets=targets,
         saves=saves,
-        states=_states(task.flow, tokens, dtype),
+        states=jax.tree.map(lambda leaf: leaf.astype(dtype), State.of(task.flow, tokens)),
         rng_keys=None,
         dtype=dtype,
         most_steps=getattr(task.solver, "max_steps", MOST_FIXED_STEPS),
@@ -174,13 +174,6 @@ def _targets(task: Task, times: np.ndarray, dtype: str) -> tuple[Target, np.ndar
     barriers = np.union1d(jumps, times if lands else times[-1:])
     ahead = barriers[np.searchsorted(barriers, every)]
     return Target(every.astype(dtype), ahead.astype(dtype), np.isin(ahead, jumps)), saves
-
-
-def _states(flow: AbstractDynamics, tokens: np.ndarray, dtype: str) -> State:
-    if not flow.has_radii:
-        return State(tokens.astype(dtype))
-    radii = np.linalg.norm(tokens, axis=-1)
-    return State((tokens / radii[..., None]).astype(dtype), radii.astype(dtype))
 
 
 def _chunk(plan: ensemble.Plan, memory: float) -> int:

@@ -12,7 +12,6 @@ from attnflow._common.checks import InputError, require_count, require_finite_nu
 from attnflow._common.precision import cast, double
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.model.spaces import Sphere
 from attnflow.model.validation import require_flow, require_one_configuration
 
 STILL = 1e-8  # speeds below are rounding and solver error of a configuration found numerically
@@ -143,7 +142,7 @@ def movable_directions(flow: AbstractDynamics, tokens: np.ndarray) -> np.ndarray
     frozen = np.zeros(n, bool) if flow.frozen is None else np.asarray(flow.frozen)
     directions = []
     for token in np.flatnonzero(~frozen):
-        own = np.eye(d) if not isinstance(flow.space, Sphere) else _tangent_basis(tokens[token])
+        own = _tangent_basis(tokens[token]) if flow.is_on_sphere else np.eye(d)
         placed = np.zeros((len(own), n, d))
         placed[:, token] = own
         directions.append(placed)

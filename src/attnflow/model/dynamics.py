@@ -39,6 +39,22 @@ class State(eqx.Module):
     tokens: TokensOfRuns
     radii: RadiiOfRuns | None = None
 
+    @classmethod
+    def of(cls, flow: "AbstractDynamics", tokens: np.ndarray) -> "State":
+        """The state of checked tokens, shape ([runs,] n, d): split into directions and lengths where `flow` has both.
+
+        Examples
+        --------
+        >>> from attnflow.model.normalisation import Pre
+        >>> state = State.of(SphereAttention(Head.identity(2), normalisation=Pre()), np.array([[3.0, 4.0]]))
+        >>> state.tokens, state.radii
+        (array([[0.6, 0.8]]), array([5.]))
+        """
+        if not flow.has_radii:
+            return cls(tokens)
+        radii = np.linalg.norm(tokens, axis=-1)
+        return cls(tokens / radii[..., None], radii)
+
 
 def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
     """One head or several, as a tuple; they must agree on d."""
@@ -115,6 +131,22 @@ class AbstractDynamics(eqx.Module):
     def has_radii(self) -> bool:
         """Whether tokens have lengths of their own."""
         return False
+
+    @property
+    def beta(self) -> float | None:
+        """The inverse temperature of the attention weights; None for hardmax, which has no such parameter."""
+        shape = self.attention.exponential()
+        return None if shape is None else float(shape.factor)
+
+    @property
+    def is_on_sphere(self) -> bool:
+        """Whether tokens (their directions, where they have lengths) move on the unit sphere."""
+        return isinstance(self.space, Sphere)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no token attends to a later one."""
+        return self.mask.is_causal
 
     def jumps(self, start: float, end: float) -> np.ndarray:
         """Times strictly between `start` and `end` at which the field is discontinuous."""

@@ -38,6 +38,12 @@ class AbstractMask(eqx.Module):
         """How many places before and after its own a token sees; None where that does not say it all."""
         return None
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether no token sees a later one; False where `reach` does not decide it."""
+        reach = self.reach()
+        return reach is not None and reach[1] <= 0
+
     def __and__(self, other: "AbstractMask") -> "Both":
         return Both(self, other)
 
@@ -134,6 +140,11 @@ class Boolean(AbstractMask):
         """The matrix's number of rows."""
         return self.matrix.shape[0]
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether the matrix has no True above its diagonal."""
+        return not bool(np.any(np.triu(np.asarray(self.matrix), 1)))
+
 
 class Both(AbstractMask):
     """What two masks both allow, with the product of their weights."""
@@ -164,6 +175,11 @@ class Both(AbstractMask):
         if first is None or second is None:
             return None
         return min(first[0], second[0]), min(first[1], second[1])
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether one of the two masks hides all later tokens."""
+        return self.first.is_causal or self.second.is_causal
 
 
 def _combine(operation: Any, first: Any, second: Any) -> Any:

@@ -12,7 +12,6 @@ from attnflow._common.checks import (
     require_tokens,
 )
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.model.spaces import Sphere
 
 
 def require_flow(flow: Any) -> None:
@@ -34,7 +33,7 @@ def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
         )
     if flow.has_radii:
         require_positive_lengths(tokens, "tokens")
-    elif isinstance(flow.space, Sphere):
+    elif flow.is_on_sphere:
         require_on_sphere(tokens, "tokens")
     sizes = {"masses": flow.masses, "frozen": flow.frozen}
     for name, values in sizes.items():

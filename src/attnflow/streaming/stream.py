@@ -33,7 +33,6 @@ from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
-from attnflow.model.spaces import Sphere
 from attnflow.model.validation import require_flow, require_one_configuration
 from attnflow.results import run_dataset
 from attnflow.solvers.status import Status
@@ -193,7 +192,7 @@ def _walked(
     began: float,
 ) -> Walked:
     """What became of one token."""
-    span, is_on_sphere = (float(times[0]), float(times[-1])), isinstance(flow.space, Sphere)
+    span, is_on_sphere = (float(times[0]), float(times[-1])), flow.is_on_sphere
     place = tokens[index] / np.linalg.norm(tokens[index]) if is_on_sphere else tokens[index]
     is_frozen = flow.frozen is not None and bool(np.asarray(flow.frozen)[index])
     if is_frozen or (is_on_sphere and flow.dimension == 1):  # the sphere of R^1 is two points

@@ -10,7 +10,6 @@ from attnflow._common.checks import InputError
 from attnflow._common.seeds import seed_sequence
 from attnflow.model.attention import Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.model.spaces import Sphere
 from attnflow.results import outcome, run_dataset
 from attnflow.results.run_arrays import RunArrays
 from attnflow.solvers.methods import Adaptive
@@ -43,7 +42,7 @@ def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths
     asked, count = len(tokens), len(paths)
     flow, tokens = _shortened(flow, count, asked, ending), tokens[:count]
     saved, drift = paths.at(times), 0.0
-    if isinstance(flow.space, Sphere):
+    if flow.is_on_sphere:
         norms = np.linalg.norm(saved, axis=-1, keepdims=True)
         saved, drift = saved / norms, float(np.abs(norms - 1).max())
     results = RunArrays(
@@ -109,7 +108,7 @@ def _shortened(flow: AbstractDynamics, count: int, asked: int, ending: Ending) -
 
 
 def _why(flow: AbstractDynamics, ending: Ending) -> str:
-    can_run_away = ending.status == Status.STEP_TOO_SMALL and not isinstance(flow.space, Sphere)
+    can_run_away = ending.status == Status.STEP_TOO_SMALL and not flow.is_on_sphere
     return WHY[ending.status] + (
         ", as they do when it runs to infinity in finite time or beyond all floats" if can_run_away else ""
     )

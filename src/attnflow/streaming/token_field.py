@@ -17,7 +17,6 @@ import numpy as np
 from attnflow._common.precision import double
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.model.spaces import Sphere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +101,7 @@ class LoneToken:
         masses = np.ones(n) if flow.masses is None else np.asarray(flow.masses, dtype=float)
         logs = np.log(masses) + (0.0 if extra is None else np.asarray(extra, dtype=float))
         own = float(logs[index]) if visible[index] else -np.inf
-        is_on_sphere = isinstance(flow.space, Sphere)
+        is_on_sphere = flow.is_on_sphere
         pulls = tuple(
             _pull(flow.attention, head, is_on_sphere, logs[seen], own, float(masses.sum())) for head in flow.heads
         )

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.spatial.distance import pdist
 
-from attnflow.model.attention import AbstractAttention, Hardmax, Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
+from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
+from attnflow.model.dynamics import AbstractDynamics, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import AbstractMask, Boolean, Causal, Full
 from attnflow.model.normalisation import Post
@@ -36,7 +36,7 @@ def query_key_matrix(flow: AbstractDynamics) -> np.ndarray:
 
 def beta_of(flow: AbstractDynamics) -> float:
     """The rule's beta; infinity for hardmax."""
-    return np.inf if isinstance(flow.attention, Hardmax) else float(getattr(flow.attention, "beta", np.nan))
+    return np.inf if flow.beta is None else flow.beta
 
 
 def score_matrix(flow: AbstractDynamics) -> np.ndarray:
@@ -47,7 +47,7 @@ def score_matrix(flow: AbstractDynamics) -> np.ndarray:
 
 def in_euclidean_space(flow: AbstractDynamics) -> Hypothesis:
     """Tokens move in R^d, rescaled or not."""
-    return is_true("tokens move in R^d", isinstance(flow, EuclideanAttention | RescaledAttention))
+    return is_true("tokens move in R^d", not flow.is_on_sphere)
 
 
 def rescaled(flow: AbstractDynamics) -> Hypothesis:

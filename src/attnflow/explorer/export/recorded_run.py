@@ -85,9 +85,8 @@ def _reel_of_flow(run: xr.Dataset) -> Reel:
     radii = run.radius.values if "radius" in run else None
     flow, solver = flow_of(run), None if is_log else solver_of(run)
     subject = Flowing(flow, solver, Moment(0, 0.0, tokens[0], None if radii is None else radii[0]), is_log)
-    beta = getattr(flow.attention, "beta", None)
     labels = tuple(str(word) for word in run.word.values) if "word" in run.coords else ()
-    return Reel(subject, times, tokens, radii, is_log, beta and float(beta), type(flow).__name__, labels)
+    return Reel(subject, times, tokens, radii, is_log, flow.beta, type(flow).__name__, labels)
 
 
 def film_of(reel: Reel, caption: Caption, frames: int = 300) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from attnflow.explorer.recording import Moment
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.model.spaces import Sphere
 from attnflow.solvers.methods import AbstractSolver
 from attnflow.theorems.prediction.evidence import in_words
 from attnflow.theorems.prediction.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
@@ -41,7 +40,7 @@ def closeness(flow: AbstractDynamics, first: np.ndarray) -> float:
 
 
 def _size(flow: AbstractDynamics, first: np.ndarray) -> float:
-    return 1.0 if isinstance(flow.space, Sphere) else float(np.linalg.norm(first, axis=-1).max()) or 1.0
+    return 1.0 if flow.is_on_sphere else float(np.linalg.norm(first, axis=-1).max()) or 1.0
 
 
 def numbers_of(flow: AbstractDynamics, moment: Moment, first: np.ndarray) -> dict[str, Any]:
@@ -91,11 +90,12 @@ def height_name(flow: AbstractDynamics) -> str:
 
 
 def _has_energy(flow: AbstractDynamics) -> bool:
-    return isinstance(flow.space, Sphere)
+    return flow.is_on_sphere
 
 
 def _beta(flow: AbstractDynamics) -> float:
-    return float(getattr(flow.attention, "beta", 1.0))
+    """The beta of the energy that is shown; 1 for hardmax, which has none."""
+    return 1.0 if flow.beta is None else flow.beta
 
 
 def _height(flow: AbstractDynamics, tokens: np.ndarray, first: np.ndarray) -> float | None:
@@ -207,7 +207,7 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarr
         "leading": leading_direction(flow) if is_small(flow) else None,
         "height": height_name(flow),
         "isEstimated": height_name(flow) == "energy" and len(tokens) > MOST_ENERGY_TOKENS,
-        "isSphere": isinstance(flow.space, Sphere),
+        "isSphere": flow.is_on_sphere,
         "prediction": prediction_words(_predicted(flow, solver, tokens)),
     }
 
@@ -297,7 +297,7 @@ def verdict(flow: AbstractDynamics, promised: list[str], times: np.ndarray, toke
         waits = shown.limit == "several-points" and bool(ONE_PLACE & set(promised))  # metastable, not against it
         answer = "not-yet" if waits or shown.limit == "undecided" else "differs"
     found = "is undecided" if shown.limit == "undecided" else f"shows: {WORDS[shown.limit]}"
-    evidence = in_words(shown, isinstance(flow.space, Sphere))
+    evidence = in_words(shown, flow.is_on_sphere)
     return {"answer": answer, "says": f"The run so far {found} ({evidence})."}
 
 
@@ -316,10 +316,10 @@ def principal_axes(tokens: np.ndarray) -> list[list[float]]:
     return (axes * np.where(leading < 0, -1, 1)).tolist()
 
 
-def centres_of(flow: AbstractDynamics, tokens: np.ndarray, is_causal: bool) -> list[int]:
+def centres_of(flow: AbstractDynamics, tokens: np.ndarray) -> list[int]:
     """Renyi centres of the first tokens; only a causal flow on the sphere at beta > 0 has them."""
-    beta = float(getattr(flow.attention, "beta", 0.0))
-    if not (is_causal and isinstance(flow.space, Sphere) and beta > 0) or tokens.shape[1] < 2:
+    beta = flow.beta
+    if beta is None or beta <= 0 or not (flow.is_causal and flow.is_on_sphere) or tokens.shape[1] < 2:
         return []
     found = renyi.centres(tokens, min(renyi.separation(beta), np.pi)).values
     return [int(token) for token in np.flatnonzero(found)]

@@ -80,9 +80,8 @@ class Flowing(AbstractSubject):
         """Of the model, with what theory says of it."""
         first = self.first
         tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
-        is_causal = "Causal" in repr(self.flow.mask)
         return {
-            "centres": panels.centres_of(self.flow, first.tokens, is_causal),
+            "centres": panels.centres_of(self.flow, first.tokens),
             "closeness": self.distance,
             "isLayered": False,
             "model": self.name,

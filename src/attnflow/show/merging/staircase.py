@@ -93,7 +93,7 @@ def staircases(
 
 
 def _beta(run: xr.Dataset) -> float:
-    return float(getattr(flow_of(run).attention, "beta", np.nan))
+    return flow_of(run).beta
 
 
 def _caption(runs: list[xr.Dataset]) -> str:

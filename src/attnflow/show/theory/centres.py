@@ -55,12 +55,12 @@ def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str |
 
 
 def _require_drawable(run: Any) -> float:
-    beta = getattr(flow_of(run).attention, "beta", None) if isinstance(run, xr.Dataset) else None
-    if beta is None or not float(beta) > 0 or "run" in run.dims or "tokens" not in run:
+    beta = flow_of(run).beta if isinstance(run, xr.Dataset) else None
+    if beta is None or not beta > 0 or "run" in run.dims or "tokens" not in run:
         raise InputError("`run` must be one run with tokens and beta > 0, made by `stream` or `simulate`.")
     if int(np.sum(run.time.values > 0)) < 2:
         raise InputError("`run` must have two positive times or more. Save at `numpy.geomspace(0.01, 1e6, 200)`.")
-    return float(beta)
+    return beta
 
 
 def _draw_catch(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> None:

@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 from attnflow.analyse.spectra import Spectrum
 from attnflow.integrate.evaluate import velocity
 from attnflow.model.attention import Hardmax, Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
 from attnflow.model.masks import Full
 from attnflow.model.normalisation import NGPT, Mix, Peri, Pre, Sqrt
 from attnflow.theorems import hypotheses as given
@@ -121,7 +121,7 @@ def _generic_directions(case: Case) -> tuple[Hypothesis, ...]:
 
 
 def _anywhere(case: Case) -> tuple[Hypothesis, ...]:
-    has_scheme = isinstance(case.flow, SphereAttention) and not given.on_the_sphere(case.flow).holds
+    has_scheme = case.flow.is_on_sphere and not given.on_the_sphere(case.flow).holds
     return given.plain(case.flow), is_true("no normalisation scheme beside the projection", not has_scheme)
 
 

@@ -9,7 +9,7 @@ from scipy.linalg import expm
 from attnflow._common.checks import InputError
 from attnflow.analyse import clusters, polytope
 from attnflow.analyse.spectra import SAME, Spectrum, spectrum
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention
 from attnflow.model.validation import require_flow
 from attnflow.theorems import hypotheses as given
 
@@ -97,7 +97,7 @@ def limits_shown(flow: AbstractDynamics, run: xr.Dataset) -> list[Shown]:
     times, tokens = run.time.values, run.tokens.values
     ensemble = tokens if tokens.ndim == 4 else tokens[None]
     found = spectrum(value)
-    look = _on_sphere if isinstance(flow, SphereAttention) else _in_space
+    look = _on_sphere if flow.is_on_sphere else _in_space
     return [look(flow, found, times, one) if np.all(np.isfinite(one)) else _lost(one) for one in ensemble]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from attnflow.analyse.spectra import SAME, Spectrum, spectrum
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow, require_one_configuration
 from attnflow.solvers.methods import AbstractSolver, Layers
 from attnflow.theorems import hypotheses as given
@@ -159,7 +159,7 @@ def _without_result(case: Case, judged: list[tuple[Rule, tuple[Hypothesis, ...]]
 def _distance(rule: Rule, case: Case, hypotheses: tuple[Hypothesis, ...]) -> tuple[float, ...]:
     """How far a result is from applying: by its setting, then by V, then by Q^T K and the start, then by how much."""
     asked = rule.setting(case)
-    elsewhere = asked[0].says.startswith("tokens move in R^d") == isinstance(case.flow, SphereAttention)
+    elsewhere = asked[0].says.startswith("tokens move in R^d") == case.flow.is_on_sphere
     setting = sum(not one.holds for one in asked) + (100 if elsewhere else 0)  # another space's result is no help
     # That V is no multiple of I says less than what its leading eigenvalue lacks.
     weights = {"V is a multiple of I": 3}
@@ -173,7 +173,7 @@ def _distance(rule: Rule, case: Case, hypotheses: tuple[Hypothesis, ...]) -> tup
 def suggestion(found: Spectrum, flow: AbstractDynamics) -> str:
     """What the leading eigenvalues alone suggest, which nobody has proved."""
     lead = found.leading.value
-    on_sphere = isinstance(flow, SphereAttention)
+    on_sphere = flow.is_on_sphere
     if not given.plain(flow).holds:
         return "Of several heads, an MLP, noise, frozen tokens or masses the spectrum of V alone says little."
     if not found.is_leading_real:
