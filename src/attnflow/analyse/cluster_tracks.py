@@ -11,7 +11,7 @@ from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import tokens_of
 
 
-class Change(NamedTuple):
+class ClusterChange(NamedTuple):
     """Clusters that merged, or one that split, between two saved times."""
 
     before: float
@@ -38,8 +38,8 @@ class Tracks(NamedTuple):
     labels: np.ndarray
     """Shape (time, token). A cluster keeps its label while it lives: of merging clusters the
     largest keeps its own (the smaller label if equal), of a split the largest piece. -1 where missing."""
-    merges: tuple[Change, ...]
-    splits: tuple[Change, ...]
+    merges: tuple[ClusterChange, ...]
+    splits: tuple[ClusterChange, ...]
 
 
 class Plateau(NamedTuple):
@@ -148,7 +148,7 @@ def _named(old: np.ndarray, new: np.ndarray, following: int) -> tuple[np.ndarray
     return np.array([names[child] for child in new]), following
 
 
-def _changes(span: tuple[float, float], whole: np.ndarray, parts: np.ndarray) -> list[Change]:
+def _changes(span: tuple[float, float], whole: np.ndarray, parts: np.ndarray) -> list[ClusterChange]:
     """Clusters of `whole` that are made of several of `parts`."""
     found = []
     for cluster in np.unique(whole):
@@ -156,7 +156,7 @@ def _changes(span: tuple[float, float], whole: np.ndarray, parts: np.ndarray) ->
         pieces = [(int(part), _indices(inside & (parts == part))) for part in np.unique(parts[inside])]
         if len(pieces) > 1:
             pieces.sort(key=lambda piece: -len(piece[1]))
-            found.append(Change(*span, int(cluster), *_columns(pieces)))
+            found.append(ClusterChange(*span, int(cluster), *_columns(pieces)))
     return found
 
 

@@ -70,6 +70,11 @@ def angle(distance: Any) -> Any:
     return 2 * np.arcsin(np.minimum(np.asarray(distance) / 2, 1.0))[()]
 
 
+def angles_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Angles between unit vectors along the last axis; leading axes broadcast."""
+    return angle(np.linalg.norm(first - second, axis=-1))
+
+
 def over_time(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.DataArray:
     """Labels of every snapshot, axes ([run,] [time,] token); each snapshot is labelled for itself."""
     n = tokens_of(run).sizes["token"]

@@ -19,6 +19,7 @@ from attnflow._common.checks import (
     require_positive_number,
     require_square,
 )
+from attnflow.analyse.clusters import angles_between
 from attnflow.analyse.snapshots import tokens_of
 
 PARKED = 200.0  # beyond this many attempts a place the integral of the parking constant has a closed tail
@@ -230,7 +231,7 @@ def _greedy(flat: np.ndarray, delta: float, query_key: Any, strong: bool) -> np.
     found = np.zeros(flat.shape[:2], bool)
     for k in range(flat.shape[1]):
         if query_key is None:
-            angles = _angles(flat[:, :k], flat[:, k, None])
+            angles = angles_between(flat[:, :k], flat[:, k, None])
         else:
             angles = np.arccos(np.clip(np.einsum("rd,rjd->rj", flat[:, k], offered[:, :k]), -1, 1))
         near = angles <= delta
@@ -238,16 +239,11 @@ def _greedy(flat: np.ndarray, delta: float, query_key: Any, strong: bool) -> np.
     return found
 
 
-def _angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Through the half chord: the arc cosine loses half the digits of small angles."""
-    return 2 * np.arcsin(np.clip(np.linalg.norm(first - second, axis=-1) / 2, 0, 1))
-
-
 def _share_near(centres_at: np.ndarray, is_centre: np.ndarray, tokens: np.ndarray, radius: float) -> np.ndarray:
     captured = np.zeros(tokens.shape[:-1], bool)
     for k in np.flatnonzero(is_centre.reshape(-1, is_centre.shape[-1]).any(axis=0)):
         runs = is_centre[..., k]  # only those that have this token as a centre
-        captured[runs] |= _angles(tokens[runs], centres_at[runs][:, k, None]) <= radius
+        captured[runs] |= angles_between(tokens[runs], centres_at[runs][:, k, None]) <= radius
     healthy = np.all(np.isfinite(tokens), axis=(-2, -1))
     return np.where(healthy, captured.mean(axis=-1), np.nan)
 

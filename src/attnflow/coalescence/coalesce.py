@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import threadpool_limits
 
 from attnflow._common.checks import InputError, require_count, require_positive_number
 from attnflow._common.progress import Bar, Progress, shown
 from attnflow._common.seeds import Rng, seed_sequence
+from attnflow._common.threads import one_blas_thread
 from attnflow.coalescence.cluster_state import HeavyTokens
 from attnflow.coalescence.integrator import Journey
 from attnflow.model.attention import Softmax, Unnormalised
@@ -123,7 +123,7 @@ def coalesce(
     show = shown(progress)
     journey = Journey(flow, tokens, merge, rtol, until, shortcuts)
     try:
-        with threadpool_limits(1, "blas"):  # products are small: threads would wait for each other most of the time
+        with one_blas_thread():
             outcome = journey.travel(max_steps, budget, show)
     finally:
         if isinstance(show, Bar):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from attnflow.analyse.clusters import angle
 from attnflow.coalescence.cluster_state import FEW, HeavyTokens, Pull
 
 LARGEST_CORRECTION = 0.25  # relative, of the leading order in 1/beta: beyond, as near antipodes, it says nothing
@@ -44,7 +45,7 @@ def forecast(pull: Pull, heavy: HeavyTokens, merge: float) -> Forecast:
     if np.isnan(pull.beta) or not 2 <= len(heavy) <= FEW:
         return Forecast()
     rows, columns = np.triu_indices(len(heavy), 1)
-    angles = 2 * np.arcsin(np.minimum(pdist(heavy.places) / 2, 1.0))
+    angles = angle(pdist(heavy.places))
     corrections = next_order(angles, pull.beta)
     waits = log_wait(pull, angles, heavy.masses[rows], heavy.masses[columns])
     # Of two that are near the formula knows nothing, but that they will meet before anybody waits.

@@ -11,6 +11,7 @@ import dataclasses
 
 import numpy as np
 
+from attnflow.analyse.clusters import angle
 from attnflow.coalescence.cluster_state import HeavyTokens, Pull, Sums
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -113,8 +114,8 @@ def _edges(beta: float, first: float, last: float) -> np.ndarray:
 def meeting(pull: Pull, heavy: HeavyTokens, pair: np.ndarray, sums: Sums, merge: float) -> Meeting:
     """Follow a pair to its meeting, and the others to first order; `sums` is what rows receive at the start."""
     ends, masses = heavy.places[pair], heavy.masses[pair]
-    first = 2 * np.arcsin(min(float(np.linalg.norm(ends[0] - ends[1])) / 2, 1.0))
-    duel = Duel.of(pull, masses, float(first), float(2 * np.arcsin(NEAR * merge / 2)))
+    first = angle(np.linalg.norm(ends[0] - ends[1]))
+    duel = Duel.of(pull, masses, float(first), float(angle(NEAR * merge)))
     towards = np.stack([_tangent(ends[0], ends[1]), _tangent(ends[1], ends[0])])
     paths, headings = _along(ends, towards, duel.ways)
     rest = np.delete(np.arange(len(heavy)), pair)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow.analyse.clusters import angle as angle_of_chord
 from attnflow.coalescence.cluster_state import FEW, HeavyTokens, Pull, Sums
 from attnflow.coalescence.merge_forecast import Forecast, forecast, log_wait
 from attnflow.model.dynamics import AbstractDynamics
@@ -89,7 +90,7 @@ class Chronicle:
         now: State,
     ) -> Merge:
         """`other` joins `one`; their masses are what they have gathered by then."""
-        angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last.heavy.places[one] - last.heavy.places[other]) / 2))
+        angle = angle_of_chord(np.linalg.norm(last.heavy.places[one] - last.heavy.places[other]))
         return Merge(
             log_time,
             int(before.members[one][0]),

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attnflow._common.plain import evenly_spaced
+
 MOST_BYTES = 48 * 2**20  # of one viewer
 MOST_FRAMES = 6_000
 
@@ -63,6 +65,6 @@ class Recording:
 
     def sample(self, most: int, until: int) -> tuple[np.ndarray, np.ndarray]:
         """At most `most` times and their tokens, evenly over the places up to `until`."""
-        chosen: Any = np.unique(np.linspace(0, until, min(most, until + 1)).astype(int))
+        chosen: Any = evenly_spaced(until + 1, most)
         picked = [self.moments[place] for place in chosen]
         return np.array([moment.time for moment in picked]), np.stack([moment.tokens for moment in picked])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.checks import InputError
+from attnflow._common.plain import json_value
 from attnflow.explorer import catalogue, protocol
 from attnflow.explorer.descriptions import explained
 from attnflow.explorer.export import exports
@@ -365,7 +366,7 @@ class Viewer:
             facts = subject.numbers(moment)
             if sample is not None:
                 self._verdict = subject.verdict(promised, *sample)
-            about = {"run": run.number, "frame": moment.index, "time": panels.plain(moment.time)}
+            about = {"run": run.number, "frame": moment.index, "time": json_value(moment.time)}
             self._publish("panels", {"type": "panels", **about, **facts, "verdict": self._verdict})
             matrix = subject.image(moment)
             if matrix is not None:

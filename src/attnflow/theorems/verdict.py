@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from attnflow._common.plain import number_or_text
+
 Answer = Literal["holds", "fails", "not_applicable", "undecided"]
 
 
@@ -94,11 +96,15 @@ class Verdict:
         """Everything as plain values, for JSON; infinities become words."""
         plain: dict[str, Any] = dataclasses.asdict(self) | {"explanation": self.explanation()}
         plain["hypotheses"] = [
-            dataclasses.asdict(one) | {"holds": one.holds, "margin": _plain(one.margin)} for one in self.hypotheses
+            dataclasses.asdict(one) | {"holds": one.holds, "margin": number_or_text(one.margin)}
+            for one in self.hypotheses
         ]
         if self.measurement is not None:
             measured = self.measurement
-            plain["measurement"] |= {"value": _plain(measured.value), "tolerance": _plain(measured.tolerance)}
+            plain["measurement"] |= {
+                "value": number_or_text(measured.value),
+                "tolerance": number_or_text(measured.tolerance),
+            }
             plain["measurement"]["met"] = measured.met
         return plain
 
@@ -120,7 +126,3 @@ def _missed(hypothesis: Hypothesis) -> str:
     if math.isinf(hypothesis.margin) or math.isnan(hypothesis.margin):
         return f"not met: {hypothesis.says}"
     return f"not met: {hypothesis.says}, missed by {-hypothesis.margin:.3g} {hypothesis.unit}".rstrip()
-
-
-def _plain(value: float) -> float | str:
-    return float(value) if math.isfinite(value) else str(value)

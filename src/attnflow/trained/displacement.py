@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 from scipy.linalg import expm
-from threadpoolctl import threadpool_limits
 
 from attnflow._common.checks import require_known
 from attnflow._common.precision import double
+from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import low_rank, order
 from attnflow.model.heads import Head
 from attnflow.models.tokenizer import Prompt
@@ -43,7 +43,7 @@ def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, sp
     run = model.trajectory(prompt, layers, attention=True, progress=False)
     depth = run.sizes["time"] - 1
     stream = run.tokens.values.astype(float)
-    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+    with one_blas_thread():
         moved = np.stack(list(_sent_by_layer(model, stream, run.attention.values, split)))
     lengths = np.sqrt(np.mean(np.sum(moved**2, axis=-1), axis=-1))
     changes = np.array([[mean_cosine_rate(stream[layer], one) for one in moved[layer]] for layer in range(depth)])

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.plain import evenly_spaced
 from attnflow._common.progress import Progress
 from attnflow._common.seeds import Rng
 from attnflow.analyse import attention_rank, clusters, order, rates
@@ -116,7 +117,7 @@ def flow_summary(run: xr.Dataset) -> dict[str, Any]:
 def course(run: xr.Dataset, moments: int = MOMENTS) -> list[dict[str, float]]:
     """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
     flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
-    for place in np.unique(np.linspace(0, run.sizes["time"] - 1, moments).round().astype(int)):
+    for place in evenly_spaced(run.sizes["time"], moments):
         tokens, time = run.tokens.values[place], float(run.time[place])
         weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
         distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))

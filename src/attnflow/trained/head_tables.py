@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import threadpool_limits
 
 from attnflow._common.checks import InputError, require_count
+from attnflow._common.plain import json_value
 from attnflow._common.progress import Progress, shown
+from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import low_rank
 from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.integrate.simulate import simulate
@@ -77,7 +78,7 @@ def head_table(
     report, total = shown(progress), len(chosen) * model.config.heads
     rows = []
     try:
-        with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other most of the time
+        with one_blas_thread():
             for layer in chosen:
                 for number, head in enumerate(model.heads(layer)):
                     rows.append(_row(head, runs, seed))
@@ -94,7 +95,7 @@ def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
     places = [(layer, head) for layer in range(table.sizes["layer"]) for head in range(table.sizes["head"])]
     return [
         {"layer": int(table.layer[layer]), "head": int(table["head"][head])}
-        | {name: _plain(table[name].values[layer, head]) for name in names}
+        | {name: json_value(table[name].values[layer, head]) for name in names}
         for layer, head in places
     ]
 
@@ -123,7 +124,7 @@ def kind_of(eigenvalue: complex) -> str:
 def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
     """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k)."""
     chosen = _layers(model, layers)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         return np.stack([[low_rank.eigenvalues(*_value(head)) for head in model.heads(layer)] for layer in chosen])
 
 
@@ -234,8 +235,3 @@ def _dataset(model: Model, layers: list[int], rows: list[dict[str, Any]]) -> xr.
     variables |= {"eigenvalue_real": (per_value, np.real(values)), "eigenvalue_imaginary": (per_value, np.imag(values))}
     attributes = {"model": model.name, "family": model.family, "width": model.config.width}
     return xr.Dataset(variables, {"layer": layers, "head": np.arange(shape[1])}, attributes)
-
-
-def _plain(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain

@@ -15,6 +15,7 @@ import xarray as xr
 
 from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.plain import json_value
 from attnflow._common.precision import double
 from attnflow._common.progress import Progress, shown
 from attnflow.model import masks
@@ -101,10 +102,10 @@ def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
         rows.append(
             {
                 "rung": str(rung),
-                "first_cosine": _or_none(one.mean_cosine[0]),
-                "last_cosine": _or_none(last.mean_cosine),
+                "first_cosine": json_value(float(one.mean_cosine[0])),
+                "last_cosine": json_value(float(last.mean_cosine)),
                 "clusters": int(last.clusters),
-                "effective_rank": _or_none(last.effective_rank),
+                "effective_rank": json_value(float(last.effective_rank)),
                 "attention_rank": _last_finite(one.attention_rank.values),
                 "layers_before_overflow": None if whole == climbed.sizes["time"] else whole - 1,
             }
@@ -167,10 +168,6 @@ def _heard(report: Callable | None, rungs: list[Rung], place: int, layers: int) 
         return lambda done: None
     name, count = rungs[place].name, len(rungs)
     return lambda done: report((place + done / layers) / count, f"{name}: layer {done} of {layers}")
-
-
-def _or_none(value: xr.DataArray) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _last_finite(values: np.ndarray) -> float | None:

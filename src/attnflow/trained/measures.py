@@ -2,8 +2,8 @@
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import threadpool_limits
 
+from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import attention_rank, clusters, order
 from attnflow.trained import layer_similarity
 from attnflow.trained.attention_graph import second_eigenvalue
@@ -36,6 +36,6 @@ def of_attention(attention: xr.DataArray) -> xr.Dataset:
     per_head = ("layer", "head")
     healthy = np.asarray(np.isfinite(weights).all(axis=(-1, -2)))
     safe = np.where(healthy[..., None, None], weights, 1.0)
-    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+    with one_blas_thread():
         found = {"attention_rank": attention_rank.rank(safe, RANK), "second_eigenvalue": second_eigenvalue(safe)}
     return xr.Dataset({name: (per_head, np.where(healthy, values, np.nan)) for name, values in found.items()})

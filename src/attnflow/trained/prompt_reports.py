@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import threadpool_limits
 
 from attnflow._common.checks import require_positive_number
+from attnflow._common.plain import json_value
 from attnflow._common.progress import Progress
+from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import cluster_tracks, collapse, order
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
@@ -49,7 +50,7 @@ def prompt_report(
     """
     require_positive_number(angle, "angle")
     run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
-    with threadpool_limits(1, "blas"):  # many small matrices: threads would wait for each other most of the time
+    with one_blas_thread():
         found = _measured(run, angle, betas)
     return xr.merge([run, *found], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
 
@@ -76,14 +77,14 @@ def story(report: xr.Dataset) -> dict[str, Any]:
         "model": report.attrs["model"],
         "tokens": len(words),
         "layers": report.sizes["time"] - 1,
-        "mean_cosine": _plain(report.mean_cosine),
+        "mean_cosine": _json_list(report.mean_cosine),
         "clusters": [int(count) for count in counts],
-        "effective_rank": _plain(report.effective_rank),
-        "attention_rank": _plain(report.attention_rank.mean("head")),
-        "second_eigenvalue": _plain(report.second_eigenvalue.mean("head")),
-        "cka": _plain(report.cka),
-        "energy": {f"{float(beta):g}": _plain(report.energy.sel(beta=beta)) for beta in report.beta.values},
-        "neural_collapse": {name: _plain(report[name]) for name in COLLAPSE},
+        "effective_rank": _json_list(report.effective_rank),
+        "attention_rank": _json_list(report.attention_rank.mean("head")),
+        "second_eigenvalue": _json_list(report.second_eigenvalue.mean("head")),
+        "cka": _json_list(report.cka),
+        "energy": {f"{float(beta):g}": _json_list(report.energy.sel(beta=beta)) for beta in report.beta.values},
+        "neural_collapse": {name: _json_list(report[name]) for name in COLLAPSE},
         "last_clusters": named_clusters(report.cluster.values[-1], words),
         "merges": [_change(merge, words) for merge in tracks.merges],
         "splits": [_change(split, words) for split in tracks.splits],
@@ -98,14 +99,14 @@ def further_story(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     if "displacement" in more:
         parts = more["displacement"]
         found["displacement"] = {
-            str(part): {name: _plain(parts[name].sel(part=part)) for name in ("length", "cosine_change")}
+            str(part): {name: _json_list(parts[name].sel(part=part)) for name in ("length", "cosine_change")}
             for part in parts.part.values
         }
     if "frames" in more:
         cosines = more["frames"].mean_cosine
-        found["cosine_in_frame"] = {str(name): _plain(cosines.sel(frame=name)) for name in cosines.frame.values}
+        found["cosine_in_frame"] = {str(name): _json_list(cosines.sel(frame=name)) for name in cosines.frame.values}
     if "coupling" in more:
-        found["block_coupling"] = [_plain(row) for row in more["coupling"].mismatch]
+        found["block_coupling"] = [_json_list(row) for row in more["coupling"].mismatch]
     return found
 
 
@@ -144,7 +145,7 @@ def plateau_ratio(times: np.ndarray, counts: np.ndarray) -> dict[str, Any]:
     return {"longest_plateau": longest, "collapse_time": collapse_time, "plateau_to_collapse": ratio}
 
 
-def _change(change: cluster_tracks.Change, words: Sequence[str]) -> dict[str, Any]:
+def _change(change: cluster_tracks.ClusterChange, words: Sequence[str]) -> dict[str, Any]:
     parts = [[words[token] for token in members] for members in change.members]
     return {"after_layer": int(change.time), "parts": parts}
 
@@ -154,5 +155,5 @@ def _fall(fall: layer_energy.Fall, words: Sequence[str]) -> dict[str, Any]:
     return {"beta": fall.beta, "layer": fall.layer, "half": fall.half, "change": fall.change, "pairs": pairs}
 
 
-def _plain(values: xr.DataArray) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values.values]
+def _json_list(values: xr.DataArray) -> list[float | None]:
+    return [json_value(value) for value in values.values]

@@ -3,8 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
+from attnflow._common.plain import evenly_spaced
 from attnflow.experiments.scenarios import Settings
 from attnflow.explorer import catalogue
 from attnflow.explorer.export.story import Story
@@ -99,7 +98,7 @@ def _arguments(before: Settings, after: Settings) -> str:
 def _times(story: Story, settings: Settings, start: float, end: float) -> str:
     if grid_of(solver_of(catalogue.build(settings))) is not None:  # only whole steps
         times: Any = [moment.time for moment in story.moments if start <= moment.time <= end]
-        chosen = np.unique(np.linspace(0, len(times) - 1, min(MOST_TIMES, len(times))).round().astype(int))
+        chosen = evenly_spaced(len(times), MOST_TIMES)
         return f"np.array({[times[index] for index in chosen]})"
     if settings.spacing == "log" and start == 0:
         return f"np.append(0.0, np.geomspace({end!r} / 1e4, {end!r}, {FRAMES - 1}))"

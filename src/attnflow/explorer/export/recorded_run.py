@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_count
+from attnflow._common.plain import evenly_spaced, json_value
 from attnflow.explorer import protocol
 from attnflow.explorer.measure import panels
 from attnflow.explorer.measure.cluster_colours import Slots
@@ -52,7 +53,7 @@ class Reel:
 
     def thinned(self, most: int) -> "Reel":
         """At most `most` times, evenly chosen, the first and the last among them."""
-        chosen = np.unique(np.linspace(0, len(self.times) - 1, min(most, len(self.times))).round().astype(int))
+        chosen = evenly_spaced(len(self.times), most)
         radii = None if self.radii is None else self.radii[chosen]
         return replace(self, times=self.times[chosen], tokens=self.tokens[chosen], radii=radii)
 
@@ -105,7 +106,7 @@ def film_of(reel: Reel, caption: Caption, frames: int = 300) -> dict[str, Any]:
     return {
         "hello": hello,
         "started": started,
-        "times": [panels.plain(time) for time in reel.times.tolist()],
+        "times": [json_value(time) for time in reel.times.tolist()],
         "shares": _shares(reel).round(6).tolist(),
         "frames": _frames(reel),
         "panels": _panels(reel, facts["prediction"]["limits"]),
@@ -156,7 +157,7 @@ def _panels(reel: Reel, promised: list[str]) -> list[dict[str, Any]]:
     for index in range(len(reel.times)):
         moment = reel.moment(index)
         numbers = reel.subject.numbers(moment)
-        found.append({"type": "panels", "run": 1, "frame": index, "time": panels.plain(moment.time), **numbers})
+        found.append({"type": "panels", "run": 1, "frame": index, "time": json_value(moment.time), **numbers})
     verdict = reel.subject.verdict(promised, reel.times, reel.tokens)
     verdict["says"] = verdict["says"].replace("The run so far", "The whole run")
     return [{**one, "verdict": verdict} for one in found]
@@ -171,7 +172,7 @@ def _attention(reel: Reel) -> dict[str, str]:
         image = reel.subject.image(moment, SIDE)
         if image is None:
             return {}
-        time, sizes = panels.plain(moment.time) or 0.0, (reel.tokens.shape[1], reel.subject.heads)
+        time, sizes = json_value(moment.time) or 0.0, (reel.tokens.shape[1], reel.subject.heads)
         found[str(index)] = _text(protocol.attention_bytes(1, index, time, image, *sizes))
     return found
 

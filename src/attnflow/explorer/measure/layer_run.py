@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import json_value
 from attnflow.explorer.measure import panels
 from attnflow.explorer.measure.subject import AbstractSubject
 from attnflow.explorer.recording import Moment
@@ -103,7 +104,7 @@ class Passage(AbstractSubject):
         layer = int(moment.time)
         return {
             "clusters": int(self._measured.clusters[layer]),
-            "height": panels.plain(float(self._measured.mean_cosine[layer])),
+            "height": json_value(float(self._measured.mean_cosine[layer])),
             "cosines": panels.cosine_histogram(self.tokens[layer]),
             "planes": None,
             "eigenvalues": [panels.eigenvalues_of(head) for head in self._heads_at(layer)],

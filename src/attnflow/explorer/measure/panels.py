@@ -1,6 +1,5 @@
 """What the panels beside the stage show, measured with the library on one moment or on the run so far."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -259,11 +258,6 @@ def prediction_words(prediction: Prediction | None) -> dict[str, Any]:
         "paper": "" if first is None else first.paper,
         "suggestion": prediction.suggestion,
     }
-
-
-def plain(value: float) -> float | None:
-    """A number for JSON, which has no infinities."""
-    return value if math.isfinite(value) else None
 
 
 def _predicted(flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray) -> Prediction | None:

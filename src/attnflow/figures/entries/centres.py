@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import evenly_spaced
 from attnflow._common.progress import Progress
 from attnflow.analyse import clusters, renyi
 from attnflow.figures.entries.causal import PAPER
@@ -107,7 +108,7 @@ def centre_verdicts(data: xr.Dataset) -> list:
 
 def centre_movie(data: xr.Dataset) -> Any:
     """On logarithmic time, as saved."""
-    chosen = np.unique(np.linspace(0, data.sizes["time"] - 1, data.attrs["frames"]).astype(int))
+    chosen = evenly_spaced(data.sizes["time"], data.attrs["frames"])
     tokens, times = data.tokens.values[chosen], data.time.values[chosen]
     return ring_movie(tokens, times, _kinds(data), "Rényi centres capture tokens")
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow import trained
+from attnflow._common.plain import evenly_spaced
 from attnflow._common.progress import Progress
 from attnflow.analyse import order
 from attnflow.figures.figure import Figure
@@ -252,7 +253,7 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
 
 def _ridges(one: xr.Dataset) -> Ridges:
     count = one.sizes["time"]
-    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_RIDGES)).round().astype(int))
+    chosen = evenly_spaced(count, MOST_RIDGES)
     names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
     means = one.mean_cosine.values[chosen]
     return Ridges(

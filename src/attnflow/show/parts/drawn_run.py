@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_positive_number
+from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import clusters
 from attnflow.show.parts.style import colours
 
@@ -59,7 +60,7 @@ class Motion:
 
     def times_of_interest(self, most: int) -> np.ndarray:
         """At most `most` positions in `times`, evenly spread, with the first and the last."""
-        return np.unique(np.linspace(0, len(self.times) - 1, min(most, len(self.times))).round().astype(int))
+        return evenly_spaced(len(self.times), most)
 
     def cluster_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Times, and the number of clusters at each."""

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from scipy.spatial import ConvexHull, QhullError
 
+from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import clusters
 from attnflow.show.parts.drawn_run import Motion
 from attnflow.show.parts.projection import Points
@@ -29,7 +30,7 @@ def draw_tokens(axes: Axes, motion: Motion, points: np.ndarray, *, is_round: boo
 def ways_of(motion: Motion, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lines (line, point, axis) and whose they are: all, unless they are too many to see or to draw."""
     n = len(motion.labels)
-    tokens = np.unique(np.linspace(0, n - 1, min(n, MOST_TRAJECTORIES)).astype(int))
+    tokens = evenly_spaced(n, MOST_TRAJECTORIES)
     times = motion.times_of_interest(max(MOST_VERTICES // len(tokens), 50))
     return points[times][:, tokens].transpose(1, 0, 2), tokens
 

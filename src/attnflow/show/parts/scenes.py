@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from scipy.spatial import ConvexHull, QhullError
 
+from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import Motion, motion_of
 from attnflow.show.parts.labels import write_words
@@ -117,7 +118,7 @@ def scene_movie(
     axes = figure.add_subplot(projection=scene.projection)
     write_heading(figure, title, caption)
     last = scene.place_of(min(until, scene.motion.times[-1]))
-    places = np.unique(np.linspace(0, last, min(most, last + 1)).round())
+    places = evenly_spaced(last + 1, most)
 
     def show_frame(frame: int) -> None:
         axes.clear()

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
 from attnflow.analyse import renyi
+from attnflow.analyse.clusters import angles_between
 from attnflow.results.run_dataset import flow_of
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, in_house_style, new_figure, save_figure, write_heading
 
@@ -116,5 +117,4 @@ def _resting(run: xr.Dataset, strong: np.ndarray) -> str:
 def _later(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Which times are positive, and how far everyone has moved by then."""
     later = run.time.values > 0
-    ways = np.linalg.norm(run.tokens.values[later] - run.initial_tokens.values, axis=-1)
-    return later, 2 * np.arcsin(np.clip(ways / 2, 0, 1))
+    return later, angles_between(run.tokens.values[later], run.initial_tokens.values)

@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.board import Line, Lines, board
 from attnflow.show.parts.ridges import Ridges
 from attnflow.show.parts.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_style, save_figure
@@ -121,7 +122,7 @@ def first_words(words: Sequence[str]) -> str:
 def cosine_ridges(report: xr.Dataset) -> Ridges:
     """The cosines between distinct tokens at the embedding (below) and after some layers."""
     count = report.sizes["time"]
-    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_RIDGES)).round().astype(int))
+    chosen = evenly_spaced(count, MOST_RIDGES)
     densities = report.cosine_density.values[chosen]
     whole = np.isfinite(densities).all(axis=1)
     names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]

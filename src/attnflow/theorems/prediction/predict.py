@@ -5,8 +5,9 @@ import math
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from attnflow._common.plain import number_or_text
+from attnflow._common.threads import one_blas_thread
 from attnflow.analyse.spectra import SAME, Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow, require_one_configuration
@@ -70,7 +71,8 @@ class Prediction:
         plain = dataclasses.asdict(self) | {"proved": self.proved}
         plain["results"] = [dataclasses.asdict(result) for result in self.results]
         plain["hypotheses"] = [
-            dataclasses.asdict(one) | {"holds": one.holds, "margin": _plain(one.margin)} for one in self.hypotheses
+            dataclasses.asdict(one) | {"holds": one.holds, "margin": number_or_text(one.margin)}
+            for one in self.hypotheses
         ]
         return plain
 
@@ -127,7 +129,7 @@ def _case(flow: AbstractDynamics, tokens: Any) -> Case | None:
     if not np.all(np.isfinite(value)):
         return None
     several = not np.all(np.isfinite(scores))
-    with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other most of the time
+    with one_blas_thread():
         found = spectrum(value)
         return Case(flow, tokens, found, hypotheses_met(found, np.zeros_like(value) if several else scores))
 
@@ -232,7 +234,3 @@ def _missed(one: Hypothesis) -> str:
     if not math.isfinite(one.margin):
         return f"{one.says} (not so)"
     return f"{one.says} (missed by {-one.margin:.3g}{' ' + one.unit if one.unit else ''})"
-
-
-def _plain(value: float) -> float | str:
-    return float(value) if math.isfinite(value) else str(value)

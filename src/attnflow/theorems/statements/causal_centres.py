@@ -8,6 +8,7 @@ import xarray as xr
 from scipy.optimize import brentq
 
 from attnflow.analyse import renyi
+from attnflow.analyse.clusters import angles_between
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.integrate.stability import linearise
 from attnflow.model import initial, masks
@@ -144,16 +145,12 @@ def _moves_of_strong_centres(beta: float, c: float, run: xr.Dataset) -> list[flo
     """How far each one has moved by the last time seen within its lifetime, over what the lemma allows."""
     first, allowed = run.initial_tokens.values, EPSILON * c / np.sqrt(beta)
     pull = float(renyi.interaction(c / np.sqrt(beta), beta))
-    elapsed, moved = run.time.values - run.time.values[0], _angles(tokens_of(run).values, first)
+    elapsed, moved = run.time.values - run.time.values[0], angles_between(tokens_of(run).values, first)
     moves = []
     for token in np.flatnonzero(renyi.strong_centres(first, _strong_separation(beta, c)).values)[1:]:
         seen = (elapsed > 0) & (elapsed < allowed / ((token + 1) * pull))
         moves += [moved[seen, token].max() / allowed] if np.any(seen) else []
     return moves
-
-
-def _angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return 2 * np.arcsin(np.clip(np.linalg.norm(first - second, axis=-1) / 2, 0, 1))
 
 
 def _frozen_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
@@ -200,13 +197,13 @@ def _frozen_and_masses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[np.n
 def _separation_of(centres: np.ndarray) -> float:
     """Least angle between two of the centres; a half turn for one, beyond which h is no longer positive."""
     first, second = np.triu_indices(len(centres), 1)
-    return float(_angles(centres[first], centres[second]).min(initial=np.pi))
+    return float(angles_between(centres[first], centres[second]).min(initial=np.pi))
 
 
 def _measure_frozen(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     last = run.final_tokens.values
     frozen, _ = _frozen_and_masses(flow, last)
-    distances = _angles(last[~frozen][:, None], last[frozen][None]).min(axis=1)
+    distances = angles_between(last[~frozen][:, None], last[frozen][None]).min(axis=1)
     value = float(distances.max() * np.sqrt(given.beta_of(flow)) / EPSILON)
     return Measurement(
         "largest angle of a moving token to its centre, over epsilon beta^-1/2",
