@@ -204,9 +204,9 @@ def test_a_movie_names_the_words_and_its_principal_axes(expected):
 
 def movie_of(run):
     """The axes of its movie, at the last frame."""
-    from attnflow.show.parts.drawn_run import motion_of
+    from attnflow.show.parts.drawn_run import run_to_draw
     from attnflow.show.runs.movie import _movie_of, _over_time
 
-    movie = _movie_of(motion_of(_over_time(run), 0, None, None), "A prompt", "layer")
+    movie = _movie_of(run_to_draw(_over_time(run), 0, None, None), "A prompt", "layer")
     movie.show_frame(movie.frames - 1)
     return movie.figure.axes[0]

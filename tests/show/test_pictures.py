@@ -13,7 +13,7 @@ from scipy.spatial import ConvexHull
 
 import attnflow as af
 from attnflow.show import attention, summary, trajectories
-from attnflow.show.parts.drawn_run import motion_of
+from attnflow.show.parts.drawn_run import run_to_draw
 from attnflow.show.parts.style import colours, require_free_picture, save_figure
 from attnflow.show.parts.view3d import camera_of
 from attnflow.show.runs.over_time import continuous_angles
@@ -99,7 +99,7 @@ class TestThePlane:
 
     def test_title_has_the_times_and_caption_the_counts(self, polygon):
         figure = trajectories(polygon, title="A polygon")
-        count = len(np.unique(motion_of(polygon, 0, None, None).labels))
+        count = len(np.unique(run_to_draw(polygon, 0, None, None).labels))
         assert figure.get_suptitle() == "A polygon\nt = 0 to 8"
         assert caption(figure).startswith(f"20 tokens, {count} clusters (closer than ")
 

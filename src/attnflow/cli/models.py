@@ -328,7 +328,7 @@ def _draw_flow(run: Any, files: dict[str, Path]) -> None:
         trajectories(run, files["picture"], title=title)
     if "movie" in files:
         from attnflow.show.parts.animation import save_movie
-        from attnflow.show.parts.pca import principal_movie
+        from attnflow.show.parts.principal_components import principal_movie
 
         save_movie(principal_movie(run, title), files["movie"])
 

@@ -15,8 +15,8 @@ from attnflow.model.attention import Hardmax, Softmax
 from attnflow.model.dynamics import EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.scenes import Snapshot, scene_of
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.scene import Snapshot, scene_of
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.solvers.methods import Layers
 from attnflow.theorems.catalogue import find
@@ -103,7 +103,7 @@ def draw_rates(data: xr.Dataset) -> Any:
         f"{n} tokens on the sphere, β = {beta:g}; the two tokens farthest apart. Dotted: the law, fitted at the end."
     )
     title = "Where layer normalisation sits decides how fast tokens meet"
-    return board([drawn], title, caption, width=4.2, heights=[4.2])
+    return panel_figure([drawn], title, caption, width=4.2, heights=[4.2])
 
 
 def _law(scheme: str, times: np.ndarray, fit: rates.Fit) -> np.ndarray:
@@ -185,7 +185,7 @@ def draw_leaders(data: xr.Dataset) -> Any:
         "Arrows: the best match a token moves to. Rings: tokens that are a best match. Colours: cluster at the end."
     )
     title = "Under hardmax attention tokens run to leaders"
-    return board([above, below], title, caption, width=2.9)
+    return panel_figure([above, below], title, caption, width=2.9)
 
 
 def _best_matches(tokens: np.ndarray) -> np.ndarray:
@@ -252,7 +252,7 @@ def draw_contexts(data: xr.Dataset) -> Any:
     )
     caption = f"Tokens with common cosine ρ = {rho:g} before the layer."
     title = "In long contexts one layer either merges tokens or leaves them alone"
-    return board([[panel]], title, caption, width=6.6, heights=[4.2])
+    return panel_figure([[panel]], title, caption, width=6.6, heights=[4.2])
 
 
 def limit_at_critical(rho: float) -> float:

@@ -15,9 +15,9 @@ from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.drawn_run import Motion, motion_of
-from attnflow.show.parts.globes import Globe
+from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.sphere_panel import SpherePanel
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.parts.tables import Table
 from attnflow.theorems.verify import verify
@@ -86,12 +86,12 @@ def angles_to_limit(spectrum: np.ndarray, first: np.ndarray, final: np.ndarray) 
 
 def draw_limits(data: xr.Dataset) -> Any:
     """A globe for each row of the table, and the table."""
-    drawn = []
+    panels = []
     for case, spectrum in enumerate(data.spectrum.values):
         basis = leading_subspace(spectrum)
-        motion = _coloured(motion_of(data.isel(case=case, run=0), 0, None, CLOSE), basis, spectrum.max() > 0)
+        drawn = _coloured(run_to_draw(data.isel(case=case, run=0), 0, None, CLOSE), basis, spectrum.max() > 0)
         title = f"V = diag({', '.join(f'{value:g}' for value in spectrum)})"
-        drawn.append(Globe(motion, len(motion.times) - 1, title, basis if len(basis) < 3 else None))
+        panels.append(SpherePanel(drawn, len(drawn.times) - 1, title, basis if len(basis) < 3 else None))
     header = [
         "leading eigenvalue",
         "multiplicity",
@@ -105,15 +105,15 @@ def draw_limits(data: xr.Dataset) -> Any:
         "circles: the leading eigenspace L. Hollow dots: start. Colours: clusters at the end; in clouds, the side of L."
     )
     title = "Causal attention: the leading eigenvalue of V decides where the tokens go"
-    return board([drawn, [table]], title, caption, width=2.6, heights=[2.7, 1.9])
+    return panel_figure([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9])
 
 
-def _coloured(motion: Motion, basis: np.ndarray, is_attracted: bool) -> Motion:
+def _coloured(drawn: DrawnRun, basis: np.ndarray, is_attracted: bool) -> DrawnRun:
     """Clouds get one colour for each point of L, or one in all."""
     if is_attracted:
-        return motion
-    side = (motion.tokens[-1] @ basis[0] < 0).astype(int)
-    return replace(motion, labels=side if len(basis) == 1 else np.zeros_like(side))
+        return drawn
+    side = (drawn.tokens[-1] @ basis[0] < 0).astype(int)
+    return replace(drawn, labels=side if len(basis) == 1 else np.zeros_like(side))
 
 
 def _rows(data: xr.Dataset) -> list[list[str]]:
@@ -237,7 +237,7 @@ def draw_spectrum(data: xr.Dataset) -> Any:
         f"V = W_O W_V of width {shape[0]} and rank {shape[1]}, Gaussian weights of deviation {shape[2]:g}; "
         "all other eigenvalues are 0."
     )
-    return board([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])
+    return panel_figure([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])
 
 
 def spectrum_numbers(data: xr.Dataset) -> dict:

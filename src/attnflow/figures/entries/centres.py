@@ -16,8 +16,8 @@ from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.rings import RENYI_COLOUR, STRONG_COLOUR, Ring, ring_movie
+from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR, CirclePanel, circle_movie
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.runs.over_time import continuous_angles
 from attnflow.solvers.methods import Adaptive
@@ -67,7 +67,7 @@ def _kinds(data: xr.Dataset) -> list[tuple[str, str, np.ndarray]]:
 def draw_centres(data: xr.Dataset) -> Any:
     """The circle at several times, and all angles over time."""
     kinds, moments = _kinds(data), data.moment.values
-    rings = [Ring(data.tokens.sel(time=moment).values, kinds, f"t = {moment:g}") for moment in moments]
+    rings = [CirclePanel(data.tokens.sel(time=moment).values, kinds, f"t = {moment:g}") for moment in moments]
     later = data.isel(time=slice(1, None))
     angles = continuous_angles(later.tokens.values)
     lines = [Line(later.time, angles[:, token], "", GREY, width=0.5, alpha=0.35) for token in range(angles.shape[1])]
@@ -78,7 +78,7 @@ def draw_centres(data: xr.Dataset) -> Any:
     n, beta, delta = data.sizes["token"], data.attrs["beta"], data.attrs["delta"]
     caption = f"{n} tokens in order of arrival, β = {beta:g}, δ = {delta:g}. Dots that share a place pile up outwards."
     title = "Strong Rényi centres stay long, most others merge, and all other tokens are captured"
-    return board([rings, [ways]], title, caption, width=2.35, heights=[2.7, 3.2])
+    return panel_figure([rings, [ways]], title, caption, width=2.35, heights=[2.7, 3.2])
 
 
 def centre_numbers(data: xr.Dataset) -> dict:
@@ -110,7 +110,7 @@ def centre_movie(data: xr.Dataset) -> Any:
     """On logarithmic time, as saved."""
     chosen = evenly_spaced(data.sizes["time"], data.attrs["frames"])
     tokens, times = data.tokens.values[chosen], data.time.values[chosen]
-    return ring_movie(tokens, times, _kinds(data), "Rényi centres capture tokens")
+    return circle_movie(tokens, times, _kinds(data), "Rényi centres capture tokens")
 
 
 # -- Figure 3: what they capture ---------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def draw_captured(data: xr.Dataset) -> Any:
         f"{data.attrs['radius']:.3g} of a centre of the start. Lines: mean of {data.sizes['run']} runs. "
         "Bands: 0.1 to 0.9 quantiles."
     )
-    return board([[panel]], "Centres capture tokens in a short time", caption, width=6.4, heights=[4.0])
+    return panel_figure([[panel]], "Centres capture tokens in a short time", caption, width=6.4, heights=[4.0])
 
 
 def captured_numbers(data: xr.Dataset) -> dict:
@@ -200,7 +200,7 @@ def draw_force(data: xr.Dataset) -> Any:
         ],
         xlabel="β", ylabel="angle times β$^{1/2}$", title="the peak between its bounds", xscale="log", columns=3,
     )  # fmt: skip
-    return board([[force, peak]], "The force between two tokens at an angle", "", width=4.0, heights=[3.6])
+    return panel_figure([[force, peak]], "The force between two tokens at an angle", "", width=4.0, heights=[3.6])
 
 
 def force_numbers(data: xr.Dataset) -> dict:

@@ -13,7 +13,7 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model.dynamics import EuclideanAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
-from attnflow.show.parts.board import Line, Lines, Matrix, board
+from attnflow.show.parts.panels import Line, Lines, Matrix, panel_figure
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.runs.attention import colour_scale
 from attnflow.solvers.methods import Adaptive, Layers
@@ -56,7 +56,7 @@ def draw_boolean(run: xr.Dataset) -> Any:
     below = [_positions(run), _distance_to_boolean(run), _double_logarithm(run)]
     caption = "Tokens are numbered from left to right. Triangles: tokens that get most of someone's attention."
     title = f"On the line attention becomes Boolean: {run.sizes['token']} tokens follow the first or the last"
-    return board([matrices, below], title, caption, width=2.5, heights=[2.6, 3.1])
+    return panel_figure([matrices, below], title, caption, width=2.5, heights=[2.6, 3.1])
 
 
 def boolean_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -142,7 +142,7 @@ def draw_rank(run: xr.Dataset) -> Any:
     panel = Lines(ranks, ylabel="rank of P", title="The rank falls", ylim=(0, None), columns=2)
     n, d = run.sizes["token"], run.sizes["coordinate"]
     title = f"{n} tokens in dimension {d}: the attention matrix loses its rank"
-    return board([*rows, [panel]], title, "", width=2.7, heights=[2.8, 2.8, 3.0])
+    return panel_figure([*rows, [panel]], title, "", width=2.7, heights=[2.8, 2.8, 3.0])
 
 
 def rank_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -205,7 +205,7 @@ def draw_coordinates(run: xr.Dataset) -> Any:
         Lines(means, "eigenvalue of V", "coordinate", "Those that stay: mean \N{PLUS-MINUS SIGN} deviation"),
     ]
     title = "Coordinates with positive eigenvalues converge, the others run away"
-    return board([panels], title, "", width=3.6, heights=[3.9])
+    return panel_figure([panels], title, "", width=3.6, heights=[3.9])
 
 
 def coordinate_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -248,7 +248,9 @@ def draw_minus(run: xr.Dataset) -> Any:
         Lines(spread, title="2t times the covariance", xscale="log", levels={"1, the limit": 1.0}),
         Lines(weights, title="Attention becomes equal", **log),
     ]
-    return board([panels], "V = −I: all tokens go to zero, but only like t$^{-1/2}$", "", width=3.4, heights=[3.9])
+    return panel_figure(
+        [panels], "V = −I: all tokens go to zero, but only like t$^{-1/2}$", "", width=3.4, heights=[3.9]
+    )
 
 
 def minus_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -302,7 +304,7 @@ def draw_scales(run: xr.Dataset) -> Any:
     shown = [
         Lines(one.lines, title=one.title, yscale="log", moments=marked, xlim=(0, float(run.time[-1]))) for one in panels
     ]
-    return board([shown], "Two time scales: a shrinking hull, then hardmax", "", width=3.4, heights=[3.9])
+    return panel_figure([shown], "Two time scales: a shrinking hull, then hardmax", "", width=3.4, heights=[3.9])
 
 
 def scale_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

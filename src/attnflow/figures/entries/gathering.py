@@ -15,10 +15,10 @@ from attnflow.model.dynamics import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.board import board
-from attnflow.show.parts.scenes import Scene, Snapshot, scene_movie, scene_of, snapshots
+from attnflow.show.parts.panels import panel_figure
+from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of, snapshots
 from attnflow.show.parts.style import OKABE_ITO
-from attnflow.show.parts.subspaces import Flat
+from attnflow.show.parts.subspaces import AffineSubspace
 
 DOTS = "Hollow dots: start. Filled dots: now. Colours: cluster at the end."
 ON_ONE = 0.05  # coordinates closer than this lie on one hyperplane
@@ -36,7 +36,7 @@ def draw_polytope(run: xr.Dataset) -> Any:
     """Six moments, with the hull."""
     drawn = snapshots(_polytope_scene(run), [0, 0.5, 1, 2, 5, float(run.time[-1])])
     title = f"V = I: tokens gather at the vertices of a {_body(run)}"
-    return board([drawn[:3], drawn[3:]], title, f"{DOTS} Grey: convex hull of all tokens.", width=3.3)
+    return panel_figure([drawn[:3], drawn[3:]], title, f"{DOTS} Grey: convex hull of all tokens.", width=3.3)
 
 
 def polytope_movie(run: xr.Dataset) -> Movie:
@@ -85,7 +85,7 @@ def draw_hyperplanes(run: xr.Dataset) -> Any:
     kind = _kind(run)
     title = f"Tokens gather on {found.count} parallel {kind}"
     caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start."
-    return board([drawn], title, caption, width=3.2, heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5])
+    return panel_figure([drawn], title, caption, width=3.2, heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5])
 
 
 def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -116,17 +116,17 @@ def _hyperplane_scene(run: xr.Dataset) -> tuple[Scene, hyperplanes.Groups]:
     value = value_of(run)
     found = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=ON_ONE)
     rows = hyperplanes.left_eigenvectors(value).rows[:1]
-    flats = tuple(
-        Flat(rows, level, OKABE_ITO[place % len(OKABE_ITO)], f"{size} tokens")
+    subspaces = tuple(
+        AffineSubspace(rows, level, OKABE_ITO[place % len(OKABE_ITO)], f"{size} tokens")
         for place, (level, size) in enumerate(zip(found.levels, found.sizes, strict=True))
     )
-    scene = scene_of(run, flats=flats)
-    return replace(scene, motion=replace(scene.motion, labels=found.labels)), found
+    scene = scene_of(run, subspaces=subspaces)
+    return replace(scene, drawn=replace(scene.drawn, labels=found.labels)), found
 
 
 def _azimuth(scene: Scene) -> float:
     """From where planes are seen neither as lines nor in front of each other."""
-    normal = scene.flats[0].rows[0]
+    normal = scene.subspaces[0].rows[0]
     return float(np.degrees(np.arctan2(normal[1], normal[0]))) + 125
 
 
@@ -144,8 +144,8 @@ def _numbers(values: np.ndarray) -> str:
 def draw_columns(run: xr.Dataset) -> Any:
     """Three moments in the eigen-coordinates, with lines over the final groups, and the end seen from above."""
     turned, found = _eigen_run(run), _columns(run)
-    flats = tuple(Flat(np.eye(3)[:2], level, "#7a7a7a") for level in found.levels)
-    scene, above = scene_of(turned, flats=flats, is_to_scale=False), scene_of(turned.isel(coordinate=[0, 1]))
+    subspaces = tuple(AffineSubspace(np.eye(3)[:2], level, "#7a7a7a") for level in found.levels)
+    scene, above = scene_of(turned, subspaces=subspaces, is_to_scale=False), scene_of(turned.isel(coordinate=[0, 1]))
     scene, above = (_relabelled(one, found.labels) for one in (scene, above))
     above = replace(above, has_hull=_is_polygon(run))
     drawn = [
@@ -157,7 +157,7 @@ def draw_columns(run: xr.Dataset) -> Any:
     caption = (
         f"{DOTS} Axes: coordinates along the left eigenvectors of V, each with a scale of its own. Grey: the lines."
     )
-    return board([drawn], f"Eigenvalues {eigenvalues}: {what}", caption, width=3.2, heights=[3.5])
+    return panel_figure([drawn], f"Eigenvalues {eigenvalues}: {what}", caption, width=3.2, heights=[3.5])
 
 
 def column_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -203,7 +203,7 @@ def _complex(number: complex) -> str:
 
 def _relabelled(scene: Scene, labels: np.ndarray) -> Scene:
     """Coloured by groups, axes named as eigen-coordinates."""
-    return replace(scene, motion=replace(scene.motion, labels=labels, letter="\N{GREEK SMALL LETTER PHI}"))
+    return replace(scene, drawn=replace(scene.drawn, labels=labels, letter="\N{GREEK SMALL LETTER PHI}"))
 
 
 # -- Who follows whom --------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def draw_leaders(run: xr.Dataset) -> Any:
     """Four moments; arrows to everyone who gets attention."""
     scene = scene_of(run, arrows=run.attention.values > attention_matrices.NOTICED)
     followed_last = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
-    scene = replace(scene, motion=replace(scene.motion, labels=followed_last))
+    scene = replace(scene, drawn=replace(scene.drawn, labels=followed_last))
     drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
     drawn = [
         replace(one, title=f"t = {run.time.values[one.place]:.3g}, {_leader_words(run, one.place)}") for one in drawn
@@ -231,7 +231,7 @@ def draw_leaders(run: xr.Dataset) -> Any:
         "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
         "Colours: whom one follows in the end."
     )
-    return board([drawn[:2], drawn[2:]], "In the end everyone follows a few leaders", caption, width=3.6)
+    return panel_figure([drawn[:2], drawn[2:]], "In the end everyone follows a few leaders", caption, width=3.6)
 
 
 def leader_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

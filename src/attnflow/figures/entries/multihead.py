@@ -14,10 +14,10 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.dynamics import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.scenes import Scene, Snapshot, scene_of, snapshots
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.scene import Scene, Snapshot, scene_of, snapshots
 from attnflow.show.parts.style import GREY, OKABE_ITO
-from attnflow.show.parts.subspaces import Flat
+from attnflow.show.parts.subspaces import AffineSubspace
 from attnflow.solvers.methods import Adaptive
 
 CLOSE = 0.05  # of the largest norm: tokens this close are one cluster
@@ -71,7 +71,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
     below = [_eigenvalue_panel(dataset), _growth_panel(dataset)]
     heads, d = dataset.sizes["head"], dataset.sizes["coordinate"]
     title = f"{heads} heads in dimension {d}: tokens line up along the leading eigenvector of the sum"
-    return board([moments, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+    return panel_figure([moments, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
 
 
 def draw_more_tokens(dataset: xr.Dataset) -> Any:
@@ -80,7 +80,7 @@ def draw_more_tokens(dataset: xr.Dataset) -> Any:
     ends = [Snapshot(_scene(dataset, n), last, f"n = {n}, t = {float(dataset.time[-1]):.3g}") for n in _counts(dataset)]
     below = [_growth_panel(dataset), _eigenvalue_panel(dataset)]
     title = f"{dataset.sizes['head']} heads: more tokens, the same line"
-    return board([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+    return panel_figure([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
 
 
 def head_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
@@ -134,9 +134,9 @@ def _scene(dataset: xr.Dataset, n: int) -> Scene:
     labels = clusters.labels(scaled[-1], CLOSE)
     axis = _right_eigenvector(dataset)
     across = np.linalg.svd(axis[None])[2][1:]
-    flat = Flat(across, np.zeros(len(across)), GREY)
-    motion = replace(scene.motion, tokens=scaled, labels=labels, is_scaled=False)
-    return replace(scene, flats=(flat,), reach=REACH, motion=motion)
+    flat = AffineSubspace(across, np.zeros(len(across)), GREY)
+    drawn = replace(scene.drawn, tokens=scaled, labels=labels, is_scaled=False)
+    return replace(scene, subspaces=(flat,), reach=REACH, drawn=drawn)
 
 
 def _eigenvalue_panel(dataset: xr.Dataset) -> Lines:
@@ -205,7 +205,7 @@ def draw_rates(dataset: xr.Dataset) -> Any:
         f"Rates are read from the last {LATE:g} units of time above the error of the solver, where both halves of them "
         f"agree within {AGREE:g}: in {_settled(dataset)} runs. Dots: runs. Diamonds: medians."
     )
-    return board([panels], title, caption, width=3.7, heights=[4.2])
+    return panel_figure([panels], title, caption, width=3.7, heights=[4.2])
 
 
 def rate_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

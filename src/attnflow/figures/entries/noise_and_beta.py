@@ -15,8 +15,8 @@ from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.noise import Noise
-from attnflow.show.parts.board import Line, Lines, board
 from attnflow.show.parts.heatmaps import HeatMap, plain_log_ticks
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO
 from attnflow.solvers import observables
 from attnflow.solvers.methods import StochasticHeun
@@ -87,7 +87,7 @@ def draw_order(data: xr.Dataset) -> Any:
         f"{end:g}. Curve: above it the uniform distribution is unstable."
     )
     title = "Attention against noise: order above a critical κ"
-    return board([panels], title, caption, width=4.0, heights=[3.8])
+    return panel_figure([panels], title, caption, width=4.0, heights=[3.8])
 
 
 def order_numbers(data: xr.Dataset) -> dict:
@@ -165,7 +165,7 @@ def draw_counts(data: xr.Dataset) -> Any:
         "starts; bars: least to most."
     )
     title = "The number of clusters grows like the root of β"
-    figure = board([[panel]], title, caption, width=6.2, heights=[4.6])
+    figure = panel_figure([[panel]], title, caption, width=6.2, heights=[4.6])
     for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
         plain_log_ticks(axis)
     return figure

@@ -16,7 +16,7 @@ from attnflow.model import initial
 from attnflow.model.dynamics import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.show import robustness as draw_robustness
-from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.theorems.studies.robustness import robustness
 
@@ -86,7 +86,7 @@ def draw_frozen(run: xr.Dataset) -> Any:
     ]
     title = "Frozen attention Z' = (P(0) - I) Z, the slides' master equation, against the flow"
     caption = "Above: first coordinates of the tokens. Lines: the flow. Dashes: the prediction."
-    return board([ways, below], title, caption, width=3.4, heights=[3.1, 3.5])
+    return panel_figure([ways, below], title, caption, width=3.4, heights=[3.1, 3.5])
 
 
 def frozen_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

@@ -15,11 +15,11 @@ from attnflow.model import initial
 from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.board import Line, board
-from attnflow.show.parts.drawn_run import motion_of
-from attnflow.show.parts.globes import globe_movie, globes
+from attnflow.show.parts.drawn_run import run_to_draw
 from attnflow.show.parts.heatmaps import HeatMap
-from attnflow.show.parts.ridges import Ridges
+from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.ridgeline import RidgelinePanel
+from attnflow.show.parts.sphere_panel import sphere_movie, sphere_panels
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.solvers.observables import ClosePairs
 from attnflow.theorems.verify import verify
@@ -52,12 +52,14 @@ def draw_clustering(data: xr.Dataset) -> Any:
     """A row of globes for each beta."""
     end = float(data.time[-1])
     times = [0.0, end / 5, end / 2, end]
-    rows = [globes(motion_of(run, 0, None, CLOSE), times, f"β = {beta:g}") for beta, run in _by_beta(data)]
+    rows = [sphere_panels(run_to_draw(run, 0, None, CLOSE), times, f"β = {beta:g}") for beta, run in _by_beta(data)]
     caption = (
         "The same start in every row. Colours: clusters at the last time of the row. "
         "Hollow dots: start. The far side is faint."
     )
-    return board(rows, "Attention on the sphere: one cluster in the end, after a time that grows with β", caption)
+    return panel_figure(
+        rows, "Attention on the sphere: one cluster in the end, after a time that grows with β", caption
+    )
 
 
 def clustering_numbers(data: xr.Dataset) -> dict:
@@ -80,7 +82,7 @@ def clustering_movie(data: xr.Dataset) -> Any:
     """The first beta."""
     beta, run = _by_beta(data)[0]
     title = f"Attention on the sphere, β = {beta:g}"
-    return globe_movie(motion_of(run, 0, None, CLOSE), title, most=data.attrs["frames"])
+    return sphere_movie(run_to_draw(run, 0, None, CLOSE), title, most=data.attrs["frames"])
 
 
 def _by_beta(data: xr.Dataset) -> list[tuple[float, xr.Dataset]]:
@@ -189,7 +191,7 @@ def draw_phases(data: xr.Dataset) -> Any:
         f"{_below(data.error.max())} everywhere, {_below(data.error.mean())} on average. "
         "Curves: when tokens that start orthogonal to each other reach that cosine."
     )
-    return board([panels], "When tokens meet: the higher the dimension, the sharper the transition", caption)
+    return panel_figure([panels], "When tokens meet: the higher the dimension, the sharper the transition", caption)
 
 
 def _below(error: Any) -> str:
@@ -247,7 +249,7 @@ def draw_cosines(data: xr.Dataset) -> Any:
     """Histograms above each other."""
     names = [f"t = {time:g}" for time in data.time.values]
     n, d = data.sizes["token"], data.sizes["coordinate"]
-    ridges = Ridges(
+    ridges = RidgelinePanel(
         data.cosine.values,
         data.density.values,
         names,
@@ -258,7 +260,7 @@ def draw_cosines(data: xr.Dataset) -> Any:
     )
     caption = f"{n} tokens in {d} dimensions, β = {data.attrs['beta']:g}. Every histogram is drawn to its own height."
     title = "Inner products of tokens move to 1 together"
-    return board([[ridges]], title, caption, width=6.0, heights=[4.6])
+    return panel_figure([[ridges]], title, caption, width=6.0, heights=[4.6])
 
 
 def cosine_numbers(data: xr.Dataset) -> dict:

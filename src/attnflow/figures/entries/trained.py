@@ -20,10 +20,10 @@ from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.show import head_spectra
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.pca import principal_movie
-from attnflow.show.parts.ridges import Ridges
-from attnflow.show.parts.scenes import Snapshot
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.principal_components import principal_movie
+from attnflow.show.parts.ridgeline import RidgelinePanel
+from attnflow.show.parts.scene import Snapshot
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.trained.head_counts import against_count, named
 from attnflow.show.trained.head_kinds import alignment, way
@@ -126,7 +126,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
         "circle in the plane of V's leading eigenvectors."
     )
     title = f"One trained head for ever: the strongest of each kind in {dataset.attrs['model']}"
-    return board(rows, title, caption, width=2.9, heights=[3.0, 3.0])
+    return panel_figure(rows, title, caption, width=2.9, heights=[3.0, 3.0])
 
 
 def _panel(dataset: xr.Dataset, start: str, kind: str) -> Snapshot:
@@ -202,7 +202,7 @@ def draw_counts(dataset: xr.Dataset) -> Any:
     columns = {name: dataset[name].values for name in ("rate", "clusters", "attention_rank")}
     panels = [over_time, *against_count(dataset["heads"].values, **columns)]
     title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
-    return board([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
+    return panel_figure([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
 
 
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
@@ -248,15 +248,15 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
     means = Lines(lines, "layer", counts=True, title="Mean cosine", ylim=(lowest, 1.02))
     title = f"Cosines between the tokens of {dataset.attrs['words']}, layer by layer, in {dataset.attrs['model']}"
     caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
-    return board([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
+    return panel_figure([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
 
 
-def _ridges(one: xr.Dataset) -> Ridges:
+def _ridges(one: xr.Dataset) -> RidgelinePanel:
     count = one.sizes["time"]
     chosen = evenly_spaced(count, MOST_RIDGES)
     names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
     means = one.mean_cosine.values[chosen]
-    return Ridges(
+    return RidgelinePanel(
         one.cosine.values, one.density.values[chosen], names, means, "mean", "cosine of two tokens", tall=RIDGE
     )
 

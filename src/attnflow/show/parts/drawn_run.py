@@ -23,7 +23,7 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 @dataclass(frozen=True)
-class Motion:
+class DrawnRun:
     """One run as it is drawn."""
 
     times: np.ndarray
@@ -70,7 +70,7 @@ class Motion:
         return self.times[chosen], np.array(counts)
 
 
-def motion_of(run: Any, which: int, title: str | None, distance: float | None) -> Motion:
+def run_to_draw(run: Any, which: int, title: str | None, distance: float | None) -> DrawnRun:
     """One run of a dataset, ready to be drawn."""
     one = one_run(run, which)
     kind = flow_kind(run)
@@ -86,7 +86,7 @@ def motion_of(run: Any, which: int, title: str | None, distance: float | None) -
     labels = _largest_first(clusters.labels(tokens[-1], distance))
     notes = [_count_sentence(labels, distance), *_run_notes(run, which), *_growth_notes(is_scaled, growth)]
     notes += [] if is_followed else ["Only the first and last tokens were kept"]
-    return Motion(
+    return DrawnRun(
         times=times,
         tokens=tokens,
         labels=labels,

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from attnflow.show.parts.board import Line
+from attnflow.show.parts.panels import Line
 from attnflow.show.parts.style import INK, fix_ticks, weights_colormap
 
 

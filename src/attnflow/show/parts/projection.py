@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnflow.show.parts.drawn_run import Motion
+from attnflow.show.parts.drawn_run import DrawnRun
 
 LONGEST_BOX = 8.0  # sides of a picture to one scale; a longer box shows a line
 FLAT = 1e-9  # below this share of the longest side a side is no side
@@ -22,33 +22,33 @@ class Points:
     note: str = ""
 
 
-def points_of(motion: Motion) -> Points:
+def points_of(drawn: DrawnRun) -> Points:
     """The coordinates themselves where there are at most three, else two principal components.
 
     Tokens that run away along some direction, as rescaled ones do along eigenvectors
     with negative real part, would be a line to the eye: each axis has its own scale then,
     and unless they run along a coordinate they are turned to principal axes.
     """
-    d = motion.dimension
+    d = drawn.dimension
     if d > 3:
-        return _principal_components(motion)
-    tokens = _all_tokens(motion)
+        return _principal_components(drawn)
+    tokens = _all_tokens(drawn)
     axes = _principal_axes(tokens)
-    coordinates = tuple(motion.coordinate_name(index) for index in range(d))
-    if motion.is_sphere or not _is_long(_sides(tokens @ axes)):
-        return Points(motion.tokens, coordinates, is_to_scale=True)
+    coordinates = tuple(drawn.coordinate_name(index) for index in range(d))
+    if drawn.is_sphere or not _is_long(_sides(tokens @ axes)):
+        return Points(drawn.tokens, coordinates, is_to_scale=True)
     if _is_long(_sides(tokens)):
-        return Points(motion.tokens, coordinates, is_to_scale=False, note="Axes have different scales.")
+        return Points(drawn.tokens, coordinates, is_to_scale=False, note="Axes have different scales.")
     names = tuple(f"{_ordinal(index)} principal axis" for index in range(d))
-    return Points(motion.tokens @ axes, names, is_to_scale=False, note="Axes have different scales.")
+    return Points(drawn.tokens @ axes, names, is_to_scale=False, note="Axes have different scales.")
 
 
-def _principal_components(motion: Motion) -> Points:
+def _principal_components(drawn: DrawnRun) -> Points:
     """Two directions in which the final tokens differ most, or all tokens if the final ones agree."""
-    first, final = motion.tokens[0], motion.tokens[-1]
+    first, final = drawn.tokens[0], drawn.tokens[-1]
     is_gathered = _spreads(final)[1] <= GATHERED * _spreads(first)[0]
-    axes = _principal_axes(_all_tokens(motion) if is_gathered else final)[:, :2]
-    values = motion.tokens @ axes
+    axes = _principal_axes(_all_tokens(drawn) if is_gathered else final)[:, :2]
+    values = drawn.tokens @ axes
     return Points(
         values,
         names=tuple(f"{_ordinal(index)} principal component" for index in range(2)),
@@ -57,9 +57,9 @@ def _principal_components(motion: Motion) -> Points:
     )
 
 
-def _all_tokens(motion: Motion) -> np.ndarray:
+def _all_tokens(drawn: DrawnRun) -> np.ndarray:
     """Tokens of all times in one list, thinned out where there are many."""
-    tokens = motion.tokens[motion.times_of_interest(MOST_TIMES)].reshape(-1, motion.dimension)
+    tokens = drawn.tokens[drawn.times_of_interest(MOST_TIMES)].reshape(-1, drawn.dimension)
     return tokens[:: -(-len(tokens) // MOST_ROWS)]
 
 

@@ -13,7 +13,7 @@ ON_PLANE = 1e-9
 
 
 @dataclass(frozen=True)
-class Flat:
+class AffineSubspace:
     """The tokens x with rows @ x = levels, and its colour."""
 
     rows: np.ndarray
@@ -22,9 +22,9 @@ class Flat:
     label: str = ""
 
 
-def draw_flats(axes: Axes, flats: tuple[Flat, ...], box: np.ndarray) -> None:
+def draw_subspaces(axes: Axes, subspaces: tuple[AffineSubspace, ...], box: np.ndarray) -> None:
     """Draw subspaces within a box (d, 2): lines, and planes as faint polygons."""
-    for flat in flats:
+    for flat in subspaces:
         dimension = box.shape[0] - len(flat.rows)
         corners = line_in_box(flat, box) if dimension == 1 else plane_in_box(flat, box)
         if len(corners) == 0:
@@ -37,12 +37,13 @@ def draw_flats(axes: Axes, flats: tuple[Flat, ...], box: np.ndarray) -> None:
             axes.add_collection(faces)
 
 
-def line_in_box(flat: Flat, box: np.ndarray) -> np.ndarray:
+def line_in_box(flat: AffineSubspace, box: np.ndarray) -> np.ndarray:
     """The two ends of a line inside a box, shape (2, d); none where it passes by.
 
     Examples
     --------
-    >>> line_in_box(Flat(np.array([[0.0, 1.0]]), np.array([0.5]), "k"), np.array([[0.0, 1.0], [0.0, 1.0]])).tolist()
+    >>> line = AffineSubspace(np.array([[0.0, 1.0]]), np.array([0.5]), "k")
+    >>> line_in_box(line, np.array([[0.0, 1.0], [0.0, 1.0]])).tolist()
     [[0.0, 0.5], [1.0, 0.5]]
     """
     point = np.linalg.lstsq(flat.rows, flat.levels, rcond=None)[0]
@@ -57,7 +58,7 @@ def line_in_box(flat: Flat, box: np.ndarray) -> np.ndarray:
     return ends if first < last else np.empty((0, len(box)))
 
 
-def plane_in_box(flat: Flat, box: np.ndarray) -> np.ndarray:
+def plane_in_box(flat: AffineSubspace, box: np.ndarray) -> np.ndarray:
     """Corners (k, 3), in turn, of the polygon that a plane cuts out of a box."""
     normal, level = flat.rows[0], flat.levels[0]
     corners = np.array(list(itertools.product(*box)))

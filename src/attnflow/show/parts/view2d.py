@@ -1,32 +1,32 @@
-"""Flat pictures: the plane, with principal components in more dimensions, and the circle."""
+"""AffineSubspace pictures: the plane, with principal components in more dimensions, and the circle."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Polygon
 from matplotlib.ticker import MultipleLocator
 
-from attnflow.show.parts.drawn_run import Motion
-from attnflow.show.parts.marks import draw_tokens, final_hull, longest_side
+from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.projection import Points
 from attnflow.show.parts.style import GREY, PALE, fix_ticks
+from attnflow.show.parts.token_artists import draw_tokens, final_hull, longest_side
 
 
-def draw_plane(axes: Axes, motion: Motion, points: Points) -> None:
+def draw_plane(axes: Axes, drawn: DrawnRun, points: Points) -> None:
     """Trajectories in the plane, with the convex hull of the final tokens in R^2."""
-    hull = final_hull(points) if motion.dimension == 2 else None
+    hull = final_hull(points) if drawn.dimension == 2 else None
     if hull is not None:
         corners = hull.points[hull.vertices]
         axes.add_patch(Polygon(corners, fill=False, edgecolor=GREY, linewidth=0.9, label="hull", zorder=1.5))
-    draw_tokens(axes, motion, points.values)
+    draw_tokens(axes, drawn, points.values)
     _set_box(axes, points)
     axes.set(xlabel=points.names[0], ylabel=points.names[1])
     fix_ticks(axes)
 
 
-def draw_circle(axes: Axes, motion: Motion, points: Points) -> None:
+def draw_circle(axes: Axes, drawn: DrawnRun, points: Points) -> None:
     """Tokens on the unit circle."""
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=1))
-    draw_tokens(axes, motion, points.values, is_round=True)
+    draw_tokens(axes, drawn, points.values, is_round=True)
     axes.set(aspect="equal", xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xlabel=points.names[0], ylabel=points.names[1])
     axes.xaxis.set_major_locator(MultipleLocator(1))
     axes.yaxis.set_major_locator(MultipleLocator(1))

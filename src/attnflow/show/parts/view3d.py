@@ -8,29 +8,37 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
-from attnflow.show.parts.drawn_run import Motion
-from attnflow.show.parts.marks import end_style, final_hull, longest_side, rounded, start_style, way_style, ways_of
+from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.projection import Points
 from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks
+from attnflow.show.parts.token_artists import (
+    curved_on_sphere,
+    end_style,
+    final_hull,
+    longest_side,
+    path_style,
+    paths_to_draw,
+    start_style,
+)
 
 HIDDEN = 0.3  # opacity of the far side against the near one
 TILT = np.radians(22)  # of the globe towards the viewer
 SAME_PLANE = 1e-8
 
 
-def draw_space(axes: Any, motion: Motion, points: Points) -> None:
+def draw_space(axes: Any, drawn: DrawnRun, points: Points) -> None:
     """Trajectories in R^3, with the convex hull of the final tokens if it has a volume."""
-    values, colours = points.values, motion.token_colours
+    values, colours = points.values, drawn.token_colours
     hull = final_hull(points)
     if hull is not None:
         faces = hull.points[hull.simplices]
         axes.add_collection3d(Poly3DCollection(faces, facecolor=GREY, alpha=0.08, label="hull"))
         axes.add_collection3d(Line3DCollection(hull_edges(hull), colors=GREY, linewidths=0.7, alpha=0.7, label="edges"))
-    if motion.is_followed:
-        ways, tokens = ways_of(motion, values)
-        axes.add_collection3d(Line3DCollection(ways, colors=colours[tokens], **way_style(len(colours))))
+    if drawn.is_followed:
+        ways, tokens = paths_to_draw(drawn, values)
+        axes.add_collection3d(Line3DCollection(ways, colors=colours[tokens], **path_style(len(colours))))
     axes.scatter(*values[0].T, edgecolors=colours, alpha=0.6, depthshade=False, **start_style(len(colours)))
-    axes.scatter(*values[-1].T, c=colours, depthshade=False, **end_style(motion))
+    axes.scatter(*values[-1].T, c=colours, depthshade=False, **end_style(drawn))
     _set_box(axes, points)
 
 
@@ -45,16 +53,16 @@ def hull_edges(hull: Any) -> np.ndarray:
     return np.array(edges)
 
 
-def draw_globe(axes: Axes, motion: Motion, points: Points) -> None:
+def draw_globe(axes: Axes, drawn: DrawnRun, points: Points) -> None:
     """Tokens on the unit sphere, seen from far away on the side where most of them end."""
     camera = camera_of(points.values[-1])
     seen = points.values @ camera.T
     draw_grid(axes, camera)
-    if motion.is_followed:
-        ways, tokens = ways_of(motion, seen)
-        style = way_style(len(motion.labels))
-        draw_by_side(axes, rounded(ways), motion.token_colours[tokens], zorder=1.8, **style)
-    _draw_dots(axes, motion, seen)
+    if drawn.is_followed:
+        ways, tokens = paths_to_draw(drawn, seen)
+        style = path_style(len(drawn.labels))
+        draw_by_side(axes, curved_on_sphere(ways), drawn.token_colours[tokens], zorder=1.8, **style)
+    _draw_dots(axes, drawn, seen)
     axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
     axes.set_axis_off()
 
@@ -126,11 +134,11 @@ def stretches(line: np.ndarray, is_wanted: np.ndarray) -> list[np.ndarray]:
     return [line[first : last + 1] for first, last in ends]
 
 
-def _draw_dots(axes: Axes, motion: Motion, seen: np.ndarray) -> None:
-    colours, (first, last) = motion.token_colours, seen[[0, -1]]
+def _draw_dots(axes: Axes, drawn: DrawnRun, seen: np.ndarray) -> None:
+    colours, (first, last) = drawn.token_colours, seen[[0, -1]]
     edges, fills = faint_behind(colours, first, 0.8), faint_behind(colours, last, 1.0)
     axes.scatter(*first[:, :2].T, edgecolors=list(edges), zorder=2, **start_style(len(colours)))
-    axes.scatter(*last[:, :2].T, c=fills, zorder=3, **end_style(motion))
+    axes.scatter(*last[:, :2].T, c=fills, zorder=3, **end_style(drawn))
 
 
 def faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.ndarray:

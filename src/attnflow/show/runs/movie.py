@@ -12,11 +12,11 @@ from matplotlib.patches import Circle
 
 from attnflow.results.run_dataset import PROMPT
 from attnflow.show.parts.animation import Movie, require_movie_path, save_movie
-from attnflow.show.parts.drawn_run import Motion, motion_of
-from attnflow.show.parts.globes import Globe
-from attnflow.show.parts.pca import ONE_DOT
+from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
+from attnflow.show.parts.principal_components import ONE_DOT
 from attnflow.show.parts.projection import points_of
-from attnflow.show.parts.scenes import FLAT_VIEW, Scene, Snapshot
+from attnflow.show.parts.scene import FLAT_VIEW, Scene, Snapshot
+from attnflow.show.parts.sphere_panel import SpherePanel
 from attnflow.show.parts.style import PALE, in_house_style, new_figure, write_heading
 from attnflow.show.parts.view3d import camera_of
 
@@ -64,8 +64,8 @@ def movie(
     """
     path = require_movie_path(path)
     clock = _clock_of(run)
-    motion = motion_of(_over_time(run), runs, None, distance)
-    return save_movie(_movie_of(motion, title or motion.title.partition("\n")[0], clock), path)
+    drawn = run_to_draw(_over_time(run), runs, None, distance)
+    return save_movie(_movie_of(drawn, title or drawn.title.partition("\n")[0], clock), path)
 
 
 def _clock_of(run: Any) -> str:
@@ -93,44 +93,44 @@ def _between_layers(run: xr.Dataset) -> xr.Dataset:
 
 
 @in_house_style()
-def _movie_of(motion: Motion, title: str, clock: str) -> Movie:
+def _movie_of(drawn: DrawnRun, title: str, clock: str) -> Movie:
     figure = new_figure(5.0, 5.2)
-    draw, projection = _view_of(motion)
+    draw, projection = _view_of(drawn)
     axes = figure.add_subplot(projection=projection)
-    write_heading(figure, title, motion.caption)
-    places = motion.times_of_interest(MOST_FRAMES)
+    write_heading(figure, title, drawn.caption)
+    places = drawn.times_of_interest(MOST_FRAMES)
 
     def show_frame(frame: int) -> None:
         place = int(places[frame])
         axes.clear()
-        draw(axes, place, f"{clock} = {motion.times[place]:.3g}", frame / max(len(places) - 1, 1))
+        draw(axes, place, f"{clock} = {drawn.times[place]:.3g}", frame / max(len(places) - 1, 1))
 
     return Movie(figure, len(places), show_frame)
 
 
-def _view_of(motion: Motion) -> tuple[Draw, str]:
-    """How to draw one place of a motion into axes, given its title and the share of the movie that is over."""
-    if motion.is_sphere and motion.dimension == 3:
-        camera = camera_of(motion.tokens[-1])
-        return lambda axes, place, title, _: Globe(motion, place, title, camera=camera).draw(axes), FLAT_VIEW
-    scene = _scene_of(motion)
+def _view_of(drawn: DrawnRun) -> tuple[Draw, str]:
+    """Function that draws one saved time into axes, given its title and the share of the movie that is over."""
+    if drawn.is_sphere and drawn.dimension == 3:
+        camera = camera_of(drawn.tokens[-1])
+        return lambda axes, place, title, _: SpherePanel(drawn, place, title, camera=camera).draw(axes), FLAT_VIEW
+    scene = _scene_of(drawn)
 
     def draw(axes: Any, place: int, title: str, share: float) -> None:
         Snapshot(scene, place, title, azimuth=-55 + TURN * share).draw(axes)
-        if motion.dimension == 1:
+        if drawn.dimension == 1:
             axes.set(ylabel="token", yticks=[])
-        if motion.dimension == 2 and motion.is_sphere:
+        if drawn.dimension == 2 and drawn.is_sphere:
             axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=0))
 
     return draw, scene.projection
 
 
-def _scene_of(motion: Motion) -> Scene:
-    if motion.dimension == 1:
-        heights = np.broadcast_to(-np.arange(float(motion.tokens.shape[1]))[:, None], motion.tokens.shape)
-        return Scene(replace(motion, tokens=np.concatenate([motion.tokens, heights], axis=-1)), is_to_scale=False)
-    if motion.dimension > 3:
-        points = points_of(motion)
-        motion = replace(motion, tokens=points.values, is_sphere=False, distance=ONE_DOT)
-        return Scene(motion, is_to_scale=points.is_to_scale, names=points.names, words=motion.words)
-    return Scene(motion, has_hull=not motion.is_sphere)
+def _scene_of(drawn: DrawnRun) -> Scene:
+    if drawn.dimension == 1:
+        heights = np.broadcast_to(-np.arange(float(drawn.tokens.shape[1]))[:, None], drawn.tokens.shape)
+        return Scene(replace(drawn, tokens=np.concatenate([drawn.tokens, heights], axis=-1)), is_to_scale=False)
+    if drawn.dimension > 3:
+        points = points_of(drawn)
+        drawn = replace(drawn, tokens=points.values, is_sphere=False, distance=ONE_DOT)
+        return Scene(drawn, is_to_scale=points.is_to_scale, names=points.names, words=drawn.words)
+    return Scene(drawn, has_hull=not drawn.is_sphere)

@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
-from attnflow.show.parts.drawn_run import Motion
-from attnflow.show.parts.marks import draw_tokens, longest_side
+from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.style import GREY, INK, fix_ticks, weights_colormap
+from attnflow.show.parts.token_artists import draw_tokens, longest_side
 
 COSINE_BINS = 60
 MOST_COSINE_TIMES = 120
@@ -15,41 +15,41 @@ MOST_COSINE_TOKENS = 300
 MOVED = 0.01  # a share of the whole way: before that nothing is to be seen
 
 
-def draw_positions(axes: Axes, motion: Motion) -> None:
+def draw_positions(axes: Axes, drawn: DrawnRun) -> None:
     """Position on the line."""
-    _draw_numbers(axes, motion, motion.tokens[..., 0])
-    axes.set_ylabel(motion.coordinate_name(0))
+    _draw_numbers(axes, drawn, drawn.tokens[..., 0])
+    axes.set_ylabel(drawn.coordinate_name(0))
 
 
-def draw_angles(axes: Axes, motion: Motion) -> None:
+def draw_angles(axes: Axes, drawn: DrawnRun) -> None:
     """Angle on the circle, without jumps by a turn."""
-    angles = continuous_angles(motion.tokens)
-    _draw_numbers(axes, motion, angles)
+    angles = continuous_angles(drawn.tokens)
+    _draw_numbers(axes, drawn, angles)
     axes.yaxis.set_major_locator(MultipleLocator(_angle_step(np.ptp(angles))))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda angle, _: angle_name(angle)))
     axes.set_ylabel("angle")
 
 
-def draw_cosines(axes: Axes, motion: Motion) -> None:
+def draw_cosines(axes: Axes, drawn: DrawnRun) -> None:
     """How the cosines between distinct tokens are distributed; the coordinates if there is one token."""
-    if len(motion.labels) == 1:
-        axes.plot(motion.times, motion.tokens[:, 0], color=GREY, linewidth=0.9)
+    if len(drawn.labels) == 1:
+        axes.plot(drawn.times, drawn.tokens[:, 0], color=GREY, linewidth=0.9)
         axes.set_ylabel("coordinates")
     else:
-        _draw_cosine_image(axes, motion)
-    set_time_axis(axes, motion)
+        _draw_cosine_image(axes, drawn)
+    set_time_axis(axes, drawn)
 
 
-def draw_counts(axes: Axes, motion: Motion) -> None:
+def draw_counts(axes: Axes, drawn: DrawnRun) -> None:
     """Number of clusters."""
-    times, counts = motion.cluster_counts()
-    if motion.is_followed:
+    times, counts = drawn.cluster_counts()
+    if drawn.is_followed:
         axes.plot(times, counts, color=INK, drawstyle="steps-post", label="counts")
     else:
         axes.plot(times, counts, "o", color=INK, clip_on=False, label="counts")
     axes.set(ylabel="clusters", ylim=(0, 1.08 * counts.max()))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=[1, 2, 5, 10]))
-    set_time_axis(axes, motion)
+    set_time_axis(axes, drawn)
 
 
 def continuous_angles(tokens: np.ndarray) -> np.ndarray:
@@ -85,13 +85,13 @@ def angle_name(angle: float) -> str:
     return f"{sign}{'' if above == 1 else above}π" + (f"/{below}" if below > 1 else "")
 
 
-def set_time_axis(axes: Axes, motion: Motion) -> None:
+def set_time_axis(axes: Axes, drawn: DrawnRun) -> None:
     """Time from left to right, by its logarithm where the times to save at were chosen so."""
-    times = motion.times
+    times = drawn.times
     if len(times) > 1:
         axes.set_xlim(times[0], times[-1])
     if is_logarithmic(times):
-        axes.set_xscale("symlog", linthresh=_first_move(motion), linscale=0.3)
+        axes.set_xscale("symlog", linthresh=_first_move(drawn), linscale=0.3)
     axes.set_xlabel("time t")
     fix_ticks(axes)
 
@@ -101,32 +101,32 @@ def is_logarithmic(times: np.ndarray) -> bool:
     return len(times) > 4 and bool(np.median(times) - times[0] < 0.05 * (times[-1] - times[0]))
 
 
-def _first_move(motion: Motion) -> float:
+def _first_move(drawn: DrawnRun) -> float:
     """A power of ten around which tokens begin to move visibly."""
-    ways = np.abs(motion.tokens - motion.tokens[0]).max(axis=(1, 2))
-    first = motion.times[np.argmax(ways > MOVED * ways.max())]
-    return float(10.0 ** np.floor(np.log10(max(first, motion.times[1]))))
+    ways = np.abs(drawn.tokens - drawn.tokens[0]).max(axis=(1, 2))
+    first = drawn.times[np.argmax(ways > MOVED * ways.max())]
+    return float(10.0 ** np.floor(np.log10(max(first, drawn.times[1]))))
 
 
-def _draw_numbers(axes: Axes, motion: Motion, values: np.ndarray) -> None:
+def _draw_numbers(axes: Axes, drawn: DrawnRun, values: np.ndarray) -> None:
     """A number a token, of shape (time, token)."""
-    times = np.broadcast_to(motion.times[:, None], values.shape)
-    draw_tokens(axes, motion, np.stack([times, values], axis=-1))
+    times = np.broadcast_to(drawn.times[:, None], values.shape)
+    draw_tokens(axes, drawn, np.stack([times, values], axis=-1))
     for dots in axes.collections[-2:]:
         dots.set_clip_on(False)  # the first and last times are the edges of the panel
-    set_time_axis(axes, motion)
+    set_time_axis(axes, drawn)
     margin = 0.05 * longest_side(values.reshape(-1, 1))
     axes.set_ylim(values.min() - margin, values.max() + margin)
 
 
-def _draw_cosine_image(axes: Axes, motion: Motion) -> None:
-    chosen = motion.times_of_interest(MOST_COSINE_TIMES)
+def _draw_cosine_image(axes: Axes, drawn: DrawnRun) -> None:
+    chosen = drawn.times_of_interest(MOST_COSINE_TIMES)
     edges = np.linspace(-1, 1, COSINE_BINS + 1)
-    shares = np.stack([_cosine_shares(motion.tokens[index], edges) for index in chosen], axis=1)
+    shares = np.stack([_cosine_shares(drawn.tokens[index], edges) for index in chosen], axis=1)
     middles = (edges[1:] + edges[:-1]) / 2
     scale = PowerNorm(0.5, 0, 1)  # the root of the share, so that rare cosines are seen beside frequent ones
     how = {"shading": "nearest", "cmap": weights_colormap(), "norm": scale, "rasterized": True}
-    image = axes.pcolormesh(motion.times[chosen], middles, shares, **how)
+    image = axes.pcolormesh(drawn.times[chosen], middles, shares, **how)
     bar = axes.figure.colorbar(image, ax=axes, ticks=[0, 0.05, 0.25, 0.5, 1], aspect=30, pad=0.01, format="%g")
     bar.set_label("share of pairs")
     fix_ticks(bar.ax)

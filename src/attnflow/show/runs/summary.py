@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
-from attnflow.show.parts.drawn_run import Motion, motion_of, one_run
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw
 from attnflow.show.parts.projection import Points, points_of
 from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_figure
 from attnflow.show.runs.attention import colour_scale, draw_bar, draw_matrix
@@ -69,41 +69,41 @@ def summary(
     if "tokens" not in one and observable_names(run):
         figure = draw_observables(run, runs, title)
     else:
-        figure = _figure_of(motion_of(run, runs, title, distance), _first_and_last(matrices, one.sizes["token"]))
+        figure = _figure_of(run_to_draw(run, runs, title, distance), _first_and_last(matrices, one.sizes["token"]))
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def _figure_of(motion: Motion, shown: dict[str, np.ndarray]) -> Figure:
-    view, points = view_of(motion), points_of(motion)
+def _figure_of(drawn: DrawnRun, shown: dict[str, np.ndarray]) -> Figure:
+    view, points = view_of(drawn), points_of(drawn)
     layout = _figure_with_columns if view.over_time else _figure_with_corner
-    figure = layout(motion, view, points, shown)
-    finish(figure, motion, points, is_wide=True)
+    figure = layout(drawn, view, points, shown)
+    finish(figure, drawn, points, is_wide=True)
     return figure
 
 
-def _figure_with_columns(motion: Motion, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
+def _figure_with_columns(drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
     """The picture, if any; what happens over time, above each other; attention, above each other."""
     widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if shown else [])
     figure = new_figure(sum(widths), 5.6)
     columns = figure.add_gridspec(1, len(widths), width_ratios=widths)
     time_column = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
-    draw_panels(figure, (columns[0], time_column[0]), motion, view, points)
+    draw_panels(figure, (columns[0], time_column[0]), drawn, view, points)
     figure.axes[1 if view.picture else 0].set_xlabel("")  # the panel below has the same times
-    draw_counts(figure.add_subplot(time_column[1]), motion)
+    draw_counts(figure.add_subplot(time_column[1]), drawn)
     if shown:
         _draw_attention(figure, columns[-1].subgridspec(len(shown), 1), shown)
     return figure
 
 
-def _figure_with_corner(motion: Motion, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
+def _figure_with_corner(drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
     """The picture on the left; on the right the clusters over time, and attention side by side below."""
     figure = new_figure(10.4 if shown else 9.0, 5.6 if shown else 5.0)
     columns = figure.add_gridspec(1, 2, width_ratios=[5.0, 4.6 if shown else 3.4])
-    draw_panels(figure, (columns[0], None), motion, view, points)
+    draw_panels(figure, (columns[0], None), drawn, view, points)
     rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if shown else [columns[1]]
-    draw_counts(figure.add_subplot(rows[0]), motion)
+    draw_counts(figure.add_subplot(rows[0]), drawn)
     if shown:
         _draw_attention(figure, rows[1].subgridspec(1, len(shown)), shown)
     return figure

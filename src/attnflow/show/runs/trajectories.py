@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from attnflow.show.parts.drawn_run import Motion, motion_of, one_run
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw
 from attnflow.show.parts.projection import Points, points_of
 from attnflow.show.parts.style import (
     GREY,
@@ -30,21 +30,21 @@ LEGEND_COLUMN = 1.05  # inches
 
 @dataclass(frozen=True)
 class View:
-    """The panels that show a motion: a picture of the space, something over time, or both."""
+    """Panels of a run: a picture of the space, a quantity over time, or both."""
 
     picture: Callable | None
     over_time: Callable | None
     projection: str = "rectilinear"
 
 
-def view_of(motion: Motion) -> View:
+def view_of(drawn: DrawnRun) -> View:
     """The view that suits where the tokens live."""
-    if motion.dimension == 1:
+    if drawn.dimension == 1:
         return View(None, draw_positions)
-    if motion.dimension == 2:
-        return View(draw_circle, draw_angles) if motion.is_sphere else View(draw_plane, None)
-    if motion.dimension == 3:
-        return View(draw_globe, None) if motion.is_sphere else View(draw_space, None, "3d")
+    if drawn.dimension == 2:
+        return View(draw_circle, draw_angles) if drawn.is_sphere else View(draw_plane, None)
+    if drawn.dimension == 3:
+        return View(draw_globe, None) if drawn.is_sphere else View(draw_space, None, "3d")
     return View(draw_plane, draw_cosines)
 
 
@@ -109,39 +109,39 @@ def _figure_of(run: Any, title: str | None, which: int, distance: float | None) 
     one = one_run(run, which)
     if "tokens" not in one and observable_names(run):
         return draw_observables(run, which, title)
-    motion = motion_of(run, which, title, distance)
-    view, points = view_of(motion), points_of(motion)
+    drawn = run_to_draw(run, which, title, distance)
+    view, points = view_of(drawn), points_of(drawn)
     panels = [panel for panel in (view.picture, view.over_time) if panel is not None]
     width = {1: 6.4 if view.picture else 8.0, 2: 10.5}[len(panels)]
     figure = new_figure(width, 5.2)
     grid = figure.add_gridspec(1, len(panels))
-    draw_panels(figure, (grid[0], grid[-1]), motion, view, points)
-    finish(figure, motion, points, is_wide=len(panels) == 2)
+    draw_panels(figure, (grid[0], grid[-1]), drawn, view, points)
+    finish(figure, drawn, points, is_wide=len(panels) == 2)
     return figure
 
 
-def draw_panels(figure: Figure, places: tuple[Any, Any], motion: Motion, view: View, points: Points) -> None:
+def draw_panels(figure: Figure, places: tuple[Any, Any], drawn: DrawnRun, view: View, points: Points) -> None:
     """The panels of a view: its picture in the first place, what happens over time in the second."""
     if view.picture is not None:
-        view.picture(figure.add_subplot(places[0], projection=view.projection), motion, points)
+        view.picture(figure.add_subplot(places[0], projection=view.projection), drawn, points)
     if view.over_time is not None:
-        view.over_time(figure.add_subplot(places[1]), motion)
+        view.over_time(figure.add_subplot(places[1]), drawn)
 
 
-def finish(figure: Figure, motion: Motion, points: Points, *, is_wide: bool) -> None:
+def finish(figure: Figure, drawn: DrawnRun, points: Points, *, is_wide: bool) -> None:
     """Legend, title and caption; the legend of a wide figure goes below, beside the caption."""
-    drawn = {artist.get_label() for axes in figure.axes for artist in axes.get_children()}
-    handles = _handles(motion, "hull" in drawn)
+    labels = {artist.get_label() for axes in figure.axes for artist in axes.get_children()}
+    handles = _handles(drawn, "hull" in labels)
     columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
     if is_wide:
         figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)
     else:
         figure.legend(handles=handles, loc="outside right upper")
     room = {"below": LEGEND_COLUMN * columns} if is_wide else {"beside": 1.5 * LEGEND_COLUMN}
-    write_heading(figure, motion.title, f"{motion.caption} {points.note}".strip(), **room)
+    write_heading(figure, drawn.title, f"{drawn.caption} {points.note}".strip(), **room)
 
 
-def _handles(motion: Motion, has_hull: bool) -> list[Line2D]:
+def _handles(drawn: DrawnRun, has_hull: bool) -> list[Line2D]:
     dot = {"marker": "o", "linestyle": "none", "markersize": 6}
     handles = [
         Line2D([], [], **dot, markerfacecolor="none", markeredgecolor=GREY, label="start"),
@@ -149,7 +149,7 @@ def _handles(motion: Motion, has_hull: bool) -> list[Line2D]:
     ]
     if has_hull:
         handles.append(Line2D([], [], color=GREY, linewidth=0.9, label="final hull"))
-    sizes = motion.cluster_sizes
+    sizes = drawn.cluster_sizes
     if len(sizes) > MOST_LEGEND_CLUSTERS:
         return handles
     words = [f"{size} token{'' if size == 1 else 's'}" for size in sizes]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import fix_ticks, in_house_style, save_figure, weights_colormap
 from attnflow.show.trained.head_spectra import MOST_NAMED_LAYERS, shades
 
@@ -50,7 +50,9 @@ def coupling(coupled: xr.Dataset, path: str | os.PathLike | None = None) -> Figu
         "Mismatch of block i in the directions of block j: | |U_j^T J_i V_j| − S_i | / |S_i| "
         f"on {coupled.attrs['top']} singular vectors (arXiv:2407.07810)."
     )
-    figure = board([panels], f"Coupling of the blocks of {coupled.attrs['model']}", caption, width=4.2, heights=[3.9])
+    figure = panel_figure(
+        [panels], f"Coupling of the blocks of {coupled.attrs['model']}", caption, width=4.2, heights=[3.9]
+    )
     if path is not None:
         save_figure(figure, path)
     return figure

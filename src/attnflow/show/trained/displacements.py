@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import GREY, in_house_style, save_figure
 from attnflow.show.trained.prompt import first_words
 
@@ -44,7 +44,7 @@ def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> F
     )
     words = first_words([str(word) for word in parts.word.values])
     title = f"What the parts of V do to {words} in {parts.attrs['model']}"
-    figure = board([panels], title, caption, width=4.6, heights=[3.9])
+    figure = panel_figure([panels], title, caption, width=4.6, heights=[3.9])
     if path is not None:
         save_figure(figure, path)
     return figure

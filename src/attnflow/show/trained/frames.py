@@ -5,9 +5,9 @@ import os
 import xarray as xr
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.pca import principal_scene
-from attnflow.show.parts.scenes import Snapshot
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.principal_components import principal_scene
+from attnflow.show.parts.scene import Snapshot
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_figure
 from attnflow.show.trained.prompt import first_words
 from attnflow.trained.measures import ANGLE, directions
@@ -47,7 +47,7 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
     )
     words = first_words([str(word) for word in seen.word.values])
     title = f"{words} in {seen.attrs['model']}, seen from moving frames"
-    figure = board([ways, below], title, caption, width=2.9, heights=[2.9, 3.3])
+    figure = panel_figure([ways, below], title, caption, width=2.9, heights=[2.9, 3.3])
     if path is not None:
         save_figure(figure, path)
     return figure

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_figure
 
 
@@ -39,7 +39,7 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
         if unfitted
         else ""
     )
-    figure = board([panels], title, f"Attention alone.{lacking}", width=3.5, heights=[3.9])
+    figure = panel_figure([panels], title, f"Attention alone.{lacking}", width=3.5, heights=[3.9])
     if path is not None:
         save_figure(figure, path)
     return figure

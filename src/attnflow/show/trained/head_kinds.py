@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.pca import principal_scene
-from attnflow.show.parts.scenes import Snapshot
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.principal_components import principal_scene
+from attnflow.show.parts.scene import Snapshot
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_figure
 from attnflow.trained.head_flows import course, misalignment
 from attnflow.trained.head_tables import KINDS
@@ -51,7 +51,7 @@ def head_kinds(runs: Mapping[str, xr.Dataset], path: str | os.PathLike | None = 
         f"components; tokens closer than {CLOSE:g} at the end share a colour."
     )
     title = f"The strongest head of each kind in {first['model']}"
-    figure = board([ways, below], title, caption, width=3.6, heights=[3.4, 3.5])
+    figure = panel_figure([ways, below], title, caption, width=3.6, heights=[3.4, 3.5])
     if path is not None:
         save_figure(figure, path)
     return figure

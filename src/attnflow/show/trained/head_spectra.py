@@ -11,7 +11,7 @@ from matplotlib.colors import CenteredNorm, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from attnflow.show.parts.board import board
+from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, fix_ticks, from_oklch, in_house_style, save_figure
 
 MOST_NAMED_LAYERS = 8
@@ -91,7 +91,7 @@ def head_spectra(
     untrained
         Eigenvalues of a freshly initialised twin, `trained.eigenvalues_of_heads(model.reinitialised(0))`.
     """
-    figure = board(
+    figure = panel_figure(
         [[Eigenvalues(table, untrained), HeadGrid(table)]],
         f"What the heads of {table.attrs['model']} do to tokens",
         _caption(table),

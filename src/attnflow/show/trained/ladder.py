@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.board import Line, Lines, board
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import INK, from_oklch, in_house_style, save_figure
 from attnflow.show.parts.tables import Table
 from attnflow.show.trained.prompt import first_words
@@ -45,7 +45,9 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
         f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
     )
     title = "From attention alone to the true block: which part keeps tokens apart"
-    figure = board([panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)])
+    figure = panel_figure(
+        [panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)]
+    )
     if path is not None:
         save_figure(figure, path)
     return figure

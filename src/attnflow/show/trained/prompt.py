@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attnflow._common.plain import evenly_spaced
-from attnflow.show.parts.board import Line, Lines, board
-from attnflow.show.parts.ridges import Ridges
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.ridgeline import RidgelinePanel
 from attnflow.show.parts.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_style, save_figure
 
 MOST_RIDGES = 9
@@ -94,7 +94,7 @@ def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
     title = f"{first_words(words)} in {report.attrs['model']}"
     if n == 1:
         caption = f"One token through {layers} layers: there are no two to compare."
-        figure = board([[gathered]], title, caption, width=WIDTH, heights=[1.2])
+        figure = panel_figure([[gathered]], title, caption, width=WIDTH, heights=[1.2])
     else:
         tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
         below = [
@@ -102,7 +102,7 @@ def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
             [_ranks(report), _mixing(report), *_collapse(report)],
         ]
         rows = [[cosine_ridges(report), gathered], *below]
-        figure = board(rows, title, _caption(report), width=WIDTH, heights=[tall, 3.3, 3.3])
+        figure = panel_figure(rows, title, _caption(report), width=WIDTH, heights=[tall, 3.3, 3.3])
     if path is not None:
         save_figure(figure, path)
     return figure
@@ -119,7 +119,7 @@ def first_words(words: Sequence[str]) -> str:
     return f"“{shorten(' '.join(words), TITLE, placeholder=' …')}”"
 
 
-def cosine_ridges(report: xr.Dataset) -> Ridges:
+def cosine_ridges(report: xr.Dataset) -> RidgelinePanel:
     """The cosines between distinct tokens at the embedding (below) and after some layers."""
     count = report.sizes["time"]
     chosen = evenly_spaced(count, MOST_RIDGES)
@@ -128,7 +128,7 @@ def cosine_ridges(report: xr.Dataset) -> Ridges:
     names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
     kept = [name for name, is_whole in zip(names, whole, strict=True) if is_whole]
     means = report.mean_cosine.values[chosen][whole]
-    return Ridges(
+    return RidgelinePanel(
         report.cosine.values, densities[whole], kept, means, "mean", "cosine of two tokens", (-0.5, 1.0)
         if report.cosine_density.sel(cosine=slice(None, -0.5)).sum() == 0 else (-1.0, 1.0), tall=RIDGE,
     )  # fmt: skip

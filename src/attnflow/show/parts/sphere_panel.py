@@ -1,4 +1,4 @@
-"""`Globe`: tokens on the sphere at one of their times, with a subspace they gather around; boards and movies of it."""
+"""`SpherePanel`: tokens on the sphere at one saved time, with the subspace that they approach; panels and movies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.drawn_run import Motion
-from attnflow.show.parts.marks import now_style, rounded, start_style, way_style
+from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.style import INK, in_house_style, new_figure, write_heading
+from attnflow.show.parts.token_artists import current_style, curved_on_sphere, path_style, start_style
 from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_grid, faint_behind
 
 
 @dataclass(frozen=True)
-class Globe:
+class SpherePanel:
     """The sphere at one time of a run; fits on a board."""
 
-    motion: Motion
+    drawn: DrawnRun
     place: int
     title: str = ""
     subspace: np.ndarray | None = None
@@ -28,48 +28,48 @@ class Globe:
 
     def draw(self, axes: Axes) -> None:
         """Ways so far, hollow starts and filled dots, faint on the far side."""
-        camera = camera_of(self.motion.tokens[-1]) if self.camera is None else self.camera
+        camera = camera_of(self.drawn.tokens[-1]) if self.camera is None else self.camera
         draw_grid(axes, camera)
         if self.subspace is not None:
             _draw_subspace(axes, self.subspace @ camera.T)
-        _draw_tokens(axes, self.motion, self.place, camera)
+        _draw_tokens(axes, self.drawn, self.place, camera)
         axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
         axes.set_axis_off()
-        axes.set_title(self.title or f"t = {self.motion.times[self.place]:.3g}", loc="left")
+        axes.set_title(self.title or f"t = {self.drawn.times[self.place]:.3g}", loc="left")
 
 
-def globes(motion: Motion, times: Sequence[float], name: str = "") -> list[Globe]:
+def sphere_panels(drawn: DrawnRun, times: Sequence[float], name: str = "") -> list[SpherePanel]:
     """The sphere at the saved times nearest to some, seen from one side; `name` stands before the first time."""
-    camera = camera_of(motion.tokens[-1])
-    places = [int(np.abs(motion.times - time).argmin()) for time in times]
-    titles = [f"t = {motion.times[place]:.3g}" for place in places]
+    camera = camera_of(drawn.tokens[-1])
+    places = [int(np.abs(drawn.times - time).argmin()) for time in times]
+    titles = [f"t = {drawn.times[place]:.3g}" for place in places]
     titles[0] = f"{name}{', ' if name else ''}{titles[0]}"
-    return [Globe(motion, place, title, camera=camera) for place, title in zip(places, titles, strict=True)]
+    return [SpherePanel(drawn, place, title, camera=camera) for place, title in zip(places, titles, strict=True)]
 
 
 @in_house_style()
-def globe_movie(motion: Motion, title: str, caption: str = "", *, most: int = 60) -> Movie:
+def sphere_movie(drawn: DrawnRun, title: str, caption: str = "", *, most: int = 60) -> Movie:
     """From the first to the last saved time in at most `most` frames."""
     figure = new_figure(4.2, 4.6)
     axes = figure.add_subplot()
     write_heading(figure, title, caption)
-    places, camera = motion.times_of_interest(most), camera_of(motion.tokens[-1])
+    places, camera = drawn.times_of_interest(most), camera_of(drawn.tokens[-1])
 
     def show_frame(frame: int) -> None:
         axes.clear()
-        Globe(motion, int(places[frame]), camera=camera).draw(axes)
+        SpherePanel(drawn, int(places[frame]), camera=camera).draw(axes)
 
     return Movie(figure, len(places), show_frame)
 
 
-def _draw_tokens(axes: Axes, motion: Motion, place: int, camera: np.ndarray) -> None:
-    colours, seen = motion.token_colours, motion.tokens[: place + 1] @ camera.T
+def _draw_tokens(axes: Axes, drawn: DrawnRun, place: int, camera: np.ndarray) -> None:
+    colours, seen = drawn.token_colours, drawn.tokens[: place + 1] @ camera.T
     n = len(colours)
     if place > 0:
-        draw_by_side(axes, rounded(seen.transpose(1, 0, 2)), colours, zorder=1.8, **way_style(n))
+        draw_by_side(axes, curved_on_sphere(seen.transpose(1, 0, 2)), colours, zorder=1.8, **path_style(n))
     starts = faint_behind(colours, seen[0], 0.8 if place == 0 else 0.4)
     axes.scatter(*seen[0, :, :2].T, edgecolors=list(starts), zorder=2, **start_style(n))
-    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **now_style(motion, place))
+    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **current_style(drawn, place))
 
 
 def _draw_subspace(axes: Axes, seen: np.ndarray) -> None:

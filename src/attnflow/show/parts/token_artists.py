@@ -7,7 +7,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import clusters
-from attnflow.show.parts.drawn_run import Motion
+from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.projection import Points
 
 MOST_VERTICES = 200_000  # of all trajectories together: more is slow and looks the same
@@ -16,26 +16,26 @@ SPECK = 0.03  # share of the picture below which a hull hides behind a dot
 STRAIGHT = 0.1  # a step on the sphere up to which a line looks like an arc
 
 
-def draw_tokens(axes: Axes, motion: Motion, points: np.ndarray, *, is_round: bool = False) -> None:
+def draw_tokens(axes: Axes, drawn: DrawnRun, points: np.ndarray, *, is_round: bool = False) -> None:
     """Faint ways from hollow starts to filled ends, coloured by the final cluster."""
-    colours = motion.token_colours
-    if motion.is_followed:
-        ways, tokens = ways_of(motion, points)
-        ways = rounded(ways) if is_round else ways
-        axes.add_collection(LineCollection(list(ways), colors=colours[tokens], zorder=1.8, **way_style(len(colours))))
+    colours = drawn.token_colours
+    if drawn.is_followed:
+        ways, tokens = paths_to_draw(drawn, points)
+        ways = curved_on_sphere(ways) if is_round else ways
+        axes.add_collection(LineCollection(list(ways), colors=colours[tokens], zorder=1.8, **path_style(len(colours))))
     axes.scatter(*points[0].T, edgecolors=list(colours), alpha=0.8, zorder=2, **start_style(len(colours)))
-    axes.scatter(*points[-1].T, c=colours, zorder=3, **end_style(motion))
+    axes.scatter(*points[-1].T, c=colours, zorder=3, **end_style(drawn))
 
 
-def ways_of(motion: Motion, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def paths_to_draw(drawn: DrawnRun, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lines (line, point, axis) and whose they are: all, unless they are too many to see or to draw."""
-    n = len(motion.labels)
+    n = len(drawn.labels)
     tokens = evenly_spaced(n, MOST_TRAJECTORIES)
-    times = motion.times_of_interest(max(MOST_VERTICES // len(tokens), 50))
+    times = drawn.times_of_interest(max(MOST_VERTICES // len(tokens), 50))
     return points[times][:, tokens].transpose(1, 0, 2), tokens
 
 
-def rounded(ways: np.ndarray) -> np.ndarray:
+def curved_on_sphere(ways: np.ndarray) -> np.ndarray:
     """Lines on the unit sphere with points between, so that long steps bend along it."""
     longest = np.linalg.norm(np.diff(ways, axis=1), axis=-1).max(initial=0)
     parts = int(np.clip(np.ceil(longest / STRAIGHT), 1, 20))
@@ -46,35 +46,41 @@ def rounded(ways: np.ndarray) -> np.ndarray:
     return fine / np.where(norms > 0, norms, 1)
 
 
-def way_style(n: int) -> dict:
+def path_style(n: int) -> dict:
     """Lines that stay faint when there are many."""
     alpha = float(np.clip(3 / np.sqrt(n), 0.06, 0.5))
-    return {"alpha": alpha, "linewidths": 0.9, "label": "ways", "rasterized": is_crowd(n)}
+    return {"alpha": alpha, "linewidths": 0.9, "label": "ways", "rasterized": is_rasterised(n)}
 
 
 def start_style(n: int) -> dict:
     """Small hollow dots."""
-    return {"s": 0.6 * _area(n), "facecolors": "none", "linewidths": 0.8, "label": "start", "rasterized": is_crowd(n)}
+    return {
+        "s": 0.6 * _area(n),
+        "facecolors": "none",
+        "linewidths": 0.8,
+        "label": "start",
+        "rasterized": is_rasterised(n),
+    }
 
 
-def end_style(motion: Motion) -> dict:
+def end_style(drawn: DrawnRun) -> dict:
     """Filled dots; those of large clusters are larger, since they stand for many."""
-    return _dot_style(motion.cluster_sizes[motion.labels])
+    return _dot_style(drawn.cluster_sizes[drawn.labels])
 
 
-def now_style(motion: Motion, place: int) -> dict:
+def current_style(drawn: DrawnRun, place: int) -> dict:
     """Filled dots at one of the times, larger where tokens have met by then."""
-    labels = clusters.labels(motion.tokens[place], motion.distance)
+    labels = clusters.labels(drawn.tokens[place], drawn.distance)
     return _dot_style(np.bincount(labels)[labels])
 
 
 def _dot_style(sizes: np.ndarray) -> dict:
-    how = {"edgecolors": "white", "linewidths": 0.5, "label": "end", "rasterized": is_crowd(len(sizes))}
+    how = {"edgecolors": "white", "linewidths": 0.5, "label": "end", "rasterized": is_rasterised(len(sizes))}
     n = len(sizes)
     return {"s": _area(n) * (1 + 4 * (sizes - 1) / n), **how}
 
 
-def is_crowd(n: int) -> bool:
+def is_rasterised(n: int) -> bool:
     """Whether a vector file should hold an image of the tokens instead of each of them."""
     return n > MOST_TRAJECTORIES
 

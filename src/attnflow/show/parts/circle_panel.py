@@ -1,4 +1,4 @@
-"""`Ring`: tokens on the circle at one time, with some of them marked as centres."""
+"""`CirclePanel`: tokens on the circle at one time, with some of them marked as centres."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SAME_PLACE = 0.05  # an angle
 
 
 @dataclass(frozen=True)
-class Ring:
+class CirclePanel:
     """Tokens as grey dots that pile up outwards; kinds of centres on the circle itself. Fits on a board."""
 
     tokens: np.ndarray
@@ -59,7 +59,7 @@ def heights(tokens: np.ndarray) -> np.ndarray:
 
 
 @in_house_style()
-def ring_movie(
+def circle_movie(
     tokens: np.ndarray, times: np.ndarray, kinds: Sequence[tuple[str, str, np.ndarray]], title: str
 ) -> Movie:
     """Tokens (time, token, 2) on the circle, a frame a time."""
@@ -69,7 +69,7 @@ def ring_movie(
 
     def show_frame(frame: int) -> None:
         axes.clear()
-        Ring(tokens[frame], kinds, f"t = {float(f'{times[frame]:.3g}'):g}", has_legend=True).draw(axes)
+        CirclePanel(tokens[frame], kinds, f"t = {float(f'{times[frame]:.3g}'):g}", has_legend=True).draw(axes)
 
     return Movie(figure, len(times), show_frame)
 

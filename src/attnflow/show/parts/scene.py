@@ -15,12 +15,12 @@ from scipy.spatial import ConvexHull, QhullError
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.drawn_run import Motion, motion_of
-from attnflow.show.parts.labels import write_words
-from attnflow.show.parts.marks import now_style, start_style, way_style
+from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
 from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks, in_house_style, new_figure, write_heading
-from attnflow.show.parts.subspaces import Flat, draw_flats
+from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
+from attnflow.show.parts.token_artists import current_style, path_style, start_style
 from attnflow.show.parts.view3d import hull_edges
+from attnflow.show.parts.word_labels import write_words
 
 MARGIN = 0.06  # of the longest side, around all tokens
 SHORTEST = 0.045  # of the longest side: where an arrow ends before a ring, and arrows shorter than this are not drawn
@@ -31,9 +31,9 @@ FLAT_VIEW, SPACE_VIEW = "rectilinear", "3d"
 class Scene:
     """What is drawn at every time of one run."""
 
-    motion: Motion
+    drawn: DrawnRun
     has_hull: bool = False
-    flats: tuple[Flat, ...] = ()
+    subspaces: tuple[AffineSubspace, ...] = ()
     arrows: np.ndarray | None = None
     """(time, token, token), True where the one follows the other."""
     is_to_scale: bool = True
@@ -48,21 +48,21 @@ class Scene:
     @property
     def projection(self) -> str:
         """The kind of axes it is drawn in."""
-        return FLAT_VIEW if self.motion.dimension == 2 else SPACE_VIEW
+        return FLAT_VIEW if self.drawn.dimension == 2 else SPACE_VIEW
 
     @property
     def box(self) -> np.ndarray:
         """Least and greatest coordinate with a margin, shape (d, 2)."""
         if self.reach is not None:
-            return self.reach * np.outer(np.ones(self.motion.dimension), [-1, 1])
-        flat = self.motion.tokens.reshape(-1, self.motion.dimension)
+            return self.reach * np.outer(np.ones(self.drawn.dimension), [-1, 1])
+        flat = self.drawn.tokens.reshape(-1, self.drawn.dimension)
         low, high = flat.min(axis=0), flat.max(axis=0)
         side = (high - low).max() if self.is_to_scale else high - low
         return np.stack([low - MARGIN * side, high + MARGIN * side], axis=1)
 
     def place_of(self, time: float) -> int:
         """The saved time nearest to one."""
-        return int(np.abs(self.motion.times - time).argmin())
+        return int(np.abs(self.drawn.times - time).argmin())
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,16 @@ class Snapshot:
         """Ways so far, dots, and what they gather on."""
         scene, place = self.scene, self.place
         _set_box(axes, scene, self.elevation, self.azimuth)
-        draw_flats(axes, scene.flats, scene.box)
+        draw_subspaces(axes, scene.subspaces, scene.box)
         if scene.has_hull:
-            _draw_hull(axes, scene.motion.tokens[place])
+            _draw_hull(axes, scene.drawn.tokens[place])
         if scene.arrows is not None:
-            _draw_arrows(axes, scene.motion.tokens[place], scene.arrows[place])
-        _draw_tokens(axes, scene.motion, place)
+            _draw_arrows(axes, scene.drawn.tokens[place], scene.arrows[place])
+        _draw_tokens(axes, scene.drawn, place)
         if scene.words:
-            write_words(axes, scene.motion.tokens[place], scene.words)
+            write_words(axes, scene.drawn.tokens[place], scene.words)
         axes.set_title(
-            self.title or f"t = {scene.motion.times[place]:.3g}",
+            self.title or f"t = {scene.drawn.times[place]:.3g}",
             loc="left",
             y=0.95 if self.projection == SPACE_VIEW else None,
         )
@@ -101,7 +101,7 @@ class Snapshot:
 
 def scene_of(run: xr.Dataset, *, distance: float | None = None, **options: Any) -> Scene:
     """The scene of a run; tokens closer than `distance` at the end share a colour."""
-    return Scene(motion_of(run, 0, None, distance), **options)
+    return Scene(run_to_draw(run, 0, None, distance), **options)
 
 
 def snapshots(scene: Scene, times: Sequence[float], **view: Any) -> list[Snapshot]:
@@ -117,7 +117,7 @@ def scene_movie(
     figure = new_figure(5.0, 5.2)
     axes = figure.add_subplot(projection=scene.projection)
     write_heading(figure, title, caption)
-    last = scene.place_of(min(until, scene.motion.times[-1]))
+    last = scene.place_of(min(until, scene.drawn.times[-1]))
     places = evenly_spaced(last + 1, most)
 
     def show_frame(frame: int) -> None:
@@ -128,19 +128,19 @@ def scene_movie(
     return Movie(figure, len(places), show_frame)
 
 
-def _draw_tokens(axes: Any, motion: Motion, place: int) -> None:
-    colours, tokens = motion.token_colours, motion.tokens
-    depth: dict[str, Any] = {"depthshade": False} if motion.dimension == 3 else {"zorder": 3}
+def _draw_tokens(axes: Any, drawn: DrawnRun, place: int) -> None:
+    colours, tokens = drawn.token_colours, drawn.tokens
+    depth: dict[str, Any] = {"depthshade": False} if drawn.dimension == 3 else {"zorder": 3}
     if place > 0:
         ways = list(tokens[: place + 1].transpose(1, 0, 2))
-        lines = (Line3DCollection if motion.dimension == 3 else LineCollection)(
-            ways, colors=colours, **way_style(len(colours))
+        lines = (Line3DCollection if drawn.dimension == 3 else LineCollection)(
+            ways, colors=colours, **path_style(len(colours))
         )
         axes.add_collection(lines)
     starts = start_style(len(colours)) | {"alpha": 0.35 if place > 0 else 0.9}
     axes.scatter(*tokens[0].T, edgecolors=colours, **starts, **depth)
     if place > 0:
-        axes.scatter(*tokens[place].T, c=colours, **now_style(motion, place), **depth)
+        axes.scatter(*tokens[place].T, c=colours, **current_style(drawn, place), **depth)
 
 
 def _draw_hull(axes: Any, tokens: np.ndarray) -> None:
@@ -173,12 +173,12 @@ def _draw_arrows(axes: Axes, tokens: np.ndarray, follows: np.ndarray) -> None:
 
 
 def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
-    coordinates = [scene.motion.coordinate_name(index) for index in range(scene.motion.dimension)]
+    coordinates = [scene.drawn.coordinate_name(index) for index in range(scene.drawn.dimension)]
     box, names = scene.box, scene.names or coordinates
     axes.set(xlim=box[0], ylim=box[1], xlabel=names[0], ylabel=names[1])
     axes.locator_params(nbins=4 if scene.projection == SPACE_VIEW else 5)
     fix_ticks(axes)
-    if scene.motion.dimension == 2:
+    if scene.drawn.dimension == 2:
         axes.set_aspect("equal" if scene.is_to_scale else "auto")
         return
     axes.set(zlim=box[2], zlabel=names[2])

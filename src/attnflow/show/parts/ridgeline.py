@@ -1,4 +1,4 @@
-"""`Ridges`: densities above each other, one for each moment, as one reads a histogram that changes in time."""
+"""`RidgelinePanel`: densities above each other, one for each moment, as one reads a histogram that changes in time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OVERLAP = 1.6  # heights of a row that a ridge is tall: above one, it stands ove
 
 
 @dataclass(frozen=True)
-class Ridges:
+class RidgelinePanel:
     """Densities over common bins, the first below; fits on a board."""
 
     x: np.ndarray

@@ -27,7 +27,7 @@ MANY_DECADES = 1e3  # from least to largest: over these the strokes between deca
 MOST_MARKED = 32  # points of a line that are marked one by one: of more the marks would hide it
 
 
-class Drawing(Protocol):
+class Panel(Protocol):
     """Something that fills one place of a board."""
 
     @property
@@ -138,8 +138,8 @@ class Matrix:
 
 
 @in_house_style()
-def board(
-    rows: Sequence[Sequence[Drawing]],
+def panel_figure(
+    rows: Sequence[Sequence[Panel]],
     title: str,
     caption: str = "",
     *,
