@@ -54,7 +54,7 @@ def seconds(function, repeats=1):
 def cold_command(end):
     """Seconds of `attnflow run polytope` in a new process, with nothing compiled before."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", "from attnflow.cli import main; main()"]
+        command = [sys.executable, "-c", "from attnflow.cli.app import main; main()"]
         options = ["run", "polytope", "--end", str(end), "--out", str(Path(folder, "polytope.zarr"))]
         environment = {"JAX_COMPILATION_CACHE_DIR": str(Path(folder, "cache")), "HOME": folder, "PATH": ""}
         run = lambda: subprocess.run([*command, *options], check=True, capture_output=True, env=environment)

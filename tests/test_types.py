@@ -7,7 +7,7 @@ PROGRAM = """
 from jaxtyping import install_import_hook
 with install_import_hook("attnflow", "beartype.beartype"):
     import attnflow as af
-    import attnflow.integrate, attnflow.records
+    import attnflow.integrate.simulate, attnflow.results.records
 import numpy as np
 
 tokens = af.initial.sphere(6, 3, rng=1)

@@ -218,7 +218,7 @@ def test_help_loads_nothing_heavy(command, tmp_path):
 
 
 def test_help_does_not_import_jax():
-    program = "import sys; sys.argv = ['attnflow', '--help']\nfrom attnflow.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    program = "import sys; sys.argv = ['attnflow', '--help']\nfrom attnflow.cli.app import main\ntry: main()\nexcept SystemExit: pass\n"
     program += "heavy = {'jax', 'numpy', 'matplotlib', 'xarray'} & set(sys.modules)\nassert not heavy, heavy"
 
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -324,7 +324,7 @@ def test_the_command_writes_a_run_that_is_whole(tmp_path, monkeypatch):
 
 def test_refusals_wait_for_no_loading():
     """Of jax for options without meaning, of matplotlib for flows that are not served."""
-    ask = "import sys; from attnflow.cli import app; from typer.testing import CliRunner\n"
+    ask = "import sys; from attnflow.cli.app import app; from typer.testing import CliRunner\n"
     ask += "for asked in (['--solver', 'euler:0.1'], ['--n', '4']):\n"
     ask += "    done = CliRunner().invoke(app, ['stream', 'polytope', *asked])\n"
     ask += "    print(type(done.exception).__name__, 'jax' in sys.modules, 'matplotlib' in sys.modules)\n"

@@ -188,7 +188,7 @@ def _stairs(run: xr.Dataset) -> list[int]:
     """Merges after which nobody meets for a good share of log t; the last of all ends it and is none."""
     times = run.merge_log_time.values
     waits = np.diff(times)
-    return np.flatnonzero(waits > LEAST_PLATEAU * plateau_forecasts.sum()).tolist() if len(waits) else []
+    return np.flatnonzero(waits > LEAST_PLATEAU * waits.sum()).tolist() if len(waits) else []
 
 
 def _smallest_gap(run: xr.Dataset, merge: int) -> float:
