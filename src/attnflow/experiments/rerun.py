@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_known
@@ -61,8 +60,7 @@ def _coalescing(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _streaming(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
-    kept = {"tokens": run.initial_tokens.values, "times": np.array(json.loads(run.attrs["requested_times"]))}
-    return _with_flow(run, kept | {"tolerance": float(run_dataset.solver_of(run).rtol)}, changes)
+    return _with_flow(run, stream_dataset.arguments(run), changes)
 
 
 def _with_flow(run: xr.Dataset, kept: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

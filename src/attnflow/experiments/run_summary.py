@@ -14,6 +14,7 @@ from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
 from attnflow.results.run_dataset import solver_of
 from attnflow.solvers.methods import AbstractSolver, Adaptive
+from attnflow.solvers.token_by_token import TokenByToken
 
 LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
 MOST_EIGENVALUES = 4  # shown
@@ -84,8 +85,10 @@ def _number(value: complex) -> str:
     return f"{value.real:.4g}" if value.imag == 0 else f"{value.real:.4g}{value.imag:+.4g}i"
 
 
-def solver_name(solver: AbstractSolver) -> str:
+def solver_name(solver: AbstractSolver | TokenByToken) -> str:
     """The solver and its numbers."""
+    if isinstance(solver, TokenByToken):
+        return f"TokenByToken, tolerance {solver.tolerance:g}"
     names = [name for name in ("step", "residual", "rtol", "atol") if hasattr(solver, name)]
     numbers = [f"{name} {float(getattr(solver, name)):g}" for name in names]
     order = f" of order {solver.order}" if isinstance(solver, Adaptive) else ""

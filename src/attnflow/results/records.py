@@ -12,9 +12,10 @@ import numpy as np
 
 from attnflow._common.checks import InputError
 from attnflow.model import attention, dynamics, heads, masks, mlp, noise, normalisation, schedules
-from attnflow.solvers import methods, observables, stopping
+from attnflow.solvers import methods, observables, stopping, token_by_token
 
-MODULES = (attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules, methods, stopping)
+MODULES = (attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules, methods, stopping,
+           token_by_token)  # fmt: skip
 KNOWN = {
     name: value
     for module in MODULES

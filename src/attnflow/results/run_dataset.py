@@ -13,9 +13,11 @@ from attnflow.results import records
 from attnflow.results.outcome import failed
 from attnflow.results.run_arrays import RunArrays
 
-KIND, COALESCENCE, PROMPT = "attnflow trajectory", "attnflow coalescence", "attnflow prompt"
+KIND, STREAM = "attnflow trajectory", "attnflow stream"
+COALESCENCE, PROMPT = "attnflow coalescence", "attnflow prompt"
 NEEDED = {  # attributes of each kind of result
     KIND: {"flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times"},
+    STREAM: {"flow", "solver", "requested_times"},
     COALESCENCE: {"flow", "merge", "rtol", "limits"},
     PROMPT: {"model", "origin", "config", "dtype"},
 }
@@ -39,7 +41,12 @@ class Making:
 
 
 def assemble(results: RunArrays, lines: list[str], times: np.ndarray, tokens: np.ndarray, made: Making) -> xr.Dataset:
-    """The dataset of some results; `tokens` is what the user passed, (n, d) or (runs, n, d)."""
+    """The dataset of a run of `simulate`; `tokens` is what the user passed, (n, d) or (runs, n, d)."""
+    return labelled(results, times, tokens).assign_attrs(_attributes(lines, times, made))
+
+
+def labelled(results: RunArrays, times: np.ndarray, tokens: np.ndarray) -> xr.Dataset:
+    """The arrays of finished runs with names and dimensions, without attributes."""
     run = ("run",) if tokens.ndim == 3 else ()
     pick = (lambda values: values) if run else (lambda values: values[0])
     count = int(np.searchsorted(times, np.max(results.time), side="right"))
@@ -61,7 +68,7 @@ def assemble(results: RunArrays, lines: list[str], times: np.ndarray, tokens: np
     coordinates: dict[str, Any] = {"time": times[:count]}
     if run:
         coordinates["run"] = np.arange(len(tokens))
-    return xr.Dataset(variables, coordinates, _attributes(lines, times, made))
+    return xr.Dataset(variables, coordinates)
 
 
 def _dimensions(name: str, values: np.ndarray, run: tuple) -> tuple[str, ...]:
@@ -135,7 +142,7 @@ def _restored(run: xr.Dataset, name: str) -> Any:
 
 
 def require_ours(run: xr.Dataset, name: str) -> None:
-    """Raise ValueError unless a dataset was made by attnflow: by `simulate`, `coalesce` or a trained model."""
+    """Raise ValueError unless a dataset was made by attnflow: by a run or by a trained model."""
     is_ours = (
         isinstance(run, xr.Dataset)
         and run.attrs.get("kind") in NEEDED

@@ -19,7 +19,6 @@ still meet within a few units of time.
 """
 
 import dataclasses
-import json
 import time
 from typing import Any
 
@@ -128,11 +127,12 @@ def append(run: xr.Dataset, tokens: Any, *, budget: float | None = None, progres
             "`append` does not serve unnormalised attention: it divides by the number of all tokens, so that more of "
             "them slow down those that are there. Use `stream` with all tokens."
         )
-    everyone = np.concatenate([run.initial_tokens.values, _require_more(run, tokens)])
+    recorded = stream_dataset.arguments(run)
+    everyone = np.concatenate([recorded["tokens"], _require_more(run, tokens)])
     flow = stream_dataset.extended(flow, len(everyone))
-    times = np.array(json.loads(run.attrs["requested_times"]))
-    options = _options(float(run_dataset.solver_of(run).rtol), budget, progress)
-    return _continued(flow, require_served(flow, everyone), times, paths, int(run.rejected_steps), options)
+    options = _options(recorded["tolerance"], budget, progress)
+    everyone = require_served(flow, everyone)
+    return _continued(flow, everyone, recorded["times"], paths, int(run.rejected_steps), options)
 
 
 @dataclasses.dataclass(frozen=True)

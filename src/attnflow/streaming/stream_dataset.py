@@ -1,23 +1,23 @@
 """The dataset of a run of `stream`: that of `simulate`, with the paths; and the paths out of it."""
 
 import dataclasses
+import json
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
-from attnflow._common.seeds import seed_sequence
 from attnflow.model.attention import Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results import outcome, run_dataset
+from attnflow.results import outcome, records, run_dataset
 from attnflow.results.run_arrays import RunArrays
-from attnflow.solvers.methods import Adaptive
 from attnflow.solvers.status import Status
+from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.streaming.token_paths import Paths
 
 PIECES = ("piece_start", "piece_length", "piece_bend", "piece_series", "pieces")
-MEMORY = 1e9  # what `simulate` records by default; nothing here depends on it
 WHY = {
     Status.OUT_OF_TIME: "the time budget was spent",
     Status.INTERRUPTED: "interrupted",
@@ -32,7 +32,7 @@ GOES_ON = (Status.OUT_OF_TIME, Status.INTERRUPTED)  # what is not the token's ow
 class Ending:
     """How a run ended, and how exact it is."""
 
-    status: int
+    status: Status
     rejected: int
     tolerance: float
 
@@ -57,21 +57,43 @@ def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths
     lines = (
         outcome.sentences(results, ()) if ending.status == Status.REACHED else [_why_short(flow, ending, count, asked)]
     )
-    # The record says how errors are controlled; that one token is solved for at a time, the pieces say.
-    solver = Adaptive(ending.tolerance, ending.tolerance, stiff=True)
-    made = run_dataset.Making(flow, solver, (), {}, True, seed_sequence(0), "float64", MEMORY)
-    run = run_dataset.assemble(results, lines, times, tokens, made).assign(_variables(paths))
-    return run.assign_attrs(outcome=lines[0])
+    run = run_dataset.labelled(results, times, tokens).assign(_variables(paths))
+    return run.assign_attrs(_attributes(flow, times, ending.tolerance, lines))
+
+
+def _attributes(flow: AbstractDynamics, times: np.ndarray, tolerance: float, lines: list[str]) -> dict[str, Any]:
+    """Package version, outcome, and the arguments of `stream` from which `append` and `rerun` go on."""
+    return {
+        "kind": run_dataset.STREAM,
+        "attnflow_version": version("attnflow"),
+        "outcome": lines[0],
+        "outcomes": json.dumps(lines),
+        "flow": json.dumps(records.record(flow)),
+        "solver": json.dumps(records.record(TokenByToken(tolerance))),
+        "dtype": "float64",
+        "requested_times": json.dumps(times.tolist()),
+    }
 
 
 def is_streamed(run: Any) -> bool:
-    """Whether a dataset was made by `stream`: it has the pieces of its paths."""
-    return isinstance(run, xr.Dataset) and all(name in run for name in PIECES)
+    """Whether a dataset was made by `stream`; version 0.1.0 recorded it as one of `simulate` with pieces of paths."""
+    kind = run.attrs.get("kind") if isinstance(run, xr.Dataset) else None
+    return kind == run_dataset.STREAM or (kind == run_dataset.KIND and "piece_series" in run)
+
+
+def arguments(run: xr.Dataset) -> dict[str, Any]:
+    """Tokens, times and tolerance of the recorded run; the flow is `run_dataset.flow_of`.
+
+    Version 0.1.0 recorded the tolerance as that of an adaptive solver.
+    """
+    times = np.array(json.loads(run.attrs["requested_times"]))
+    tolerance = float(run_dataset.solver_of(run).rtol)
+    return {"tokens": run.initial_tokens.values, "times": times, "tolerance": tolerance}
 
 
 def paths_of(run: Any) -> Paths:
     """The paths in a dataset made by `stream`."""
-    if not is_streamed(run):
+    if not is_streamed(run) or not all(name in run for name in PIECES):
         found = "it has none" if isinstance(run, xr.Dataset) else f"it is of type {type(run).__name__}"
         raise InputError(f"`run` must be a dataset made by `stream`, with the pieces of its paths, but {found}.")
     first = np.concatenate([[0], np.cumsum(run.pieces.values.astype(int))])

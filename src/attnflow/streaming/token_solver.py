@@ -45,7 +45,7 @@ class Walked:
 
     path: Path
     rejected: int
-    status: int
+    status: Status
     """REACHED; or OUT_OF_TIME, STEP_TOO_SMALL, OUT_OF_STEPS, or NOT_FINITE where scores outgrow their digits."""
 
 
@@ -96,7 +96,7 @@ class Walk:
             status = self._status(is_kept, deadline)
         return Walked(self._path(), self.rejected, status)
 
-    def _status(self, is_kept: bool, deadline: float) -> int | None:
+    def _status(self, is_kept: bool, deadline: float) -> Status | None:
         """Why the walk is over; None while it is not."""
         reasons = {
             Status.REACHED: self.now >= self.end,

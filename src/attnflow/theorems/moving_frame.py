@@ -19,6 +19,7 @@ from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.results.run_dataset import solver_of
 from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance
 from attnflow.theorems.verdict import Hypothesis, Measurement, is_true
@@ -61,7 +62,7 @@ def on_whole_runs(measure: Measure) -> Measure:
 def accuracy(run: xr.Dataset, size: float) -> tuple[float, str, str]:
     """Error to expect of this run relative to `size`, the reason, and what that leaves open."""
     solver = solver_of(run)
-    if isinstance(solver, Adaptive):
+    if isinstance(solver, Adaptive | TokenByToken):
         return 10 * (float(solver.rtol) + float(solver.atol) / size), "ten times the solver's tolerance for a step", ""
     name = type(solver).__name__
     return 1e-7, "what the default solver keeps to", f"the error of {name} is not known"

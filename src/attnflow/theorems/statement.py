@@ -12,6 +12,7 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.run_dataset import COALESCENCE, solver_of
 from attnflow.solvers.methods import AbstractFixedStep, AbstractSolver, Adaptive, Layers
+from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
 
 COARSE = 1e-6  # relative tolerance above which the solver's error may exceed what statements tolerate
@@ -95,7 +96,9 @@ class Statement:
             return self.coalescing.measure(flow, run)
         assert self.measure is not None
         found, solver = self.measure(flow, run), solver_of(run)
-        is_coarse = isinstance(solver, AbstractFixedStep) or (isinstance(solver, Adaptive) and solver.rtol > COARSE)
+        is_coarse = isinstance(solver, AbstractFixedStep) or (
+            isinstance(solver, Adaptive | TokenByToken) and solver.rtol > COARSE
+        )
         if self.continuous and is_coarse and not found.open:
             return dataclasses.replace(found, open="the solver is coarse: repeat with `Adaptive()` to decide")
         return found

@@ -20,6 +20,7 @@ from attnflow.model.heads import Head
 from attnflow.model.masks import Causal
 from attnflow.results.run_dataset import solver_of
 from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance, Statement
 from attnflow.theorems.statements.causal_centres import CENTRE_STATEMENTS
@@ -51,7 +52,7 @@ def _measure_first_token(flow: AbstractDynamics, run: xr.Dataset) -> Measurement
 
 def _solver_accuracy(run: xr.Dataset) -> tuple[float, str]:
     solver = solver_of(run)
-    if isinstance(solver, Adaptive):
+    if isinstance(solver, Adaptive | TokenByToken):
         return 100 * float(solver.rtol + solver.atol), "a hundred times the tolerance of one step"
     return float(getattr(solver, "step", np.nan)), "the error of a first-order method of this step"
 
