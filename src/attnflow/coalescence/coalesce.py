@@ -30,7 +30,8 @@ from attnflow._common.threads import one_blas_thread
 from attnflow.coalescence.cluster_state import HeavyTokens
 from attnflow.coalescence.integrator import Journey
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Causal, Full
 from attnflow.model.normalisation import Post

@@ -13,7 +13,8 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
 from attnflow.results.run_dataset import solver_of
-from attnflow.solvers.methods import AbstractSolver, Adaptive
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.token_by_token import TokenByToken
 
 LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed

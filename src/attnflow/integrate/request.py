@@ -16,7 +16,7 @@ from attnflow._common.checks import (
 )
 from attnflow._common.precision import DTYPES, double
 from attnflow.model.validation import require_flow, require_tokens_of
-from attnflow.solvers.methods import AbstractSolver
+from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.stopping import AbstractStop
 
 TAKEN_NAMES = {

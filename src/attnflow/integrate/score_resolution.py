@@ -7,7 +7,8 @@ from scipy.linalg import expm
 
 from attnflow._common.precision import double
 from attnflow.model.attention import Sinkhorn, Softmax
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention
 
 
 def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:

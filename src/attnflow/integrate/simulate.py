@@ -20,8 +20,10 @@ from attnflow.model.attention import Hardmax
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.model.pair_sums import BLOCK_ENTRIES
 from attnflow.results import outcome, run_dataset
-from attnflow.solvers.cursor import Target
-from attnflow.solvers.methods import AbstractSolver, Adaptive, Layers, StochasticHeun
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.base import AbstractSolver, Target
+from attnflow.solvers.fixed_step import StochasticHeun
+from attnflow.solvers.layers import Layers
 from attnflow.solvers.stopping import AbstractStop
 
 DEFAULT_MEMORY = 1e9

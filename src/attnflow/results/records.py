@@ -11,11 +11,13 @@ import jax
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.model import attention, dynamics, heads, masks, mlp, noise, normalisation, schedules
-from attnflow.solvers import methods, observables, stopping, token_by_token
+from attnflow.model import attention, flows, heads, masks, mlp, noise, normalisation
+from attnflow.solvers import adaptive, fixed_step, layers, observables, stopping, token_by_token
 
-MODULES = (attention, dynamics, heads, masks, mlp, noise, normalisation, observables, schedules, methods, stopping,
-           token_by_token)  # fmt: skip
+MODULES = (
+    *(attention, flows, heads, masks, mlp, noise, normalisation),
+    *(adaptive, fixed_step, layers, observables, stopping, token_by_token),
+)
 KNOWN = {
     name: value
     for module in MODULES

@@ -29,7 +29,8 @@ from attnflow._common.checks import InputError, require_positive_number, require
 from attnflow._common.precision import double
 from attnflow._common.progress import Bar, Progress, shown
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
 from attnflow.model.validation import require_flow, require_one_configuration

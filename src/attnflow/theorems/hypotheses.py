@@ -9,7 +9,8 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import pdist
 
 from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import AbstractMask, Boolean, Causal, Full
 from attnflow.model.normalisation import Post

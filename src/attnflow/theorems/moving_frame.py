@@ -14,11 +14,12 @@ from attnflow.analyse.snapshots import tokens_of
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.model import initial
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.results.run_dataset import solver_of
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance

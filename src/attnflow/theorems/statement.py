@@ -11,7 +11,10 @@ from attnflow.coalescence.coalesce import coalesce
 from attnflow.integrate.simulate import simulate
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.run_dataset import COALESCENCE, solver_of
-from attnflow.solvers.methods import AbstractFixedStep, AbstractSolver, Adaptive, Layers
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.base import AbstractSolver
+from attnflow.solvers.fixed_step import AbstractFixedStep
+from attnflow.solvers.layers import Layers
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
 

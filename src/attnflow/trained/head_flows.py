@@ -15,12 +15,13 @@ from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.results.run_dataset import flow_of
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 
 SPACES = ("sphere", "euclidean")
 STARTS = ("sphere", "circle", "gaussian", "prompt")

@@ -16,10 +16,10 @@ from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import EuclideanAttention, RescaledAttention
+from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.models.transformer import Model
-from attnflow.solvers.methods import Layers
+from attnflow.solvers.layers import Layers
 from attnflow.theorems.prediction.limits import fulfils, limits_shown
 from attnflow.theorems.prediction.predict import predict
 

@@ -12,9 +12,10 @@ from attnflow.experiments.run_summary import value_name
 from attnflow.explorer.measure.cluster_colours import cluster_distance
 from attnflow.explorer.recording import Moment
 from attnflow.integrate.evaluate import attention_matrix
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.solvers.methods import AbstractSolver
+from attnflow.solvers.base import AbstractSolver
 from attnflow.theorems.prediction.evidence import in_words
 from attnflow.theorems.prediction.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
 from attnflow.theorems.prediction.predict import Prediction, predict

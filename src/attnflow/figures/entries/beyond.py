@@ -12,13 +12,13 @@ from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.attention import Hardmax, Softmax
-from attnflow.model.dynamics import EuclideanAttention, SphereAttention
+from attnflow.model.flows import EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.scene import Snapshot, scene_of
 from attnflow.show.parts.style import OKABE_ITO
-from attnflow.solvers.methods import Layers
+from attnflow.solvers.layers import Layers
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.statements.long_context import critical_gamma, output_cosine

@@ -14,13 +14,13 @@ from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import SphereAttention
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR, CirclePanel, circle_movie
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.runs.over_time import continuous_angles
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.verify import verify

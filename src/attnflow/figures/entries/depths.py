@@ -10,13 +10,14 @@ from attnflow.analyse import attention_matrices, leaders, polytope, rates
 from attnflow.figures.entries.runs import followed, moments
 from attnflow.integrate.evaluate import attention_matrix, attention_over_time
 from attnflow.integrate.simulate import simulate
-from attnflow.model.dynamics import EuclideanAttention
+from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
 from attnflow.show.parts.panels import Line, Lines, Matrix, panel_figure
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.runs.attention import colour_scale
-from attnflow.solvers.methods import Adaptive, Layers
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.layers import Layers
 
 BLUE, ORANGE = OKABE_ITO[:2]
 UNSURE = 3.0  # units of time before the end, in which tokens are as close to their limit as the limit itself is known

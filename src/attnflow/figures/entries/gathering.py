@@ -11,7 +11,7 @@ from attnflow.analyse import attention_matrices, hyperplanes, leaders, polytope
 from attnflow.figures.entries.runs import followed, value_of
 from attnflow.integrate.evaluate import attention_over_time
 from attnflow.integrate.simulate import simulate
-from attnflow.model.dynamics import RescaledAttention
+from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
 from attnflow.show.parts.animation import Movie

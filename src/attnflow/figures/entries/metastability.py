@@ -13,7 +13,7 @@ from attnflow.figures.figure import Figure
 from attnflow.figures.shares import shares_of
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import SphereAttention
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.merging.merge_tree import merge_tree
 from attnflow.show.merging.plateau_lengths import plateau_lengths

@@ -12,13 +12,13 @@ from attnflow.analyse import clusters, hyperplanes, rates
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
-from attnflow.model.dynamics import EuclideanAttention, RescaledAttention
+from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.scene import Scene, Snapshot, scene_of, snapshots
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 
 CLOSE = 0.05  # of the largest norm: tokens this close are one cluster
 REACH = 1.1  # of axes, in largest norms

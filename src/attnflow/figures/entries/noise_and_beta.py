@@ -12,14 +12,14 @@ from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import SphereAttention
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.noise import Noise
 from attnflow.show.parts.heatmaps import HeatMap, plain_log_ticks
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO
 from attnflow.solvers import observables
-from attnflow.solvers.methods import StochasticHeun
+from attnflow.solvers.fixed_step import StochasticHeun
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 

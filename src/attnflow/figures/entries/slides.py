@@ -13,7 +13,7 @@ from attnflow.figures.figure import Figure
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
-from attnflow.model.dynamics import RescaledAttention
+from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.show import robustness as draw_robustness
 from attnflow.show.parts.panels import Line, Lines, panel_figure

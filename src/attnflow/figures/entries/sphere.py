@@ -13,7 +13,7 @@ from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import SphereAttention
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.drawn_run import run_to_draw
 from attnflow.show.parts.heatmaps import HeatMap

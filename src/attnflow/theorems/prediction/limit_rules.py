@@ -9,7 +9,8 @@ from scipy.spatial import KDTree
 from attnflow.analyse.spectra import Spectrum
 from attnflow.integrate.evaluate import velocity
 from attnflow.model.attention import Hardmax, Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention
 from attnflow.model.masks import Full
 from attnflow.model.normalisation import NGPT, Mix, Peri, Pre, Sqrt
 from attnflow.theorems import hypotheses as given

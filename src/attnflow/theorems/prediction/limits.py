@@ -9,7 +9,8 @@ from scipy.linalg import expm
 from attnflow._common.checks import InputError
 from attnflow.analyse import clusters, polytope
 from attnflow.analyse.spectra import SAME, Spectrum, spectrum
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention
 from attnflow.model.validation import require_flow
 from attnflow.theorems import hypotheses as given
 

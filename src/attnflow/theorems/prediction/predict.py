@@ -11,7 +11,8 @@ from attnflow._common.threads import one_blas_thread
 from attnflow.analyse.spectra import SAME, Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow, require_one_configuration
-from attnflow.solvers.methods import AbstractSolver, Layers
+from attnflow.solvers.base import AbstractSolver
+from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.prediction.limit_rules import RULES, Case, Rule
 from attnflow.theorems.spectral_hypotheses import Condition, hypotheses_met

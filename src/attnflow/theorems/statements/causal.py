@@ -15,11 +15,12 @@ from attnflow.integrate.evaluate import velocity
 from attnflow.integrate.stability import linearise
 from attnflow.model import initial, masks, values
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Causal
 from attnflow.results.run_dataset import solver_of
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance, Statement

@@ -13,7 +13,8 @@ from attnflow.analyse.snapshots import tokens_of
 from attnflow.integrate.stability import linearise
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Causal
 from attnflow.theorems import hypotheses as given

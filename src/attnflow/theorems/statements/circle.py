@@ -9,10 +9,11 @@ import xarray as xr
 from attnflow.analyse import circle, cluster_tracks, clusters, order
 from attnflow.model import initial
 from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.results.run_dataset import solver_of
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.hypotheses import beta_at_least, beta_of, in_an_open_hemisphere, self_attention
 from attnflow.theorems.measurements import generic, offset_of, on_a_path, one_cluster, present
 from attnflow.theorems.statement import Computation, Instance, Statement

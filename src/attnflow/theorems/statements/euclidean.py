@@ -13,7 +13,7 @@ from scipy.special import lambertw
 from attnflow.analyse import attention_matrices, leaders, polytope
 from attnflow.model import initial, values
 from attnflow.model.attention import Hardmax, Sinkhorn, Softmax
-from attnflow.model.dynamics import EuclideanAttention
+from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.moving_frame import (

@@ -14,10 +14,11 @@ from attnflow.analyse import leaders, polytope
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model import initial
 from attnflow.model.attention import Hardmax
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.results.run_dataset import solver_of
-from attnflow.solvers.methods import Layers
+from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.moving_frame import (
     SETTLED,

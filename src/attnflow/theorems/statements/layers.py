@@ -15,11 +15,12 @@ from attnflow._common.checks import InputError, require_positive_number
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, EuclideanAttention, RescaledAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.results.run_dataset import solver_of
-from attnflow.solvers.methods import Layers
+from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance, Statement
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true

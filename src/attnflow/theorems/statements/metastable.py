@@ -12,7 +12,8 @@ from scipy.spatial.distance import pdist
 from attnflow.analyse import clusters
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.theorems.hypotheses import (
     beta_of,

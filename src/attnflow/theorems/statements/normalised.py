@@ -13,7 +13,8 @@ from attnflow.analyse import rates
 from attnflow.integrate.evaluate import velocity
 from attnflow.model import initial
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt

@@ -10,7 +10,8 @@ from attnflow.analyse import cluster_tracks, clusters, energy, plateau_forecasts
 from attnflow.coalescence.merge_forecast import LARGEST_CORRECTION, next_order
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.theorems.hypotheses import (

@@ -11,7 +11,8 @@ from attnflow.analyse import circle, energy, rates
 from attnflow.integrate.evaluate import velocity
 from attnflow.model import initial
 from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.theorems.hypotheses import (

@@ -17,9 +17,10 @@ from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks, values
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention, SphereAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.prediction.limits import fulfils, limits_shown
 from attnflow.theorems.prediction.predict import Prediction, predict
 

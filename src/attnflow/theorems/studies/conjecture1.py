@@ -35,7 +35,7 @@ from attnflow.integrate.simulate import simulate
 from attnflow.integrate.stability import Linearisation, linearise
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import SphereAttention
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 
 EIGENVALUES = (2.0, 1.0)

@@ -11,7 +11,7 @@ from attnflow.analyse import frozen_attention
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
 from attnflow.model.attention import Softmax
-from attnflow.model.dynamics import RescaledAttention
+from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.theorems.studies.robustness import interval, laws_by_name
 

@@ -12,9 +12,10 @@ from attnflow.analyse import clusters, leaders, polytope, rates
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
-from attnflow.model.dynamics import AbstractDynamics, RescaledAttention
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.solvers.methods import Adaptive
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.prediction.limits import CLOSE
 
 Law = Callable[..., np.ndarray]

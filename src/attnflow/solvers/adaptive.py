@@ -1,0 +1,133 @@
+"""Steps whose length follows from an error tolerance."""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix
+
+from attnflow._common.arrays import AnyArray
+from attnflow._common.checks import (
+    InputError,
+    require_count,
+    require_finite_number,
+    require_positive_number,
+    require_resolvable,
+)
+from attnflow._common.precision import parameter
+from attnflow.solvers.base import AbstractSolver, arrive, choose, is_finite, retracted
+from attnflow.solvers.status import Status
+
+
+class Adaptive(AbstractSolver):
+    """Steps as long as the tolerances allow.
+
+    Tsit5 by default; ``order=8`` is Dopri8, for tight tolerances; ``stiff=True`` is
+    Kvaerno5, implicit, for rates that differ by many orders of magnitude. Tsit5 passes the
+    saving times and interpolates; the other two, whose interpolants are less exact than
+    their steps, step onto them. The error of
+    the worst coordinate of the worst token counts. `max_steps` ends a run that gets nowhere.
+    Steps of `min_step` are kept whatever their error: where a field jumps, as hardmax does
+    when the best match changes, no step would be short enough to meet a tolerance.
+    """
+
+    rtol: AnyArray = eqx.field(default=1e-8, converter=parameter)
+    atol: AnyArray = eqx.field(default=1e-10, converter=parameter)
+    order: int = eqx.field(default=5, static=True)
+    stiff: bool = eqx.field(default=False, static=True)
+    max_steps: int = eqx.field(default=10_000_000, static=True)
+    min_step: AnyArray = eqx.field(default=0.0, converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.rtol, "rtol", "Use 1e-8.")
+        require_positive_number(self.atol, "atol", "Use 1e-10.")
+        require_resolvable(self.rtol, "float64")
+        require_count(self.max_steps, "max_steps")
+        require_finite_number(self.min_step, "min_step")
+        if self.order not in (5, 8) or (self.stiff and self.order != 5):
+            raise InputError(
+                f"`order` must be 5 (Tsit5, or Kvaerno5 when stiff) or 8 (Dopri8, not stiff), but it is {self.order}."
+            )
+
+    @property
+    def lands_on_times(self) -> bool:
+        """Whether steps end on every saving time instead of interpolating."""
+        return self.stiff or self.order == 8
+
+    def start(self, flow, time, state):
+        """A first step size, and an empty interpolant."""
+        method, controller, term = self._parts(flow, jnp.inf)
+        end = jnp.full_like(time, jnp.inf)
+        next_time, control = controller.init(term, time, end, state, None, None, method.func, method.error_order(term))
+        memory = method.init(term, time, next_time, state, None)
+        dense = jax.eval_shape(lambda: method.step(term, time, next_time, state, None, memory, False)[2])
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), dense)
+        return next_time, memory, control, jnp.array(False), (time, time, empty)
+
+    def attempt(self, flow, cursor, target, rng_key):
+        """One attempt, kept if the error estimate is within the tolerances."""
+        del rng_key
+        next_time, memory, control, has_jumped, dense = cursor.memory
+        method, controller, term = self._parts(flow, target.latest())
+        end = jnp.minimum(next_time, target.barrier)
+        moved, error, info, new_memory, result = method.step(
+            term, cursor.time, end, cursor.state, None, memory, has_jumped
+        )
+        succeeded = diffrax.is_okay(result) & is_finite(moved)
+        error = jax.tree.map(lambda leaf: jnp.where(succeeded, leaf, jnp.inf), error)
+        moved = choose(succeeded, moved, cursor.state)
+        order: Any = method.error_order(term)
+        keeps, start, proposal, _, control, _ = controller.adapt_step_size(
+            cursor.time, end, cursor.state, moved, None, error, order, control
+        )
+        length = jnp.maximum(proposal - start, self.min_step)
+        is_shortest = end - cursor.time <= self.min_step * (1 + 1e-9)
+        keeps = (keeps | is_shortest) & succeeded
+        start = jnp.where(keeps, end, cursor.time)
+        proposal = start + length
+        # A step cut short by a barrier says nothing against the length that was planned.
+        proposal = jnp.where(
+            keeps & (end < next_time), jnp.maximum(proposal, start + (next_time - cursor.time)), proposal
+        )
+        has_landed = target.barrier_is_jump & (end >= target.barrier)
+        remembered = (
+            proposal,
+            choose(keeps, new_memory, memory),
+            control,
+            jnp.where(keeps, has_landed, has_jumped),
+            choose(keeps, (cursor.time, end, info), dense),
+        )
+        arrived = arrive(flow, cursor, start, choose(keeps, moved, cursor.state), remembered, keeps)
+        # Near the resolution of time a shorter step may round to the one just rejected.
+        shrinks = keeps | (proposal < end)
+        status = jnp.where((proposal > start) & shrinks, arrived.status, Status.STEP_TOO_SMALL.value)
+        return eqx.tree_at(lambda c: c.status, arrived, status)
+
+    def value_at(self, flow, cursor, time):
+        """The interpolant of the last step, brought back to the space."""
+        start, end, info = cursor.memory[4]
+        inside = jnp.clip(time, start, end)
+        interpolation = self._method().interpolation_cls(t0=start, t1=end, **info)
+        return retracted(flow, interpolation.evaluate(inside))
+
+    def require_serves(self, flow, times):
+        """No noise: paths are not smooth enough for an error estimate."""
+        del times
+        if flow.noise is not None:
+            raise InputError(
+                "`Adaptive` cannot solve a flow with noise, whose paths are rough. Use `StochasticHeun(step=0.01)`."
+            )
+
+    def _method(self):
+        if self.stiff:
+            tolerances: Any = {"rtol": self.rtol, "atol": self.atol}
+            root_finder = diffrax.VeryChord(**tolerances)
+            return diffrax.Kvaerno5(root_finder=root_finder)
+        return diffrax.Tsit5() if self.order == 5 else diffrax.Dopri8()
+
+    def _parts(self, flow, latest):
+        field = lambda time, state, _: flow.velocity(jnp.minimum(time, latest), state)
+        controller = diffrax.PIDController(rtol=self.rtol, atol=self.atol, norm=optimistix.max_norm)
+        return self._method(), controller, diffrax.ODETerm(field)

@@ -1,0 +1,103 @@
+"""What every solver is: an object that takes one step at a time from a `Cursor` towards a `Target`.
+
+The loop around the steps is in `integrate.compiled_loop`. On the sphere every accepted step ends on it; the distance
+from it just before is recorded as drift.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.arrays import AnyArray
+from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.solvers.status import Status
+
+
+class Target(eqx.Module):
+    """A time to reach or pass, and the next time that no step may cross."""
+
+    time: AnyArray
+    barrier: AnyArray
+    barrier_is_jump: AnyArray
+
+    def latest(self) -> AnyArray:
+        """The last time at which the field may be asked before the barrier is reached.
+
+        Just before a jump the old weights count, even for the stage at the end of a step.
+        """
+        before = jnp.nextafter(self.barrier, jnp.full_like(self.barrier, -jnp.inf))
+        return jnp.where(self.barrier_is_jump, before, jnp.inf)
+
+
+class Cursor(eqx.Module):
+    """Where a run is, and what its solver remembers."""
+
+    time: AnyArray
+    state: State
+    memory: Any
+    status: AnyArray
+    accepted: AnyArray
+    rejected: AnyArray
+    drift: AnyArray
+
+
+class AbstractSolver(eqx.Module):
+    """Moves a cursor by one step."""
+
+    @abc.abstractmethod
+    def start(self, flow: AbstractDynamics, time: AnyArray, state: State) -> Any:
+        """What the solver wants to remember before the first step."""
+
+    @abc.abstractmethod
+    def attempt(self, flow: AbstractDynamics, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:
+        """Try one step towards the target; a rejected one leaves time and state alone."""
+
+    @abc.abstractmethod
+    def value_at(self, flow: AbstractDynamics, cursor: Cursor, time: AnyArray) -> State:
+        """The state at a time within the last accepted step."""
+
+    @abc.abstractmethod
+    def require_serves(self, flow: AbstractDynamics, times: np.ndarray) -> None:
+        """Raise ValueError if this solver cannot solve this flow."""
+
+
+def plus(state: State, factor: Any, change: State) -> State:
+    """state + factor * change."""
+    return jax.tree.map(lambda value, move: value + factor * move, state, change)
+
+
+def retracted(flow: AbstractDynamics, state: State) -> State:
+    """The state with its tokens brought back to the space of the flow."""
+    return State(flow.space.retract(state.tokens), state.radii)
+
+
+def choose(condition: Any, new: Any, old: Any) -> Any:
+    """The tree `new` where the condition holds, else the tree `old` of the same structure."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def is_finite(state: State) -> AnyArray:
+    """Whether every number of the state is finite."""
+    return jnp.all(jnp.array([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state)]))
+
+
+def arrive(flow, cursor: Cursor, time, moved: State, memory, keeps) -> Cursor:
+    """The cursor after a step: back on the space, counted, and checked for NaN."""
+    is_good = is_finite(moved)
+    # A token that did not move at all keeps its bits.
+    rests = jnp.all(moved.tokens == cursor.state.tokens, axis=-1, keepdims=True)
+    arrived = jnp.where(rests, moved.tokens, flow.space.retract(moved.tokens))
+    drift = jnp.where(is_good & keeps, flow.space.drift(moved.tokens), 0)
+    return Cursor(
+        time=jnp.where(is_good, time, cursor.time),
+        state=choose(is_good, State(arrived, moved.radii), cursor.state),
+        memory=memory,
+        status=jnp.where(is_good, cursor.status, Status.NOT_FINITE.value),
+        accepted=cursor.accepted + (is_good & keeps),
+        rejected=cursor.rejected + ~(is_good & keeps),
+        drift=jnp.maximum(cursor.drift, drift),
+    )

@@ -1,0 +1,136 @@
+"""Steps of equal length: Runge-Kutta methods of order 1, 2 and 4, and Heun's method for flows with noise."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from attnflow._common.arrays import AnyArray, Scalar
+from attnflow._common.checks import InputError, require_positive_number
+from attnflow._common.precision import parameter
+from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.solvers.base import AbstractSolver, arrive, plus
+
+
+class AbstractFixedStep(AbstractSolver):
+    """Equal steps, at most `step` long, that land on every saving time."""
+
+    step: eqx.AbstractVar[AnyArray]
+
+    @abc.abstractmethod
+    def move(
+        self, flow: AbstractDynamics, time: Scalar, state: State, length: Scalar, latest: Scalar, rng_key: AnyArray
+    ) -> State:
+        """The state one step later."""
+
+    def start(self, flow, time, state):
+        """Nothing to remember."""
+        del flow, time, state
+
+    def attempt(self, flow, cursor, target, rng_key):
+        """Divide what is left to the target into equal steps and take the first."""
+        left = target.time - cursor.time
+        # A millionth of a step is rounding of the times, not a step of its own.
+        count = jnp.maximum(jnp.ceil(left / self.step - 1e-6), 1)
+        length = left / count
+        rng_key = jax.random.fold_in(rng_key, cursor.accepted)
+        moved = self.move(flow, cursor.time, cursor.state, length, target.latest(), rng_key)
+        end = jnp.where(count <= 1, target.time, cursor.time + length)
+        return arrive(flow, cursor, end, moved, None, jnp.array(True))
+
+    def value_at(self, flow, cursor, time):
+        """The state itself: steps end on the times asked for."""
+        del flow, time
+        return cursor.state
+
+    def require_serves(self, flow, times):
+        """No noise."""
+        del times
+        if flow.noise is not None:
+            raise InputError(
+                f"`{type(self).__name__}` would leave the noise out. Use `StochasticHeun(step={float(self.step):g})`."
+            )
+
+
+class Euler(AbstractFixedStep):
+    """Forward Euler, order 1."""
+
+    step: AnyArray = eqx.field(converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.step, "step")
+
+    def move(self, flow, time, state, length, latest, rng_key):
+        """x + h v(x)."""
+        del latest, rng_key
+        return plus(state, length, flow.velocity(time, state))
+
+
+class Heun(AbstractFixedStep):
+    """Heun's method, order 2."""
+
+    step: AnyArray = eqx.field(converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.step, "step")
+
+    def move(self, flow, time, state, length, latest, rng_key):
+        """x + h (v(x) + v(x + h v(x))) / 2."""
+        del rng_key
+        first = flow.velocity(time, state)
+        second = flow.velocity(jnp.minimum(time + length, latest), plus(state, length, first))
+        return plus(plus(state, length / 2, first), length / 2, second)
+
+
+class RK4(AbstractFixedStep):
+    """The classical Runge-Kutta method, order 4."""
+
+    step: AnyArray = eqx.field(converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.step, "step")
+
+    def move(self, flow, time, state, length, latest, rng_key):
+        """Four stages, weights 1 2 2 1 over 6."""
+        del rng_key
+        half, end = jnp.minimum(time + length / 2, latest), jnp.minimum(time + length, latest)
+        first = flow.velocity(time, state)
+        second = flow.velocity(half, plus(state, length / 2, first))
+        third = flow.velocity(half, plus(state, length / 2, second))
+        fourth = flow.velocity(end, plus(state, length, third))
+        total = jax.tree.map(lambda a, b, c, d: a + 2 * b + 2 * c + d, first, second, third, fourth)
+        return plus(state, length / 6, total)
+
+
+class StochasticHeun(AbstractFixedStep):
+    """Heun's method for flows with noise, in the sense of Stratonovich.
+
+    Weak order 1, and order 2 where the noise vanishes. The increments depend on the run's seed and on
+    the number of the step alone.
+    """
+
+    step: AnyArray = eqx.field(default=0.01, converter=parameter)
+
+    def __check_init__(self):
+        require_positive_number(self.step, "step")
+
+    def move(self, flow, time, state, length, latest, rng_key):
+        """Predict with velocity and noise at the start, correct with their mean."""
+        shape, dtype = state.tokens.shape, state.tokens.dtype
+        increments = jnp.sqrt(length) * jax.random.normal(rng_key, shape, dtype)
+        end = jnp.minimum(time + length, latest)
+        first, shaken = flow.velocity(time, state), flow.noise_part(time, state, increments)
+        predicted = plus(plus(state, length, first), 1, shaken)
+        second, again = flow.velocity(end, predicted), flow.noise_part(end, predicted, increments)
+        drifted = plus(plus(state, length / 2, first), length / 2, second)
+        return plus(plus(drifted, 0.5, shaken), 0.5, again)
+
+    def require_serves(self, flow, times):
+        """Noise is what it is for."""
+        del times
+        if flow.noise is None:
+            raise InputError(
+                "`StochasticHeun` is for flows with noise, and this one has none. "
+                "Use `Adaptive()`, or `Heun(step)` for equal steps."
+            )
