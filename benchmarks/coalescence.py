@@ -50,7 +50,7 @@ def pair_errors(beta, angle=1.2):
 def plain_error(n=20, d=3, beta=4.0, end=20.0):
     """Largest difference of a coordinate to the plain solver at 1e-10, where both can run."""
     tokens = af.initial.sphere(n, d, rng=0)
-    found = af.coalesce(flow(beta, d), tokens, until=np.log(end), progress=False)
+    found = af.coalesce(flow(beta, d), tokens, log_end=np.log(end), progress=False)
     plain = af.simulate(flow(beta, d), tokens, [0.0, end], solver=af.Adaptive(rtol=1e-10, atol=1e-12), progress=False)
     return float(np.abs(found.tokens[-1].values - plain.final_tokens.values).max())
 
@@ -75,4 +75,4 @@ if __name__ == "__main__":
     for n, d, wanted in RUNS:
         seconds, work, found = measure(n, d)
         print(f"{n:5d} tokens on S^{d - 1}: {seconds:6.1f} s, {work:6.1f} s of processors ({wanted:.0f} s wanted)")
-        print(f"      {found.outcome} {int(found.meetings)} meetings at once.")
+        print(f"      {found.outcome} {int(found.quadrature_merges)} meetings at once.")

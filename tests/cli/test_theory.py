@@ -93,10 +93,10 @@ def test_a_coalescing_scenario_tells_the_settings_that_acted(tmp_path):
     command = ["run", "metastable", "--n", 6, "--no-picture", "--json", "--overwrite"]
     whole = json.loads(attnflow(*command, cwd=tmp_path)[0], parse_constant=never)
     assert whole["settings"]["rtol"] == 1e-6
-    assert whole["settings"]["until"] is None
+    assert whole["settings"]["log_end"] is None
     assert "end" not in whole["settings"]
     short = json.loads(attnflow(*command, "--end", 20, cwd=tmp_path)[0], parse_constant=never)
-    assert short["settings"]["until"] == pytest.approx(math.log(20))
+    assert short["settings"]["log_end"] == pytest.approx(math.log(20))
     assert "every" in whole["what"]
     assert "every" not in short["what"]
 

@@ -49,7 +49,7 @@ def test_it_agrees_with_the_plain_solver(model):
     tokens = af.initial.sphere(6, 3, rng=3)
     for end in (0.3, 3.0):
         plain = af.simulate(model, tokens, [0.0, end], solver=af.Adaptive(rtol=1e-10, atol=1e-12))
-        found = af.coalesce(model, tokens, until=np.log(end), rtol=1e-8, progress=False)
+        found = af.coalesce(model, tokens, log_end=np.log(end), rtol=1e-8, progress=False)
         assert float(found.log_time[-1]) == pytest.approx(np.log(end), abs=1e-9)
         np.testing.assert_allclose(found.tokens[-1], plain.final_tokens, atol=2e-6)
 
@@ -80,8 +80,8 @@ def test_shortcuts_change_nothing(model):
     tokens = af.initial.sphere(8, model.dimension, rng=5)
     quick = af.coalesce(model, tokens, progress=False)
     exact = af.coalesce(model, tokens, shortcuts=False, rtol=1e-7, progress=False)
-    assert int(exact.meetings) == 0 < int(quick.meetings)
-    assert 0 < float(quick.meeting_error) <= 2e-6  # rtol times the widest gap
+    assert int(exact.quadrature_merges) == 0 < int(quick.quadrature_merges)
+    assert 0 < float(quick.quadrature_error) <= 2e-6  # rtol times the widest gap
     np.testing.assert_array_equal(quick["first"], exact["first"])
     assert_times_are_near(quick, exact, 60.0, 1e-6)
     np.testing.assert_allclose(quick.tokens[-1], exact.tokens[-1], atol=1e-5)
@@ -268,13 +268,13 @@ def test_what_is_one_or_at_rest_from_the_start_is_said_so():
 
 
 def test_a_run_can_end_before_anything_happens():
-    found = af.coalesce(flow(9.0), af.initial.circle(4, rng=0), until=-50.0, progress=False)
+    found = af.coalesce(flow(9.0), af.initial.circle(4, rng=0), log_end=-50.0, progress=False)
     assert float(found.log_time[-1]) == pytest.approx(-50.0)
     np.testing.assert_allclose(found.tokens[-1], found.initial_tokens, atol=1e-15)
 
 
 def test_one_cluster_that_v_still_carries_is_said_so():
-    found = af.coalesce(anyhow(np.diag([2.0, 1.0]), 1.0), CIRCLE(np.array([0.3, 0.8])), until=9.0, progress=False)
+    found = af.coalesce(anyhow(np.diag([2.0, 1.0]), 1.0), CIRCLE(np.array([0.3, 0.8])), log_end=9.0, progress=False)
     assert int(found.clusters[-1]) == 1
     assert "is not followed" in found.outcome
 
@@ -295,11 +295,11 @@ def test_the_outcome_tells_when_the_last_two_met():
 
 def test_a_perturbation_is_recorded():
     tokens = CIRCLE(np.array([0.0, np.pi]))
-    found = af.coalesce(flow(6.0), tokens, perturb=1e-3, rng=7, until=0.0, progress=False)
+    found = af.coalesce(flow(6.0), tokens, perturb=1e-3, rng=7, log_end=0.0, progress=False)
     told = json.loads(found.attrs["perturbed"])
     assert told == {"amount": 1e-3, "seed": "7", "spawn_key": []}
     assert 0 < np.abs(found.initial_tokens.values - tokens).max() < 5e-3
-    assert "perturbed" not in af.coalesce(flow(6.0), tokens, until=0.0, progress=False).attrs
+    assert "perturbed" not in af.coalesce(flow(6.0), tokens, log_end=0.0, progress=False).attrs
 
 
 def test_steps_and_budgets_end_it_with_what_exists():
@@ -318,7 +318,7 @@ def test_without_the_native_kernel_it_is_the_same(monkeypatch):
     assert_times_are_near(af.coalesce(flow(40.0), tokens, progress=False), exact, 40.0, 1e-6)
     monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
     plain = af.coalesce(flow(40.0), tokens, progress=False)
-    assert int(plain.sprints) == 0
+    assert int(plain.subcycled_steps) == 0
     assert_times_are_near(plain, exact, 40.0, 1e-6)
     monkeypatch.delenv("ATTNFLOW_NATIVE")
     monkeypatch.setattr("attnflow.coalescence.integrator.is_possible", lambda pull: False)
@@ -350,13 +350,13 @@ REFUSED = {
     "rtol": (lambda: (flow(1.0), {"rtol": 0.0}), "`rtol` must be above zero"),
     "coarse rtol": (lambda: (flow(1.0), {"rtol": 10.0}), "`rtol` must lie between"),
     "fine rtol": (lambda: (flow(1.0), {"rtol": 1e-16}), "`rtol` must lie between"),
-    "until": (lambda: (flow(1.0), {"until": np.nan}), "`until` must be the logarithm"),
-    "until in words": (lambda: (flow(1.0), {"until": "5"}), "`until` must be the logarithm"),
-    "until too early": (lambda: (flow(1.0), {"until": -800.0}), "`until` must be the logarithm"),
+    "log_end": (lambda: (flow(1.0), {"log_end": np.nan}), "`log_end` must be the logarithm"),
+    "log_end in words": (lambda: (flow(1.0), {"log_end": "5"}), "`log_end` must be the logarithm"),
+    "log_end too early": (lambda: (flow(1.0), {"log_end": -800.0}), "`log_end` must be the logarithm"),
     "budget": (lambda: (flow(1.0), {"budget": 0}), "`budget` must be above zero"),
     "no budget": (lambda: (flow(1.0), {"budget": np.nan}), "`budget` must be one finite number"),
     "perturb": (lambda: (flow(1.0), {"perturb": 100.0}), "`perturb` must be at most"),
-    "circling": (lambda: (anyhow(np.array([[0.0, -1.0], [1.0, 0.0]]), 5.0), {}), "may circle for ever"),
+    "circling": (lambda: (anyhow(np.array([[0.0, -1.0], [1.0, 0.0]]), 5.0), {}), "periodic orbits are possible"),
     "ensemble": (lambda: (flow(1.0), {"tokens": af.initial.circle(3, rng=0, runs=2)}), "Take one run"),
     "too close": (lambda: (flow(1.0), {"tokens": CIRCLE(np.array([0.0, 1e-11, 1.0]))}), "too close to follow"),
 }

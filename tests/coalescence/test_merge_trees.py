@@ -103,11 +103,11 @@ def test_close_pairs_are_looked_at_again_where_a_step_ends_elsewhere(monkeypatch
     tokens, beta, masses = start_with_close_pairs(np.random.default_rng(52071))
     flow = af.SphereAttention(af.Head.identity(tokens.shape[1]), af.Unnormalised(beta, offset=1.0), masses=masses)
     exact = exact_tree(tokens, beta, masses, False, np.exp(4.5))
-    found = merge_tree(af.coalesce(flow, tokens, until=6.0, progress=False))
+    found = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
     assert exact.keys() <= found.keys()
     assert largest_error(found, exact, beta) < 6
     monkeypatch.setattr("attnflow.coalescence.multirate.NEAR", 0.0)
-    careless = merge_tree(af.coalesce(flow, tokens, until=6.0, progress=False))
+    careless = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
     assert largest_error(careless, exact, beta) > 6
 
 

@@ -104,7 +104,7 @@ def test_a_run_with_sprints_is_the_run_without(n, d):
     tokens = af.initial.sphere(n, d, rng=3)
     quick = af.coalesce(flow(60.0, d), tokens, progress=False)
     exact = af.coalesce(flow(60.0, d), tokens, shortcuts=False, rtol=1e-7, progress=False)
-    assert int(exact.sprints) == 0 < int(quick.sprints)
+    assert int(exact.subcycled_steps) == 0 < int(quick.subcycled_steps)
     assert int(quick.steps) < int(exact.steps) / 3
     quick, exact = in_order_of_names(quick), in_order_of_names(exact)  # two far from each other may meet at one time
     np.testing.assert_array_equal(quick["first"], exact["first"])
@@ -154,7 +154,7 @@ def test_a_sprint_given_up_is_a_walk(monkeypatch):
     found = af.coalesce(flow(60.0, 3), tokens, progress=False)
     monkeypatch.setattr("attnflow.coalescence.integrator.is_possible", lambda pull: False)
     walked = af.coalesce(flow(60.0, 3), tokens, progress=False)
-    assert int(found.sprints) == 0
+    assert int(found.subcycled_steps) == 0
     np.testing.assert_array_equal(found.merge_log_time, walked.merge_log_time)
 
 

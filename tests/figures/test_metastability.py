@@ -65,11 +65,11 @@ def test_runs_of_different_lengths_are_packed_and_unpacked():
     numbers = metastability.plateau_numbers(data)
     assert numbers["merges"] == 12
     assert (
-        numbers["plateaus foreseen as they began"]
-        == sum(int(plateau_forecasts.foreseen(run).sum()) for run in runs)
+        numbers["plateaus forecast at their start"]
+        == sum(int(plateau_forecasts.is_forecast(run).sum()) for run in runs)
         > 2
     )
-    assert 0 < numbers["largest error of the formula there, in log t"] < plateau_forecasts.SURE
+    assert 0 < numbers["largest error of the formula there, in log t"] < plateau_forecasts.MAX_FORECAST_ERROR
 
 
 def test_the_tree_tells_its_longest_plateau():

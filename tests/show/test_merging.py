@@ -128,7 +128,7 @@ def test_plateaus_are_as_long_as_the_formula_for_a_pair_says(tmp_path):
     assert len(shown) == sum(run.sizes["merge"] for run in runs) == 28
     predicted, measured = np.asarray(left.collections[1].get_offsets()).T
     assert len(measured) >= 8
-    assert np.abs(measured - predicted).max() < plateau_forecasts.SURE  # of log t, which goes to 200
+    assert np.abs(measured - predicted).max() < plateau_forecasts.MAX_FORECAST_ERROR  # of log t, which goes to 200
     assert f"{len(measured)} in all" in right.get_title()
 
 

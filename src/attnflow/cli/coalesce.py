@@ -58,7 +58,7 @@ def run_coalescing(
     given = limits | ({} if changes["rtol"] is None else {"rtol": changes["rtol"]})
     if changes["end"] is not None:
         require_positive_number(changes["end"], "end", "Use 1e9.")
-        given["until"] = float(np.log(changes["end"]))
+        given["log_end"] = float(np.log(changes["end"]))
     found = coalesce(setup.flow, setup.tokens, rng=settings.seed, progress=False if as_json else None, **given)
     save(found, files["result"], overwrite=overwrite)
     what = _what_coalesces(scenario.sentence, changes, settings, found)
@@ -70,7 +70,7 @@ def run_coalescing(
     if as_json:
         limits = json.loads(found.attrs["limits"])
         acts = {name: asdict(settings)[name] for name in COALESCING} | {"rtol": found.attrs["rtol"]}
-        acts |= limits | {"until": limits["until"] if np.isfinite(limits["until"]) else None}
+        acts |= limits | {"log_end": limits["log_end"] if np.isfinite(limits["log_end"]) else None}
         facts |= {"settings": acts, "merge_log_times": found.merge_log_time.values.tolist()}
         print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
     else:
@@ -101,5 +101,5 @@ def coalescing_facts(found: Any) -> dict[str, Any]:
         "steps": int(found.steps),
         "merge": found.attrs["merge"],
         **({"perturbed": found.attrs["perturbed"]} if "perturbed" in found.attrs else {}),
-        "meeting_error": float(found.meeting_error),
+        "quadrature_error": float(found.quadrature_error),
     }

@@ -18,6 +18,7 @@ them see the one and not the other.
 """
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from attnflow.model.validation import require_flow, require_one_configuration
 LEAST_MERGE = 1e-10  # below, differences of coordinates have no digits left
 USUAL_MERGE = 1e-6
 FINEST, COARSEST = 1e-13, 1e-2  # of rtol: below, rounding; above, steps that jump over each other
-EARLIEST = -100.0  # of `until`: nobody has moved by then
+EARLIEST = -100.0  # of `log_end`: nobody has moved by then
 ON_SPHERE = 1e-12  # nearer tokens stay as they are, so that a run of recorded ones is the same
 FARTHEST = 0.1  # of `perturb`: beyond, it would be another start
 
@@ -49,7 +50,7 @@ def coalesce(
     flow: AbstractDynamics,
     tokens: Any,
     *,
-    until: float = np.inf,
+    log_end: float = np.inf,
     merge: float | None = None,
     rtol: float = 1e-6,
     perturb: float | None = None,
@@ -58,54 +59,60 @@ def coalesce(
     max_steps: int = 1_000_000,
     budget: float | None = None,
     progress: Progress = None,
+    until: float | None = None,
 ) -> xr.Dataset:
-    """Follow tokens on the sphere through every metastable state, to one cluster or to a time however long.
+    """Integrate tokens on the sphere through all metastable states, to one cluster or to a given logarithm of time.
+
+    Tokens within the distance `merge` of each other become one cluster with the sum of their masses; time is carried as
+    its logarithm. The equations, the accelerations and the error estimates are described in `attnflow.coalescence`.
 
     Parameters
     ----------
     flow
         `SphereAttention` with one constant head, softmax or unnormalised attention and a full mask; masses are kept.
-        Where V is no multiple of I a long plateau is not passed but ends the run: what others do to a token is lost in
-        the rounding of V x.
+        If V is not a multiple of I, the run ends at the first long plateau: forces of order e^-beta between tokens are
+        lost in the rounding of V x.
     tokens
         First tokens (n, d).
-    until
-        Natural logarithm of the last time; infinity for one cluster or rest. To be given, or `budget`, where V or Q^T K
-        is not symmetric: tokens may circle for ever. One cluster ends a run even before; where V is no multiple of I
-        it would still be carried on, by x' = P_x V x.
+    log_end
+        Logarithm of the end time. By default the run ends at one cluster or at an equilibrium. Required (or `budget`)
+        if V or Q^T K is not symmetric, since periodic orbits are then possible. A run ends at one cluster even before
+        `log_end`; if V is not a multiple of I that cluster would still move, by x' = P_x V x.
     merge
-        Distance within which tokens become one, at their centre of mass; of three that come together the third joins
-        where it is so near to the centre of the two. None: 1e-6, or a tenth of the smallest gap if that is less.
+        Distance at which tokens merge, at their centre of mass. A third token merges when it is within this distance of
+        the centre of the first two. None: 1e-6, or a tenth of the smallest gap if that is less.
     rtol
-        Error of a step over the gap to the nearest other token, or over 10,000 merging distances where that is more. It
-        makes log t wrong by about beta * (rtol + merge) for every merge so far, and t by 10,000 rtol times the unit of
-        time in which the pair falls, 1 under softmax: in 100 random runs with 4,964 merges none was off by more
-        (`benchmarks/merge_errors.py`), while close pairs of different masses can be by a few times that. Of merges
-        nearer in time than this it may decide which is first. Who starts nearer than that to an unstable equilibrium,
-        such as antipodes, leaves it at a time that rtol decides.
+        Relative tolerance of a step, measured against ``max(nearest gap, 1e4 * merge)``. The k-th merge then has
+        ``|error of log t| <= k beta (rtol + merge)``, and ``|error of t| <= 1e4 rtol`` in units of the pair's closing
+        time, which is 1 for softmax. Merges closer in time than this may be reported in either order. In 100 random
+        runs with 4,964 merges no error was larger (`benchmarks/merge_errors.py`); close pairs of different masses can
+        exceed it by a small factor. A start closer than this to an unstable equilibrium, such as antipodal tokens,
+        leaves it at a time that depends on `rtol`.
     perturb
-        Move the first tokens at random by this much, for starts that rest in an unstable equilibrium. The dataset's
-        `initial_tokens` are those it has moved; `perturbed` tells by how much and with which seed.
+        Standard deviation of a random displacement of the first tokens, for starts at an unstable equilibrium. The
+        dataset's `initial_tokens` are the displaced ones; its attribute `perturbed` has the amount and the seed.
     rng
         Seed of `perturb`.
     shortcuts
-        Follow a pair that is far faster than all others to its meeting at once, those about to fall in short steps of
-        their own, and slow tokens at the mean of two velocities, where that costs less than `rtol`. Without, everybody
-        is looked at in every step: slower, the same to the error above.
+        Use the accelerations: isolated pairs by quadrature, subcycling of fast groups, trapezoidal steps for slow
+        tokens. False integrates all tokens with one step size; results agree to the error above.
     max_steps, budget
-        End after so many steps or seconds with what exists.
+        Largest number of steps and of seconds; the run then ends with the states and merges so far.
     progress
         A callback with the share of merges done and a sentence; None for a bar on terminals.
+    until
+        The former name of `log_end`, accepted in this release with a warning.
 
     Returns
     -------
-    A dataset over `state` (`log_time`, `tokens`, `clusters`, `energy` in (0, 1], and `level`, the sum of squared shares
-    of clusters) and over `merge` (`merge_log_time`, `first` and `second` as the smallest tokens of who met, their
-    masses, energy and level before and after, `log_duration` of the plateau before, their `angle` as it began, and
-    `predicted_log_duration`, which an isolated pair would take; besides, known as it began, `foreseen_log_duration` of
-    the soonest of all pairs, `foreseen_error` of that, and `rival_log_duration` of the next one). `meetings` of them
-    were followed at once, none with more than `meeting_error` in a place; in `sprints` of the steps some tokens had
-    shorter ones. States that together hold more than 20 million numbers are thinned out.
+    A dataset. Over `state`: `log_time`, `tokens`, the number of `clusters`, `energy` in (0, 1], and `level`, the sum of
+    squared mass fractions of the clusters; states that hold more than 20 million numbers in all are thinned out.
+    Over `merge`: `merge_log_time`; `first` and `second`, the smallest token of each of the two clusters; their masses;
+    energy and level before and after; `log_duration` of the plateau before; their `angle` as it began, and
+    `predicted_log_duration`, the time an isolated pair at that angle needs; `forecast_log_duration`, the shortest such
+    time of all pairs as the plateau began, with `forecast_error`, and `runner_up_log_duration`, the second shortest.
+    `quadrature_merges` merges were integrated as isolated pairs, with a position error of at most `quadrature_error`;
+    `subcycled_steps` steps subcycled fast tokens.
 
     Examples
     --------
@@ -115,35 +122,40 @@ def coalesce(
     >>> long.clusters.values[-1], bool(long.log_time[-1] > 25)
     (np.int64(1), True)
     """
+    if until is not None:
+        warnings.warn(
+            "`until` is now called `log_end`; the old name goes in the next release.", FutureWarning, stacklevel=2
+        )
+        log_end = until
     tokens = _require_served(flow, tokens)
-    until = _require_limits(flow, until, rtol, max_steps, budget)
+    log_end = _require_limits(flow, log_end, rtol, max_steps, budget)
     perturbed = {}
     if perturb is not None:
         tokens, perturbed = _perturbed(tokens, perturb, rng)
     merge = _merging_distance(tokens, merge)
     show = shown(progress)
-    journey = Journey(flow, tokens, merge, rtol, until, shortcuts)
+    journey = Journey(flow, tokens, merge, rtol, log_end, shortcuts)
     try:
         with one_blas_thread():
             outcome = journey.travel(max_steps, budget, show)
     finally:
         if isinstance(show, Bar):
             show.close()
-    limits = {"until": until, "shortcuts": shortcuts, "max_steps": max_steps}
+    limits = {"log_end": log_end, "shortcuts": shortcuts, "max_steps": max_steps}
     return journey.dataset(tokens, outcome).assign_attrs(limits=json.dumps(limits), **perturbed)
 
 
-def _require_limits(flow: AbstractDynamics, until: Any, rtol: Any, max_steps: Any, budget: Any) -> float:
-    """Everything that ends a run or a step; returns `until`."""
+def _require_limits(flow: AbstractDynamics, log_end: Any, rtol: Any, max_steps: Any, budget: Any) -> float:
+    """Everything that ends a run or a step; returns `log_end`."""
     require_count(max_steps, "max_steps")
     require_positive_number(rtol, "rtol", "Use 1e-6.")
     if not FINEST <= rtol <= COARSEST:
         raise InputError(f"`rtol` must lie between {FINEST:g} and {COARSEST:g}, but it is {rtol:g}. Use 1e-6.")
     if budget is not None:
         require_positive_number(budget, "budget", "Use seconds, or None.")
-    if not isinstance(until, int | float | np.number) or not until >= EARLIEST:
+    if not isinstance(log_end, int | float | np.number) or not log_end >= EARLIEST:
         raise InputError(
-            f"`until` must be the logarithm of a time, at least {EARLIEST:g}, or infinity, but it is {until!r}. "
+            f"`log_end` must be the logarithm of a time, at least {EARLIEST:g}, or infinity, but it is {log_end!r}. "
             "Use np.log(1e9)."
         )
     head: Any = flow.heads[0]
@@ -152,12 +164,12 @@ def _require_limits(flow: AbstractDynamics, until: Any, rtol: Any, max_steps: An
         for name, matrix in (("V", np.asarray(head.value_matrix)), ("Q^T K", np.asarray(head.query_key)))
         if not np.allclose(matrix, matrix.T)
     ]
-    if turning and np.isinf(until) and budget is None:
+    if turning and np.isinf(log_end) and budget is None:
         raise InputError(
-            f"`until` or `budget` must be given for this flow: {turning[0]} is not symmetric, so tokens may circle for "
-            "ever. Pass the logarithm of the last time, or seconds."
+            f"`log_end` or `budget` must be given for this flow: {turning[0]} is not symmetric, so that periodic "
+            "orbits are possible. Pass the logarithm of the end time, or seconds."
         )
-    return float(until)
+    return float(log_end)
 
 
 def _require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:

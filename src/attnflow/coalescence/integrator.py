@@ -252,5 +252,6 @@ class Journey:
             self._keep()
         attributes = {"outcome": outcome, "merge": self.merge, "rtol": self.rtol}
         counts = {"steps": self.steps, "rejected_steps": self.rejected}
-        counts |= {"meetings": self.meetings, "meeting_error": self.meeting_error, "sprints": self.sprints}
+        counts |= {"quadrature_merges": self.meetings, "quadrature_error": self.meeting_error}
+        counts |= {"subcycled_steps": self.sprints}
         return self.chronicle.dataset(first_tokens, attributes, counts)

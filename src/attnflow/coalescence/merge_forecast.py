@@ -19,7 +19,7 @@ class Forecast(NamedTuple):
     """Logarithms of the times in which the soonest pair and the next one would meet alone; the error of the first."""
 
     log_duration: float = np.nan
-    rival: float = np.nan
+    runner_up: float = np.nan
     error: float = np.nan
 
 

@@ -138,9 +138,9 @@ class Chronicle:
             "angle": [one.angle for one in merges],
             "log_duration": [one.log_duration for one in merges],
             "predicted_log_duration": [one.predicted_log_duration for one in merges],
-            "foreseen_log_duration": [one.foreseen.log_duration for one in merges],
-            "rival_log_duration": [one.foreseen.rival for one in merges],
-            "foreseen_error": [one.foreseen.error for one in merges],
+            "forecast_log_duration": [one.foreseen.log_duration for one in merges],
+            "runner_up_log_duration": [one.foreseen.runner_up for one in merges],
+            "forecast_error": [one.foreseen.error for one in merges],
         }
         for place, end in enumerate(("before", "after")):
             found[f"energy_{end}"] = [one.energies[place] for one in merges]

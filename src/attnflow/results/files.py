@@ -10,6 +10,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow._common.files import require_free, written_beside
+from attnflow.results.former_names import with_present_names
 from attnflow.results.run_dataset import require_ours
 
 
@@ -53,7 +54,7 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         raise InputError(
             f"{path} is damaged: its numbers are not those that were written. Make it again with `attnflow run`."
         )
-    return run
+    return with_present_names(run)
 
 
 def _digest(run: xr.Dataset) -> str:

@@ -208,10 +208,10 @@ def test_it_can_fail_on_a_coalescing_run(name, long_runs):
 def test_waits_are_chosen_by_what_was_known_before(long_runs):
     """However long they lasted: one that ended far too soon is still chosen, and counts."""
     run = long_runs["plateau-lengths"].copy(deep=True)
-    chosen = plateau_forecasts.foreseen(run)
+    chosen = plateau_forecasts.is_forecast(run)
     assert 3 <= chosen.sum() < run.sizes["merge"]
     run["log_duration"] = run.log_duration - 10
-    np.testing.assert_array_equal(plateau_forecasts.foreseen(run), chosen)
+    np.testing.assert_array_equal(plateau_forecasts.is_forecast(run), chosen)
 
 
 def test_a_forecast_is_the_formula_for_the_soonest_pair():
@@ -219,17 +219,17 @@ def test_a_forecast_is_the_formula_for_the_soonest_pair():
     pull = Pull.of(af.SphereAttention(af.Head.identity(2), af.Softmax(60.0)), 5.0)
     found = forecast(pull, heavy, 1e-6)
     np.testing.assert_allclose(found.log_duration, plateaus.log_merge_time(1.0, 60.0, (1.0, 3.0)))
-    np.testing.assert_allclose(found.rival, plateaus.log_merge_time(1.2, 60.0, (3.0, 1.0)))
+    np.testing.assert_allclose(found.runner_up, plateaus.log_merge_time(1.2, 60.0, (3.0, 1.0)))
     near = HeavyTokens.alone(af.initial.on_circle(np.array([0.0, 0.05, 2.2])))
     assert forecast(pull, near, 1e-6).log_duration == -np.inf  # the formula knows nothing of the near pair
 
 
 def test_a_coalescing_run_that_was_ended_is_undecided():
     example = STATEMENTS["pair-merge-time"].example()
-    run = af.coalesce(example.flow, example.tokens, until=2.0, progress=False)
+    run = af.coalesce(example.flow, example.tokens, log_end=2.0, progress=False)
     assert STATEMENTS["pair-merge-time"].check(example.flow, run).verdict == "undecided"
     waiting = STATEMENTS["plateau-lengths"].example()
-    run = af.coalesce(waiting.flow, waiting.tokens, until=0.0, progress=False)
+    run = af.coalesce(waiting.flow, waiting.tokens, log_end=0.0, progress=False)
     assert STATEMENTS["plateau-lengths"].check(waiting.flow, run).verdict == "undecided"
 
 

@@ -130,11 +130,11 @@ def draw_plateaus(data: xr.Dataset) -> Any:
 
 def plateau_numbers(data: xr.Dataset) -> dict:
     """How well the formula of an isolated pair tells the length of a plateau."""
-    known = [run.isel(merge=plateau_forecasts.foreseen(run)) for run in unpacked(data)]
-    errors = np.abs(np.concatenate([run.log_duration.values - run.foreseen_log_duration.values for run in known]))
+    known = [run.isel(merge=plateau_forecasts.is_forecast(run)) for run in unpacked(data)]
+    errors = np.abs(np.concatenate([run.log_duration.values - run.forecast_log_duration.values for run in known]))
     return {
         "merges": int(np.isfinite(data.merge_log_time.values).sum()),
-        "plateaus foreseen as they began": len(errors),
+        "plateaus forecast at their start": len(errors),
         "largest error of the formula there, in log t": float(errors.max(initial=0.0)),
         "largest log t at which one cluster is left": float(data.merge_log_time.max()),
     }

@@ -68,9 +68,9 @@ class _Merges(NamedTuple):
         """Of the runs' merges those that the formula speaks of."""
         found = [[], [], []]
         for run in runs:
-            ahead = plateau_forecasts.foreseen(run)
+            ahead = plateau_forecasts.is_forecast(run)
             there = np.isfinite(run.log_duration.values) & np.isfinite(run.predicted_log_duration.values)
-            predicted = np.where(ahead, run.foreseen_log_duration.values, run.predicted_log_duration.values)
+            predicted = np.where(ahead, run.forecast_log_duration.values, run.predicted_log_duration.values)
             for column, values in zip(found, (predicted, run.log_duration.values, ahead), strict=True):
                 column.append(values[there])
         return cls(*map(np.concatenate, found))

@@ -230,8 +230,8 @@ def _length_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[H
 
 def _lengths(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
-    known = run.isel(merge=plateau_forecasts.foreseen(run))
-    shares = np.abs(known.log_duration - known.foreseen_log_duration) / known.foreseen_error
+    known = run.isel(merge=plateau_forecasts.is_forecast(run))
+    shares = np.abs(known.log_duration - known.forecast_log_duration) / known.forecast_error
     return Measurement(
         quantity=f"largest error of the logarithm of {shares.size} foreseen waits, over the error of its forecast",
         value=float(shares.max()) if shares.size else np.nan,

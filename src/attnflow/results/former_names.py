@@ -1,0 +1,26 @@
+"""Names in result files of version 0.1.0, and the names that replaced them."""
+
+import json
+
+import xarray as xr
+
+# Variables of runs of `coalesce`.
+VARIABLES = {
+    "meetings": "quadrature_merges",
+    "meeting_error": "quadrature_error",
+    "sprints": "subcycled_steps",
+    "foreseen_log_duration": "forecast_log_duration",
+    "foreseen_error": "forecast_error",
+    "rival_log_duration": "runner_up_log_duration",
+}
+# Entries of the attribute `limits` of runs of `coalesce`.
+LIMITS = {"until": "log_end"}
+
+
+def with_present_names(run: xr.Dataset) -> xr.Dataset:
+    """The dataset with every former name replaced; numbers stay as they are."""
+    run = run.rename_vars({old: new for old, new in VARIABLES.items() if old in run.variables})
+    if "limits" not in run.attrs:
+        return run
+    limits = {LIMITS.get(name, name): value for name, value in json.loads(run.attrs["limits"]).items()}
+    return run.assign_attrs(limits=json.dumps(limits))
