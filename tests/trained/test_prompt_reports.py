@@ -34,7 +34,7 @@ def test_attention_is_measured_head_by_head(models, report):
 
 
 def test_clusters_carry_their_words(report):
-    found = trained.story(report)
+    found = trained.prompt_summary(report)
     tracks = cluster_tracks.follow(measures.directions(report), 0.8, geodesic=True)
     assert found["clusters"] == [len(np.unique(labels)) for labels in tracks.labels]
     last = tracks.labels[-1]
@@ -43,6 +43,13 @@ def test_clusters_carry_their_words(report):
     assert {word for words in found["last_clusters"] for word in words} <= {str(one) for one in IDS}
     assert len(found["merges"]) == len(tracks.merges)
     assert all(fall["half"] in ("attention", "mlp") and fall["change"] < 0 for fall in found["energy_falls"])
+
+
+def test_the_old_names_of_the_summaries_warn(report):
+    with pytest.warns(FutureWarning, match="`trained.story` is now called `trained.prompt_summary`"):
+        assert trained.story(report) == trained.prompt_summary(report)
+    with pytest.warns(FutureWarning, match="`trained.further_story` is now called `trained.extra_summary`"):
+        assert trained.further_story({}) == trained.extra_summary({})
 
 
 def test_collapse_is_measured_in_the_span_of_the_tokens(report):

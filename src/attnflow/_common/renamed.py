@@ -1,4 +1,4 @@
-"""Renamed arguments: the old word is accepted for one release and warns."""
+"""Renamed arguments and functions: the old word is accepted for one release and warns."""
 
 import functools
 import warnings
@@ -46,3 +46,29 @@ def renamed_argument(old: str, new: str) -> Callable[[Callable[Parameters, Resul
         return renaming
 
     return decorate
+
+
+def renamed_function(old: str, new: str, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """The function under its old name, which warns.
+
+    Examples
+    --------
+    >>> square = renamed_function("square", "power_two", lambda number: number**2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     square(3)
+    9
+    >>> print(caught[0].message)
+    `square` is now called `power_two`; the old name will be removed in the next release.
+    """
+
+    @functools.wraps(function)
+    def renaming(*positional: Parameters.args, **named: Parameters.kwargs) -> Result:
+        warnings.warn(
+            f"`{old}` is now called `{new}`; the old name will be removed in the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*positional, **named)
+
+    return renaming

@@ -187,7 +187,7 @@ def prompt(
     more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
     progress = False if as_json else None
     report = trained.prompt_report(*asked, angle=angle, betas=numbers(betas, "betas"), progress=progress)
-    found = trained.story(report) | trained.further_story(more)
+    found = trained.prompt_summary(report) | trained.extra_summary(more)
     if "result" in files:
         from attnflow.results.files import save
 

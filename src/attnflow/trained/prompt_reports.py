@@ -1,4 +1,4 @@
-"""A prompt's way through a trained model: everything that is measured on it, and the story in words."""
+"""A prompt's tokens through the layers of a trained model: all measurements, and their summary as plain values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +9,7 @@ import xarray as xr
 from attnflow._common.checks import require_positive_number
 from attnflow._common.plain import json_value
 from attnflow._common.progress import Progress
+from attnflow._common.renamed import renamed_function
 from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import cluster_tracks, collapse, order
 from attnflow.models.tokenizer import Prompt
@@ -68,8 +69,8 @@ def _measured(run: xr.Dataset, angle: float, betas: Sequence[float]) -> list[xr.
     ]
 
 
-def story(report: xr.Dataset) -> dict[str, Any]:
-    """What happened, in words and plain numbers: clusters by their words, merges, plateaus, falls of the energy."""
+def prompt_summary(report: xr.Dataset) -> dict[str, Any]:
+    """Clusters by their words, merges, plateaus and falls of the energy of a `prompt_report`, as plain values."""
     words = [str(word) for word in report.word.values]
     tracks = cluster_tracks.follow(measures.directions(report), report.attrs["angle"], geodesic=True)
     counts = report.clusters.values
@@ -93,8 +94,11 @@ def story(report: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def further_story(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    """The same of what costs more: "displacement", "frames" and "coupling", as their functions give them."""
+def extra_summary(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+    """Plain values of the costlier measurements: datasets of `displacements`, `frames` and `block_coupling`.
+
+    The keys of `more` are "displacement", "frames" and "coupling"; each may be missing.
+    """
     found: dict[str, Any] = {}
     if "displacement" in more:
         parts = more["displacement"]
@@ -108,6 +112,10 @@ def further_story(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     if "coupling" in more:
         found["block_coupling"] = [_json_list(row) for row in more["coupling"].mismatch]
     return found
+
+
+story = renamed_function("trained.story", "trained.prompt_summary", prompt_summary)
+further_story = renamed_function("trained.further_story", "trained.extra_summary", extra_summary)
 
 
 def in_their_span(units: xr.DataArray) -> xr.DataArray:
