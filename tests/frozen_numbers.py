@@ -192,16 +192,16 @@ def trained() -> dict[str, Any]:
 def frames() -> dict[str, Any]:
     """Frames of the explorer: tokens, cluster colours and bytes on the wire."""
     from attnflow.explorer import catalogue, protocol
-    from attnflow.explorer.live_run import Run
+    from attnflow.explorer.live_run import LiveRun
 
     found = {}
     for name in ("sphere", "polytope", "renyi", "staircase"):
         assert catalogue.get(name)
-        run = Run(1, protocol.parse(json.dumps({"type": "start", "scenario": name})), lambda *_: None)
-        while run.place < 12:
+        run = LiveRun(1, protocol.parse(json.dumps({"type": "start", "scenario": name})), lambda *_: None)
+        while run.position < 12:
             run.forward(1.0)
-        moment = run.moment
-        frame = protocol.Frame(1, moment.index, moment.time, moment.tokens, moment.labels)
+        shown = run.frame
+        frame = protocol.FrameMessage(1, shown.index, shown.time, shown.tokens, shown.colours)
         found[name] = np.frombuffer(protocol.frame_bytes(frame), np.uint8)
     return found
 

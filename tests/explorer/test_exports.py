@@ -1,4 +1,4 @@
-"""What is taken away of the explorer gives the same numbers again: dataset, code, movie, page."""
+"""Exported files give the same numbers again: dataset, code, movie, page."""
 
 import base64
 import json
@@ -14,10 +14,9 @@ import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.explorer import protocol
 from attnflow.explorer.export import exports
-from attnflow.explorer.export.python_code import code_of
+from attnflow.explorer.export.exports import snapshot_of
 from attnflow.explorer.export.single_page import single_page
-from attnflow.explorer.export.story import story_of
-from attnflow.explorer.live_run import Run
+from attnflow.explorer.live_run import LiveRun
 from attnflow.results.run_dataset import flow_of
 from attnflow.show.parts.animation import has_video
 
@@ -25,13 +24,13 @@ SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
 
 
 def played(name, frames, factor=4.0, change=None, **changes):
-    run = Run(1, protocol.Start(name, changes), lambda *_: None)
+    run = LiveRun(1, protocol.Start(name, changes), lambda *_: None)
     for frame in range(frames):
         if change and frame == frames // 2:
             run.change(change)
         while not run.forward(factor):
             pass
-    return story_of(run)
+    return snapshot_of(run)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +39,9 @@ def changed():
     return played("sphere", 12, change={"beta": 6.0}, **SMALL)
 
 
-def executed(story, tmp_path):
+def executed(snapshot, tmp_path):
     path = tmp_path / "again.py"
-    path.write_text(code_of(story), "utf-8")
+    path.write_bytes(exports.exported_file(snapshot, "code")[1])
     return runpy.run_path(str(path))["run"]
 
 
@@ -50,30 +49,30 @@ def test_the_code_repeats_a_run_and_its_changes(changed, tmp_path, capsys):
     again = executed(changed, tmp_path)
 
     # Two steppings of a solver with a tolerance of 1e-8.
-    np.testing.assert_allclose(again.tokens[-1], changed.moments[-1].tokens, atol=1e-7)
-    assert float(again.time[-1]) == changed.moments[-1].time
+    np.testing.assert_allclose(again.tokens[-1], changed.frames[-1].tokens, atol=1e-7)
+    assert float(again.time[-1]) == changed.frames[-1].time
     assert "clusters:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("layers", 0.0), ("layernorm-pre", 1e-7)])
 def test_the_code_repeats_fixed_steps_and_tokens_with_lengths(name, tolerance, tmp_path):
-    story = played(name, 6, change={"beta": 3.0}, **SMALL)
+    snapshot = played(name, 6, change={"beta": 3.0}, **SMALL)
 
-    again = executed(story, tmp_path)
+    again = executed(snapshot, tmp_path)
 
-    np.testing.assert_allclose(again.tokens[-1], story.moments[-1].tokens, atol=tolerance)
+    np.testing.assert_allclose(again.tokens[-1], snapshot.frames[-1].tokens, atol=tolerance)
 
 
 @pytest.mark.parametrize("solvers", [("euler:0.05", "layers"), (None, "layers"), ("layers", None)])
 def test_the_code_repeats_changes_of_the_solver(solvers, tmp_path):
     """Whole steps are counted from where a solver takes over, which no step of the next one need hit."""
     first, then = solvers
-    story = played("sphere", 8, change={"solver": then}, **SMALL, **({"solver": first} if first else {}))
+    snapshot = played("sphere", 8, change={"solver": then}, **SMALL, **({"solver": first} if first else {}))
 
-    again = executed(story, tmp_path)
+    again = executed(snapshot, tmp_path)
 
     # Two steppings of an adaptive solver with a tolerance of 1e-8; fixed steps are the same to the bit.
-    np.testing.assert_allclose(again.tokens[-1], story.moments[-1].tokens, atol=1e-7)
+    np.testing.assert_allclose(again.tokens[-1], snapshot.frames[-1].tokens, atol=1e-7)
     assert again.sizes["time"] > 2
 
 
@@ -85,21 +84,21 @@ def coalescing():
 def test_the_code_repeats_a_coalescing_run(coalescing, tmp_path):
     again = executed(coalescing, tmp_path)
 
-    np.testing.assert_array_equal(again.tokens[-1], coalescing.moments[-1].tokens)
-    assert "af.coalesce" in code_of(coalescing)
+    np.testing.assert_array_equal(again.tokens[-1], coalescing.frames[-1].tokens)
+    assert b"af.coalesce" in exports.exported_file(coalescing, "code")[1]
 
 
 def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_path):
-    name, content = exports.written(coalescing, "dataset")
+    name, content = exports.exported_file(coalescing, "dataset")
     path = tmp_path / name
     path.write_bytes(content)
-    film = film_in(exports.written(coalescing, "html")[1].decode())
+    messages = messages_in(exports.exported_file(coalescing, "html")[1].decode())
 
     log_times = af.load(path).log_time.values
-    assert film["started"]["logTime"]
-    assert film["times"][-1] == log_times[-1] > 100
-    assert film["panels"][-1]["clusters"] == 1
-    assert film["panels"][-1]["verdict"]["answer"] == "agrees"
+    assert messages["started"]["logTime"]
+    assert messages["times"][-1] == log_times[-1] > 100
+    assert messages["panels"][-1]["clusters"] == 1
+    assert messages["panels"][-1]["verdict"]["answer"] == "agrees"
 
 
 def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, tmp_path):
@@ -110,33 +109,33 @@ def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, t
 
 
 def test_the_dataset_has_every_frame_and_is_rerun_from_its_last_change(changed, tmp_path):
-    name, content = exports.written(changed, "dataset")
+    name, content = exports.exported_file(changed, "dataset")
     path = tmp_path / name
     path.write_bytes(content)
 
     run = af.load(path)
 
-    np.testing.assert_array_equal(run.tokens.values, [moment.tokens for moment in changed.moments])
+    np.testing.assert_array_equal(run.tokens.values, [frame.tokens for frame in changed.frames])
     np.testing.assert_allclose(af.rerun(run).tokens[-1], run.tokens[-1], atol=1e-7)
     assert "changed at t = " in run.attrs["outcome"]
     assert float(flow_of(run).attention.beta) == 6.0
 
 
-def test_a_movie_has_a_frame_for_every_moment(changed, tmp_path):
-    name, content = exports.written(changed, "gif")
+def test_a_movie_has_as_many_frames_as_the_run(changed, tmp_path):
+    name, content = exports.exported_file(changed, "gif")
     path = tmp_path / name
     path.write_bytes(content)
 
     with Image.open(path) as picture:
-        assert picture.n_frames == len(changed.moments)
+        assert picture.n_frames == len(changed.frames)
 
 
 def test_a_movie_that_needs_ffmpeg_says_so_or_is_one(changed):
     if has_video():
-        assert exports.written(changed, "mp4")[1][4:8] == b"ftyp"
+        assert exports.exported_file(changed, "mp4")[1][4:8] == b"ftyp"
     else:
         with pytest.raises(InputError, match=r"pip install .attnflow\[video\]"):
-            exports.written(changed, "mp4")
+            exports.exported_file(changed, "mp4")
 
 
 @pytest.mark.parametrize("d", [1, 5])
@@ -156,16 +155,16 @@ def run():
     return af.simulate(af.SphereAttention(af.Head.identity(3)), np.eye(3), np.linspace(0, 4, 41))
 
 
-def film_in(page):
-    return json.loads(re.search(r'id="film">(.*?)</script>', page, re.DOTALL)[1])
+def messages_in(page):
+    return json.loads(re.search(r'id="recorded-run">(.*?)</script>', page, re.DOTALL)[1])
 
 
 def test_the_page_holds_the_run_and_nothing_from_elsewhere(changed):
-    page = exports.written(changed, "html")[1].decode()
-    film = film_in(page)
+    page = exports.exported_file(changed, "html")[1].decode()
+    messages = messages_in(page)
 
-    assert len(film["frames"]) == len(changed.moments)
-    assert film["panels"][-1]["clusters"] >= 1
+    assert len(messages["frames"]) == len(changed.frames)
+    assert messages["panels"][-1]["clusters"] >= 1
     assert not re.findall(r'(?:src|href)="(?!data:|https://arxiv|#)[^"]+"', page)
     assert "default-src 'none'" in page
 
@@ -177,14 +176,14 @@ def test_words_in_a_page_are_words(run, tmp_path):
     page = af.show.html(run, tmp_path / "run.html", title=title).read_text()
 
     assert "<img" not in page
-    assert film_in(page)["hello"]["catalogue"][0]["name"] == title
+    assert messages_in(page)["hello"]["catalogue"][0]["name"] == title
 
 
 def test_a_page_is_thinned_to_what_was_asked_for(run, tmp_path):
-    film = film_in(af.show.html(run, tmp_path / "run.html", frames=5).read_text())
+    messages = messages_in(af.show.html(run, tmp_path / "run.html", frames=5).read_text())
 
-    assert film["times"] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert film["shares"] == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert messages["times"] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert messages["shares"] == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -208,9 +207,9 @@ def test_a_page_of_something_else_is_refused(run, tmp_path):
         af.show.html(run.drop_attrs(), tmp_path / "run.html")
 
 
-def test_nothing_is_taken_away_of_a_run_that_has_not_begun():
+def test_a_run_with_one_frame_cannot_be_exported():
     with pytest.raises(InputError, match="Play a little"):
-        story_of(Run(1, protocol.Start("sphere", SMALL), lambda *_: None))
+        snapshot_of(LiveRun(1, protocol.Start("sphere", SMALL), lambda *_: None))
 
 
 def test_modules_import_each_other_by_name():

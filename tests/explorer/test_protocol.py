@@ -12,7 +12,8 @@ from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios, specs
 from attnflow.explorer import prompt_scenarios, protocol, security
 from attnflow.explorer.descriptions import LOOK
-from attnflow.explorer.live_run import Run, settings_of
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.settings_changes import changed_settings
 
 
 def message(**fields):
@@ -25,7 +26,7 @@ def test_requests_are_read():
     )
 
     assert asked == protocol.Start("sphere", {"n": 8, "beta": 2.0}, ((1.5, {"beta": 3.0}),))
-    assert protocol.parse(message(type="speed", factor=1e9)) == protocol.Speed(protocol.SPEEDS[1])
+    assert protocol.parse(message(type="speed", factor=1e9)) == protocol.SetSpeed(protocol.SPEEDS[1])
     assert protocol.parse(message(type="seek", share=-4)) == protocol.Seek(0.0)
 
 
@@ -75,7 +76,7 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
 )
 def test_what_is_too_large_or_names_a_file_is_refused(changes, sentence):
     with pytest.raises(InputError, match=sentence):
-        settings_of(scenarios.get("sphere").settings, changes)
+        changed_settings(scenarios.get("sphere").settings, changes)
 
 
 @pytest.mark.parametrize("number", ["inf", "nan", "2.5"])
@@ -86,12 +87,12 @@ def test_a_count_in_a_word_is_whole(number):
 
 def test_a_run_through_all_metastable_states_has_a_limit_of_its_own():
     with pytest.raises(InputError, match="`n` of a run through all metastable states must be at most 1,000"):
-        Run(1, protocol.Start("metastable", {"n": 2_000}), lambda *_: None)
+        LiveRun(1, protocol.Start("metastable", {"n": 2_000}), lambda *_: None)
 
 
 def test_an_optional_part_can_be_taken_away():
     assert scenarios.get("noisy").settings.kappa == 8.0
-    assert settings_of(scenarios.get("noisy").settings, {"kappa": None}).kappa is None
+    assert changed_settings(scenarios.get("noisy").settings, {"kappa": None}).kappa is None
 
 
 @given(
@@ -118,14 +119,14 @@ def test_any_json_is_a_request_or_a_sentence(value, kind):
         found = protocol.parse(json.dumps(given_message))
     except InputError as error:
         found = str(error)
-    assert isinstance(found, protocol.Request) or found.endswith((".", "?"))
+    assert isinstance(found, protocol.PageRequest) or found.endswith((".", "?"))
 
 
 def test_frames_come_back_as_they_were():
     tokens = np.random.default_rng(0).normal(size=(5, 3))
     labels = np.arange(5, dtype=np.uint16)
 
-    frame = protocol.read_frame(protocol.frame_bytes(protocol.Frame(3, 7, 1.25, tokens, labels)))
+    frame = protocol.read_frame(protocol.frame_bytes(protocol.FrameMessage(3, 7, 1.25, tokens, labels)))
 
     assert (frame.run, frame.index, frame.time) == (3, 7, 1.25)
     np.testing.assert_array_equal(frame.tokens, tokens.astype(np.float32))
@@ -133,7 +134,7 @@ def test_frames_come_back_as_they_were():
 
 
 def test_the_header_is_where_the_page_looks_for_it():
-    data = protocol.frame_bytes(protocol.Frame(3, 7, 1.25, np.zeros((5, 2)), None, protocol.LOG_TIME))
+    data = protocol.frame_bytes(protocol.FrameMessage(3, 7, 1.25, np.zeros((5, 2)), None, protocol.LOG_TIME))
 
     assert data[:4] == bytes([protocol.FRAME, protocol.VERSION, protocol.LOG_TIME, 0])
     assert struct.unpack_from("<II", data, 4) == (3, 7)
@@ -165,8 +166,8 @@ def test_every_scenario_is_explained():
 
 
 def test_a_typed_matrix_is_the_value_matrix():
-    typed = settings_of(scenarios.get("hyperplanes").settings, {"value": "matrix:0,1,-2,0.5"})
+    typed = changed_settings(scenarios.get("hyperplanes").settings, {"value": "matrix:0,1,-2,0.5"})
 
     np.testing.assert_array_equal(scenarios.build(typed).flow.heads[0].value_matrix, [[0.0, 1.0], [-2.0, 0.5]])
     with pytest.raises(InputError, match="needs 4 numbers, row by row, but it has 3"):
-        scenarios.build(settings_of(typed, {"value": "matrix:1,2,3"}))
+        scenarios.build(changed_settings(typed, {"value": "matrix:1,2,3"}))

@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from attnflow.explorer import protocol, server
-from attnflow.explorer.viewer import MOST_UNSEEN, Viewer
+from attnflow.explorer.unpainted_frames import LIMIT
+from attnflow.explorer.viewer import Viewer
 
 SMALL = {"type": "start", "scenario": "sphere", "changes": {"n": 8}}
 
@@ -145,13 +146,13 @@ def test_a_page_cannot_ask_for_more_frames_than_it_paints(explorer):
         client.send(json.dumps(SMALL))
         received(client, "frame")
         viewer = next(iter(explorer.viewers))
-        wait_until(lambda: len(viewer._sent) >= MOST_UNSEEN)
-        place = viewer.run.moment.index
+        wait_until(lambda: len(viewer._unpainted) >= LIMIT)
+        index = viewer.run.frame.index
         time.sleep(0.3)
-        assert viewer.run.moment.index == place
+        assert viewer.run.frame.index == index
         client.send(json.dumps({"type": "speed", "factor": 1e290}))
-        wait_until(lambda: viewer._factor == protocol.SPEEDS[1])
-        assert viewer.run.moment.index == place
+        wait_until(lambda: viewer._speed == protocol.SPEEDS[1])
+        assert viewer.run.frame.index == index
 
 
 WORDS = ["start", "change", "play", "step", "seek", "speed", "row", "axes", "seen", "export", "eval", "__class__", ""]
@@ -215,11 +216,11 @@ def test_unreadable_messages_without_end_are_cut_off(explorer):
     sent = 0
     with connected(explorer) as client, contextlib.suppress(ConnectionClosed):
         read_all(client)
-        while sent < 1000 * server.MOST_REFUSALS:
+        while sent < 1000 * server.MAX_REFUSALS:
             client.send("{")
             sent += 1
     all_gone(explorer)
-    assert server.MOST_REFUSALS <= sent < 1000 * server.MOST_REFUSALS
+    assert server.MAX_REFUSALS <= sent < 1000 * server.MAX_REFUSALS
     assert plays(explorer)
 
 
@@ -254,7 +255,7 @@ def test_a_client_that_does_not_read_makes_no_queue(explorer):
     for _ in range(200):
         plug.sendall(frame_of('{"type": "step", "by": 1}') + frame_of('{"type": "axes"}'))
     assert plays(explorer)
-    assert len(viewer._mailbox) <= len(protocol.Request.__args__)
+    assert len(viewer._mailbox) <= len(protocol.PageRequest.__args__)
     plug.close()  # it vanishes without a word
     all_gone(explorer)
 

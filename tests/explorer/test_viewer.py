@@ -1,7 +1,5 @@
 """A viewer's run without a browser: what it computes, records, replays and refuses."""
 
-import ast
-import inspect
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,21 +13,19 @@ import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios
 from attnflow.explorer import catalogue, protocol, server
-from attnflow.explorer.live_run import Run, settings_of
-from attnflow.explorer.measure import panels
-from attnflow.explorer.playback_clock import Pace
-from attnflow.explorer.recording import Moment
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.playback_clock import PlaybackClock
+from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import Stepper
-from attnflow.explorer.viewer import MOST_UNSEEN, Viewer
-from attnflow.theorems.prediction import limits
-from attnflow.theorems.prediction.evidence import in_words
+from attnflow.explorer.unpainted_frames import LIMIT
+from attnflow.explorer.viewer import Viewer
 
 SMALL = {"n": 8}  # one shape for all tests: compiled once
 OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}
 
 
 def started(name="sphere", later=(), **changes):
-    return Run(1, protocol.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
+    return LiveRun(1, protocol.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
 
 
 def forward(run, frames, factor=1.0):
@@ -40,7 +36,7 @@ def forward(run, frames, factor=1.0):
 
 
 def simulated(run, times, **changes):
-    setup = scenarios.build(settings_of(run.scenario.settings, {**SMALL, **changes}))
+    setup = scenarios.build(changed_settings(run.scenario.settings, {**SMALL, **changes}))
     return af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng).tokens.values
 
 
@@ -52,26 +48,24 @@ def test_frames_are_what_simulate_gives_at_their_times(name, tolerance):
     times = np.array(run.recording.times)
     expected = simulated(run, times)
 
-    found = np.stack([moment.tokens for moment in run.recording.moments])
+    found = np.stack([frame.tokens for frame in run.recording.frames])
     np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
     assert times[-1] > 1.0  # past a redrawing of the weights
 
 
 def test_a_change_acts_on_the_tokens_that_are_shown():
     run = forward(started(), 10)
-    before = run.moment
+    before = run.frame
     run.change({"beta": 6.0})
     forward(run, 10)
 
-    setup = scenarios.build(settings_of(run.scenario.settings, {**SMALL, "beta": 6.0}))
-    expected = af.simulate(
-        setup.flow, before.tokens, [before.time, run.moment.time], solver=setup.solver
-    ).tokens.values[-1]
+    setup = scenarios.build(changed_settings(run.scenario.settings, {**SMALL, "beta": 6.0}))
+    expected = af.simulate(setup.flow, before.tokens, [before.time, run.frame.time], solver=setup.solver).tokens.values[
+        -1
+    ]
 
-    np.testing.assert_allclose(run.moment.tokens, expected, atol=1e-7)
-    assert (
-        np.abs(run.moment.tokens - simulated(run, [0.0, run.moment.time])[-1]).max() > 1e-4
-    )  # not what beta = 1 gives
+    np.testing.assert_allclose(run.frame.tokens, expected, atol=1e-7)
+    assert np.abs(run.frame.tokens - simulated(run, [0.0, run.frame.time])[-1]).max() > 1e-4  # not what beta = 1 gives
 
 
 def test_changes_of_a_link_give_the_same_bits_as_making_them():
@@ -80,11 +74,11 @@ def test_changes_of_a_link_give_the_same_bits_as_making_them():
     forward(made, 15, 2.0)
 
     again = started(later=made.later)
-    while again.moment.time < made.moment.time:
-        while not again.forward(0.7, made.moment.time):
+    while again.frame.time < made.frame.time:
+        while not again.forward(0.7, made.frame.time):
             pass
 
-    np.testing.assert_array_equal(again.moment.tokens, made.moment.tokens)
+    np.testing.assert_array_equal(again.frame.tokens, made.frame.tokens)
     assert again.later == made.later
 
 
@@ -103,23 +97,23 @@ def test_another_beta_compiles_nothing(caplog):
 
 def test_going_back_shows_recorded_frames_and_going_on_returns_to_the_edge():
     run = forward(started(), 20)
-    edge = run.moment
+    edge = run.frame
     run.seek(0.0)
-    assert run.moment.time == 0.0
-    while run.moment.index < edge.index:
+    assert run.frame.time == 0.0
+    while run.frame.index < edge.index:
         forward(run, 1)
 
-    assert run.moment is edge
+    assert run.frame is edge
 
 
 def test_a_coalescing_scenario_is_played_through_all_of_its_states():
-    run = Run(1, protocol.Start("staircase", {}), lambda *_: None)
-    assert run.moment.time == -np.inf
+    run = LiveRun(1, protocol.Start("staircase", {}), lambda *_: None)
+    assert run.frame.time == -np.inf
     forward(run, 600)
 
     assert run.is_at_end
-    assert run.moment.time > 100  # log t
-    assert np.ptp(run.moment.tokens, axis=0).max() < 1e-5  # all in one place
+    assert run.frame.time > 100  # log t
+    assert np.ptp(run.frame.tokens, axis=0).max() < 1e-5  # all in one place
 
 
 def test_what_a_page_may_not_ask_leaves_the_run_as_it_is():
@@ -137,7 +131,7 @@ def test_a_normalisation_that_gives_or_takes_lengths_restarts(before, after):
     run = forward(started("layernorm-post", normalisation=before), 2)
 
     restarts = [
-        run.needs_restart(settings_of(run.settings, {"normalisation": name}), {"normalisation": name})
+        run.needs_restart(changed_settings(run.settings, {"normalisation": name}), {"normalisation": name})
         for name in (after, before)
     ]
 
@@ -151,22 +145,13 @@ def test_weights_redrawn_long_after_the_end_are_not_listed_until_then():
     assert run.stepper._window(run.stepper._cursors, 1e15).targets.time[0, 0] == 1.0
 
 
-def test_a_coalescing_run_is_decided_by_its_last_merge():
-    assert panels.verdict_of_count(1, 380.25) == {
-        "answer": "agrees",
-        "says": "The tokens are in one place at log t = 380.2.",
-    }
-    assert panels.verdict_of_count(3, 2.0)["answer"] == "not-yet"
-    assert "3 places at log t = 2." in panels.verdict_of_count(3, 2.0)["says"]
-
-
 def test_changes_made_while_it_rests_are_all_remembered():
     run = forward(started(), 3)
     run.change({"beta": 3.0})
     run.change({"mask": "causal"})
     run.change({"beta": 4.0})
 
-    assert run.later == [(run.moment.time, {"beta": 4.0, "mask": "causal"})]
+    assert run.later == [(run.frame.time, {"beta": 4.0, "mask": "causal"})]
 
 
 def test_noise_is_the_same_as_in_simulate():
@@ -174,94 +159,14 @@ def test_noise_is_the_same_as_in_simulate():
 
     expected = simulated(run, run.recording.times)
 
-    np.testing.assert_allclose(run.moment.tokens, expected[-1], atol=1e-12)
+    np.testing.assert_allclose(run.frame.tokens, expected[-1], atol=1e-12)
 
 
-def test_a_run_is_held_against_its_prediction():
-    """Several points are no argument against one point, which comes later; two poles are one against a polytope."""
-    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=60.0))
-    rest = np.repeat(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])[None], 6, axis=0)
-    start = af.initial.on_circle(np.array([0.0, 0.3, 1.2, 1.5]))[None]
-    path, times = np.concatenate([start, rest]), np.arange(7.0)
-
-    answers = [
-        panels.verdict(flow, promised, times, path)["answer"]
-        for promised in (["point"], ["several-points"], ["rotation"], ["unknown"])
-    ]
-
-    assert answers == ["not-yet", "agrees", "differs", "none"]
-
-
-def test_tokens_that_go_to_zero_are_seen_to_where_their_rescaled_ones_are_no_numbers():
-    """V = -I for so long that z = e^t x is infinite. Tokens that grow are no limit that could be seen then."""
-    flow = af.EuclideanAttention(af.Head(np.eye(2), np.eye(2), -np.eye(2)))
-    times = np.concatenate([[0.0], np.geomspace(0.1, 1000.0, 20)])
-    sizes = np.sqrt(1 + 2 * times)[:, None, None]
-    start = af.initial.gaussian(8, 2, rng=0)
-
-    falling, growing = (panels.verdict(flow, ["zero"], times, path) for path in (start / sizes, start * sizes))
-
-    assert falling["answer"] == "agrees"
-    assert "it goes like t to the power -0.5" in falling["says"]
-    assert growing["answer"] == "not-yet"
-    assert "no numbers" in growing["says"]
-
-
-def test_the_pace_is_a_clock():
-    for pace in (Pace(7.0), Pace(7.0, is_log=True)):
+def test_the_clock_maps_times_to_shares_and_back():
+    for clock in (PlaybackClock(7.0), PlaybackClock(7.0, is_log=True)):
         times = [0.0, 0.01, 3.0, 7.0]
-        np.testing.assert_allclose([pace.time_of(pace.share_of(time)) for time in times], times, rtol=1e-9)
-        assert pace.after(3.0, 1.0) > 3.0
-
-
-@pytest.mark.parametrize("mask", [af.masks.full, af.masks.causal])
-def test_attention_of_many_tokens_is_rows_of_the_whole_matrix(mask):
-    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=4.0), mask=mask)
-    tokens = af.initial.sphere(50, 3, rng=0)
-    whole = af.attention_matrix(flow, tokens)
-    blocks = np.arange(50) * 7 // 50
-
-    image = panels.attention_image(flow, Moment(0, 0.0, tokens), 7)
-    attended = panels.attended(flow, Moment(0, 0.0, tokens), 30)
-    from_image = panels.attended(flow, Moment(0, 0.0, tokens), 30, whole)
-
-    expected = [[whole[row, blocks == block].sum() for block in range(7)] for row in (3, 10, 17, 25, 32, 39, 46)]
-    np.testing.assert_allclose(image, expected, rtol=1e-12)
-    assert attended == from_image
-    assert attended[0] == [30, round(whole[30].max(), 6)]  # oneself first
-    with pytest.raises(InputError, match="`rows` must be numbers of tokens, 0 to 49"):
-        af.attention_matrix(flow, tokens, rows=[50])
-
-
-def test_the_energy_of_many_tokens_is_that_of_all_pairs(monkeypatch):
-    """600 of 3,000 uniform tokens have 180,000 pairs: 1% is several standard errors."""
-    tokens = af.initial.sphere(3000, 3, rng=0)
-    monkeypatch.setattr(panels, "MOST_ENERGY_TOKENS", 600)
-
-    found = panels.estimated_energy(tokens, 30.0)
-
-    uniform = (1 - np.exp(-60.0)) / 60.0  # the mean of e^{30 (c - 1)} over c in [-1, 1]
-    assert found == pytest.approx(1 / 3000 + (1 - 1 / 3000) * uniform, rel=0.02)
-    assert panels.estimated_energy(tokens[:500], 30.0) == pytest.approx(1 / 500 + uniform, rel=0.05)
-
-
-def test_all_that_a_verdict_measures_has_words():
-    tree = ast.parse(inspect.getsource(limits))
-    dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict) and len(node.keys) <= 3]
-    names = {key.value for node in dicts for key in node.keys if isinstance(key, ast.Constant)}
-    assert {"late move", "from x_1(0)", "share in L"} <= names
-
-    for name in names:
-        for is_sphere in (True, False):
-            clause = in_words(limits.Shown("undecided", {name: 0.25}), is_sphere)
-            assert clause[0].islower() or clause[0].isdigit()
-            assert "0.25" in clause or "25%" in clause or name in ("places", "hyperplanes", "vertices")
-
-
-def test_a_share_of_the_whole_space_is_not_worth_telling():
-    numbers = {"share in L": 1.0, "of uniform tokens": 1.0, "late move": 0.1}
-    assert "L" not in in_words(limits.Shown("undecided", numbers), is_sphere=True)
-    assert "L" in in_words(limits.Shown("undecided", {**numbers, "of uniform tokens": 0.5}), is_sphere=True)
+        np.testing.assert_allclose([clock.time_of(clock.share_of(time)) for time in times], times, rtol=1e-9)
+        assert clock.after(3.0, 1.0) > 3.0
 
 
 def test_a_stepper_shows_one_run():
@@ -272,7 +177,7 @@ def test_a_stepper_shows_one_run():
 
 @pytest.fixture(scope="module")
 def client():
-    with TestClient(server.application(most_viewers=2), base_url="http://127.0.0.1:8000") as client:
+    with TestClient(server.application(max_viewers=2), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 
@@ -302,7 +207,7 @@ def test_the_page_is_served_with_its_rules_and_nothing_else_is(client):
 
 def test_a_viewer_plays_and_hears_sentences(client):
     with client.websocket_connect("/live", headers=OWN) as socket:
-        assert len(received(socket, "hello")["catalogue"]) == len(catalogue.every())
+        assert len(received(socket, "hello")["catalogue"]) == len(catalogue.all_scenarios())
         socket.send_text("{")
         assert "must be JSON" in received(socket, "problem")["sentence"]
         socket.send_bytes(b"\x00")
@@ -328,17 +233,17 @@ def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_
     )
     viewer.post(protocol.Start("sphere", SMALL))
     patience = time.monotonic() + 60
-    while len(frames) < MOST_UNSEEN and time.monotonic() < patience:
+    while len(frames) < LIMIT and time.monotonic() < patience:
         time.sleep(0.02)
     time.sleep(0.3)
-    assert len(frames) == MOST_UNSEEN
+    assert len(frames) == LIMIT
 
-    while len(frames) < 5 * MOST_UNSEEN and time.monotonic() < patience:
-        viewer.post(protocol.Seen(frames[-1].run, frames[-1].index))
+    while len(frames) < 5 * LIMIT and time.monotonic() < patience:
+        viewer.post(protocol.FramePainted(frames[-1].run, frames[-1].index))
         time.sleep(0.05)
     viewer.close()
 
-    assert len(frames) >= 5 * MOST_UNSEEN
+    assert len(frames) >= 5 * LIMIT
     assert viewer.join(20)
 
 

@@ -1,4 +1,4 @@
-"""All scenarios that a page can choose: those of `attnflow.scenarios`, and trained models where they are installed."""
+"""All scenarios of the explorer: those of `attnflow.scenarios`, and a trained model with a prompt if installed."""
 
 from typing import Any
 
@@ -6,42 +6,42 @@ from attnflow._common.checks import require_known
 from attnflow.experiments import scenarios
 from attnflow.experiments.scenarios import Scenario, Settings, Setup
 from attnflow.explorer import prompt_scenarios
-from attnflow.explorer.measure.layer_run import Passage
+from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 
 
-def every() -> dict[str, Scenario]:
-    """By name."""
-    more = (prompt_scenarios.LAYERS, prompt_scenarios.HEADS) if prompt_scenarios.is_installed() else ()
-    return {**scenarios.CATALOGUE, **{one.name: one for one in more}}
+def all_scenarios() -> dict[str, Scenario]:
+    """All scenarios by name."""
+    trained = (prompt_scenarios.LAYERS, prompt_scenarios.HEADS) if prompt_scenarios.is_installed() else ()
+    return {**scenarios.CATALOGUE, **{scenario.name: scenario for scenario in trained}}
 
 
 def get(name: str) -> Scenario:
     """The scenario of that name."""
-    require_known(name, every(), "scenario")
-    return every()[name]
+    require_known(name, all_scenarios(), "scenario")
+    return all_scenarios()[name]
 
 
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:
-    """Settings with some replaced; None leaves one as it is."""
+    """Settings with some replaced; None leaves a setting as it is."""
     if isinstance(settings, prompt_scenarios.PromptSettings):
         return prompt_scenarios.change(settings, changes)
     return scenarios.change(settings, changes)
 
 
 def build(settings: Settings) -> Setup:
-    """The model, tokens, times and solver behind some settings."""
-    return (
-        prompt_scenarios.build(settings)
-        if isinstance(settings, prompt_scenarios.HeadsSettings)
-        else scenarios.build(settings)
-    )
+    """The model, tokens, times and solver that settings describe."""
+    if isinstance(settings, prompt_scenarios.HeadsSettings):
+        return prompt_scenarios.build(settings)
+    return scenarios.build(settings)
 
 
-def passage(settings: Settings) -> Passage | None:
-    """A prompt's way through real layers; None where a flow moves the tokens."""
-    return prompt_scenarios.passage(settings) if isinstance(settings, prompt_scenarios.LayersSettings) else None
+def layer_measurements(settings: Settings) -> LayerMeasurements | None:
+    """A prompt in the layers of a trained model; None for settings of a flow."""
+    if isinstance(settings, prompt_scenarios.LayersSettings):
+        return prompt_scenarios.layer_measurements(settings)
+    return None
 
 
 def labels(settings: Settings) -> tuple[str, ...]:
-    """Words of the tokens; none where they have none."""
+    """Words of the tokens; empty if they have none."""
     return prompt_scenarios.labels(settings) if isinstance(settings, prompt_scenarios.PromptSettings) else ()

@@ -49,6 +49,6 @@ LOOK = {
 }
 
 
-def explained(scenario: Scenario) -> list[str]:
+def sentences_of(scenario: Scenario) -> list[str]:
     """Two sentences: what happens, and what to watch."""
     return [scenario.sentence, LOOK[scenario.name]] if scenario.name in LOOK else [scenario.sentence]

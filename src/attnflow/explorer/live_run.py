@@ -1,212 +1,217 @@
-"""One run of one viewer: what is recorded of it, where the viewer stands in it, and how it goes on."""
+"""One run of one viewer: its recorded frames, the frame on display, and the computation of further frames."""
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from attnflow._common.checks import InputError, require_known
+from attnflow._common.checks import InputError
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.experiments.scenarios import Scenario, Settings
 from attnflow.explorer import catalogue, protocol, request_limits
-from attnflow.explorer.measure.cluster_colours import Slots
-from attnflow.explorer.measure.subject import AbstractSubject, Flowing
-from attnflow.explorer.playback_clock import FRAMES_PER_SECOND, SECONDS, Pace
+from attnflow.explorer.measure.cluster_colours import ClusterColours
+from attnflow.explorer.measure.flow_measurements import FlowMeasurements
+from attnflow.explorer.measure.measurements import AbstractMeasurements
+from attnflow.explorer.playback_clock import FRAMES_PER_SECOND, PLAYBACK_SECONDS, PlaybackClock
 from attnflow.explorer.prompt_scenarios import LayersSettings
-from attnflow.explorer.recording import Moment, Recording
+from attnflow.explorer.recording import Frame, Recording
+from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import Stepper
 
 RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "layer"})
-PACING = frozenset({"end", "spacing", "saves"})
-OPTIONAL = frozenset({"redraw", "mlp", "kappa", "solver"})  # None is a value of these
+PLAYBACK_SETTINGS = frozenset({"end", "spacing", "saves"})  # settings that do not change the model
 
 
-def settings_of(settings: Settings, changes: dict[str, Any]) -> Settings:
-    """Settings with changes; None takes an optional part away. One run, and nothing the page may not ask for."""
-    without = {name: None for name, value in changes.items() if value is None and name in OPTIONAL}
-    settings = replace(settings, runs=None, **without)
-    given = {name: value for name, value in changes.items() if value is not None and name != "runs"}
-    for name in given:
-        require_known(name, [entry.name for entry in fields(settings)], "setting")
-    request_limits.require_allowed(replace(settings, **given))  # before anything would open a file
-    changed = catalogue.change(settings, given)
-    request_limits.require_allowed(changed)
-    return changed
+class LiveRun:
+    """A run that is watched. `forward` shows the next frame; `seek` and `step` show recorded ones.
 
+    A run of `coalesce` and a prompt in the layers of a trained model are computed at once: they have a `dataset` and
+    no `stepper`. All other runs are computed while they are watched.
+    """
 
-class Run:
-    """A run that is watched. `forward` brings the next frame; `seek` goes back to recorded ones."""
-
-    def __init__(self, number: int, asked: protocol.Start, report: Callable[[float, str], None]):
+    def __init__(self, number: int, request: protocol.Start, report: Callable[[float, str], None]):
         self.number = number
-        self.scenario: Scenario = catalogue.get(asked.scenario)
-        self.asked = asked.changes
-        self.settings = settings_of(self.scenario.settings, asked.changes)
+        self.scenario: Scenario = catalogue.get(request.scenario)
+        self.first_changes = request.changes
+        self.settings = changed_settings(self.scenario.settings, request.changes)
         self.later: list[tuple[float, dict[str, Any]]] = []
-        self._planned = sorted(asked.later, key=lambda moment: moment[0])
+        """Changes made while the run played, with their times."""
+        self._planned = sorted(request.later, key=lambda entry: entry[0])
         self.is_coalescing = self.scenario.coalesces
         request_limits.require_allowed(self.settings, self.is_coalescing)
         self.recording = Recording()
-        self.place = 0
-        self._part = 0.0
+        self.position = 0
+        """Position of the frame on display in the recording."""
+        self._part_of_frame = 0.0
         self._target: float | None = None
         self.stepper: Stepper | None = None
         self.dataset: xr.Dataset | None = None
-        """All of a run that is computed at once: it has no stepper."""
-        if asked.later and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
+        if request.later and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
             raise InputError("`later` changes a run while it plays, but this one is computed at once. Leave it out.")
-        if passage := catalogue.passage(self.settings):
-            self._record_whole(passage, passage.run, passage.moments())
+        if layers := catalogue.layer_measurements(self.settings):
+            self._record_all(layers, layers.run, layers.frames())
         elif self.is_coalescing:
             self._coalesce(report)
         else:
-            self._begin()
-        if self.stepper is None and asked.until is not None:
-            self.place = self.recording.place(asked.until)
+            self._start_stepper()
+        if self.stepper is None and request.until is not None:
+            self.position = self.recording.position_at(request.until)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all of it was computed at once."""
+    def is_precomputed(self) -> bool:
+        """Whether all frames were computed at once."""
         return self.stepper is None
 
     @property
-    def moment(self) -> Moment:
-        """What the viewer sees."""
-        return self.recording.moments[self.place]
+    def frame(self) -> Frame:
+        """The frame on display."""
+        return self.recording.frames[self.position]
 
     @property
-    def pace(self) -> Pace:
-        """How time goes by."""
-        edge = 0.0 if self.is_whole else self.recording.last.time
-        return Pace(max(self.settings.end, edge), self.settings.spacing == "log")
+    def clock(self) -> PlaybackClock:
+        """The clock of the time slider, which reaches to the settings' end or to the last frame."""
+        last = 0.0 if self.is_precomputed else self.recording.last.time
+        return PlaybackClock(max(self.settings.end, last), self.settings.spacing == "log")
 
     @property
     def share(self) -> float:
-        """Where the viewer stands between the start and the end."""
-        return self._share(self.place)
+        """Share of the time slider at which the frame on display stands."""
+        return self._share(self.position)
 
     @property
     def computed(self) -> float:
-        """How much of it exists."""
-        return self._share(len(self.recording.moments) - 1)
+        """Share of the time slider that has been computed."""
+        return self._share(self.recording.last_position)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the last recorded frame is shown and the scenario's end is reached."""
-        is_last = self.place == len(self.recording.moments) - 1
-        return is_last and (self.is_whole or self.moment.time >= self.settings.end * (1 - 1e-12))
+        """Whether the last recorded frame is on display and the settings' end is reached."""
+        is_last = self.position == self.recording.last_position
+        return is_last and (self.is_precomputed or self.frame.time >= self.settings.end * (1 - 1e-12))
 
     def forward(self, factor: float, until: float | None = None, recolour: bool = True) -> bool:
-        """The next frame, recorded or new; False where the computation needs another call."""
-        if self.stepper is None or self.place < len(self.recording.moments) - 1:
+        """Show the next frame, recorded or new; False if its computation needs another call."""
+        if self.stepper is None or self.position < self.recording.last_position:
             self._replay(factor)
             return True
         if self._target is None:
             self._apply_planned()
             self._target = self.stepper.next_time(self._next_target(factor, until))
-        found = self.stepper.advance(self._target)
-        if found is None:
+        frame = self.stepper.advance(self._target)
+        if frame is None:
             return False
         self._target = None
-        self.recording.add(self._coloured(found, recolour))
-        self.place = len(self.recording.moments) - 1
+        self.recording.add(self._coloured(frame, recolour))
+        self.position = self.recording.last_position
         return True
 
     def seek(self, share: float) -> None:
-        """To the recorded frame nearest before a share of the way."""
-        last = len(self.recording.moments) - 1
-        self.place = round(share * last) if self.is_whole else self.recording.place(self.pace.time_of(share))
-        self._part = 0.0
+        """Show the last recorded frame that is not after a share of the time slider."""
+        last = self.recording.last_position
+        self.position = (
+            round(share * last) if self.is_precomputed else self.recording.position_at(self.clock.time_of(share))
+        )
+        self._part_of_frame = 0.0
 
     def step(self, by: int) -> None:
-        """One recorded frame back or forward."""
-        self.place = min(max(self.place + by, 0), len(self.recording.moments) - 1)
+        """Show the recorded frame that is `by` positions later."""
+        self.position = min(max(self.position + by, 0), self.recording.last_position)
 
     def needs_restart(self, settings: Settings, changes: dict[str, Any]) -> bool:
-        """Whether changed settings speak of other tokens than those on the stage."""
-        is_other_frame = self.settings.space == "rescaled" and "value" in changes  # z = e^{-tV} x
-        is_first = self.place == 0 and not self.later
-        is_new = bool(RESTARTING & set(changes)) or is_other_frame or self.is_whole or is_first
-        return is_new or settings.end < self.moment.time or self._gets_lengths(settings, changes)
+        """Whether changed settings need other first tokens, so that they cannot act on the tokens on display."""
+        # Rescaled tokens are z = e^{-tV} x: another V means other coordinates.
+        has_other_coordinates = self.settings.space == "rescaled" and "value" in changes
+        is_unchanged_start = self.position == 0 and not self.later
+        return (
+            bool(RESTARTING & set(changes))
+            or has_other_coordinates
+            or self.is_precomputed
+            or is_unchanged_start
+            or settings.end < self.frame.time
+            or self._changes_lengths(settings, changes)
+        )
 
-    def _gets_lengths(self, settings: Settings, changes: dict[str, Any]) -> bool:
-        """Whether another normalisation gives tokens lengths, or takes them away."""
+    def _changes_lengths(self, settings: Settings, changes: dict[str, Any]) -> bool:
+        """Whether another normalisation gives lengths to tokens without them, or the reverse."""
         has_lengths = self.first.radii is not None
         return "normalisation" in changes and catalogue.build(settings).flow.has_radii != has_lengths
 
     def change(self, changes: dict[str, Any]) -> None:
-        """Another model for the tokens as they are shown now; what was computed after them is forgotten."""
+        """Continue from the frame on display with another model; frames computed after it are dropped."""
         if self.stepper is None:
             raise InputError("All of this run is computed already. Restart it with other settings.")
-        settings = settings_of(self.settings, changes)
-        if set(changes) <= PACING:
+        settings = changed_settings(self.settings, changes)
+        if set(changes) <= PLAYBACK_SETTINGS:
             self.settings = settings
             return
-        moment = self.moment
-        self.stepper.set_model(catalogue.build(settings), moment)
-        self.subject = Flowing(self.stepper.flow, self.stepper.solver, self.first)
+        frame = self.frame
+        self.stepper.set_model(catalogue.build(settings), frame)
+        self.measurements = FlowMeasurements(self.stepper.flow, self.stepper.solver, self.first)
         self.settings = settings
-        self.recording.forget_after(self.place)
-        together = {name: value for time, made in self.later if time == moment.time for name, value in made.items()}
-        self.later = [one for one in self.later if one[0] < moment.time] + [(moment.time, {**together, **changes})]
-        self._slots.start_from(moment.labels)
+        self.recording.drop_after(self.position)
+        together = {name: value for time, made in self.later if time == frame.time for name, value in made.items()}
+        earlier = [entry for entry in self.later if entry[0] < frame.time]
+        self.later = [*earlier, (frame.time, {**together, **changes})]
+        self._colours.start_from(frame.colours)
         self._target = None
 
     def _next_target(self, factor: float, until: float | None) -> float:
-        wanted = self.pace.after(self.moment.time, factor)
-        ends = [self.settings.end] if self.moment.time < self.settings.end else []
+        """The time of the next frame: by the clock, but no later than the end, `until` or a planned change."""
+        ends = [self.settings.end]
         ends += [until] if until is not None else []
         ends += [time for time, _ in self._planned[:1]]
-        nearest = min((end for end in ends if end > self.moment.time), default=math.inf)
-        return min(wanted, nearest)
+        nearest = min((end for end in ends if end > self.frame.time), default=math.inf)
+        return min(self.clock.after(self.frame.time, factor), nearest)
 
     def _apply_planned(self) -> None:
-        """Changes that a link made at this time."""
-        while self._planned and self._planned[0][0] <= self.moment.time * (1 + 1e-12):
+        """Apply the changes that a link has for the time on display."""
+        while self._planned and self._planned[0][0] <= self.frame.time * (1 + 1e-12):
             self.change(self._planned.pop(0)[1])
 
     def _replay(self, factor: float) -> None:
-        last = len(self.recording.moments) - 1
-        if self.is_whole:
-            self._part += factor * last / (SECONDS * FRAMES_PER_SECOND)
-            by, self._part = int(self._part), self._part % 1
-            self.place = min(self.place + by, last)
+        last = self.recording.last_position
+        if self.is_precomputed:
+            self._part_of_frame += factor * last / (PLAYBACK_SECONDS * FRAMES_PER_SECOND)
+            by, self._part_of_frame = int(self._part_of_frame), self._part_of_frame % 1
+            self.position = min(self.position + by, last)
             return
-        wanted = self.recording.place(self.pace.after(self.moment.time, factor))
-        self.place = min(max(wanted, self.place + 1), last)
+        wanted = self.recording.position_at(self.clock.after(self.frame.time, factor))
+        self.position = min(max(wanted, self.position + 1), last)
 
-    def _coloured(self, moment: Moment, recolour: bool = True) -> Moment:
-        known = self.recording.moments[-1].labels if self.recording.moments else None
-        return moment._replace(labels=self._slots.update(moment.tokens) if recolour or known is None else known)
+    def _coloured(self, frame: Frame, recolour: bool = True) -> Frame:
+        """The frame with the colours of its clusters, or with those of the frame before if not to be recoloured."""
+        previous = self.recording.last.colours if self.recording.frames else None
+        if not recolour and previous is not None:
+            return frame._replace(colours=previous)
+        coloured = self._colours.update(frame.tokens)
+        return frame._replace(colours=coloured.colours, clusters=coloured.count)
 
-    def _begin(self) -> None:
-        """A run that is computed while it is watched."""
+    def _start_stepper(self) -> None:
         self.stepper = stepper = Stepper(catalogue.build(self.settings))
         self.first = stepper.first
-        self.subject: AbstractSubject = Flowing(stepper.flow, stepper.solver, self.first)
-        self._slots = Slots(self.subject.distance)
+        self.measurements: AbstractMeasurements = FlowMeasurements(stepper.flow, stepper.solver, self.first)
+        self._colours = ClusterColours(self.measurements.distance)
         self.recording.add(self._coloured(self.first))
 
     def _coalesce(self, report: Callable[[float, str], None]) -> None:
-        """All states of `coalesce`, whose time is the logarithm of t."""
+        """Record all states of `coalesce`, whose time is log t."""
         setup = catalogue.build(self.settings)
         first = Stepper(setup).first
-        found = coalesce(setup.flow, first.tokens, progress=report)
-        states = zip(found.log_time.values, found.tokens.values, strict=True)
-        moments = [Moment(index, float(time), np.asarray(tokens, float)) for index, (time, tokens) in enumerate(states)]
-        self._record_whole(Flowing(setup.flow, None, first, is_log=True), found, moments)
+        run = coalesce(setup.flow, first.tokens, progress=report)
+        states = zip(run.log_time.values, run.tokens.values, strict=True)
+        frames = [Frame(index, float(time), np.asarray(tokens, float)) for index, (time, tokens) in enumerate(states)]
+        self._record_all(FlowMeasurements(setup.flow, None, first, is_log=True), run, frames)
 
-    def _record_whole(self, subject: AbstractSubject, dataset: xr.Dataset, moments: list[Moment]) -> None:
-        self.subject, self.dataset, self.first = subject, dataset, moments[0]
-        self._slots = Slots(subject.distance)
-        for moment in moments:
-            self.recording.add(self._coloured(moment))
+    def _record_all(self, measurements: AbstractMeasurements, dataset: xr.Dataset, frames: list[Frame]) -> None:
+        self.measurements, self.dataset, self.first = measurements, dataset, frames[0]
+        self._colours = ClusterColours(measurements.distance)
+        for frame in frames:
+            self.recording.add(self._coloured(frame))
 
-    def _share(self, place: int) -> float:
-        moments = self.recording.moments
-        if self.is_whole:
-            return place / max(len(moments) - 1, 1)
-        return min(self.pace.share_of(moments[place].time), 1.0)
+    def _share(self, position: int) -> float:
+        frames = self.recording.frames
+        if self.is_precomputed:
+            return position / max(len(frames) - 1, 1)
+        return min(self.clock.share_of(frames[position].time), 1.0)

@@ -1,23 +1,25 @@
-"""Pace: how fast time goes by on the page, evenly or by its logarithm."""
+"""The clock of a playback: which time of a run is shown at which share of the time slider."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 FRAMES_PER_SECOND = 30
-SECONDS = 14.0  # that a run takes from its start to its end at speed one
-DECADES = 1e4  # of logarithmic time are seen: it starts at the end over this
+PLAYBACK_SECONDS = 14.0  # from the start of a run to its end at speed one
+LOG_TIME_RANGE = 1e4  # logarithmic time is resolved from the end down to the end over this
 
 
 @dataclass(frozen=True)
-class Pace:
-    """A clock that goes from 0 to `end`, evenly or, where much happens early, by the logarithm of time.
+class PlaybackClock:
+    """Maps times from 0 to `end` to shares from 0 to 1, linearly or, for runs that change most at first, by log time.
+
+    With `is_log`, share(t) = log(1 + t / t_0) / log(1 + end / t_0) and t_0 = end / LOG_TIME_RANGE.
 
     Examples
     --------
-    >>> Pace(10.0).share_of(5.0), Pace(10.0).time_of(0.5)
+    >>> PlaybackClock(10.0).share_of(5.0), PlaybackClock(10.0).time_of(0.5)
     (0.5, 5.0)
-    >>> bool(Pace(10.0, is_log=True).share_of(0.1) > 0.4)
+    >>> bool(PlaybackClock(10.0, is_log=True).share_of(0.1) > 0.4)
     True
     """
 
@@ -25,21 +27,21 @@ class Pace:
     is_log: bool = False
 
     @property
-    def _first(self) -> float:
-        return self.end / DECADES
+    def _shortest_time(self) -> float:
+        return self.end / LOG_TIME_RANGE
 
     def share_of(self, time: float) -> float:
-        """Of the way to the end."""
+        """The share of the slider at a time."""
         if not self.is_log:
             return time / self.end
-        return float(np.log1p(time / self._first) / np.log1p(DECADES))
+        return float(np.log1p(time / self._shortest_time) / np.log1p(LOG_TIME_RANGE))
 
     def time_of(self, share: float) -> float:
-        """After a share of the way."""
+        """The time at a share of the slider."""
         if not self.is_log:
             return share * self.end
-        return float(self._first * np.expm1(share * np.log1p(DECADES)))
+        return float(self._shortest_time * np.expm1(share * np.log1p(LOG_TIME_RANGE)))
 
     def after(self, time: float, factor: float) -> float:
-        """The time of the next frame, at `factor` times the usual speed."""
-        return self.time_of(self.share_of(time) + factor / (SECONDS * FRAMES_PER_SECOND))
+        """The time of the next frame at `factor` times the usual speed."""
+        return self.time_of(self.share_of(time) + factor / (PLAYBACK_SECONDS * FRAMES_PER_SECOND))

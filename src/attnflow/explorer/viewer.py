@@ -1,6 +1,5 @@
-"""A viewer: one visitor's run in a thread of its own, between a mailbox of requests and an outbox of news."""
+"""A viewer: the run of one page, computed in a thread of its own."""
 
-import dataclasses
 import logging
 import threading
 import time as wall
@@ -11,96 +10,69 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow._common.plain import json_value
-from attnflow.explorer import catalogue, protocol
-from attnflow.explorer.descriptions import explained
-from attnflow.explorer.export import exports
-from attnflow.explorer.export.story import Story, story_of
-from attnflow.explorer.live_run import Run, settings_of
-from attnflow.explorer.measure import panels
+from attnflow.explorer import protocol, run_messages
+from attnflow.explorer.export.exports import RunSnapshot, exported_file, snapshot_of
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.mailbox import Mailbox
+from attnflow.explorer.panel_worker import PanelWorker
 from attnflow.explorer.playback_clock import FRAMES_PER_SECOND
+from attnflow.explorer.settings_changes import changed_settings, changes_from
+from attnflow.explorer.unpainted_frames import UnpaintedFrames
 
 Publish = Callable[[str, Any], None]
 
-MOST_UNSEEN = 3  # frames on their way to the page before the run waits for it
-SECONDS_BETWEEN_PANELS = 0.15
-SHARE_OF_PANELS = 0.2  # of a helper's time, so that what is slow to measure does not slow the frames
-LONGEST_PAUSE = 0.5  # seconds after it nevertheless: the first look, which compiles, says nothing of the next
-SECONDS_BETWEEN_VERDICTS = 1.0
-SECONDS_BETWEEN_COLOURS = 0.1
-MOST_COLOURED = 1_000  # tokens up to which clusters are found anew in every frame
+SECONDS_BETWEEN_COLOURS = 0.1  # of configurations with many tokens
+MAX_RECOLOURED_TOKENS = 1_000  # up to so many, clusters are computed in every frame
+NO_RUN = "There is no run yet. Choose a scenario."
 log = logging.getLogger("attnflow.explorer")
 
 
-class _Closed(Exception):
-    """The viewer has left while something was computed."""
+class _CancelledError(Exception):
+    """The page has left, or has asked for another run, during a computation."""
 
 
 class Viewer:
-    """Answers requests in the order they came. Of several of one kind the last counts, so that nothing queues up."""
+    """Answers the requests of one page in the order in which they came, and plays its run.
+
+    `publish` receives the type of a message and the message. `helpers` measure the panels, `writers` write files.
+    """
 
     def __init__(self, publish: Publish, helpers: ThreadPoolExecutor, writers: ThreadPoolExecutor | None = None):
-        self._publish, self._helpers, self._writers = publish, helpers, writers or helpers
-        self._news = threading.Condition()
-        self._mailbox: dict[type, protocol.Request] = {}
-        self._is_closed = False
-        self._sent: list[tuple[int, int]] = []  # frames on their way, (run, frame)
+        self._publish, self._writers = publish, writers or helpers
+        self._mailbox = Mailbox()
+        self._unpainted = UnpaintedFrames()
+        self._panels = PanelWorker(publish, helpers)
         self._runs = 0
-        self.run: Run | None = None
-        self._plays, self._until, self._factor = False, None, 1.0
-        self._is_eager = False  # whether the run began to play by itself
-        self._row: int | None = None
-        self._changed_at: float | None = None  # when the model changed that the page has not been told of
-        self._next_frame = self._next_panels = self._next_verdict = self._next_colours = 0.0
-        self._measured: tuple[int, int, int | None] | None = None
-        self._job: Future | None = None
+        self.run: LiveRun | None = None
+        self._plays, self._until, self._speed = False, None, 1.0
+        self._played_from_start = False
+        self._undescribed_change: float | None = None  # time of a change that the page has not been told of
+        self._next_frame = self._next_colours = 0.0
         self._writing: Future | None = None
-        self._verdict: dict[str, str] = {}
-        self._promised = ["unknown"]
         self._thread = threading.Thread(target=self._work, name="attnflow viewer", daemon=True)
         self._thread.start()
 
-    def post(self, request: protocol.Request) -> None:
-        """Leave a request; never waits."""
-        with self._news:
-            if isinstance(request, protocol.Seen):
-                self._forget_seen((request.run, request.frame))
-            elif isinstance(request, protocol.Start):
-                self._mailbox = {protocol.Start: request}
-            elif isinstance(request, protocol.Change):
-                before = self._mailbox.pop(protocol.Change, protocol.Change({}))
-                self._mailbox[protocol.Change] = protocol.Change({**before.changes, **request.changes})  # pyright: ignore
-            else:
-                self._mailbox.pop(type(request), None)
-                self._mailbox[type(request)] = request
-            self._news.notify()
-
-    def _forget_seen(self, frame: tuple[int, int]) -> None:
-        """A painted frame tells of all before it, which the page may have left out."""
-        if frame in self._sent:
-            last = len(self._sent) - 1 - self._sent[::-1].index(frame)
-            self._sent = self._sent[last + 1 :]
-
-    @property
-    def _is_waiting(self) -> bool:
-        """Whether the page has not painted what it was sent: it gets nothing new then."""
-        return len(self._sent) >= MOST_UNSEEN
+    def post(self, request: protocol.PageRequest) -> None:
+        """Pass on a request of the page without waiting."""
+        if isinstance(request, protocol.FramePainted):
+            self._unpainted.confirm(request.run, request.frame)
+            self._mailbox.wake()
+        else:
+            self._mailbox.post(request)
 
     def close(self) -> None:
         """Stop as soon as the present computation returns."""
-        with self._news:
-            self._is_closed = True
-            self._news.notify()
+        self._mailbox.close()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the thread to end; whether it has."""
+        """Wait for the thread to end; returns whether it has."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _work(self) -> None:
         while True:
-            requests = self._take()
-            if self._is_closed:
+            requests = self._mailbox.take(self._seconds_until_due())
+            if self._mailbox.is_closed:
                 self.run = None
                 return
             try:
@@ -109,7 +81,7 @@ class Viewer:
                 self._tick()
             except InputError as error:
                 self._stop(str(error))
-            except _Closed:
+            except _CancelledError:
                 continue
             except Exception as error:
                 log.exception("A viewer's run failed")
@@ -117,124 +89,123 @@ class Viewer:
 
     def _stop(self, sentence: str) -> None:
         self._plays, self._until = False, None
-        self._publish("problem", {"type": "problem", "sentence": sentence})
+        self._publish("problem", run_messages.problem(sentence))
         self._publish_state()
 
-    def _take(self) -> list[protocol.Request]:
-        with self._news:
-            if not self._mailbox and not self._is_closed:
-                self._news.wait(self._patience())
-            requests = list(self._mailbox.values())
-            self._mailbox = {}
-            return requests
-
-    def _patience(self) -> float | None:
-        """Seconds until there is something to do; None: until a request comes."""
+    def _seconds_until_due(self) -> float | None:
+        """Seconds until there is something to do; None if only a request can bring something."""
         now, due = wall.monotonic(), []
-        if self._is_moving and not self._is_waiting:
+        if self._is_moving and not self._unpainted.is_full:
             due.append(0.0 if self._until is not None else self._next_frame - now)
         elif self._is_moving:
             due.append(0.5)
-        if self._is_unmeasured():
-            due.append(max(self._next_panels - now, 0.02))
+        if self._panels.is_behind(self.run):
+            due.append(self._panels.seconds_until_due(now))
         return max(min(due), 0.0) if due else None
 
     @property
     def _is_moving(self) -> bool:
         return self.run is not None and (self._plays or self._until is not None)
 
-    def _answer_or_refuse(self, request: protocol.Request) -> None:
-        """What is refused leaves the run as it is: one that plays goes on."""
+    def _answer_or_refuse(self, request: protocol.PageRequest) -> None:
+        """Answer a request; a refused one leaves the run as it is, so that a playing run goes on."""
         try:
             self._answer(request)
         except InputError as error:
-            if isinstance(request, protocol.Change) and len(request.changes) > 1:  # several that waited together
-                for name, value in request.changes.items():
-                    self._answer_or_refuse(protocol.Change({name: value}))
+            if isinstance(request, protocol.ChangeSettings) and len(request.changes) > 1:
+                for name, value in request.changes.items():  # changes that were merged while they waited
+                    self._answer_or_refuse(protocol.ChangeSettings({name: value}))
                 return
-            self._publish("problem", {"type": "problem", "sentence": str(error)})
+            self._publish("problem", run_messages.problem(str(error)))
             self._publish_state()
 
-    def _answer(self, request: protocol.Request) -> None:
-        if isinstance(request, protocol.Start):
-            self._start(request)
-            return
-        if isinstance(request, protocol.Speed):
-            self._factor = request.factor
-            return
-        if self.run is None:
-            raise InputError("There is no run yet. Choose a scenario.")
-        actions: dict[type, Callable[[Any], None]] = {
-            protocol.Change: lambda asked: self._change(asked.changes),
-            protocol.Play: lambda asked: self._play(asked.plays),
-            protocol.Step: lambda asked: self._step(asked.by),
-            protocol.Seek: lambda asked: self._seek(asked.share),
-            protocol.Row: self._ask_row,
-            protocol.Axes: lambda _: self._publish_axes(self._current.moment.tokens),
-            protocol.Export: lambda asked: self._export(asked.kind),
-        }
-        actions[type(request)](request)
+    def _answer(self, request: protocol.PageRequest) -> None:
+        if self.run is None and not isinstance(request, protocol.Start | protocol.SetSpeed):
+            raise InputError(NO_RUN)
+        match request:
+            case protocol.Start():
+                self._start(request)
+            case protocol.SetSpeed(factor):
+                self._speed = factor
+            case protocol.ChangeSettings(changes):
+                self._change(changes)
+            case protocol.Play(plays):
+                self._play(plays)
+            case protocol.Step(by):
+                self._step(by)
+            case protocol.Seek(share):
+                self._seek(share)
+            case protocol.SendRow(token):
+                self._panels.select_token(None if token is None or token >= self._token_count else token)
+            case protocol.SendAxes():
+                self._publish("axes", run_messages.axes(self._current, self._current.frame.tokens))
+            case protocol.Export(kind):
+                self._export(kind)
 
-    def _start(self, asked: protocol.Start) -> None:
-        self._publish("busy", {"type": "busy", "sentence": "Preparing the run ..."})
-        run = Run(self._runs + 1, asked, self._report)
+    @property
+    def _current(self) -> LiveRun:
+        if self.run is None:
+            raise InputError(NO_RUN)
+        return self.run
+
+    @property
+    def _token_count(self) -> int:
+        return len(self._current.first.tokens)
+
+    def _start(self, request: protocol.Start) -> None:
+        self._publish("busy", run_messages.busy("Preparing the run ..."))
+        run = LiveRun(self._runs + 1, request, self._report)
         self._runs += 1
-        self.run, self._sent, self._measured, self._row = run, [], None, None
-        self._changed_at = None
-        self._plays, self._until = asked.plays, None if run.is_whole else asked.until
-        self._is_eager = asked.plays
-        self._verdict, self._next_verdict = {}, 0.0
-        self._publish("started", {"type": "started", "run": run.number, "scenario": run.scenario.name,
-                                  "words": explained(run.scenario), "paper": run.scenario.paper,
-                                  "logTime": run.is_coalescing, **self._model(run)})  # fmt: skip
+        self.run, self._undescribed_change = run, None
+        self._unpainted.clear()
+        self._panels.restart()
+        self._plays, self._until = request.plays, None if run.is_precomputed else request.until
+        self._played_from_start = request.plays
+        self._publish("started", run_messages.started(run, self._described_model()))
         if run.first.tokens.shape[1] > 3:
-            self._publish_axes(np.concatenate([moment.tokens for moment in run.recording.moments]))
+            tokens = np.concatenate([frame.tokens for frame in run.recording.frames])
+            self._publish("axes", run_messages.axes(run, tokens))
         self._show()
 
-    def _model(self, run: Run) -> dict[str, Any]:
-        facts = run.subject.facts()
-        self._promised = facts["prediction"]["limits"]
-        return {
-            "settings": dataclasses.asdict(run.settings),
-            "later": run.later,
-            "labels": catalogue.labels(run.settings) or None,
-            **facts,
-        }
+    def _described_model(self) -> dict[str, Any]:
+        model = run_messages.model_fields(self._current)
+        self._panels.set_prediction(model["prediction"]["limits"])
+        return model
 
     def _report(self, share: float, sentence: str) -> None:
-        """Progress of a run that is computed at once; ends it when the viewer wants something else."""
-        if self._is_closed or protocol.Start in self._mailbox:
-            raise _Closed
-        self._publish("busy", {"type": "busy", "sentence": f"Computing: {sentence}", "share": share})
+        """Publish the progress of a run that is computed at once; cancel it if the page wants another."""
+        if self._mailbox.is_closed or protocol.Start in self._mailbox:
+            raise _CancelledError
+        self._publish("busy", run_messages.busy(f"Computing: {sentence}", share=share))
 
     def _change(self, changes: dict[str, Any]) -> None:
         run = self._current
-        settings = settings_of(run.settings, changes)
+        settings = changed_settings(run.settings, changes)
         if run.needs_restart(settings, changes):
-            plays = self._plays or (run.is_at_end and self._is_eager)  # another run in place of one that is over
-            self._start(protocol.Start(run.scenario.name, _different(settings, run), plays=plays))
+            plays = self._plays or (run.is_at_end and self._played_from_start)
+            self._start(protocol.Start(run.scenario.name, changes_from(run.scenario, settings), plays=plays))
             return
         run.change(changes)
         self._note_change()
-        self._next_frame = 0.0  # at once
+        self._next_frame = 0.0  # show the effect at once
         self._publish_state()
 
     def _note_change(self) -> None:
-        self._verdict, self._next_verdict = {}, 0.0
-        self._measured, self._changed_at = None, self._current.moment.time
+        self._panels.forget_model()
+        self._undescribed_change = self._current.frame.time
 
     def _describe_change(self) -> None:
-        """What theory says of the changed model; it takes a moment, so that a frame goes first."""
-        run, time = self._current, self._changed_at
-        is_shown = not self._is_moving or run.moment.time != time or self._is_waiting
-        if time is None or not is_shown or self._until is not None:  # a link may make many on its way
+        """Publish facts and prediction of a changed model, which take some time, after the first frame it moved."""
+        run, time = self._current, self._undescribed_change
+        has_frame = not self._is_moving or run.frame.time != time or self._unpainted.is_full
+        if time is None or not has_frame or self._until is not None:  # a link may still make further changes
             return
-        self._changed_at = None
-        self._publish("changed", {"type": "changed", "run": run.number, "time": time, **self._model(run)})
+        self._undescribed_change = None
+        self._publish("changed", run_messages.changed(run, time, self._described_model()))
 
     def _play(self, plays: bool) -> None:
         run = self._current
-        if plays and run.is_at_end and run.is_whole:
+        if plays and run.is_at_end and run.is_precomputed:
             run.seek(0.0)
         self._plays, self._until = plays, None
         self._publish_state()
@@ -242,9 +213,10 @@ class Viewer:
     def _step(self, by: int) -> None:
         run = self._current
         self._plays, self._until = False, None
-        if by > 0 and run.place == len(run.recording.moments) - 1 and not run.is_whole:
-            while not run.forward(self._factor):
-                self._raise_if_closed()
+        if by > 0 and run.position == run.recording.last_position and not run.is_precomputed:
+            while not run.forward(self._speed):
+                if self._mailbox.is_closed:
+                    raise _CancelledError
         else:
             run.step(by)
         self._show()
@@ -254,147 +226,57 @@ class Viewer:
         self._current.seek(share)
         self._show()
 
-    def _ask_row(self, asked: protocol.Row) -> None:
-        n = len(self._current.first.tokens)
-        self._row = None if asked.token is None or asked.token >= n else asked.token
-        self._next_panels = 0.0
-
     def _export(self, kind: str) -> None:
-        """Hand what is recorded to a helper, who writes it; frames go on meanwhile."""
+        """Let a writer thread write a file of the recorded run, while frames go on."""
         if self._writing is not None and not self._writing.done():
             raise InputError("A file is being written already. Wait for it, then ask for the next.")
-        self._writing = self._writers.submit(self._exported_by_helper, story_of(self._current), kind)
+        self._writing = self._writers.submit(self._write, snapshot_of(self._current), kind)
 
-    def _exported_by_helper(self, story: Story, kind: str) -> None:
+    def _write(self, snapshot: RunSnapshot, kind: str) -> None:
         try:
-            self._publish("file", protocol.file_bytes(story.run.number, *exports.written(story, kind)))
+            self._publish("file", protocol.file_bytes(snapshot.run.number, *exported_file(snapshot, kind)))
         except InputError as error:
-            self._publish("problem", {"type": "problem", "sentence": str(error)})
+            self._publish("problem", run_messages.problem(str(error)))
         except Exception as error:
             log.exception("A file could not be written")
-            sentence = f"The file could not be written ({type(error).__name__})."
-            self._publish("problem", {"type": "problem", "sentence": sentence})
-
-    @property
-    def _current(self) -> Run:
-        if self.run is None:
-            raise InputError("There is no run yet. Choose a scenario.")
-        return self.run
-
-    def _raise_if_closed(self) -> None:
-        if self._is_closed:
-            raise _Closed
+            self._publish("problem", run_messages.problem(f"The file could not be written ({type(error).__name__})."))
 
     def _tick(self) -> None:
-        """The next frame if it is time for it, and the panels if they are behind."""
+        """Show the next frame if it is due, describe a changed model, and measure the panels if they are behind."""
         now = wall.monotonic()
         is_due = now >= self._next_frame or self._until is not None
-        if self._is_moving and is_due and not self._is_waiting:
-            self._go_on(now)
-        if self._changed_at is not None:
+        if self._is_moving and is_due and not self._unpainted.is_full:
+            self._continue(now)
+        if self._undescribed_change is not None:
             self._describe_change()
-        if self._is_unmeasured() and now >= self._next_panels:
-            self._measure()
+        self._panels.measure_if_due(self.run, now, self._is_moving)
 
-    def _go_on(self, now: float) -> None:
+    def _continue(self, now: float) -> None:
         run = self._current
-        before, was_before_end = run.place, run.moment.time < run.settings.end
-        recolours = now >= self._next_colours or len(run.moment.tokens) <= MOST_COLOURED
+        before, was_before_end = run.position, run.frame.time < run.settings.end
+        recolours = now >= self._next_colours or len(run.frame.tokens) <= MAX_RECOLOURED_TOKENS
         settings = run.settings
-        has_frame = run.forward(self._factor, self._until, recolours)
-        if run.settings is not settings:  # a link changes it on the way
+        has_frame = run.forward(self._speed, self._until, recolours)
+        if run.settings is not settings:  # a change planned in a link was applied
             self._note_change()
         if not has_frame:
             return
         if recolours:
             self._next_colours = now + SECONDS_BETWEEN_COLOURS
         self._next_frame = max(self._next_frame + 1 / FRAMES_PER_SECOND, now)
-        if self._until is not None and run.moment.time >= self._until:
+        if self._until is not None and run.frame.time >= self._until:
             self._until = None
-        if run.is_at_end and (was_before_end or run.is_whole):
+        if run.is_at_end and (was_before_end or run.is_precomputed):
             self._plays = False
-        if run.place != before or not self._plays:  # states of a whole run are few and stay a while
+        if run.position != before or not self._plays:  # a precomputed frame stays on display for several ticks
             self._show()
 
     def _show(self) -> None:
         run = self._current
-        moment = run.moment
-        flags = protocol.LOG_TIME if run.is_coalescing else 0
-        frame = protocol.Frame(run.number, moment.index, moment.time, moment.tokens, moment.labels, flags)
-        with self._news:
-            self._sent = [*self._sent[-MOST_UNSEEN:], (run.number, moment.index)]
-        self._publish("frame", protocol.frame_bytes(frame))
+        self._unpainted.add(run.number, run.frame.index)
+        self._publish("frame", run_messages.frame(run))
         self._publish_state()
 
     def _publish_state(self) -> None:
-        run = self.run
-        if run is None:
-            return
-        state = {"run": run.number, "plays": self._is_moving, "share": run.share, "computed": run.computed}
-        state |= {"atEnd": run.is_at_end, "end": run.settings.end, "later": run.later, "frame": run.moment.index}
-        self._publish("state", {"type": "state", **state})
-
-    def _publish_axes(self, tokens: np.ndarray) -> None:
-        axes = panels.principal_axes(tokens)
-        self._publish("axes", {"type": "axes", "run": self._current.number, "axes": axes})
-
-    def _is_unmeasured(self) -> bool:
-        run = self.run
-        if run is None or (self._job is not None and not self._job.done()):
-            return run is not None
-        return self._measured != (run.number, run.moment.index, self._row)
-
-    def _measure(self) -> None:
-        """Hand the present moment to a helper; frames go on meanwhile."""
-        if self._job is not None and not self._job.done():
-            self._next_panels = wall.monotonic() + 0.03
-            return
-        run = self._current
-        now = wall.monotonic()
-        self._measured = (run.number, run.moment.index, self._row)
-        self._next_panels = now + SECONDS_BETWEEN_PANELS
-        wants_verdict = now >= self._next_verdict or not self._is_moving
-        sample = run.recording.sample(panels.MOST_TIMES, run.place) if wants_verdict else None
-        if wants_verdict:
-            self._next_verdict = now + SECONDS_BETWEEN_VERDICTS
-        self._job = self._helpers.submit(self._measured_by_helper, run, run.moment, self._row, self._promised, sample)
-
-    def _measured_by_helper(self, run: Run, moment: Any, row: int | None, promised: list[str], sample: Any) -> None:
-        began = wall.monotonic()
-        try:
-            subject = run.subject
-            facts = subject.numbers(moment)
-            if sample is not None:
-                self._verdict = subject.verdict(promised, *sample)
-            about = {"run": run.number, "frame": moment.index, "time": json_value(moment.time)}
-            self._publish("panels", {"type": "panels", **about, **facts, "verdict": self._verdict})
-            matrix = subject.image(moment)
-            if matrix is not None:
-                time, sizes = about["time"] or 0.0, (len(moment.tokens), subject.heads)
-                self._publish("attention", protocol.attention_bytes(run.number, moment.index, time, matrix, *sizes))
-            if row is not None:
-                weights = subject.row(moment, row, matrix)
-                self._publish("row", {"type": "row", **about, "token": row, "weights": weights})
-        except Exception:
-            log.exception("A panel failed")
-        finally:
-            took = wall.monotonic() - began
-            self._next_panels = max(self._next_panels, began + took + pause_after(took))
-
-
-def pause_after(took: float) -> float:
-    """Seconds between two looks of a helper at a run.
-
-    Examples
-    --------
-    >>> round(pause_after(0.05), 3), pause_after(4.0)
-    (0.2, 0.5)
-    """
-    return min(took / SHARE_OF_PANELS - took, LONGEST_PAUSE)
-
-
-def _different(settings: Any, run: Run) -> dict[str, Any]:
-    """What differs from the scenario, as changes."""
-    standard = dataclasses.asdict(run.scenario.settings)
-    wanted = dataclasses.asdict(settings)
-    return {name: value for name, value in wanted.items() if value != standard[name] and name != "runs"}
+        if self.run is not None:
+            self._publish("state", run_messages.state(self.run, self._is_moving))

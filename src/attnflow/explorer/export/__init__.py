@@ -1,1 +1,1 @@
-"""Files made from a run on display: datasets, Python code, movies, single pages."""
+"""Files of a run: dataset, Python code, movie, and a page that plays it."""

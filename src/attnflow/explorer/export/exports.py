@@ -1,21 +1,24 @@
-"""Souvenirs: what a visitor takes away of a run: the dataset, Python code, a movie, a page that plays it."""
+"""Files of a watched run: its dataset, Python code, a movie, or a page that plays it."""
 
 import json
 import tempfile
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import InputError
 from attnflow.explorer import catalogue
-from attnflow.explorer.export.python_code import code_of
-from attnflow.explorer.export.recorded_run import Reel, film_of, reel_of
+from attnflow.explorer.descriptions import sentences_of
+from attnflow.explorer.export.python_code import python_code
+from attnflow.explorer.export.recorded_run import Caption, recorded_messages, recorded_run
 from attnflow.explorer.export.single_page import single_page
-from attnflow.explorer.export.story import Story
-from attnflow.explorer.measure.layer_run import Passage
-from attnflow.explorer.recording import Moment
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.measure.layer_measurements import LayerMeasurements
+from attnflow.explorer.recording import Frame
 from attnflow.results import run_dataset
 from attnflow.results.files import save
 from attnflow.results.run_arrays import RunArrays
@@ -25,65 +28,106 @@ SUFFIXES = {"dataset": ".nc", "code": ".py", "html": ".html", "mp4": ".mp4", "gi
 _DRAWING = threading.Lock()  # matplotlib has one style for all threads
 
 
-def written(story: Story, kind: str) -> tuple[str, bytes]:
-    """A file of one of the kinds in `SUFFIXES`: its name and its content."""
-    name = story.name + SUFFIXES[kind]
+@dataclass(frozen=True)
+class RunSnapshot:
+    """What was recorded of a run when a file was asked for; the run may continue meanwhile."""
+
+    run: LiveRun
+    frames: tuple[Frame, ...]
+    later: tuple[tuple[float, dict[str, Any]], ...]
+    """Changes made while the run played, with their times."""
+    making: run_dataset.Making | None
+    """How `simulate` would make the dataset; None for a precomputed run, which has its dataset."""
+
+    @property
+    def name(self) -> str:
+        """Name of the files, without suffix."""
+        return f"attnflow-{self.run.scenario.name}"
+
+
+def snapshot_of(run: LiveRun) -> RunSnapshot:
+    """A snapshot of a run; it must have two frames or more."""
+    frames = tuple(run.recording.frames)
+    if len(frames) < 2:
+        raise InputError("There is only the first frame yet. Play a little, then save the run.")
+    stepper = run.stepper
+    making = stepper and run_dataset.Making(stepper.flow, stepper.solver, (), {}, True, stepper.rng, "float64", 1e9)
+    return RunSnapshot(run, frames, tuple(run.later), making)
+
+
+def exported_file(snapshot: RunSnapshot, kind: str) -> tuple[str, bytes]:
+    """Name and content of a file of one of the kinds in `SUFFIXES`."""
+    name = snapshot.name + SUFFIXES[kind]
     if kind == "code":
-        return name, code_of(story).encode()
-    dataset = dataset_of(story)
+        return name, python_code(snapshot.run, snapshot.frames, snapshot.later).encode()
+    dataset = dataset_of(snapshot)
     if kind == "html":
-        return name, single_page(film_of(_reel_of(dataset, story), story.caption)).encode()
+        return name, _page(dataset, snapshot).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         if kind == "dataset":
             save(dataset, path)
         else:
-            _write_movie(dataset, story, path)
+            _write_movie(dataset, snapshot, path)
         return name, path.read_bytes()
 
 
-def _reel_of(dataset: xr.Dataset, story: Story) -> Reel:
-    """The subject of a prompt knows the spectra of all layers, which its dataset has not."""
-    reel, subject = reel_of(dataset), story.run.subject
-    return replace(reel, subject=subject) if isinstance(subject, Passage) else reel
+def _page(dataset: xr.Dataset, snapshot: RunSnapshot) -> str:
+    recorded, measurements = recorded_run(dataset), snapshot.run.measurements
+    if isinstance(measurements, LayerMeasurements):  # they know the spectra of all layers; the dataset does not
+        recorded = replace(recorded, measurements=measurements)
+    scenario = snapshot.run.scenario
+    caption = Caption(scenario.name, tuple(sentences_of(scenario)), scenario.paper)
+    return single_page(recorded_messages(recorded, caption))
 
 
-def _write_movie(dataset: xr.Dataset, story: Story, path: Path) -> None:
+def _write_movie(dataset: xr.Dataset, snapshot: RunSnapshot, path: Path) -> None:
     from attnflow.show import movie
 
-    subject, distance = story.run.subject, None
-    if isinstance(subject, Passage):  # as the stage shows it
-        dataset, distance = subject.as_shown(), subject.distance
+    measurements, distance = snapshot.run.measurements, None
+    if isinstance(measurements, LayerMeasurements):  # directions, as on the page
+        dataset, distance = measurements.as_shown(), measurements.distance
     with _DRAWING:
-        movie(dataset, path, title=story.run.scenario.sentence.partition(". ")[0], distance=distance)
+        movie(dataset, path, title=snapshot.run.scenario.sentence.partition(". ")[0], distance=distance)
 
 
-def dataset_of(story: Story) -> xr.Dataset:
-    """The recorded frames as `simulate`, `coalesce` or a model's `trajectory` gives them."""
-    if story.run.dataset is not None:
-        return story.run.dataset
-    last, times = story.moments[-1], np.array([moment.time for moment in story.moments])
-    first = _first_of_model(story)
-    saved = {"tokens": np.stack([moment.tokens for moment in story.moments])[None]}
-    if last.radii is not None:
-        saved["radius"] = np.stack([moment.radii for moment in story.moments])[None]  # pyright: ignore[reportArgumentType, reportCallIssue]
-    results = RunArrays(saved, np.array([Status.RUNNING]), np.array([last.time]), last.tokens[None],
-                      None if last.radii is None else last.radii[None], np.array([last.steps]), np.array([0]),
-                      np.array([np.nan]))  # fmt: skip
+def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:
+    """The recorded frames as a dataset of `simulate`, `coalesce` or a model's `trajectory`."""
+    if snapshot.making is None:
+        assert snapshot.run.dataset is not None
+        return snapshot.run.dataset
+    times = np.array([frame.time for frame in snapshot.frames])
+    first, last = _first_of_model(snapshot), snapshot.frames[-1]
     sentence = f"Reached t = {last.time:.6g}, watched in the explorer."
-    tokens = first.tokens if first.radii is None else first.tokens * first.radii[:, None]
-    found = run_dataset.assemble(results, [sentence], times, tokens, story.making)
-    asked = [time for time in times.tolist() if time >= first.time]
-    later = [f"t = {time:.6g}" for time, _ in story.later]
+    dataset = run_dataset.assemble(_run_arrays(snapshot), [sentence], times, first.full_tokens, snapshot.making)
+    requested = [time for time in times.tolist() if time >= first.time]
+    later = [f"t = {time:.6g}" for time, _ in snapshot.later]
     changed = f" The model was changed at {', '.join(later)}; `rerun` repeats what followed the last." if later else ""
-    labels = catalogue.labels(story.run.settings)
-    found = found.assign_coords(word=("token", np.array(labels, dtype=object))) if labels else found
-    return found.assign_attrs(outcome=sentence + changed, requested_times=json.dumps(asked))
+    if labels := catalogue.labels(snapshot.run.settings):
+        dataset = dataset.assign_coords(word=("token", np.array(labels, dtype=object)))
+    return dataset.assign_attrs(outcome=sentence + changed, requested_times=json.dumps(requested))
 
 
-def _first_of_model(story: Story) -> Moment:
-    """The moment from which the present model took the tokens on."""
-    if not story.later:
-        return story.moments[0]
-    changed = story.later[-1][0]
-    return next((moment for moment in story.moments if moment.time >= changed), story.moments[-1])
+def _run_arrays(snapshot: RunSnapshot) -> RunArrays:
+    last = snapshot.frames[-1]
+    saved: dict[str, Any] = {"tokens": np.stack([frame.tokens for frame in snapshot.frames])[None]}
+    if last.radii is not None:
+        saved["radius"] = np.stack([np.asarray(frame.radii) for frame in snapshot.frames])[None]
+    return RunArrays(
+        saved=saved,
+        status=np.array([Status.RUNNING]),
+        time=np.array([last.time]),
+        tokens=last.tokens[None],
+        radii=None if last.radii is None else last.radii[None],
+        accepted=np.array([last.steps]),
+        rejected=np.array([0]),
+        drift=np.array([np.nan]),
+    )
+
+
+def _first_of_model(snapshot: RunSnapshot) -> Frame:
+    """The frame from which the present model acts."""
+    if not snapshot.later:
+        return snapshot.frames[0]
+    changed = snapshot.later[-1][0]
+    return next((frame for frame in snapshot.frames if frame.time >= changed), snapshot.frames[-1])

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnflow._common.files import require_free, written_beside
 from attnflow._common.renamed import renamed_argument
-from attnflow.explorer.export.recorded_run import Caption, film_of, reel_of
+from attnflow.explorer.export.recorded_run import Caption, recorded_messages, recorded_run
 from attnflow.explorer.export.single_page import single_page
 
 
@@ -20,9 +20,9 @@ def html(
     member: int = 0,
     frames: int = 300,
 ) -> Path:
-    """Write a run as one self-contained HTML file: the explorer's stage and panels, playing what was computed.
+    """Write a run as one self-contained HTML file: the explorer's picture and panels, playing the saved times.
 
-    It can be opened from a disk, sent by mail or put on a website; it loads nothing and talks to nobody.
+    The file can be opened from a disk, sent by mail or put on a website. It loads nothing and contacts no server.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ def html(
     path
         Where to write the page; an older one is replaced.
     title, words
-        Its title, instead of the name of the model, and what to read below the stage, instead of how the run went.
+        The title, by default the name of the model, and the text below the picture, by default the run's outcome.
     member
         Which run of an ensemble.
     frames
-        At most so many of the saved times are in it; fewer where frames are large.
+        Largest number of saved times on the page; fewer are taken if the tokens of one time are many.
 
     Returns
     -------
@@ -64,14 +64,13 @@ def html(
 
 def page_of(run: Any, title: str | None, words: str, member: int, frames: int) -> str:
     """The page as text."""
-    reel = reel_of(run, member)
-    caption = Caption(title or reel.subject.name, (words or _described(reel.tokens, run),))
-    return single_page(film_of(reel, caption, frames))
+    recorded = recorded_run(run, member)
+    caption = Caption(title or recorded.measurements.name, (words or _description(recorded.tokens, run),))
+    return single_page(recorded_messages(recorded, caption, frames))
 
 
-def _described(tokens: Any, run: Any) -> str:
-    """How many tokens there are, and how it ended."""
+def _description(tokens: Any, run: Any) -> str:
+    """Numbers of tokens, dimensions and times, and the outcome of the run."""
     times, n, d = tokens.shape
-    return (
-        f"{n} tokens in {d} dimension{'s' if d > 1 else ''}, at {times} times. {run.attrs.get('outcome', '')}".strip()
-    )
+    sizes = f"{n} tokens in {d} dimension{'s' if d > 1 else ''}, at {times} times."
+    return f"{sizes} {run.attrs.get('outcome', '')}".strip()

@@ -1,105 +1,139 @@
-"""The Python code that repeats a run of the explorer, its changes on the way included."""
+"""Python code that repeats a watched run, with the changes made while it played. It uses public names only."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.experiments.scenarios import Settings
 from attnflow.explorer import catalogue
-from attnflow.explorer.export.story import Story
-from attnflow.explorer.live_run import settings_of
-from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings, plain_settings
+from attnflow.explorer.recording import Frame
+from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import grid_of, solver_of
 
-FRAMES = 101  # kept of an adaptive run
-MOST_TIMES = 60  # written out where a solver has fixed steps
+SAVED_TIMES = 101  # of a run with adaptive steps
+MAX_WRITTEN_TIMES = 60  # of a run with fixed steps, whose times are written out
 
-HEAD = '''"""{sentence} (arXiv:{paper}), as the explorer of attnflow showed it."""
-
+TITLE = '"""{sentence} (arXiv:{paper}), as shown in the explorer of attnflow."""\n'
+SCENARIO = """
 from dataclasses import replace
 
 import numpy as np
 
 import attnflow as af
-{scenarios}
+from attnflow import scenarios
 
+build = scenarios.build
 settings = replace(scenarios.get({name!r}).settings{changes})
-setup = scenarios.build(settings)
-'''
-PLAIN, TRAINED = "from attnflow import scenarios", "from attnflow.explorer import catalogue as scenarios"
+setup = build(settings)
+"""
+HEADS = """
+from dataclasses import replace
+
+import numpy as np
+
+import attnflow as af
+from attnflow import scenarios
+
+model = af.models.load("minilm")
+entering = {entering}
+lengths = np.linalg.norm(entering, axis=-1)
+# On the unit sphere scores are smaller by the squared length, which is put into the heads.
+scale = float(np.mean(lengths**2))
+heads = [af.Head(scale * np.asarray(h.query), h.key, h.value, h.output) for h in model.heads({layer})]
+
+
+def build(settings):
+    setup = scenarios.build(settings)
+    flow = af.SphereAttention(heads, attention=setup.flow.attention, mask=setup.flow.mask)
+    return replace(setup, flow=flow, tokens=entering / lengths[:, None])
+
+
+settings = scenarios.Settings({arguments})
+setup = build(settings)
+"""
 FIRST = """times = {times}
 run = af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng)
 """
 NEXT = """
 # Changed at t = {time!r}.
 settings = replace(settings{changes})
-setup = scenarios.build(settings)
+setup = build(settings)
 times = {times}
 run = af.simulate(setup.flow, {tokens}, times, solver=setup.solver, rng=setup.rng)
 """
-PASSAGE = '''"""{sentence} (arXiv:{paper}), as the explorer of attnflow showed it."""
-
-import attnflow as af
-from attnflow.trained import measures
-
-model = af.models.load("minilm")
-run = model.trajectory({prompt!r}, attention=True)
-shown = measures.directions(run)  # the dots: tokens divided by their lengths
-
-print(run.outcome)
-print(measures.of_tokens(run).to_dataframe())
-'''
 COALESCING = "run = af.coalesce(setup.flow, setup.tokens)\n"
-TAIL = """
+SUMMARY = """
 print(run.outcome)
 print("clusters:", int(af.clusters.count(run)[-1]))
 """
+LAYERS = """
+import numpy as np
+
+import attnflow as af
+
+model = af.models.load("minilm")
+run = model.trajectory({prompt!r}, attention=True)
+tokens = run.tokens.astype(float)
+directions = tokens / np.sqrt((tokens**2).sum("coordinate"))  # the dots on the page
+
+print(run.outcome)
+print("mean cosine:", af.order.mean_cosine(directions).values.round(3))
+print("clusters:", af.clusters.count(directions, 0.5, geodesic=True).values)
+"""
 
 
-def code_of(story: Story) -> str:
-    """A program that ends with the tokens of the last recorded frame in `run`."""
-    run = story.run
-    standard = run.scenario.settings
-    settings = settings_of(standard, run.asked)
+def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[float, dict[str, Any]]]) -> str:
+    """A program whose variable `run` ends with the tokens of the last of `frames`."""
+    title = TITLE.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper)
+    settings = changed_settings(run.scenario.settings, run.first_changes)
     if isinstance(settings, LayersSettings):
-        return PASSAGE.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper,
-                              prompt=settings.prompt)  # fmt: skip
-    head = HEAD.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper, name=run.scenario.name,
-                       scenarios=TRAINED if isinstance(standard, HeadsSettings) else PLAIN,
-                       changes=_arguments(standard, settings))  # fmt: skip
+        return title + LAYERS.format(prompt=settings.prompt)
+    parts = [title, _model(run, settings)]
     if run.is_coalescing:
-        return head + COALESCING + TAIL
-    ends = [*(time for time, _ in story.later), story.moments[-1].time]
-    parts = [head]
+        return "".join([*parts, COALESCING, SUMMARY])
+    ends = [*(time for time, _ in later), frames[-1].time]
     if ends[0] > 0:
-        parts.append(FIRST.format(times=_times(story, settings, 0.0, ends[0])))
-    for (time, changes), end in zip(story.later, ends[1:], strict=True):
-        before, settings = settings, settings_of(settings, changes)
-        tokens = _tokens(story) if time > 0 else "setup.tokens"
+        parts.append(FIRST.format(times=_times(frames, settings, 0.0, ends[0])))
+    for (time, changes), end in zip(later, ends[1:], strict=True):
+        before, settings = settings, changed_settings(settings, changes)
         if end > time:
-            parts.append(NEXT.format(time=time, changes=_arguments(before, settings), tokens=tokens,
-                                     times=_times(story, settings, time, end)))  # fmt: skip
-    return "".join([*parts, TAIL])
+            tokens = _final_tokens(frames) if time > 0 else "setup.tokens"
+            times = _times(frames, settings, time, end)
+            parts.append(NEXT.format(time=time, changes=_changes(before, settings), tokens=tokens, times=times))
+    return "".join([*parts, SUMMARY])
 
 
-def _tokens(story: Story) -> str:
-    """Where the run before ended; tokens with lengths are directions times lengths."""
-    has_lengths = story.moments[0].radii is not None
+def _model(run: LiveRun, settings: Settings) -> str:
+    """The code that builds the first model."""
+    if not isinstance(settings, HeadsSettings):
+        return SCENARIO.format(name=run.scenario.name, changes=_changes(run.scenario.settings, settings))
+    entering = f"np.asarray(model.embed({settings.prompt!r}), float)"
+    if settings.layer > 0:
+        entering = f"model.trajectory({settings.prompt!r}, layers={settings.layer}).tokens.values[-1].astype(float)"
+    arguments = _changes(Settings(), plain_settings(settings)).removeprefix(", ")
+    return HEADS.format(entering=entering, layer=settings.layer, arguments=arguments)
+
+
+def _final_tokens(frames: Sequence[Frame]) -> str:
+    """The last tokens of the run before; tokens with lengths are directions times lengths."""
+    has_lengths = frames[0].radii is not None
     return "run.final_tokens * run.final_radius" if has_lengths else "run.final_tokens"
 
 
-def _arguments(before: Settings, after: Settings) -> str:
-    """What differs, as further arguments of `replace`."""
+def _changes(before: Settings, after: Settings) -> str:
+    """The settings that differ, as further keyword arguments."""
     names = [entry.name for entry in fields(before)]
     changed = {name: getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)}
     return "".join(f", {name}={value!r}" for name, value in changed.items())
 
 
-def _times(story: Story, settings: Settings, start: float, end: float) -> str:
-    if grid_of(solver_of(catalogue.build(settings))) is not None:  # only whole steps
-        times: Any = [moment.time for moment in story.moments if start <= moment.time <= end]
-        chosen = evenly_spaced(len(times), MOST_TIMES)
-        return f"np.array({[times[index] for index in chosen]})"
+def _times(frames: Sequence[Frame], settings: Settings, start: float, end: float) -> str:
+    if grid_of(solver_of(catalogue.build(settings))) is not None:  # multiples of the step only
+        times = [frame.time for frame in frames if start <= frame.time <= end]
+        return f"np.array({[times[index] for index in evenly_spaced(len(times), MAX_WRITTEN_TIMES)]})"
     if settings.spacing == "log" and start == 0:
-        return f"np.append(0.0, np.geomspace({end!r} / 1e4, {end!r}, {FRAMES - 1}))"
-    return f"np.linspace({start!r}, {end!r}, {FRAMES})"
+        return f"np.append(0.0, np.geomspace({end!r} / 1e4, {end!r}, {SAVED_TIMES - 1}))"
+    return f"np.linspace({start!r}, {end!r}, {SAVED_TIMES})"

@@ -1,4 +1,4 @@
-"""A film: a finished run as the messages that a page plays without a server."""
+"""A finished run as the messages that a page plays without a server."""
 
 import base64
 import math
@@ -11,22 +11,23 @@ import xarray as xr
 from attnflow._common.checks import InputError, require_count
 from attnflow._common.plain import evenly_spaced, json_value
 from attnflow.explorer import protocol
-from attnflow.explorer.measure import panels
-from attnflow.explorer.measure.cluster_colours import Slots
-from attnflow.explorer.measure.layer_run import Passage
-from attnflow.explorer.measure.subject import AbstractSubject, Flowing
-from attnflow.explorer.recording import Moment
+from attnflow.explorer.measure.cluster_colours import ClusterColours
+from attnflow.explorer.measure.flow_measurements import FlowMeasurements
+from attnflow.explorer.measure.layer_measurements import LayerMeasurements
+from attnflow.explorer.measure.measurements import AbstractMeasurements
+from attnflow.explorer.measure.principal_axes import principal_axes
+from attnflow.explorer.recording import Frame
 from attnflow.results.run_dataset import COALESCENCE, PROMPT, flow_of, require_ours, solver_of
 
-MOST_BYTES = 24 * 2**20  # of all frames: what mail and browsers still take
-MOST_IMAGES = 80  # of the attention matrix
-SIDE = 64  # of such an image
-COLOURS = 40  # that clusters have before they repeat
+MAX_BYTES = 24 * 2**20  # of the tokens of all frames: a size that mail and browsers accept
+MAX_IMAGES = 80  # of the attention matrix
+MAX_SIDE = 64  # rows and columns of such an image
+PALETTE_SIZE = 40  # colours of clusters before they repeat
 
 
 @dataclass(frozen=True)
 class Caption:
-    """What stands beside a film."""
+    """The text beside a run."""
 
     title: str
     words: tuple[str, ...] = ()
@@ -34,84 +35,111 @@ class Caption:
 
 
 @dataclass(frozen=True)
-class Reel:
-    """The tokens of one run over time, and what is known of them."""
+class RecordedRun:
+    """The tokens of one finished run over time, and the measurements on them."""
 
-    subject: AbstractSubject
+    measurements: AbstractMeasurements
     times: np.ndarray
     tokens: np.ndarray  # (time, token, coordinate)
     radii: np.ndarray | None = None
-    is_log: bool = False  # whether times are log t
+    is_log: bool = False
+    """Whether times are log t."""
     beta: float | None = None
     space: str = "layers"
-    labels: tuple[str, ...] = ()  # words of the tokens
+    labels: tuple[str, ...] = ()
+    """Words of the tokens."""
 
-    def moment(self, index: int) -> Moment:
-        """The tokens at one of the times."""
-        radii = None if self.radii is None else self.radii[index]
-        return Moment(index, float(self.times[index]), self.tokens[index], radii)
+    def frames(self) -> list[Frame]:
+        """All times as frames, with the colours of their clusters."""
+        colours = ClusterColours(self.measurements.distance)
+        frames = []
+        for index, (time, tokens) in enumerate(zip(self.times, self.tokens, strict=True)):
+            radii = None if self.radii is None else self.radii[index]
+            coloured = colours.update(tokens)
+            frames.append(Frame(index, float(time), tokens, radii, coloured.colours, coloured.count))
+        return frames
 
-    def thinned(self, most: int) -> "Reel":
-        """At most `most` times, evenly chosen, the first and the last among them."""
-        chosen = evenly_spaced(len(self.times), most)
+    def thinned(self, count: int) -> "RecordedRun":
+        """At most `count` times, evenly chosen, with the first and the last."""
+        chosen = evenly_spaced(len(self.times), count)
         radii = None if self.radii is None else self.radii[chosen]
         return replace(self, times=self.times[chosen], tokens=self.tokens[chosen], radii=radii)
 
 
-def reel_of(run: xr.Dataset, member: int = 0) -> Reel:
-    """The tokens in a result of `simulate`, `coalesce` or a trained model's `trajectory`."""
+def recorded_run(run: xr.Dataset, member: int = 0) -> RecordedRun:
+    """One run of a result of `simulate`, `coalesce` or a trained model's `trajectory`."""
     require_ours(run, "`run`")
     if "tokens" not in run:
         raise InputError("`run` has no tokens over time: it was made with keep_tokens=False. Simulate it with tokens.")
     require_count(member, "member", least=0)
     if member >= run.sizes.get("run", 1):
         raise InputError(f"`member` must be one of the runs, 0 to {run.sizes.get('run', 1) - 1}, but it is {member}.")
-    one = run.isel(run=member) if "run" in run.dims else run
-    along = "state" if run.attrs["kind"] == COALESCENCE else "time"
-    whole = np.isfinite(one.tokens.values).all(axis=(1, 2))
-    if np.count_nonzero(whole) < 2:
-        raise InputError(f"A film needs the tokens at two times or more, but there are {np.count_nonzero(whole)}.")
-    one = one.isel({along: whole})
-    return _reel_of_layers(one) if run.attrs["kind"] == PROMPT else _reel_of_flow(one)
+    run = run.isel(run=member) if "run" in run.dims else run
+    is_finite = np.isfinite(run.tokens.values).all(axis=(1, 2))
+    if np.count_nonzero(is_finite) < 2:
+        count = np.count_nonzero(is_finite)
+        raise InputError(f"`run` must have tokens at two times or more, but there are {count}. Save more times.")
+    along = run.tokens.dims[0]  # time, or the state of a coalescing run
+    read = {PROMPT: _from_layers, COALESCENCE: _from_coalescence}.get(run.attrs["kind"], _from_simulation)
+    return read(run.isel({along: is_finite}))
 
 
-def _reel_of_layers(run: xr.Dataset) -> Reel:
-    passage = Passage(run)
-    return Reel(passage, run.time.values, passage.tokens, labels=passage.words)
+def _from_layers(run: xr.Dataset) -> RecordedRun:
+    layers = LayerMeasurements(run)
+    return RecordedRun(layers, run.time.values, layers.tokens, labels=layers.words)
 
 
-def _reel_of_flow(run: xr.Dataset) -> Reel:
-    is_log = run.attrs["kind"] == COALESCENCE
-    times, tokens = (run.log_time if is_log else run.time).values, run.tokens.values
+def _from_coalescence(run: xr.Dataset) -> RecordedRun:
+    flow, tokens = flow_of(run), run.tokens.values
+    measurements = FlowMeasurements(flow, None, Frame(0, 0.0, tokens[0]), is_log=True)
+    return RecordedRun(
+        measurements, run.log_time.values, tokens, is_log=True, beta=flow.beta, space=type(flow).__name__
+    )
+
+
+def _from_simulation(run: xr.Dataset) -> RecordedRun:
+    flow, tokens = flow_of(run), run.tokens.values
     radii = run.radius.values if "radius" in run else None
-    flow, solver = flow_of(run), None if is_log else solver_of(run)
-    subject = Flowing(flow, solver, Moment(0, 0.0, tokens[0], None if radii is None else radii[0]), is_log)
+    first = Frame(0, 0.0, tokens[0], None if radii is None else radii[0])
     labels = tuple(str(word) for word in run.word.values) if "word" in run.coords else ()
-    return Reel(subject, times, tokens, radii, is_log, flow.beta, type(flow).__name__, labels)
+    measurements = FlowMeasurements(flow, solver_of(run), first)
+    return RecordedRun(
+        measurements, run.time.values, tokens, radii, beta=flow.beta, space=type(flow).__name__, labels=labels
+    )
 
 
-def film_of(reel: Reel, caption: Caption, frames: int = 300) -> dict[str, Any]:
-    """All messages of a film, ready to be written as JSON."""
+def recorded_messages(run: RecordedRun, caption: Caption, frames: int = 300) -> dict[str, Any]:
+    """All messages of a finished run, ready to be written as JSON; at most `frames` of its times are kept."""
     require_count(frames, "frames", least=2)
-    room = max(MOST_BYTES // reel.tokens[0].size // 4, 2)
-    reel = reel.thinned(min(frames, room))
-    facts = reel.subject.facts()
-    settings = _settings(reel)
-    scenario = {"name": caption.title, "words": list(caption.words), "paper": caption.paper, "settings": settings}
-    started = {"type": "started", "run": 1, "scenario": caption.title, "words": list(caption.words),
-               "paper": caption.paper, "logTime": reel.is_log, "labels": list(reel.labels) or None,
-               "settings": settings, "later": [], **facts}  # fmt: skip
-    hello = {"type": "hello", "version": protocol.VERSION, "catalogue": [scenario], "words": {}, "limits": {},
-             "palette": palette()}  # fmt: skip
+    room = max(MAX_BYTES // run.tokens[0].size // 4, 2)  # four bytes for a number
+    run = run.thinned(min(frames, room))
+    facts, settings, shown = run.measurements.facts(), _settings(run), run.frames()
+    described = {"words": list(caption.words), "paper": caption.paper, "settings": settings}
     return {
-        "hello": hello,
-        "started": started,
-        "times": [json_value(time) for time in reel.times.tolist()],
-        "shares": _shares(reel).round(6).tolist(),
-        "frames": _frames(reel),
-        "panels": _panels(reel, facts["prediction"]["limits"]),
-        "attention": _attention(reel),
-        "axes": panels.principal_axes(reel.tokens.reshape(-1, reel.tokens.shape[-1])),
+        "hello": {
+            "type": "hello",
+            "version": protocol.VERSION,
+            "catalogue": [{"name": caption.title, **described}],
+            "words": {},
+            "limits": {},
+            "palette": palette(),
+        },
+        "started": {
+            "type": "started",
+            "run": 1,
+            "scenario": caption.title,
+            "logTime": run.is_log,
+            "labels": list(run.labels) or None,
+            "later": [],
+            **described,
+            **facts,
+        },
+        "times": [json_value(time) for time in run.times.tolist()],
+        "shares": _shares(run).round(6).tolist(),
+        "frames": [_base64(_frame_message(frame, run.is_log)) for frame in shown],
+        "panels": _panels(run, shown, facts["prediction"]["limits"]),
+        "attention": _attention(run, shown),
+        "axes": principal_axes(run.tokens.reshape(-1, run.tokens.shape[-1])),
     }
 
 
@@ -119,63 +147,61 @@ def palette() -> list[list[int]]:
     """Colours of clusters, as numbers from 0 to 255."""
     from attnflow.show.parts.style import colours
 
-    return (255 * colours(COLOURS)).round().astype(int).tolist()
+    return (255 * colours(PALETTE_SIZE)).round().astype(int).tolist()
 
 
-def _settings(reel: Reel) -> dict[str, Any]:
-    n, d = reel.tokens.shape[1:]
-    spacing = "linear" if _is_even(reel.times) else "log"
-    return {"n": n, "d": d, "beta": reel.beta, "end": float(reel.times[-1]), "spacing": spacing, "space": reel.space}
+def _settings(run: RecordedRun) -> dict[str, Any]:
+    n, d = run.tokens.shape[1:]
+    spacing = "linear" if _is_even(run.times) else "log"
+    return {"n": n, "d": d, "beta": run.beta, "end": float(run.times[-1]), "spacing": spacing, "space": run.space}
 
 
 def _is_even(times: np.ndarray) -> bool:
-    """Whether times go by evenly, up to the rounding of a choice among them."""
+    """Whether times are evenly spaced, up to the rounding of indices in `thinned`."""
     steps = np.diff(times)
     return bool(np.all(np.isfinite(steps)) and steps.max() <= 3 * max(steps.min(), 0))
 
 
-def _shares(reel: Reel) -> np.ndarray:
-    """Where each time stands between the start and the end; uneven times were chosen to be seen one by one."""
-    if not reel.is_log and _is_even(reel.times):
-        return (reel.times - reel.times[0]) / (reel.times[-1] - reel.times[0])
-    return np.linspace(0, 1, len(reel.times))
+def _shares(run: RecordedRun) -> np.ndarray:
+    """Shares of the time slider of all times; unevenly spaced times are played one by one at the same pace."""
+    if not run.is_log and _is_even(run.times):
+        return (run.times - run.times[0]) / (run.times[-1] - run.times[0])
+    return np.linspace(0, 1, len(run.times))
 
 
-def _frames(reel: Reel) -> list[str]:
-    slots = Slots(reel.subject.distance)
-    flags = protocol.LOG_TIME if reel.is_log else 0
-    found = [
-        protocol.Frame(1, index, float(time), tokens, slots.update(tokens), flags)
-        for index, (time, tokens) in enumerate(zip(reel.times, reel.tokens, strict=True))
+def _frame_message(frame: Frame, is_log: bool) -> bytes:
+    flags = protocol.LOG_TIME if is_log else 0
+    message = protocol.FrameMessage(1, frame.index, frame.time, frame.tokens, frame.colours, flags)
+    return protocol.frame_bytes(message)
+
+
+def _panels(run: RecordedRun, frames: list[Frame], predicted: list[str]) -> list[dict[str, Any]]:
+    """The numbers of every frame, with the verdict on the whole run."""
+    verdict = run.measurements.verdict(predicted, run.times, run.tokens, is_complete=True)
+    return [
+        {
+            "type": "panels",
+            "run": 1,
+            "frame": frame.index,
+            "time": json_value(frame.time),
+            **run.measurements.numbers(frame),
+            "verdict": verdict,
+        }
+        for frame in frames
     ]
-    return [_text(protocol.frame_bytes(frame)) for frame in found]
 
 
-def _panels(reel: Reel, promised: list[str]) -> list[dict[str, Any]]:
-    """The numbers of every frame; the verdict is that of the whole run, which is known."""
-    found = []
-    for index in range(len(reel.times)):
-        moment = reel.moment(index)
-        numbers = reel.subject.numbers(moment)
-        found.append({"type": "panels", "run": 1, "frame": index, "time": json_value(moment.time), **numbers})
-    verdict = reel.subject.verdict(promised, reel.times, reel.tokens)
-    verdict["says"] = verdict["says"].replace("The run so far", "The whole run")
-    return [{**one, "verdict": verdict} for one in found]
-
-
-def _attention(reel: Reel) -> dict[str, str]:
-    """Images by the frame from which they are shown."""
-    found = {}
-    every = math.ceil(len(reel.times) / MOST_IMAGES)
-    for index in range(0, len(reel.times), every):
-        moment = reel.moment(index)
-        image = reel.subject.image(moment, SIDE)
+def _attention(run: RecordedRun, frames: list[Frame]) -> dict[str, str]:
+    """Images of the attention matrix, by the index of the first frame that shows them."""
+    images = {}
+    for frame in frames[:: math.ceil(len(frames) / MAX_IMAGES)]:
+        image = run.measurements.attention_image(frame, MAX_SIDE)
         if image is None:
             return {}
-        time, sizes = json_value(moment.time) or 0.0, (reel.tokens.shape[1], reel.subject.heads)
-        found[str(index)] = _text(protocol.attention_bytes(1, index, time, image, *sizes))
-    return found
+        time, sizes = json_value(frame.time) or 0.0, (len(frame.tokens), run.measurements.heads)
+        images[str(frame.index)] = _base64(protocol.attention_bytes(1, frame.index, time, image, *sizes))
+    return images
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")

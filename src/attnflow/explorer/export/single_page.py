@@ -1,4 +1,4 @@
-"""The explorer's page as one self-contained HTML file: modules, style and a film inside it, and no way out of it."""
+"""The explorer's page as one self-contained HTML file with its modules, style and the messages of a run."""
 
 import base64
 import json
@@ -13,18 +13,18 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-PREFIX = "attnflow/"  # modules inside a page have names instead of addresses
+PREFIX = "attnflow/"  # of module names, which replace addresses inside a single page
 
 
-def single_page(film: dict[str, Any]) -> str:
-    """The page that plays a film."""
+def single_page(messages: dict[str, Any]) -> str:
+    """The page that plays the messages of a finished run."""
     text = (PAGE / "index.html").read_text("utf-8")
-    text = re.sub(r'<link rel="stylesheet" href="([\w.-]+)">', lambda found: _style(found[1]), text)
+    text = re.sub(r'<link rel="stylesheet" href="([\w.-]+)">', lambda match: _style(match[1]), text)
     text = re.sub(
-        r'<link rel="icon" href="([\w.-]+)"', lambda found: f'<link rel="icon" href="{_icon(found[1])}"', text
+        r'<link rel="icon" href="([\w.-]+)"', lambda match: f'<link rel="icon" href="{_icon(match[1])}"', text
     )
-    text = text.replace('<script type="module" src="main.js"></script>', _scripts(film))
-    title = escape(film["started"]["scenario"])
+    text = text.replace('<script type="module" src="main.js"></script>', _scripts(messages))
+    title = escape(messages["started"]["scenario"])
     text = re.sub(r"<title>.*?</title>", lambda _: f"<title>{title} - attnflow</title>", text)
     policy = f'<meta charset="utf-8">\n  <meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     return text.replace('<meta charset="utf-8">', policy, 1)
@@ -38,25 +38,25 @@ def _icon(name: str) -> str:
     return f"data:image/svg+xml;base64,{_base64((PAGE / name).read_text('utf-8'))}"
 
 
-def _scripts(film: dict[str, Any]) -> str:
+def _scripts(messages: dict[str, Any]) -> str:
     addresses = {
         PREFIX + path.name: f"data:text/javascript;base64,{_base64(_module(path))}"
         for path in sorted(PAGE.glob("*.js"))
     }
     return "\n  ".join([
-        f'<script type="application/json" id="film">{_json(film)}</script>',
+        f'<script type="application/json" id="recorded-run">{_json(messages)}</script>',
         f'<script type="importmap">{_json({"imports": addresses})}</script>',
         f'<script type="module">import "{PREFIX}main.js";</script>',
     ])  # fmt: skip
 
 
 def _module(path: Path) -> str:
-    """A module that imports the others by name: inside a page they have no address to be relative to."""
+    """The text of a module whose imports are names, since modules inside a page have no address."""
     return re.sub(r'((?:from|import) ")\./', rf"\1{PREFIX}", path.read_text("utf-8"))
 
 
 def _json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON text that cannot end the script element that contains it."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 

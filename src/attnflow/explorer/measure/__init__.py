@@ -1,1 +1,1 @@
-"""Measurements of the frame on display: panels, cluster colours, verdicts."""
+"""Measurements of the frame on display: numbers of the panels, cluster colours, comparison with the prediction."""

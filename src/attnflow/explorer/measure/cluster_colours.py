@@ -1,4 +1,6 @@
-"""Which colour each cluster has: one that stays with it while it grows."""
+"""Colours of clusters that stay the same from frame to frame."""
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -6,16 +8,16 @@ from scipy.spatial import KDTree
 from attnflow.analyse import clusters
 from attnflow.experiments.run_summary import CLOSE
 
-ALONE = 0  # the slot of tokens that are nobody's neighbour; clusters have 1, 2, ...
-WIDEST = 0.1  # distance within a cluster, over the size of all
-FEWEST = 50  # a cluster that is coloured holds two tokens and at least one of so many
+NO_CLUSTER = 0  # the colour of tokens that are in no coloured cluster; clusters have 1, 2, ...
+MAX_RELATIVE_DISTANCE = 0.1  # of tokens in one cluster, over the size of the first configuration
+SMALLEST_COLOURED_SHARE = 50  # a coloured cluster holds two tokens and at least one in so many
 
 
-def cluster_distance(first: np.ndarray, size: float) -> float:
-    """The distance at which tokens count as one cluster: small against the distances that the first tokens have.
+def cluster_distance(first_tokens: np.ndarray, size: float) -> float:
+    """The distance within which two tokens belong to one cluster, small against distances of the first tokens.
 
-    Half the distance within which a quarter of them have a neighbour, so that chance makes few clusters at the start,
-    between `CLOSE` and `WIDEST` times the size.
+    It is half the distance within which a quarter of the first tokens have a neighbour, so that few clusters form
+    by chance at the start, but between `CLOSE` and `MAX_RELATIVE_DISTANCE` times `size`.
 
     Examples
     --------
@@ -24,56 +26,65 @@ def cluster_distance(first: np.ndarray, size: float) -> float:
     >>> cluster_distance(np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), size=1.0)
     0.01
     """
-    if len(first) < 2 or not np.all(np.isfinite(first)):
+    if len(first_tokens) < 2 or not np.all(np.isfinite(first_tokens)):
         return CLOSE * size
-    nearest = KDTree(first).query(first, k=2)[0][:, 1]
-    return float(np.clip(np.quantile(nearest, 0.25) / 2, CLOSE * size, WIDEST * size))
+    nearest = KDTree(first_tokens).query(first_tokens, k=2)[0][:, 1]
+    return float(np.clip(np.quantile(nearest, 0.25) / 2, CLOSE * size, MAX_RELATIVE_DISTANCE * size))
 
 
-class Slots:
-    """Slots of clusters from moment to moment. A cluster keeps the slot that most of its coloured tokens had.
+class ColouredClusters(NamedTuple):
+    """The clusters of one frame."""
+
+    colours: np.ndarray
+    """Colour of each token."""
+    count: int
+    """Number of clusters, single tokens included; 0 if some token is not finite."""
+
+
+class ClusterColours:
+    """Colours of clusters over successive frames. A cluster keeps the colour that most of its coloured tokens had.
 
     Examples
     --------
-    >>> slots = Slots(distance=0.1)
-    >>> slots.update(np.array([[0.0], [0.01], [5.0], [5.01], [9.0]]))
-    array([1, 1, 2, 2, 0], dtype=uint16)
-    >>> slots.update(np.array([[5.0], [5.01], [5.0], [5.01], [5.02]]))
+    >>> colours = ClusterColours(distance=0.1)
+    >>> colours.update(np.array([[0.0], [0.01], [5.0], [5.01], [9.0]]))
+    ColouredClusters(colours=array([1, 1, 2, 2, 0], dtype=uint16), count=3)
+    >>> colours.update(np.array([[5.0], [5.01], [5.0], [5.01], [5.02]])).colours
     array([1, 1, 1, 1, 1], dtype=uint16)
     """
 
     def __init__(self, distance: float):
         self._distance = distance
-        self._before: np.ndarray | None = None
+        self._previous: np.ndarray | None = None
 
-    def update(self, tokens: np.ndarray) -> np.ndarray:
-        """The slot of every token now."""
+    def update(self, tokens: np.ndarray) -> ColouredClusters:
+        """The colours of the next frame."""
         labels = clusters.labels(tokens, self._distance)
-        slots = np.zeros(len(labels), np.uint16)
+        colours = np.zeros(len(labels), np.uint16)
         if labels[0] < 0:
-            return slots
+            return ColouredClusters(colours, 0)
         sizes = np.bincount(labels)
-        least = max(2, len(labels) // FEWEST)
-        before = np.zeros_like(slots) if self._before is None else self._before
-        taken: set[int] = set()
+        smallest = max(2, len(labels) // SMALLEST_COLOURED_SHARE)
+        previous = np.zeros_like(colours) if self._previous is None else self._previous
+        used: set[int] = set()
         for label in np.argsort(-sizes, kind="stable"):
-            if sizes[label] < least:
+            if sizes[label] < smallest:
                 break
             members = labels == label
-            slots[members] = slot = _slot_of(before[members], taken)
-            taken.add(slot)
-        self._before = slots
-        return slots
+            colours[members] = colour = _colour_of(previous[members], used)
+            used.add(colour)
+        self._previous = colours
+        return ColouredClusters(colours, len(sizes))
 
-    def start_from(self, slots: np.ndarray | None) -> None:
-        """Go on from an earlier moment's slots."""
-        self._before = slots
+    def start_from(self, colours: np.ndarray | None) -> None:
+        """Continue from the colours of an earlier frame."""
+        self._previous = colours
 
 
-def _slot_of(before: np.ndarray, taken: set[int]) -> int:
-    """The commonest free slot of the members, or the first free one."""
-    counts = np.bincount(before)
-    for slot in np.argsort(-counts, kind="stable"):
-        if slot != ALONE and counts[slot] and int(slot) not in taken:
-            return int(slot)
-    return next(slot for slot in range(1, len(taken) + 2) if slot not in taken)
+def _colour_of(previous: np.ndarray, used: set[int]) -> int:
+    """The most frequent unused colour of the members, or the first unused colour."""
+    counts = np.bincount(previous)
+    for colour in np.argsort(-counts, kind="stable"):
+        if colour != NO_CLUSTER and counts[colour] and int(colour) not in used:
+            return int(colour)
+    return next(colour for colour in range(1, len(used) + 2) if colour not in used)

@@ -5,7 +5,6 @@ const ANSWERS = {
   agrees: ["✓", "The run agrees"], "not-yet": ["…", "Not decided yet"],
   differs: ["✗", "The run differs"], none: ["–", "Nothing to compare"],
 };
-const NUMBERS_LAST = /^(.*?)(?: \(([^()]*(?:\([^()]*\)[^()]*)*)\))?\.?$/s; // a sentence, perhaps with numbers
 
 export function showWords({ words, paper, title }, isChanged) {
   const text = document.createElement("p"), source = document.createElement("p");
@@ -27,14 +26,12 @@ export function showTheory({ words, says, rate, proved, paper, suggestion }) {
   $("prediction").replaceChildren(...(words ? parts : []));
 }
 
-export function showVerdict({ answer, says }) {
+export function showVerdict({ answer, summary, evidence }) {
   const [sign, words] = ANSWERS[answer] ?? ["", ""];
-  const [, shown, numbers] = (says ?? "").match(NUMBERS_LAST) ?? [null, says, ""];
-  const facts = Object.assign(document.createElement("span"), { className: "source" });
-  facts.textContent = numbers ? ` ${capital(numbers)}.` : "";
-  const isPlain = shown.endsWith("is undecided"); // which the first words say already
+  const numbers = Object.assign(document.createElement("span"), { className: "source" });
+  numbers.textContent = evidence ? ` ${capital(evidence)}.` : "";
   $("verdict").dataset.answer = answer ?? "none";
-  $("verdict").replaceChildren(...(answer ? [`${sign} ${words}.${isPlain ? "" : ` ${shown}.`}`, facts] : []));
+  $("verdict").replaceChildren(...(answer ? [`${sign} ${words}.${summary ? ` ${summary}.` : ""}`, numbers] : []));
 }
 
 export function stageWords(model, frame, clusters, time) {

@@ -20,10 +20,10 @@ const SECONDS = 14; // from start to end at speed one, as the server has it
 const theme = readTheme();
 const stage = new Stage($("stage"), theme);
 const panels = new Panels(theme), glide = new Glide();
-const film = $("film"); // a finished run, in a page without a server
-const source = film ? new RecordedSource(JSON.parse(film.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
-const takeAway = new TakeAway(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: film ? null : (kind) => source.send({ type: "export", kind }), say });
-document.body.classList.toggle("recorded", Boolean(film));
+const recorded = $("recorded-run"); // messages of a finished run, in a page without a server
+const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
+const takeAway = new TakeAway(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind) => source.send({ type: "export", kind }), say });
+document.body.classList.toggle("recorded", Boolean(recorded));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let hello = null, controls = null, model = null, latest = null, painted = null, acknowledged = null;
@@ -40,7 +40,7 @@ source.on("connection", ({ isOpen, isFull }) => {
 source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
-  if (!controls && !film) controls = new Controls($("settings"), message.words, change);
+  if (!controls && !recorded) controls = new Controls($("settings"), message.words, change);
   if (!$("scenario").options.length) $("scenario").append(...groupsOf(message.catalogue));
   restore(wanted ?? link.read(location.hash, message.catalogue));
   wanted = null;
@@ -64,7 +64,7 @@ source.on("started", (message) => {
   $("problem").hidden = !isRefused;
   isRefused = false;
   wait("");
-  isFirst = !film && !message.isLayered && !message.logTime;
+  isFirst = !recorded && !message.isLayered && !message.logTime;
   latest = null;
 });
 
@@ -234,7 +234,7 @@ function current(withTime) {
 
 let remembering = null, isRestoring = false; // an address that was asked for must not be written over
 function remember() {
-  if (film) return; // its address is a file's
+  if (recorded) return; // its address is a file's
   clearTimeout(remembering);
   remembering = setTimeout(() => { if (model && !isRestoring) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
 }
@@ -304,7 +304,7 @@ panels.onPoint = (token, partner) => stage.point(token, partner);
 panels.onSeek = (share) => source.send({ type: "seek", share });
 stage.onView = remember;
 onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); panels.paint(); });
-addEventListener("hashchange", () => { if (hello && !film) restore(link.read(location.hash, hello.catalogue)); });
+addEventListener("hashchange", () => { if (hello && !recorded) restore(link.read(location.hash, hello.catalogue)); });
 
 function choose(by) {
   // The next or previous token, around the end.

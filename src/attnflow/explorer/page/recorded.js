@@ -1,4 +1,4 @@
-// The recorded source: a film that is embedded in the page gives the messages that a server would.
+// The recorded source: messages of a finished run, embedded in the page, take the place of a server's.
 
 import { Source } from "./live.js";
 import { decode } from "./protocol.js";
@@ -7,7 +7,7 @@ const SECONDS = 14; // from start to end at speed one, as the server has it
 const MOST_ATTENDED = 24, LEAST_WEIGHT = 1e-4;
 
 export class RecordedSource extends Source {
-  #film;
+  #messages;
   #place = 0;
   #share = 0;
   #plays = false;
@@ -17,14 +17,14 @@ export class RecordedSource extends Source {
   #token = null; // whose row is asked for
   #told = new Set();
 
-  constructor(film) {
+  constructor(messages) {
     super();
-    this.#film = film;
+    this.#messages = messages;
   }
 
   open() {
     this.tell({ type: "connection", isOpen: true });
-    this.tell(this.#film.hello);
+    this.tell(this.#messages.hello);
   }
 
   send(request) {
@@ -42,19 +42,19 @@ export class RecordedSource extends Source {
     else this.tell({ type: "problem", sentence: "This page plays a finished run. Start the explorer to change it: attnflow explore." });
   }
 
-  get #last() { return this.#film.frames.length - 1; }
+  get #last() { return this.#messages.frames.length - 1; }
 
   #start({ plays, until }) {
     this.#told.clear();
     this.#image = null;
-    this.tell(this.#film.started);
-    if (this.#film.started.settings.d > 3) this.#axes();
-    const later = this.#film.times.findIndex((time) => time !== null && time > (until ?? -Infinity));
+    this.tell(this.#messages.started);
+    if (this.#messages.started.settings.d > 3) this.#axes();
+    const later = this.#messages.times.findIndex((time) => time !== null && time > (until ?? -Infinity));
     this.#show(until === undefined ? 0 : later < 0 ? this.#last : later - 1);
     this.#play(plays && until === undefined);
   }
 
-  #axes() { this.tell({ type: "axes", run: 1, axes: this.#film.axes }); }
+  #axes() { this.tell({ type: "axes", run: 1, axes: this.#messages.axes }); }
 
   #play(plays) {
     if (plays && this.#place === this.#last) this.#show(0);
@@ -76,31 +76,31 @@ export class RecordedSource extends Source {
   }
 
   #placeOf(share) {
-    const after = this.#film.shares.findIndex((one) => one > share + 1e-9);
+    const after = this.#messages.shares.findIndex((one) => one > share + 1e-9);
     return after < 0 ? this.#last : Math.max(after - 1, 0);
   }
 
   #show(place, share = null) {
     this.#place = Math.min(Math.max(place, 0), this.#last);
-    this.#share = share ?? this.#film.shares[this.#place];
-    this.tell(decode(bytesOf(this.#film.frames[this.#place])));
+    this.#share = share ?? this.#messages.shares[this.#place];
+    this.tell(decode(bytesOf(this.#messages.frames[this.#place])));
     this.#state();
     this.#measure();
   }
 
   #state() {
-    const place = { share: this.#film.shares[this.#place], computed: 1, frame: this.#place, atEnd: this.#place === this.#last };
-    this.tell({ type: "state", run: 1, plays: this.#plays, end: this.#film.started.settings.end, later: [], ...place });
+    const place = { share: this.#messages.shares[this.#place], computed: 1, frame: this.#place, atEnd: this.#place === this.#last };
+    this.tell({ type: "state", run: 1, plays: this.#plays, end: this.#messages.started.settings.end, later: [], ...place });
   }
 
   #measure() {
     // Curves go from the start to here; the last one told is where the page stands.
-    for (let k = 0; k < this.#place; k++) if (!this.#told.has(k)) { this.#told.add(k); this.tell(this.#film.panels[k]); }
+    for (let k = 0; k < this.#place; k++) if (!this.#told.has(k)) { this.#told.add(k); this.tell(this.#messages.panels[k]); }
     this.#told.add(this.#place);
-    this.tell(this.#film.panels[this.#place]);
-    const shown = Object.keys(this.#film.attention).map(Number).filter((index) => index <= this.#place).at(-1);
+    this.tell(this.#messages.panels[this.#place]);
+    const shown = Object.keys(this.#messages.attention).map(Number).filter((index) => index <= this.#place).at(-1);
     if (shown === undefined || shown === this.#image?.index) return;
-    this.#image = decode(bytesOf(this.#film.attention[shown]));
+    this.#image = decode(bytesOf(this.#messages.attention[shown]));
     this.tell(this.#image);
     this.#row(this.#token);
   }

@@ -13,8 +13,8 @@ import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.explorer import prompt_scenarios, protocol
 from attnflow.explorer.export import exports
-from attnflow.explorer.export.story import story_of
-from attnflow.explorer.live_run import Run
+from attnflow.explorer.export.exports import snapshot_of
+from attnflow.explorer.live_run import LiveRun
 from attnflow.show.parts.animation import has_video
 
 pytestmark = pytest.mark.skipif(
@@ -24,7 +24,7 @@ PROMPT = "The cat sat on the mat."
 
 
 def started(**changes):
-    return Run(1, protocol.Start("minilm-layers", {"prompt": PROMPT, **changes}), lambda *_: None)
+    return LiveRun(1, protocol.Start("minilm-layers", {"prompt": PROMPT, **changes}), lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def directions(expected):
 
 
 def test_frames_are_the_directions_after_each_layer(run, directions):
-    found = np.stack([moment.tokens for moment in run.recording.moments])
+    found = np.stack([frame.tokens for frame in run.recording.frames])
 
     assert run.recording.times == [0, 1, 2, 3, 4, 5, 6]
     np.testing.assert_allclose(found, directions, atol=1e-12)
@@ -54,25 +54,25 @@ def test_frames_are_the_directions_after_each_layer(run, directions):
 
 def test_the_attention_shown_is_that_of_the_layer_that_brought_the_tokens_there(run, expected):
     weights = expected.attention.values.mean(axis=1)
-    for layer, moment in enumerate(run.recording.moments):
-        image = run.subject.image(moment)
+    for layer, frame in enumerate(run.recording.frames):
+        image = run.measurements.attention_image(frame)
         np.testing.assert_allclose(image, weights[max(layer - 1, 0)], atol=1e-6)
-        token, weight = run.subject.row(moment, 3, image)[0]
+        token, weight = run.measurements.attention_row(frame, 3, image)[0]
         assert (token, weight) == (np.argmax(image[3]), pytest.approx(image[3].max(), abs=1e-6))
     assert np.abs(weights[0] - weights[1]).max() > 0.05  # layers differ
 
 
 def test_numbers_are_counted_on_the_directions(run, directions):
     """Mean cosine, clusters and histogram by plain NumPy."""
-    for layer, moment in enumerate(run.recording.moments):
-        found, cosines = run.subject.numbers(moment), directions[layer] @ directions[layer].T
+    for layer, frame in enumerate(run.recording.frames):
+        found, cosines = run.measurements.numbers(frame), directions[layer] @ directions[layer].T
         apart = cosines[~np.eye(len(cosines), dtype=bool)]
         linked = np.linalg.matrix_power((cosines > np.cos(0.5)).astype(float), len(cosines)) > 0  # chains, too
 
         assert found["height"] == pytest.approx(apart.mean(), abs=1e-9)
         assert found["clusters"] == len({tuple(row) for row in linked})
         assert found["cosines"] == pytest.approx(np.histogram(apart, 48, (-1, 1))[0] / len(apart), abs=1e-5)
-    assert len(run.subject.numbers(moment)["eigenvalues"]) == 12
+    assert len(run.measurements.numbers(frame)["eigenvalues"]) == 12
 
 
 def test_a_prompt_plays_stops_at_its_last_layer_and_goes_back(run):
@@ -82,22 +82,22 @@ def test_a_prompt_plays_stops_at_its_last_layer_and_goes_back(run):
         run.forward(1.0)
         frames += 1
 
-    assert run.moment.time == 6
+    assert run.frame.time == 6
     assert frames == pytest.approx(14 * 30, rel=0.02)  # 14 seconds at 30 frames a second
     run.step(-1)
-    assert (run.moment.time, run.share) == (5, pytest.approx(5 / 6))
+    assert (run.frame.time, run.share) == (5, pytest.approx(5 / 6))
 
 
 def test_a_link_goes_to_its_layer():
-    run = Run(1, protocol.Start("minilm-layers", {"prompt": PROMPT, "n": 9}, until=4.0), lambda *_: None)
+    run = LiveRun(1, protocol.Start("minilm-layers", {"prompt": PROMPT, "n": 9}, until=4.0), lambda *_: None)
 
-    assert run.moment.time == 4
+    assert run.frame.time == 4
 
 
 @pytest.mark.parametrize("name", ["minilm-layers", "staircase"])
 def test_a_link_that_changes_a_run_on_its_way_is_refused_where_there_is_no_way(name):
     with pytest.raises(InputError, match="`later` changes a run while it plays"):
-        Run(1, protocol.Start(name, {}, later=((1.0, {"beta": 2.0}),)), lambda *_: None)
+        LiveRun(1, protocol.Start(name, {}, later=((1.0, {"beta": 2.0}),)), lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_only_a_prompt_of_some_length_can_be_given(changes, sentence):
 )
 def test_a_strange_prompt_is_a_text_like_any_other(prompt, tmp_path):
     run = started(prompt=prompt)
-    _, content = exports.written(story_of(run), "code")
+    _, content = exports.exported_file(snapshot_of(run), "code")
 
     again = executed(content, tmp_path)
     np.testing.assert_array_equal(again.tokens, run.dataset.tokens)
-    assert json.dumps(run.subject.facts(), allow_nan=False)
-    assert json.dumps([run.subject.numbers(one) for one in run.recording.moments], allow_nan=False)
+    assert json.dumps(run.measurements.facts(), allow_nan=False)
+    assert json.dumps([run.measurements.numbers(one) for one in run.recording.frames], allow_nan=False)
 
 
 def executed(content, tmp_path):
@@ -139,8 +139,8 @@ def executed(content, tmp_path):
 
 
 def test_the_code_and_the_dataset_are_the_models_own_states(run, expected, tmp_path):
-    _, code = exports.written(story_of(run), "code")
-    name, content = exports.written(story_of(run), "dataset")
+    _, code = exports.exported_file(snapshot_of(run), "code")
+    name, content = exports.exported_file(snapshot_of(run), "dataset")
     (tmp_path / name).write_bytes(content)
 
     np.testing.assert_array_equal(executed(code, tmp_path).tokens, expected.tokens)
@@ -149,22 +149,22 @@ def test_the_code_and_the_dataset_are_the_models_own_states(run, expected, tmp_p
 
 def test_a_result_of_trajectory_is_a_page_with_its_words(expected, directions, tmp_path):
     page = af.show.html(expected, tmp_path / "prompt.html").read_text("utf-8")
-    film = json.loads(re.search(r'id="film">(.*?)</script>', page)[1])
+    messages = json.loads(re.search(r'id="recorded-run">(.*?)</script>', page)[1])
 
-    frames = [protocol.read_frame(base64.b64decode(text)) for text in film["frames"]]
+    frames = [protocol.read_frame(base64.b64decode(text)) for text in messages["frames"]]
     np.testing.assert_allclose([frame.tokens for frame in frames], directions, atol=1e-6)
-    assert film["started"]["labels"] == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", ".", "[SEP]"]
-    assert film["started"]["isLayered"]
-    assert len(film["attention"]) == 7
+    assert messages["started"]["labels"] == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", ".", "[SEP]"]
+    assert messages["started"]["isLayered"]
+    assert len(messages["attention"]) == 7
 
 
 def test_the_page_of_a_prompt_has_the_spectra_of_its_layers(run):
-    page = exports.written(story_of(run), "html")[1].decode()
-    film = json.loads(re.search(r'id="film">(.*?)</script>', page)[1])
+    page = exports.exported_file(snapshot_of(run), "html")[1].decode()
+    messages = json.loads(re.search(r'id="recorded-run">(.*?)</script>', page)[1])
 
     first = af.models.load("minilm").heads(layer=0)[0]
     largest = np.abs(np.linalg.eigvals(np.asarray(first.output, float) @ np.asarray(first.value, float))).max()
-    shown = [[abs(complex(*one)) for one in layer["eigenvalues"][0]] for layer in film["panels"]]
+    shown = [[abs(complex(*one)) for one in layer["eigenvalues"][0]] for layer in messages["panels"]]
     assert max(shown[1]) == pytest.approx(largest, rel=1e-3)
     assert max(shown[2]) != pytest.approx(largest, rel=1e-2)  # layers differ
 
@@ -178,7 +178,7 @@ def test_a_page_needs_no_attention_and_at_least_two_states(expected, tmp_path):
 
 @pytest.mark.skipif(not has_video(), reason="there is no ffmpeg: pip install 'attnflow[video]'")
 def test_a_prompt_is_a_movie(run):
-    name, content = exports.written(story_of(run), "mp4")
+    name, content = exports.exported_file(snapshot_of(run), "mp4")
 
     assert name == "attnflow-minilm-layers.mp4"
     assert content[4:8] == b"ftyp"

@@ -1,0 +1,102 @@
+"""What is known of a model before it runs: spectrum of V, Renyi centres, prediction."""
+
+from typing import Any
+
+import numpy as np
+
+from attnflow._common.checks import InputError
+from attnflow.analyse import renyi
+from attnflow.analyse.spectra import spectrum
+from attnflow.experiments.run_summary import value_name
+from attnflow.explorer.measure import second_curve
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.heads import Head
+from attnflow.solvers.base import AbstractSolver
+from attnflow.theorems.prediction.limits import WORDS
+from attnflow.theorems.prediction.predict import Prediction, predict
+
+
+def model_facts(flow: AbstractDynamics, solver: AbstractSolver | None, tokens: np.ndarray) -> dict[str, Any]:
+    """Value matrix, its spectrum, name of the second curve and prediction; fields of `started` in PROTOCOL.md."""
+    is_small = has_small_spectra(flow)
+    return {
+        "value": value_name(flow) if is_small else f"{len(flow.heads)} x {tokens.shape[1]} dimensions",
+        "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
+        "leading": leading_direction(flow) if is_small else None,
+        "height": second_curve.name(flow),
+        "isEstimated": second_curve.is_estimated(flow, len(tokens)),
+        "isSphere": flow.is_on_sphere,
+        "prediction": prediction_fields(_prediction(flow, solver, tokens)),
+    }
+
+
+def has_small_spectra(flow: AbstractDynamics) -> bool:
+    """Whether the spectra of all heads are computed without a noticeable delay; theorems need them."""
+    return flow.heads[0].dimension * len(flow.heads) <= 200
+
+
+def eigenvalues_of(head: Any) -> list[list[float]]:
+    """Real and imaginary parts of at most 512 eigenvalues of V; empty if V depends on time.
+
+    For V = output @ value of low rank the nonzero eigenvalues are those of the smaller matrix value @ output.
+    """
+    if not isinstance(head, Head):
+        return []
+    has_factors = head.output is not None and len(np.asarray(head.value)) < head.dimension
+    small = np.asarray(head.value) @ np.asarray(head.output) if has_factors else np.asarray(head.value_matrix)
+    eigenvalues = np.linalg.eigvals(small)[:512]
+    return [[float(value.real), float(value.imag)] for value in eigenvalues]
+
+
+def leading_direction(flow: AbstractDynamics) -> list[float] | None:
+    """The unit eigenvector of V's leading eigenvalue, if that is real and simple and there is one head."""
+    head = flow.heads[0]
+    if len(flow.heads) > 1 or not isinstance(head, Head):
+        return None
+    value = np.asarray(head.value_matrix)
+    if len(value) < 2 or not spectrum(value).is_leading_simple:
+        return None
+    eigenvalues, vectors = np.linalg.eig(value)
+    leading = int(np.argmax(np.real(eigenvalues)))
+    return None if eigenvalues[leading].imag else np.real(vectors[:, leading]).tolist()
+
+
+def renyi_centres(flow: AbstractDynamics, tokens: np.ndarray) -> list[int]:
+    """Renyi centres of the first tokens; empty unless the flow is causal, on the sphere and beta > 0."""
+    beta = flow.beta
+    if beta is None or beta <= 0 or not (flow.is_causal and flow.is_on_sphere) or tokens.shape[1] < 2:
+        return []
+    is_centre = renyi.centres(tokens, min(renyi.separation(beta), np.pi)).values
+    return [int(token) for token in np.flatnonzero(is_centre)]
+
+
+def prediction_fields(prediction: Prediction | None) -> dict[str, Any]:
+    """A prediction as the page shows it: limit, rate, paper, and what a proof lacks."""
+    if prediction is None:
+        return {
+            "limit": "unknown",
+            "limits": ["unknown"],
+            "words": WORDS["unknown"],
+            "says": "No theorem was looked up for these tokens.",
+            "proved": False,
+        }
+    first = prediction.results[0] if prediction.results else None
+    return {
+        "limit": prediction.limit,
+        "limits": [result.limit for result in prediction.results] or [prediction.limit],
+        "words": WORDS[prediction.limit],
+        "says": prediction.says,
+        "rate": prediction.rate,
+        "proved": prediction.proved,
+        "paper": "" if first is None else first.paper,
+        "suggestion": prediction.suggestion,
+    }
+
+
+def _prediction(flow: AbstractDynamics, solver: AbstractSolver | None, tokens: np.ndarray) -> Prediction | None:
+    if not has_small_spectra(flow):
+        return None
+    try:
+        return predict(flow, tokens, solver)
+    except InputError:
+        return None

@@ -1,0 +1,65 @@
+"""Comparison of a run with the limit that was predicted for it."""
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError
+from attnflow.explorer.measure.model_facts import has_small_spectra
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.theorems.prediction.evidence import in_words
+from attnflow.theorems.prediction.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
+
+MAX_TIMES = 80  # of a run that is compared with its prediction
+SINGLE_LIMITS = frozenset({"point", "first-token", "point-of-subspace", "poles"})
+
+
+def check_limit(
+    flow: AbstractDynamics,
+    predicted: list[str],
+    times: np.ndarray,
+    tokens: np.ndarray,
+    *,
+    is_complete: bool = False,
+) -> dict[str, str]:
+    """Whether a run shows one of the predicted limits: agrees, not yet, differs, or nothing to compare.
+
+    Several results may apply to one flow; on the line, for instance, a polytope is a pair of hyperplanes.
+    """
+    if len(times) < FEWEST_TIMES:
+        return verdict_fields("not-yet", "The run has only begun")
+    if not has_small_spectra(flow):
+        return verdict_fields("none", "The model is too large for the theorems to be checked here")
+    run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
+    try:
+        shown = limit_shown(flow, run)
+    except (InputError, np.linalg.LinAlgError):
+        return verdict_fields("none", "For such a model the run alone does not show a limit")
+    subject = "The whole run" if is_complete else "The run so far"
+    evidence = in_words(shown, flow.is_on_sphere)
+    answer = _answer(predicted, shown.limit)
+    if shown.limit == "undecided":
+        return verdict_fields(answer, "", evidence, says=f"{subject} is undecided ({evidence}).")
+    return verdict_fields(answer, f"{subject} shows: {WORDS[shown.limit]}", evidence)
+
+
+def check_cluster_count(count: int, log_time: float) -> dict[str, str]:
+    """The same for a coalescing run: tokens that have merged stay together, so that one cluster is the limit."""
+    answer = "agrees" if count == 1 else "not-yet"
+    places = "one place" if count == 1 else f"{count} places"
+    return verdict_fields(answer, f"The tokens are in {places} at log t = {log_time:.4g}")
+
+
+def _answer(predicted: list[str], shown: str) -> str:
+    if predicted == ["unknown"]:
+        return "none"
+    if any(fulfils(limit, shown) for limit in predicted):
+        return "agrees"
+    # Several points may be metastable: a single limit may still follow.
+    is_metastable = shown == "several-points" and bool(SINGLE_LIMITS & set(predicted))
+    return "not-yet" if is_metastable or shown == "undecided" else "differs"
+
+
+def verdict_fields(answer: str, summary: str, evidence: str = "", says: str | None = None) -> dict[str, str]:
+    """The fields of a verdict: the whole sentence in `says`, its two parts in `summary` and `evidence`."""
+    sentence = f"{summary} ({evidence})." if evidence else f"{summary}."
+    return {"answer": answer, "summary": summary, "evidence": evidence, "says": says or sentence}

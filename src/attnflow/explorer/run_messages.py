@@ -1,0 +1,76 @@
+"""JSON and binary messages about a run; PROTOCOL.md lists their fields."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from attnflow.explorer import catalogue, protocol
+from attnflow.explorer.descriptions import sentences_of
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.measure.principal_axes import principal_axes
+
+
+def model_fields(run: LiveRun) -> dict[str, Any]:
+    """Settings and facts of the present model; fields of `started` and `changed`."""
+    return {
+        "settings": dataclasses.asdict(run.settings),
+        "later": run.later,
+        "labels": catalogue.labels(run.settings) or None,
+        **run.measurements.facts(),
+    }
+
+
+def started(run: LiveRun, model: dict[str, Any]) -> dict[str, Any]:
+    """Announcement of a new run."""
+    return {
+        "type": "started",
+        "run": run.number,
+        "scenario": run.scenario.name,
+        "words": sentences_of(run.scenario),
+        "paper": run.scenario.paper,
+        "logTime": run.is_coalescing,
+        **model,
+    }
+
+
+def changed(run: LiveRun, time: float, model: dict[str, Any]) -> dict[str, Any]:
+    """Description of the model that acts from a time on."""
+    return {"type": "changed", "run": run.number, "time": time, **model}
+
+
+def state(run: LiveRun, plays: bool) -> dict[str, Any]:
+    """The state of the playback."""
+    return {
+        "type": "state",
+        "run": run.number,
+        "plays": plays,
+        "share": run.share,
+        "computed": run.computed,
+        "atEnd": run.is_at_end,
+        "end": run.settings.end,
+        "later": run.later,
+        "frame": run.frame.index,
+    }
+
+
+def axes(run: LiveRun, tokens: np.ndarray) -> dict[str, Any]:
+    """Principal axes of tokens."""
+    return {"type": "axes", "run": run.number, "axes": principal_axes(tokens)}
+
+
+def frame(run: LiveRun) -> bytes:
+    """The frame on display."""
+    shown, flags = run.frame, protocol.LOG_TIME if run.is_coalescing else 0
+    message = protocol.FrameMessage(run.number, shown.index, shown.time, shown.tokens, shown.colours, flags)
+    return protocol.frame_bytes(message)
+
+
+def problem(sentence: str) -> dict[str, Any]:
+    """A sentence about something that was refused or failed."""
+    return {"type": "problem", "sentence": sentence}
+
+
+def busy(sentence: str, **share: float) -> dict[str, Any]:
+    """A sentence about a computation that takes a noticeable time, optionally with the share done."""
+    return {"type": "busy", "sentence": sentence, **share}
