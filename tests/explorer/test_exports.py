@@ -1,5 +1,6 @@
 """Exported files give the same numbers again: dataset, code, movie, page."""
 
+import ast
 import base64
 import json
 import re
@@ -12,7 +13,7 @@ from PIL import Image
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.explorer import protocol
+from attnflow.explorer import catalogue, protocol
 from attnflow.explorer.export import exports
 from attnflow.explorer.export.exports import snapshot_of
 from attnflow.explorer.export.single_page import single_page
@@ -86,6 +87,25 @@ def test_the_code_repeats_a_coalescing_run(coalescing, tmp_path):
 
     np.testing.assert_array_equal(again.tokens[-1], coalescing.frames[-1].tokens)
     assert b"af.coalesce" in exports.exported_file(coalescing, "code")[1]
+
+
+@pytest.mark.parametrize("name", ["sphere", "staircase", "minilm-heads", "minilm-layers"])
+def test_the_code_imports_public_names_only(name):
+    if name not in catalogue.all_scenarios():
+        pytest.skip("the model is not installed: pip install 'attnflow[minilm]'")
+    tree = ast.parse(exports.exported_file(played(name, 2), "code")[1])
+
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imported}
+    names = {alias.name for node in imported if isinstance(node, ast.ImportFrom) for alias in node.names}
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_package(node.value)}
+    assert modules <= {"attnflow", "numpy", "dataclasses"}
+    assert names - {"replace"} | used <= set(af.__all__)
+    assert used
+
+
+def is_package(node):
+    return isinstance(node, ast.Name) and node.id == "af"
 
 
 def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_path):

@@ -1,11 +1,14 @@
 """A trained model's heads and a prompt in the explorer: its own attention, its words, and what cannot be asked."""
 
+import runpy
+
 import numpy as np
 import pytest
 
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.explorer import catalogue, prompt_scenarios, protocol
+from attnflow.explorer.export.exports import exported_file, snapshot_of
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.model_facts import eigenvalues_of
 from attnflow.explorer.settings_changes import changed_settings
@@ -76,3 +79,25 @@ def test_what_the_model_says_cannot_be_changed(changes, sentence, settings):
 def test_other_scenarios_have_no_prompt():
     with pytest.raises(InputError, match="prompt"):
         LiveRun(1, protocol.Start("sphere", {"prompt": "x"}), lambda *_: None)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_the_code_repeats_a_flow_of_heads_and_its_changes(layer, tmp_path):
+    run = LiveRun(1, protocol.Start("minilm-heads", {"prompt": PROMPT, "layer": layer}), lambda *_: None)
+    for change in ({"beta": 2.0}, {"mask": "causal"}):
+        forward(run, 3)
+        run.change(change)
+    forward(run, 3)
+    path = tmp_path / "again.py"
+    path.write_bytes(exported_file(snapshot_of(run), "code")[1])
+
+    again = runpy.run_path(str(path))["run"]
+
+    np.testing.assert_allclose(again.tokens[-1], run.frame.tokens, atol=1e-6)  # two sequences of adaptive steps
+    assert float(again.time[-1]) == run.frame.time
+
+
+def forward(run, frames):
+    for _ in range(frames):
+        while not run.forward(1.0):
+            pass
