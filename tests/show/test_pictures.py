@@ -82,7 +82,7 @@ class TestThePlane:
         np.testing.assert_array_equal(artist(axes, "end").get_offsets(), polygon.tokens[-1])
 
     def test_lines_are_the_tokens_at_all_times(self, polygon):
-        lines = artist(trajectories(polygon).axes[0], "ways").get_segments()
+        lines = artist(trajectories(polygon).axes[0], "paths").get_segments()
         np.testing.assert_array_equal(np.stack(lines, axis=1), polygon.tokens)
 
     def test_there_are_as_many_colours_as_clusters(self, polygon):
@@ -134,7 +134,7 @@ class TestOtherSpaces:
 
     def test_the_line_is_drawn_over_time(self):
         run = wandering(6, 1, "RescaledAttention")
-        lines = np.stack(artist(trajectories(run).axes[0], "ways").get_segments(), axis=1)
+        lines = np.stack(artist(trajectories(run).axes[0], "paths").get_segments(), axis=1)
         np.testing.assert_array_equal(lines[..., 1], run.tokens[..., 0])
         np.testing.assert_array_equal(lines[:, 0, 0], run.time)
 
@@ -284,13 +284,29 @@ class TestWhatRunsLeave:
 
     @pytest.mark.parametrize("which", [0, 1])
     def test_one_run_of_an_ensemble_is_drawn_and_named(self, ensemble, which):
-        figure = summary(ensemble, runs=which)
+        figure = summary(ensemble, member=which)
         np.testing.assert_array_equal(artist(figure.axes[0], "end").get_offsets(), ensemble.final_tokens[which])
         assert f"Run {which} of 2" in caption(figure)
         assert f"to {float(ensemble.final_time[which]):.4g}" in figure.get_suptitle()
 
     def test_a_run_that_stopped_says_why(self, ensemble):
         assert "Stopped at t = " in caption(trajectories(ensemble))
+
+    def test_a_run_that_reached_its_end_says_nothing_of_it(self, polygon):
+        assert "Reached" not in caption(trajectories(polygon))
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_a_run_reached_its_end_in_either_precision(self, dtype):
+        """0.7 is rounded down in float32."""
+        flow = af.SphereAttention(af.Head.identity(2))
+        run = simulated(flow, af.initial.circle(3, rng=0), [0.0, 0.7], dtype=dtype)
+        assert "t = " not in caption(trajectories(run))
+
+    def test_a_run_that_failed_says_why(self):
+        flow = af.EuclideanAttention(af.Head(np.eye(1), np.eye(1), 1e4 * np.eye(1)))
+        run = simulated(flow, np.array([[1e100]]), np.array([0.0, 90.0]), solver=af.Euler(1.0))
+        assert run.failed
+        assert "Failed at t = " in caption(trajectories(run))
 
     def test_a_run_that_left_only_nan_is_drawn_at_its_start(self, ensemble):
         lost = ensemble.copy(deep=True)
@@ -302,7 +318,7 @@ class TestWhatRunsLeave:
         flow = af.SphereAttention(af.Head.identity(3))
         kept = {"keep_tokens": False, "observables": {"mean_cosine": af.observables.mean_cosine}}
         run = simulated(flow, af.initial.sphere(5, 3, rng=0, runs=2), [0.0, 1.0, 2.0], **kept)
-        figure = summary(run, path=tmp_path / "run.png", runs=1)
+        figure = summary(run, path=tmp_path / "run.png", member=1)
         np.testing.assert_array_equal(figure.axes[0].lines[-1].get_ydata(), run.mean_cosine[1])
         assert figure.axes[0].get_title() == "mean cosine"
         assert "Run 1 of 2" in caption(figure)
@@ -311,7 +327,7 @@ class TestWhatRunsLeave:
         run = wandering(5, 2, "RescaledAttention").drop_vars("tokens")
         figure = summary(run)
         assert {"start", "end"} <= drawn_labels(figure.axes[0])
-        assert "ways" not in drawn_labels(figure.axes[0])
+        assert "paths" not in drawn_labels(figure.axes[0])
         assert "Only the first and last tokens were kept" in caption(figure)
 
     def test_a_model_that_cannot_be_made_again_is_no_obstacle(self):
@@ -429,8 +445,15 @@ class TestManners:
 
     @pytest.mark.parametrize(("which", "words"), [(1, "0 to 0, but it is 1"), (-1, "at least 0, but it is -1")])
     def test_a_run_that_does_not_exist_is_refused(self, polygon, which, words):
-        with pytest.raises(ValueError, match=f"`runs` must be .*{words}"):
-            trajectories(polygon, runs=which)
+        with pytest.raises(ValueError, match=f"`member` must be .*{words}"):
+            trajectories(polygon, member=which)
+
+    @pytest.mark.parametrize("draw", [trajectories, summary])
+    def test_the_old_word_for_member_is_accepted_and_warns(self, draw):
+        ensemble = xr.concat([wandering(4, 2, "RescaledAttention", seed=seed) for seed in (0, 1)], "run")
+        with pytest.warns(FutureWarning, match="`runs` is now called `member`"):
+            figure = draw(ensemble, runs=1)
+        assert "Run 1 of 2" in caption(figure)
 
     def test_settings_of_matplotlib_stay_as_they_were(self, polygon):
         before = dict(mpl.rcParams)
@@ -439,6 +462,21 @@ class TestManners:
 
     def test_colours_differ_however_many_there_are(self):
         assert len({to_hex(shade) for shade in colours(200)}) == 200
+
+    def test_trajectories_load_no_other_kind_of_picture(self):
+        others = (
+            "attnflow.show.trained",
+            "attnflow.show.theory",
+            "attnflow.show.merging",
+            "attnflow.models",
+            "PIL.GifImagePlugin",
+            "imageio_ffmpeg",
+            "scipy.stats",
+            "matplotlib.animation",
+        )
+        code = f"import sys, attnflow; attnflow.show.trajectories; loaded = [name for name in {others} if name in sys.modules]; assert not loaded, loaded"
+        finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
 
     def test_matplotlib_is_loaded_by_show_alone_and_pyplot_never(self):
         code = (

@@ -189,7 +189,7 @@ def draw_force(data: xr.Dataset) -> Any:
             Line([tip], [renyi.interaction(tip, beta)], f"τ* = {tip:.4f}", OKABE_ITO[0], "", "o"),
         ],
         xlabel="angle x", ylabel="h(x)", title=f"β = {beta:g}", ylim=(0, None), columns=3,
-        moments={f"β$^{{-1/2}}$ = {beta**-0.5:.4f}": beta**-0.5},
+        marked_x={f"β$^{{-1/2}}$ = {beta**-0.5:.4f}": beta**-0.5},
     )  # fmt: skip
     scale = np.sqrt(data.beta.values)
     peak = Lines(

@@ -1,5 +1,6 @@
 """What happens over time in R^d: attention becomes Boolean and of low rank, coordinates converge or run away."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
-from attnflow.show.parts.panels import Line, Lines, Matrix, panel_figure
+from attnflow.show.parts.matrix import Matrix, colour_scale
+from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import GREY, OKABE_ITO
-from attnflow.show.runs.attention import colour_scale
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.layers import Layers
 
@@ -301,10 +302,12 @@ def draw_scales(run: xr.Dataset) -> Any:
             title="3. Tokens run to the vertices",
         ),
     ]
-    marked = {"hardmax within 0.01": hardmax_time(run)}
-    shown = [
-        Lines(one.lines, title=one.title, yscale="log", moments=marked, xlim=(0, float(run.time[-1]))) for one in panels
-    ]
+    options = {
+        "yscale": "log",
+        "xlim": (0, float(run.time[-1])),
+        "marked_x": {"hardmax within 0.01": hardmax_time(run)},
+    }
+    shown = [replace(panel, **options) for panel in panels]
     return panel_figure([shown], "Two time scales: a shrinking hull, then hardmax", "", width=3.4, heights=[3.9])
 
 

@@ -225,7 +225,7 @@ def draw_leaders(run: xr.Dataset) -> Any:
     scene = replace(scene, drawn=replace(scene.drawn, labels=followed_last))
     drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
     drawn = [
-        replace(one, title=f"t = {run.time.values[one.place]:.3g}, {_leader_words(run, one.place)}") for one in drawn
+        replace(one, title=f"t = {run.time.values[one.index]:.3g}, {_leader_words(run, one.index)}") for one in drawn
     ]
     caption = (
         "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "

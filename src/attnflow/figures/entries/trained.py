@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from attnflow import trained
-from attnflow._common.plain import evenly_spaced
 from attnflow._common.progress import Progress
 from attnflow.analyse import order
 from attnflow.figures.figure import Figure
@@ -22,12 +21,12 @@ from attnflow.show import head_spectra
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.principal_components import principal_movie
-from attnflow.show.parts.ridgeline import RidgelinePanel
 from attnflow.show.parts.scene import Snapshot
 from attnflow.show.parts.style import OKABE_ITO
-from attnflow.show.trained.head_counts import against_count, named
-from attnflow.show.trained.head_kinds import alignment, way
-from attnflow.show.trained.prompt import RIDGE
+from attnflow.show.trained.by_layer import layer_panel
+from attnflow.show.trained.head_counts import against_count, counted_heads
+from attnflow.show.trained.head_kinds import alignment_panel, path_panel
+from attnflow.show.trained.prompt import density_panel
 from attnflow.trained import head_flows
 from attnflow.trained.head_tables import KINDS
 from attnflow.trained.measures import directions
@@ -40,7 +39,6 @@ PROMPT = (
 )
 RANDOM_IDS = 24  # that stand for a sentence where a model has no tokenizer
 ITERATED = 48  # layers of a model whose layers are all the same, as published for ALBERT
-MOST_RIDGES = 9
 ALIGNED = 1e-6  # of one minus the mean squared cosine: nothing more is to be seen
 
 
@@ -120,7 +118,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
     for start in ("prompt", "circle"):
         drawn = [_panel(dataset, start, kind) for kind in kinds]
         apart = {kind: (dataset.time.values, dataset[f"misalignment, {start}, {kind}"].values) for kind in kinds}
-        rows.append([*drawn, alignment(apart, is_named=start == "circle")])
+        rows.append([*drawn, alignment_panel(apart, has_legend=start == "circle")])
     caption = (
         f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
         "circle in the plane of V's leading eigenvectors."
@@ -130,7 +128,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
 
 
 def _panel(dataset: xr.Dataset, start: str, kind: str) -> Snapshot:
-    return way(_one(dataset, start, kind), f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
+    return path_panel(_one(dataset, start, kind), f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
 
 
 def _one(dataset: xr.Dataset, start: str, kind: str) -> xr.Dataset:
@@ -194,7 +192,7 @@ def draw_counts(dataset: xr.Dataset) -> Any:
         Line(
             dataset.time,
             np.maximum(dataset.misalignment.sel(heads=count), 1e-12),
-            named(count),
+            counted_heads(count),
         )
         for count in dataset["heads"].values
     ]
@@ -208,7 +206,7 @@ def draw_counts(dataset: xr.Dataset) -> Any:
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     """The rate with every number of heads."""
     counts = dataset["heads"].values
-    return {f"rate with {named(int(count))}": _rate_in_words(dataset.sel(heads=count)) for count in counts}
+    return {f"rate with {counted_heads(int(count))}": _rate_in_words(dataset.sel(heads=count)) for count in counts}
 
 
 def _rate_in_words(one: xr.Dataset) -> float | str:
@@ -239,26 +237,16 @@ def follow_prompt(progress: Progress, *, model: str, prompt: Prompt, seed: int) 
 
 def draw_prompt(dataset: xr.Dataset) -> Any:
     """A histogram for every layer, trained and not."""
-    drawn = [_ridges(dataset.sel(kind=kind)) for kind in dataset.kind.values]
+    drawn = [density_panel(dataset.density.sel(kind=kind), dataset.mean_cosine.sel(kind=kind)) for kind in dataset.kind]
     lines = [
         Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), OKABE_ITO[place], marker=".")
         for place, kind in enumerate(dataset.kind.values)
     ]
     lowest = min(0.0, float(dataset.mean_cosine.min()))
-    means = Lines(lines, "layer", counts=True, title="Mean cosine", ylim=(lowest, 1.02))
+    means = layer_panel(lines, "Mean cosine", ylim=(lowest, 1.02))
     title = f"Cosines between the tokens of {dataset.attrs['words']}, layer by layer, in {dataset.attrs['model']}"
     caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
     return panel_figure([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
-
-
-def _ridges(one: xr.Dataset) -> RidgelinePanel:
-    count = one.sizes["time"]
-    chosen = evenly_spaced(count, MOST_RIDGES)
-    names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
-    means = one.mean_cosine.values[chosen]
-    return RidgelinePanel(
-        one.cosine.values, one.density.values[chosen], names, means, "mean", "cosine of two tokens", tall=RIDGE
-    )
 
 
 def prompt_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

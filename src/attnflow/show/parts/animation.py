@@ -1,4 +1,4 @@
-"""`Movie`: a figure whose artists move from frame to frame, and how it becomes MP4 or GIF."""
+"""`Movie`: a figure whose artists change from frame to frame, written as MP4 or GIF."""
 
 import os
 import warnings
@@ -9,61 +9,55 @@ from pathlib import Path
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
 
 from attnflow._common.checks import InputError
 from attnflow._common.files import require_free, written_beside
 from attnflow.show.parts.style import in_house_style
 
-SUFFIXES = (".mp4", ".gif")
-DOTS_PER_INCH = 100  # a movie is looked at on a screen
-LAST_FRAME_SECONDS = 1.5  # the eye wants to rest on the end before it starts again
-SHORTEST_SECONDS = 2.0  # that a movie lasts, its last frame aside
-QUALITY = 26  # constant rate factor of x264: below 28 flat colours show no blocks
-MOST_COLOURS = 64  # of a GIF: line drawings need no more
+LAST_FRAME_SECONDS = 1.5  # time to look at the end before the movie repeats
 
 
 @dataclass(frozen=True)
 class Movie:
-    """A figure and how to bring it to each of its frames."""
+    """A figure and a function that draws each frame."""
 
     figure: Figure
     frames: int
     show_frame: Callable[[int], None]
-    """Moves the artists of `figure` to frame 0, ..., frames - 1."""
+    """Draws frame 0, ..., frames - 1 in `figure`."""
     fastest: int = 20
-    """Frames a second at most."""
+    """Largest number of frames a second."""
 
     @property
     def rate(self) -> int:
-        """Frames a second: a movie of few frames is slowed down, so that its ways can be followed.
+        """Frames a second: fewer for a movie of few frames, so that it lasts two seconds without its last frame.
 
         Examples
         --------
         >>> [Movie(Figure(), frames, lambda frame: None).rate for frames in (8, 60)]
         [4, 20]
         """
-        return int(np.clip(self.frames / SHORTEST_SECONDS, 4, self.fastest))
+        return int(np.clip(self.frames / 2.0, 4, self.fastest))
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """Every frame as (height, width, 3) bytes, the last one repeated; both sides are even, as video needs."""
+        """Every frame as bytes (height, width, 3); height and width are even, as video encoders need."""
         canvas = FigureCanvasAgg(self.figure)
-        self.figure.set_dpi(DOTS_PER_INCH)
+        self.figure.set_dpi(100)  # for screens
         with in_house_style():
             for frame in range(self.frames):
                 self.show_frame(frame)
                 canvas.draw()
                 if frame == 0 and self.figure.get_layout_engine() is not None:
-                    self.figure.set_layout_engine("none")  # what moves must not move the axes
+                    self.figure.set_layout_engine("none")  # the axes must not move
                 yield _even(np.asarray(canvas.buffer_rgba())[..., :3])
 
     def seconds(self, frame: int) -> float:
-        """How long a frame is shown."""
+        """Seconds for which a frame is shown."""
         return LAST_FRAME_SECONDS if frame == self.frames - 1 else 1 / self.rate
 
 
 def has_video() -> bool:
-    """Whether MP4 can be written: the extra [video] is installed."""
+    """Whether MP4 can be written, which needs the extra [video]."""
     try:
         import imageio_ffmpeg  # noqa: F401
     except ImportError:
@@ -86,23 +80,23 @@ def save_movie(movie: Movie, path: str | os.PathLike) -> Path:
 def save_movies(
     movie: Movie, paths: list[str | os.PathLike], progress: Callable[[float, str], None] | None = None
 ) -> list[Path]:
-    """The same movie in several files; every frame is drawn once. `progress` hears the share of frames and a word."""
-    found = [require_movie_path(path) for path in paths]
+    """Write a movie to several files, drawing each frame once; `progress` is called with the share of frames done."""
+    targets = [require_movie_path(path) for path in paths]
     pictures = []
     for picture in movie.pictures():
         pictures.append(picture.copy())
         if progress is not None:
             progress(len(pictures) / movie.frames, f"frame {len(pictures)} of {movie.frames}")
-    for path in found:
+    for path in targets:
         with written_beside(path) as beside:
             (_write_mp4 if path.suffix.lower() == ".mp4" else _write_gif)(movie, pictures, beside)
-    return found
+    return targets
 
 
 def require_movie_path(path: str | os.PathLike) -> Path:
     """A path that a movie can be written to."""
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in (".mp4", ".gif"):
         raise InputError(
             f"A movie is written as `.mp4` or `.gif`, but the path is {path}. Use {path.with_suffix('.gif')}."
         )
@@ -115,13 +109,14 @@ def _write_mp4(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
     import imageio_ffmpeg
 
     height, width = pictures[0].shape[:2]
-    options = ["-crf", str(QUALITY), "-f", "mp4", "-movflags", "+faststart", "-threads", "1"]
+    # A constant rate factor of x264 below 28 shows no blocks in flat colours.
+    options = ["-crf", "26", "-f", "mp4", "-movflags", "+faststart", "-threads", "1"]
     writer = imageio_ffmpeg.write_frames(
         str(path), (width, height), fps=movie.rate, codec="libx264", macro_block_size=2,
         output_params=options, ffmpeg_log_level="error",
     )  # fmt: skip
     with warnings.catch_warnings():
-        # JAX warns of forks, but the child becomes ffmpeg at once.
+        # JAX warns of forks, but the child process runs ffmpeg at once.
         warnings.filterwarnings("ignore", message=".*os.fork", category=RuntimeWarning)
         writer.send(None)
     for frame, picture in enumerate(pictures):
@@ -131,8 +126,10 @@ def _write_mp4(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
 
 
 def _write_gif(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
-    """One palette for all frames, so that colours do not flicker."""
-    palette = Image.fromarray(pictures[-1]).quantize(MOST_COLOURS)
+    """Write a GIF with one palette for all frames, so that colours do not flicker."""
+    from PIL import Image
+
+    palette = Image.fromarray(pictures[-1]).quantize(64)  # colours: enough for line drawings
     frames = [Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     durations = [round(1000 * movie.seconds(frame)) for frame in range(len(frames))]
     frames[0].save(

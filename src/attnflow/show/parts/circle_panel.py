@@ -1,4 +1,4 @@
-"""`CirclePanel`: tokens on the circle at one time, with some of them marked as centres."""
+"""`CirclePanel`: tokens on the circle at one time, with some of them marked as centres; its movie."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ from matplotlib.patches import Circle
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, in_house_style, new_figure, write_heading
 
-OUTWARD = 0.035  # between tokens that share a place, so that crowds are seen
-SAME_PLACE = 0.05  # an angle
+DOT_SPACING = 0.035  # radii of the circle, outwards, between dots in one sector
+SECTOR_ANGLE = 0.05  # radians: dots of one sector are stacked outwards
+RENYI_COLOUR, STRONG_COLOUR = INK, OKABE_ITO[1]
 
 
 @dataclass(frozen=True)
 class CirclePanel:
-    """Tokens as grey dots that pile up outwards; kinds of centres on the circle itself. Fits on a board."""
+    """Panel of tokens as grey dots stacked outwards, with kinds of centres on the circle itself."""
 
     tokens: np.ndarray
     """(token, 2), unit vectors."""
@@ -27,10 +28,10 @@ class CirclePanel:
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes."""
+        """Draw the panel into empty axes."""
         axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=1))
-        piled = self.tokens * (1 + OUTWARD * (1 + heights(self.tokens)))[:, None]
-        axes.scatter(*piled.T, s=5, color=GREY, linewidths=0, zorder=2, label="tokens")
+        stacked = self.tokens * (1 + DOT_SPACING * (1 + stack_heights(self.tokens)))[:, None]
+        axes.scatter(*stacked.T, s=5, color=GREY, linewidths=0, zorder=2, label="tokens")
         for order, (name, colour, is_kind) in enumerate(self.kinds):
             where = self.tokens[is_kind].T
             axes.scatter(*where, s=34, color=colour, edgecolors="white", linewidths=0.6, zorder=3 + order, label=name)
@@ -41,28 +42,28 @@ class CirclePanel:
             axes.legend(loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=0, handletextpad=0.2)
 
 
-def heights(tokens: np.ndarray) -> np.ndarray:
-    """How many earlier tokens stand under each one: those in the same narrow sector of the circle.
+def stack_heights(tokens: np.ndarray) -> np.ndarray:
+    """Number of earlier tokens in the same narrow sector of the circle, scaled so that stacks stay in the picture.
 
     Examples
     --------
-    >>> heights(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    >>> stack_heights(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
     array([0., 0., 1.])
     """
-    sectors = np.floor(np.arctan2(tokens[:, 1], tokens[:, 0]) / SAME_PLACE)
-    found = np.zeros(len(tokens))
+    sectors = np.floor(np.arctan2(tokens[:, 1], tokens[:, 0]) / SECTOR_ANGLE)
+    heights = np.zeros(len(tokens))
     for sector in np.unique(sectors):
         inside = np.flatnonzero(sectors == sector)
-        found[inside] = np.arange(len(inside))
-    most = 0.6 / OUTWARD  # a pile stays within the picture
-    return found * min(1.0, most / max(found.max(), 1.0))
+        heights[inside] = np.arange(len(inside))
+    highest = 0.6 / DOT_SPACING  # the picture ends 0.6 radii outside the circle
+    return heights * min(1.0, highest / max(heights.max(), 1.0))
 
 
 @in_house_style()
 def circle_movie(
     tokens: np.ndarray, times: np.ndarray, kinds: Sequence[tuple[str, str, np.ndarray]], title: str
 ) -> Movie:
-    """Tokens (time, token, 2) on the circle, a frame a time."""
+    """Movie of tokens (time, token, 2) on the circle, one frame a time."""
     figure = new_figure(4.2, 4.6)
     axes = figure.add_subplot()
     write_heading(figure, title, "")
@@ -72,6 +73,3 @@ def circle_movie(
         CirclePanel(tokens[frame], kinds, f"t = {float(f'{times[frame]:.3g}'):g}", has_legend=True).draw(axes)
 
     return Movie(figure, len(times), show_frame)
-
-
-RENYI_COLOUR, STRONG_COLOUR = INK, OKABE_ITO[1]

@@ -1,4 +1,4 @@
-"""What of a run is drawn: whole configurations of one run, their clusters, and the words around them."""
+"""`DrawnRun`: the complete configurations of one run, their clusters, the title and the caption."""
 
 import json
 from dataclasses import dataclass
@@ -12,49 +12,50 @@ from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import clusters
 from attnflow.show.parts.style import colours
 
-LARGEST_GROWTH = 50  # beyond this the start would be a dot at the origin
-CLOSE = 0.01  # clusters are tokens within this share of the initial size
-MOST_COUNTS = 400  # times at which clusters are counted
-MOST_PAIRS = 40_000_000  # looked at in counting them: all pairs are close once tokens have met
-
-REALS = "\N{DOUBLE-STRUCK CAPITAL R}"
+MOST_COUNTED_PAIRS = 40_000_000  # over all times: about ten seconds, since all pairs are close once tokens have met
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 @dataclass(frozen=True)
 class DrawnRun:
-    """One run as it is drawn."""
+    """One run of a dataset, as it is drawn."""
 
     times: np.ndarray
-    tokens: np.ndarray  # (time, token, coordinate), finite; divided by their size if `is_scaled`
-    labels: np.ndarray  # cluster of each token at the end, 0 being the largest
-    distance: float  # tokens closer than this are one cluster
+    tokens: np.ndarray
+    """(time, token, coordinate), finite; divided by the largest norm at each time if `is_scaled`."""
+    labels: np.ndarray
+    """Cluster of each token at the end; 0 is the largest cluster."""
+    distance: float
+    """Tokens closer than this are one cluster."""
     is_sphere: bool
-    letter: str  # x, or z for rescaled tokens
+    letter: str
+    """Letter of the coordinates: x, or z for rescaled tokens."""
     is_scaled: bool
-    is_followed: bool  # False if only the first and last tokens are known
+    is_followed: bool
+    """Whether tokens between the first and the last time are known."""
     title: str
     caption: str
-    words: tuple[str, ...] = ()  # that the tokens are, if they are any
+    words: tuple[str, ...] = ()
+    """Words of a prompt, one a token; empty if the tokens are no words."""
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """The dimension d of the space."""
         return self.tokens.shape[-1]
 
     @property
     def cluster_sizes(self) -> np.ndarray:
-        """Tokens in each cluster, the largest first."""
+        """Number of tokens in each cluster, the largest first."""
         return np.bincount(self.labels)
 
     @property
     def token_colours(self) -> np.ndarray:
-        """A colour a token, that of its cluster."""
+        """Colour of each token, which is that of its cluster."""
         return colours(len(self.cluster_sizes))[self.labels]
 
     def coordinate_name(self, index: int) -> str:
-        """What to write at the axis of a coordinate."""
+        """Label of the axis of a coordinate."""
         number = "" if self.dimension == 1 else str(index + 1).translate(SUBSCRIPTS)
         return f"{self.letter}{number}" + (" / largest norm" if self.is_scaled else "")
 
@@ -64,27 +65,28 @@ class DrawnRun:
 
     def cluster_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Times, and the number of clusters at each."""
-        affordable = MOST_PAIRS // len(self.labels) ** 2
-        chosen = self.times_of_interest(int(np.clip(affordable, 20, MOST_COUNTS)))
+        affordable = MOST_COUNTED_PAIRS // len(self.labels) ** 2
+        chosen = self.times_of_interest(int(np.clip(affordable, 20, 400)))
         counts = [clusters.labels(self.tokens[index], self.distance).max() + 1 for index in chosen]
         return self.times[chosen], np.array(counts)
 
 
-def run_to_draw(run: Any, which: int, title: str | None, distance: float | None) -> DrawnRun:
-    """One run of a dataset, ready to be drawn."""
-    one = one_run(run, which)
+def run_to_draw(run: Any, member: int, title: str | None, distance: float | None) -> DrawnRun:
+    """Run number `member` of a dataset, with its clusters, title and caption."""
+    one = one_run(run, member)
     kind = flow_kind(run)
-    times, tokens, is_followed = _whole_configurations(one, kind == "SphereAttention")
+    times, tokens, is_followed = _complete_configurations(one, kind == "SphereAttention")
     sizes = _largest_norms(tokens)
     is_sphere = kind == "SphereAttention" or (kind == "" and bool(np.allclose(np.linalg.norm(tokens, axis=-1), 1)))
     growth = sizes[-1] / sizes[0] if sizes[0] > 0 else 1.0
-    is_scaled = kind == "EuclideanAttention" and bool(growth > LARGEST_GROWTH)
+    # Beyond a growth of 50 the first tokens would be one dot at the origin.
+    is_scaled = kind == "EuclideanAttention" and bool(growth > 50)
     if is_scaled:
         tokens = tokens / np.where(sizes > 0, sizes, 1)[:, None, None]
-    distance = distance or CLOSE * (1.0 if is_sphere or is_scaled else _initial_size(run, sizes[0]))
+    distance = distance or 0.01 * (1.0 if is_sphere or is_scaled else _initial_size(run, sizes[0]))
     require_positive_number(distance, "distance")
     labels = _largest_first(clusters.labels(tokens[-1], distance))
-    notes = [_count_sentence(labels, distance), *_run_notes(run, which), *_growth_notes(is_scaled, growth)]
+    notes = [_count_sentence(labels, distance), *_run_notes(run, member), *_growth_notes(is_scaled, growth)]
     notes += [] if is_followed else ["Only the first and last tokens were kept"]
     return DrawnRun(
         times=times,
@@ -101,30 +103,30 @@ def run_to_draw(run: Any, which: int, title: str | None, distance: float | None)
     )
 
 
-def one_run(run: Any, which: int) -> xr.Dataset:
-    """Run `which` of an ensemble, or the only run."""
+def one_run(run: Any, member: int) -> xr.Dataset:
+    """Run number `member` of an ensemble, or the only run."""
     if not isinstance(run, xr.Dataset) or not {"tokens", "initial_tokens"} & set(run.variables):
-        raise InputError(f"`run` must be a dataset made by `simulate`, but it is {_what(run)}.")
-    require_count(which, "runs", least=0)
+        raise InputError(f"`run` must be a dataset made by `simulate`, but it is {_described(run)}.")
+    require_count(member, "member", least=0)
     runs = run.sizes.get("run", 1)
-    if which >= runs:
-        raise InputError(f"`runs` must be one of the runs, 0 to {runs - 1}, but it is {which}.")
-    return run.isel(run=which) if "run" in run.dims else run
+    if member >= runs:
+        raise InputError(f"`member` must be one of the runs, 0 to {runs - 1}, but it is {member}.")
+    return run.isel(run=member) if "run" in run.dims else run
 
 
 def flow_kind(run: xr.Dataset) -> str:
-    """The class of the model, or nothing; the whole model cannot always be made again."""
+    """Name of the class of the flow, or an empty text; a flow with a user's function cannot be built again."""
     return json.loads(run.attrs.get("flow", "{}")).get("is", "")
 
 
 def title_of(run: xr.Dataset, title: str | None, start: float, end: float) -> str:
-    """The title given, or one that says what the run is; with the times."""
+    """The title given, or the name of the model; the first and last times on a second line."""
     return f"{title or _default_title(run)}\nt = {start:.4g} to {end:.4g}"
 
 
 def _default_title(run: xr.Dataset) -> str:
     d = run.sizes["coordinate"]
-    space = REALS + (str(d).translate(SUPERSCRIPTS) if d > 1 else "")
+    space = "\N{DOUBLE-STRUCK CAPITAL R}" + (str(d).translate(SUPERSCRIPTS) if d > 1 else "")
     on_sphere = {2: "on the circle", 3: "on the sphere"}.get(d, f"on the sphere of {space}")
     names = {
         "SphereAttention": f"Attention {on_sphere}",
@@ -134,16 +136,16 @@ def _default_title(run: xr.Dataset) -> str:
     return names.get(flow_kind(run), f"Tokens in {space}")
 
 
-def _whole_configurations(one: xr.Dataset, is_sphere: bool) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Times and tokens until the run ended, without the NaN that follow, and whether the way is known."""
+def _complete_configurations(one: xr.Dataset, is_sphere: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Times and tokens until the run ended, without the NaN after it, and whether tokens were saved over time."""
     times, tokens = one.time.values[:1].astype(float), _initial_tokens(one, is_sphere)[None]
     is_followed = "tokens" in one
     if is_followed:
         kept = one.tokens.transpose("time", "token", "coordinate").values.astype(float)
-        is_whole = np.logical_and.accumulate(np.isfinite(kept).all(axis=(1, 2)))
-        if is_whole[0]:
-            times, tokens = one.time.values[is_whole].astype(float), kept[is_whole]
-    # A run that stopped between two times to save at has gone farther than the last of them.
+        is_complete = np.logical_and.accumulate(np.isfinite(kept).all(axis=(1, 2)))
+        if is_complete[0]:
+            times, tokens = one.time.values[is_complete].astype(float), kept[is_complete]
+    # A run that stopped between two saved times ended later than the last of them.
     if "final_time" in one and one.final_time > times[-1] and np.all(np.isfinite(one.final_tokens)):
         times = np.append(times, float(one.final_time))
         tokens = np.concatenate([tokens, one.final_tokens.values.astype(float)[None]])
@@ -158,14 +160,14 @@ def _initial_tokens(one: xr.Dataset, is_sphere: bool) -> np.ndarray:
 
 
 def _largest_norms(tokens: np.ndarray) -> np.ndarray:
-    """Largest norm at each time; numbers near the end of the range do not overflow."""
+    """Largest norm at each time, formed without overflow for numbers near the end of the range."""
     largest = np.abs(tokens).max(axis=(1, 2))
     safe = np.where(largest > 0, largest, 1)
     return largest * np.linalg.norm(tokens / safe[:, None, None], axis=-1).max(axis=1)
 
 
 def _initial_size(run: xr.Dataset, otherwise: float) -> float:
-    """Largest norm at the start over all runs, so that every run is counted alike."""
+    """Largest norm at the start over all runs, so that clusters of all runs are counted with one distance."""
     if "initial_tokens" in run:
         otherwise = float(np.linalg.norm(run.initial_tokens.values, axis=-1).max())
     return otherwise if otherwise > 0 else 1.0
@@ -183,12 +185,22 @@ def _count_sentence(labels: np.ndarray, distance: float) -> str:
     return f"{tokens}, {count} cluster{'' if count == 1 else 's'} (closer than {distance:.2g})"
 
 
-def _run_notes(run: xr.Dataset, which: int) -> list[str]:
-    """Which run it is, and how it ended unless it reached its end."""
+def _run_notes(run: xr.Dataset, member: int) -> list[str]:
+    """Number of the run, and the outcome of a run that failed or ended before its last time."""
+    notes = [f"Run {member} of {run.sizes['run']}"] if "run" in run.dims else []
     outcomes = json.loads(run.attrs.get("outcomes", "[]"))
-    ending = outcomes[which] if which < len(outcomes) else "Reached"
-    notes = [f"Run {which} of {run.sizes['run']}"] if "run" in run.dims else []
-    return notes if ending.startswith("Reached") else [*notes, ending.rstrip(".")]
+    if member < len(outcomes) and not _reached_end(one_run(run, member)):
+        notes.append(outcomes[member].rstrip("."))
+    return notes
+
+
+def _reached_end(one: xr.Dataset) -> bool:
+    """Whether a run did not fail and ended at the last time that was asked for."""
+    if "final_time" not in one or "requested_times" not in one.attrs:
+        return True
+    end = json.loads(one.attrs["requested_times"])[-1]
+    # A run in float32 ends at the float32 number next to the time asked for.
+    return not bool(one.failed) and bool(np.isclose(one.final_time, end, rtol=1e-6, atol=0.0))
 
 
 def _growth_notes(is_scaled: bool, growth: float) -> list[str]:
@@ -198,5 +210,5 @@ def _growth_notes(is_scaled: bool, growth: float) -> list[str]:
     return [f"Tokens grew {times} times: drawn divided by the largest norm at each time"]
 
 
-def _what(value: Any) -> str:
+def _described(value: Any) -> str:
     return "one without tokens" if isinstance(value, xr.Dataset) else f"a {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""`HeatMap`: a number over two parameters, with curves that a theory draws through them."""
+"""`HeatMap`: a number over two parameters, with curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from attnflow.show.parts.style import INK, fix_ticks, weights_colormap
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Values over a grid, light to dark; fits on a board."""
+    """Panel of values over a grid, light to dark, with curves such as those of a theory."""
 
     x: np.ndarray
     y: np.ndarray
     values: np.ndarray
-    """Of shape (y, x)."""
+    """(y, x)."""
     xlabel: str = ""
     ylabel: str = ""
     title: str = ""
     curves: Sequence[Line] = ()
     limits: tuple[float, float] = (0.0, 1.0)
     bar: str = ""
-    """What the values are; empty: no colour bar."""
+    """Label of the colour bar; empty: no colour bar."""
     yscale: str = "linear"
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes."""
+        """Draw the panel into empty axes."""
         how: dict[str, Any] = {"cmap": weights_colormap(), "vmin": self.limits[0], "vmax": self.limits[1]}
         image = axes.pcolormesh(self.x, self.y, self.values, shading="nearest", rasterized=True, **how)
         axes.set_yscale(self.yscale)
@@ -53,7 +53,7 @@ class HeatMap:
 
 
 def plain_log_ticks(axis: Axis) -> None:
-    """Ticks at 1, 2, 5, 10, ... as plain numbers, for a logarithmic axis over one or two decades."""
+    """Set ticks at 1, 2, 5, 10, ... as plain numbers, for a logarithmic axis over one or two decades."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,4 +1,4 @@
-"""From tokens to the two or three coordinates that are drawn."""
+"""Tokens as points of two or three coordinates: their own, or principal components."""
 
 from dataclasses import dataclass
 
@@ -6,28 +6,27 @@ import numpy as np
 
 from attnflow.show.parts.drawn_run import DrawnRun
 
-LONGEST_BOX = 8.0  # sides of a picture to one scale; a longer box shows a line
-FLAT = 1e-9  # below this share of the longest side a side is no side
-GATHERED = 1e-2  # final tokens closer than this share have no axes of their own
-MOST_TIMES, MOST_ROWS = 50, 20_000  # that the principal axes are found from
-
 
 @dataclass(frozen=True)
 class Points:
-    """Tokens as points of the picture."""
+    """Tokens as points of a picture."""
 
-    values: np.ndarray  # (time, token, axis)
-    names: tuple[str, ...]  # of the axes
-    is_to_scale: bool  # whether all axes have one scale
+    values: np.ndarray
+    """(time, token, axis)."""
+    names: tuple[str, ...]
+    """Names of the axes."""
+    is_to_scale: bool
+    """Whether all axes have one scale."""
     note: str = ""
+    """Sentence for the caption."""
 
 
 def points_of(drawn: DrawnRun) -> Points:
-    """The coordinates themselves where there are at most three, else two principal components.
+    """Points of a run: the coordinates in dimension three or less, else two principal components.
 
-    Tokens that run away along some direction, as rescaled ones do along eigenvectors
-    with negative real part, would be a line to the eye: each axis has its own scale then,
-    and unless they run along a coordinate they are turned to principal axes.
+    Rescaled tokens diverge along eigenvectors of V with negative real part, and to one scale the picture would be
+    a line. Each axis then has its own scale, and tokens that do not diverge along a coordinate are rotated to their
+    principal axes.
     """
     d = drawn.dimension
     if d > 3:
@@ -44,9 +43,9 @@ def points_of(drawn: DrawnRun) -> Points:
 
 
 def _principal_components(drawn: DrawnRun) -> Points:
-    """Two directions in which the final tokens differ most, or all tokens if the final ones agree."""
+    """The two principal components of the final tokens, or of all tokens if the final ones lie on a line or point."""
     first, final = drawn.tokens[0], drawn.tokens[-1]
-    is_gathered = _spreads(final)[1] <= GATHERED * _spreads(first)[0]
+    is_gathered = _spreads(final)[1] <= 1e-2 * _spreads(first)[0]
     axes = _principal_axes(_all_tokens(drawn) if is_gathered else final)[:, :2]
     values = drawn.tokens @ axes
     return Points(
@@ -58,13 +57,13 @@ def _principal_components(drawn: DrawnRun) -> Points:
 
 
 def _all_tokens(drawn: DrawnRun) -> np.ndarray:
-    """Tokens of all times in one list, thinned out where there are many."""
-    tokens = drawn.tokens[drawn.times_of_interest(MOST_TIMES)].reshape(-1, drawn.dimension)
-    return tokens[:: -(-len(tokens) // MOST_ROWS)]
+    """Tokens of at most 50 times as rows of one array, at most 20,000 of them: enough to find principal axes."""
+    tokens = drawn.tokens[drawn.times_of_interest(50)].reshape(-1, drawn.dimension)
+    return tokens[:: -(-len(tokens) // 20_000)]
 
 
 def _principal_axes(tokens: np.ndarray) -> np.ndarray:
-    """Orthonormal columns, longest first; the largest entry of each is positive."""
+    """Principal axes as orthonormal columns, the longest first; the largest entry of each is positive."""
     axes = np.linalg.svd(_centred(tokens), full_matrices=False)[2]
     leading = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return (axes * np.sign(leading)).T
@@ -75,7 +74,7 @@ def _spreads(tokens: np.ndarray) -> np.ndarray:
 
 
 def _centred(tokens: np.ndarray) -> np.ndarray:
-    """Tokens around their mean; rows of zeros change no axis and make enough of them exist."""
+    """Tokens minus their mean; the three rows of zeros change no axis and ensure that three axes exist."""
     return np.concatenate([tokens - tokens.mean(axis=0), np.zeros((3, tokens.shape[1]))])
 
 
@@ -84,8 +83,9 @@ def _sides(points: np.ndarray) -> np.ndarray:
 
 
 def _is_long(sides: np.ndarray) -> bool:
+    """Whether a box is more than eight times as long as wide; sides of zero, up to rounding, do not count."""
     longest, shortest = sides.max(), sides.min()
-    return bool(FLAT * longest < shortest < longest / LONGEST_BOX)
+    return bool(1e-9 * longest < shortest < longest / 8)
 
 
 def _ordinal(index: int) -> str:

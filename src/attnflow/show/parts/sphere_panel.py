@@ -15,65 +15,65 @@ from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_grid, faint
 
 @dataclass(frozen=True)
 class SpherePanel:
-    """The sphere at one time of a run; fits on a board."""
+    """Panel of the sphere at one saved time of a run."""
 
     drawn: DrawnRun
-    place: int
+    index: int
     title: str = ""
     subspace: np.ndarray | None = None
     """Orthonormal rows: two span a plane, drawn as a great circle; one a line, drawn as two crosses."""
     camera: np.ndarray | None = None
-    """Rows to the right, upwards and towards the viewer; None: where most tokens end."""
+    """Rows to the right, upwards and towards the viewer; None: the viewer is on the side where most tokens end."""
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Ways so far, hollow starts and filled dots, faint on the far side."""
+        """Draw the paths so far, hollow dots at the start and filled dots, faint on the far side."""
         camera = camera_of(self.drawn.tokens[-1]) if self.camera is None else self.camera
         draw_grid(axes, camera)
         if self.subspace is not None:
             _draw_subspace(axes, self.subspace @ camera.T)
-        _draw_tokens(axes, self.drawn, self.place, camera)
+        _draw_tokens(axes, self.drawn, self.index, camera)
         axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
         axes.set_axis_off()
-        axes.set_title(self.title or f"t = {self.drawn.times[self.place]:.3g}", loc="left")
+        axes.set_title(self.title or f"t = {self.drawn.times[self.index]:.3g}", loc="left")
 
 
 def sphere_panels(drawn: DrawnRun, times: Sequence[float], name: str = "") -> list[SpherePanel]:
-    """The sphere at the saved times nearest to some, seen from one side; `name` stands before the first time."""
+    """Panels of the sphere at the saved times nearest to `times`; `name` stands before the first time."""
     camera = camera_of(drawn.tokens[-1])
-    places = [int(np.abs(drawn.times - time).argmin()) for time in times]
-    titles = [f"t = {drawn.times[place]:.3g}" for place in places]
+    indices = [int(np.abs(drawn.times - time).argmin()) for time in times]
+    titles = [f"t = {drawn.times[index]:.3g}" for index in indices]
     titles[0] = f"{name}{', ' if name else ''}{titles[0]}"
-    return [SpherePanel(drawn, place, title, camera=camera) for place, title in zip(places, titles, strict=True)]
+    return [SpherePanel(drawn, index, title, camera=camera) for index, title in zip(indices, titles, strict=True)]
 
 
 @in_house_style()
 def sphere_movie(drawn: DrawnRun, title: str, caption: str = "", *, most: int = 60) -> Movie:
-    """From the first to the last saved time in at most `most` frames."""
+    """Movie from the first to the last saved time in at most `most` frames."""
     figure = new_figure(4.2, 4.6)
     axes = figure.add_subplot()
     write_heading(figure, title, caption)
-    places, camera = drawn.times_of_interest(most), camera_of(drawn.tokens[-1])
+    indices, camera = drawn.times_of_interest(most), camera_of(drawn.tokens[-1])
 
     def show_frame(frame: int) -> None:
         axes.clear()
-        SpherePanel(drawn, int(places[frame]), camera=camera).draw(axes)
+        SpherePanel(drawn, int(indices[frame]), camera=camera).draw(axes)
 
-    return Movie(figure, len(places), show_frame)
+    return Movie(figure, len(indices), show_frame)
 
 
-def _draw_tokens(axes: Axes, drawn: DrawnRun, place: int, camera: np.ndarray) -> None:
-    colours, seen = drawn.token_colours, drawn.tokens[: place + 1] @ camera.T
+def _draw_tokens(axes: Axes, drawn: DrawnRun, index: int, camera: np.ndarray) -> None:
+    colours, seen = drawn.token_colours, drawn.tokens[: index + 1] @ camera.T
     n = len(colours)
-    if place > 0:
+    if index > 0:
         draw_by_side(axes, curved_on_sphere(seen.transpose(1, 0, 2)), colours, zorder=1.8, **path_style(n))
-    starts = faint_behind(colours, seen[0], 0.8 if place == 0 else 0.4)
+    starts = faint_behind(colours, seen[0], 0.8 if index == 0 else 0.4)
     axes.scatter(*seen[0, :, :2].T, edgecolors=list(starts), zorder=2, **start_style(n))
-    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **current_style(drawn, place))
+    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **current_style(drawn, index))
 
 
 def _draw_subspace(axes: Axes, seen: np.ndarray) -> None:
-    """A great circle, or two crosses, darker on the near side."""
+    """Draw a great circle, or two crosses, darker on the near side."""
     if len(seen) == 2:
         turn = np.linspace(0, 2 * np.pi, 181)[:, None]
         line = np.cos(turn) * seen[0] + np.sin(turn) * seen[1]

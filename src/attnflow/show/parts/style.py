@@ -1,4 +1,4 @@
-"""The house style of pictures, and how they reach the disk."""
+"""Style of all pictures: settings of matplotlib, colours, headings; and writing them to files."""
 
 import os
 import textwrap
@@ -16,14 +16,13 @@ from matplotlib.transforms import ScaledTranslation
 from attnflow._common.checks import InputError
 from attnflow._common.files import require_free, written_beside
 
-SUFFIXES = (".png", ".pdf", ".svg")
-DOTS_PER_INCH = 200
+DOTS_PER_INCH = 200  # of PNG files
 
 INK = "#262626"
 GREY = "#7a7a7a"
 PALE = "#d9d9d9"
 
-HOUSE: dict[Any, Any] = {
+MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": INK,
@@ -52,19 +51,17 @@ HOUSE: dict[Any, Any] = {
     "svg.hashsalt": "attnflow",  # the same picture is the same file
 }
 
-# Okabe and Ito's colours for all kinds of colour vision, the one hardest to see on white last.
+# Colours of Okabe and Ito, distinct for all kinds of colour vision; yellow, hard to see on white, is last.
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-LEGEND_BELOW = 0.55  # inches under the axes, where ticks and label end
-GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))  # no two multiples of it come close early on
 
 
 def in_house_style():
-    """A context, or decorator, in which matplotlib draws as we do; outside nothing changes."""
-    return mpl.rc_context(HOUSE)
+    """Context manager and decorator in which matplotlib has the settings of this package; outside nothing changes."""
+    return mpl.rc_context(MATPLOTLIB_SETTINGS)
 
 
 def colours(count: int) -> np.ndarray:
-    """`count` different colours, shape (count, 3): Okabe and Ito's, then an even cycle of hues.
+    """`count` different colours, shape (count, 3): those of Okabe and Ito, then hues at multiples of the golden angle.
 
     Examples
     --------
@@ -74,12 +71,13 @@ def colours(count: int) -> np.ndarray:
     named = np.array([to_rgb(name) for name in OKABE_ITO])
     further = np.arange(max(count - len(named), 0))
     lightness = np.array([0.55, 0.72, 0.63])[further % 3]
-    cycle = from_oklch(lightness, np.full(len(further), 0.12), 0.5 + GOLDEN_ANGLE * further)
+    golden_angle = np.pi * (3 - np.sqrt(5))  # its first multiples are far from each other
+    cycle = from_oklch(lightness, np.full(len(further), 0.12), 0.5 + golden_angle * further)
     return np.concatenate([named, cycle])[:count]
 
 
 def from_oklch(lightness: Any, chroma: Any, hue: Any) -> np.ndarray:
-    """sRGB, shape (k, 3), of colours in OKLCH, where equal steps look equal (Ottosson, 2020)."""
+    """sRGB values, shape (k, 3), of colours in OKLCH, in which equal steps look equal (Ottosson, 2020)."""
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
     to_cones = [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.2914855480]]
     to_linear = [
@@ -92,20 +90,20 @@ def from_oklch(lightness: Any, chroma: Any, hue: Any) -> np.ndarray:
 
 
 def weights_colormap() -> LinearSegmentedColormap:
-    """White to dark blue, one hue, lightness falling evenly."""
+    """Colour map from white to dark blue, of one hue, with evenly decreasing lightness."""
     share = np.linspace(0, 1, 64)
     ramp = from_oklch(1 - 0.72 * share, 0.5 * share * (1.12 - share), np.full(64, 4.5))
     return LinearSegmentedColormap.from_list("attnflow weights", ramp)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, whose parts make room for each other."""
+    """An empty figure, in inches, with constrained layout."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.07, wspace=0.05, hspace=0.03)
     return Figure(figsize=(width, height), layout=layout)
 
 
 def write_heading(figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0) -> None:
-    """Title above and caption below, wrapped; legends need `beside` inches of the one, `below` of the other."""
+    """Write title and caption, wrapped; legends take `beside` inches of the title and `below` of the caption."""
     width = figure.get_figwidth()
     figure.suptitle(_wrapped(title, 11.5 * (width - beside)), x=0.012, ha="left", fontweight="bold")
     figure.supxlabel(_wrapped(caption, 15 * (width - below)), x=0.012, ha="left", fontsize=9, color=GREY)
@@ -116,13 +114,13 @@ def _wrapped(text: str, characters: float) -> str:
 
 
 def fix_ticks(axes: Axes) -> None:
-    """Ticks are made when a figure is drawn, which may be outside the house style: fix them now."""
+    """Set the style of the ticks now: they are made when a figure is drawn, perhaps outside this style."""
     axes.tick_params(labelsize=9, color=GREY, labelcolor=INK)
 
 
 def legend_below(axes: Axes, columns: int = 1) -> None:
-    """A legend of what has a label, under the axes: it never covers data."""
-    below = axes.transAxes + ScaledTranslation(0, -LEGEND_BELOW, axes.figure.dpi_scale_trans)
+    """Put the legend under the axes, where it covers no data."""
+    below = axes.transAxes + ScaledTranslation(0, -0.55, axes.figure.dpi_scale_trans)  # inches: under the label
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, ncols=columns)
 
 
@@ -132,11 +130,10 @@ def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> 
     Raises
     ------
     ValueError
-        If the suffix is not a known one, nothing can be written there, or something is there
-        that must stay.
+        If the suffix is not a known one, nothing can be written there, or a file is there and `overwrite` is False.
     """
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(
             f"A picture is written as `.png`, `.pdf` or `.svg`, but the path is {path}. Use {path.with_suffix('.png')}."
         )
@@ -148,7 +145,7 @@ def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> 
 def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
     """Write a figure as PNG, PDF or SVG by its suffix, at 200 dots an inch. Returns the path.
 
-    It is written beside its final name and moved into place when it is whole.
+    The file is written beside its final name and moved into place when it is complete.
 
     Raises
     ------
@@ -165,3 +162,10 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
     return path
+
+
+def save_and_return(figure: Figure, path: str | os.PathLike | None) -> Figure:
+    """Write a figure if a path is given, and return the figure: the last line of every function that draws one."""
+    if path is not None:
+        save_figure(figure, path)
+    return figure

@@ -1,4 +1,4 @@
-"""Affine subspaces {x : R x = c} inside a box: points, lines and planes, as they are drawn in R^2 and R^3."""
+"""Affine subspaces {x : R x = c} of R^2 and R^3 as lines and polygons inside a box."""
 
 import itertools
 from dataclasses import dataclass
@@ -9,12 +9,10 @@ from matplotlib.axes import Axes
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from scipy.linalg import null_space
 
-ON_PLANE = 1e-9
-
 
 @dataclass(frozen=True)
 class AffineSubspace:
-    """The tokens x with rows @ x = levels, and its colour."""
+    """The points x with rows @ x = levels, and the colour in which they are drawn."""
 
     rows: np.ndarray
     levels: np.ndarray
@@ -24,21 +22,21 @@ class AffineSubspace:
 
 def draw_subspaces(axes: Axes, subspaces: tuple[AffineSubspace, ...], box: np.ndarray) -> None:
     """Draw subspaces within a box (d, 2): lines, and planes as faint polygons."""
-    for flat in subspaces:
-        dimension = box.shape[0] - len(flat.rows)
-        corners = line_in_box(flat, box) if dimension == 1 else plane_in_box(flat, box)
+    for subspace in subspaces:
+        dimension = box.shape[0] - len(subspace.rows)
+        corners = line_in_box(subspace, box) if dimension == 1 else plane_in_box(subspace, box)
         if len(corners) == 0:
             continue
         if dimension == 1:
-            axes.plot(*corners.T, color=flat.colour, linewidth=1.3, alpha=0.75, zorder=1.2, label=flat.label)
+            axes.plot(*corners.T, color=subspace.colour, linewidth=1.3, alpha=0.75, zorder=1.2, label=subspace.label)
         else:
-            faces: Any = Poly3DCollection([corners], facecolor=flat.colour, edgecolor=flat.colour, alpha=0.16)
-            faces.set(label=flat.label, linewidth=0.7)
+            faces: Any = Poly3DCollection([corners], facecolor=subspace.colour, edgecolor=subspace.colour, alpha=0.16)
+            faces.set(label=subspace.label, linewidth=0.7)
             axes.add_collection(faces)
 
 
-def line_in_box(flat: AffineSubspace, box: np.ndarray) -> np.ndarray:
-    """The two ends of a line inside a box, shape (2, d); none where it passes by.
+def line_in_box(subspace: AffineSubspace, box: np.ndarray) -> np.ndarray:
+    """The two ends of a line inside a box, shape (2, d); empty where the line misses the box.
 
     Examples
     --------
@@ -46,9 +44,9 @@ def line_in_box(flat: AffineSubspace, box: np.ndarray) -> np.ndarray:
     >>> line_in_box(line, np.array([[0.0, 1.0], [0.0, 1.0]])).tolist()
     [[0.0, 0.5], [1.0, 0.5]]
     """
-    point = np.linalg.lstsq(flat.rows, flat.levels, rcond=None)[0]
-    direction = null_space(flat.rows)[:, 0]
-    moves = np.abs(direction) > ON_PLANE
+    point = np.linalg.lstsq(subspace.rows, subspace.levels, rcond=None)[0]
+    direction = null_space(subspace.rows)[:, 0]
+    moves = np.abs(direction) > 1e-9  # coordinates that change along the line
     if np.any((point[~moves] < box[~moves, 0]) | (point[~moves] > box[~moves, 1])):
         return np.empty((0, len(box)))
     crossings = np.sort((box[moves] - point[moves, None]) / direction[moves, None], axis=1)
@@ -58,20 +56,20 @@ def line_in_box(flat: AffineSubspace, box: np.ndarray) -> np.ndarray:
     return ends if first < last else np.empty((0, len(box)))
 
 
-def plane_in_box(flat: AffineSubspace, box: np.ndarray) -> np.ndarray:
-    """Corners (k, 3), in turn, of the polygon that a plane cuts out of a box."""
-    normal, level = flat.rows[0], flat.levels[0]
+def plane_in_box(subspace: AffineSubspace, box: np.ndarray) -> np.ndarray:
+    """Corners (k, 3), in cyclic order, of the polygon in which a plane cuts a box."""
+    normal, level = subspace.rows[0], subspace.levels[0]
     corners = np.array(list(itertools.product(*box)))
-    found = []
+    crossings = []
     for one, other in itertools.combinations(range(8), 2):
         if np.sum(corners[one] != corners[other]) == 1:  # an edge
             heights = corners[[one, other]] @ normal - level
             if heights[0] * heights[1] < 0:
                 share = heights[0] / (heights[0] - heights[1])
-                found.append(corners[one] + share * (corners[other] - corners[one]))
-    if len(found) < 3:
+                crossings.append(corners[one] + share * (corners[other] - corners[one]))
+    if len(crossings) < 3:
         return np.empty((0, 3))
-    points = np.array(found)
-    flat_axes = null_space(normal[None])
-    around = (points - points.mean(axis=0)) @ flat_axes
+    points = np.array(crossings)
+    in_plane = null_space(normal[None])  # two orthonormal vectors of the plane
+    around = (points - points.mean(axis=0)) @ in_plane
     return points[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]

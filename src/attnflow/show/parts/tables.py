@@ -1,4 +1,4 @@
-"""`Table`: words and numbers in rows, as part of a picture."""
+"""`Table`: rows of text as a panel of a figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from attnflow.show.parts.style import GREY, INK, PALE
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a header; fits on a board."""
+    """Panel of rows of text under a header."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     widths: Sequence[float]
-    """Shares of the width, one a column."""
+    """Relative width of each column."""
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes: lines only between rows, text to the left."""
+        """Draw the panel into empty axes: lines between rows, text aligned left."""
         total, height = sum(self.widths), 1 / (len(self.rows) + 1)
         lefts = [sum(self.widths[:column]) / total for column in range(len(self.widths))]
         for row, texts in enumerate([self.header, *self.rows]):

@@ -1,4 +1,4 @@
-"""AffineSubspace pictures: the plane, with principal components in more dimensions, and the circle."""
+"""Trajectories in the plane, also of principal components, and on the circle."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ from attnflow.show.parts.token_artists import draw_tokens, final_hull, longest_s
 
 
 def draw_plane(axes: Axes, drawn: DrawnRun, points: Points) -> None:
-    """Trajectories in the plane, with the convex hull of the final tokens in R^2."""
+    """Draw trajectories in the plane, in R^2 with the convex hull of the final tokens."""
     hull = final_hull(points) if drawn.dimension == 2 else None
     if hull is not None:
         corners = hull.points[hull.vertices]
@@ -24,7 +24,7 @@ def draw_plane(axes: Axes, drawn: DrawnRun, points: Points) -> None:
 
 
 def draw_circle(axes: Axes, drawn: DrawnRun, points: Points) -> None:
-    """Tokens on the unit circle."""
+    """Draw trajectories on the unit circle."""
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=1))
     draw_tokens(axes, drawn, points.values, is_round=True)
     axes.set(aspect="equal", xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xlabel=points.names[0], ylabel=points.names[1])
@@ -34,7 +34,7 @@ def draw_circle(axes: Axes, drawn: DrawnRun, points: Points) -> None:
 
 
 def _set_box(axes: Axes, points: Points) -> None:
-    """Limits around everything drawn; with one scale both axes get the same margin."""
+    """Set the limits around all points; with one scale both axes have the same margin."""
     flat = points.values.reshape(-1, 2)
     low, high = flat.min(axis=0), flat.max(axis=0)
     margin = 0.06 * (longest_side(flat) if points.is_to_scale else high - low) * np.ones(2)

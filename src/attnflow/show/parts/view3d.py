@@ -1,4 +1,4 @@
-"""Pictures of space: R^3 with the hull of the final tokens, and the globe."""
+"""Trajectories in R^3, with the hull of the final tokens, and on the sphere, drawn as a globe."""
 
 from typing import Any
 
@@ -21,13 +21,11 @@ from attnflow.show.parts.token_artists import (
     start_style,
 )
 
-HIDDEN = 0.3  # opacity of the far side against the near one
-TILT = np.radians(22)  # of the globe towards the viewer
-SAME_PLANE = 1e-8
+FAR_SIDE_OPACITY = 0.3  # relative to that of the near side
 
 
 def draw_space(axes: Any, drawn: DrawnRun, points: Points) -> None:
-    """Trajectories in R^3, with the convex hull of the final tokens if it has a volume."""
+    """Draw trajectories in R^3, with the convex hull of the final tokens if it has a volume."""
     values, colours = points.values, drawn.token_colours
     hull = final_hull(points)
     if hull is not None:
@@ -35,51 +33,51 @@ def draw_space(axes: Any, drawn: DrawnRun, points: Points) -> None:
         axes.add_collection3d(Poly3DCollection(faces, facecolor=GREY, alpha=0.08, label="hull"))
         axes.add_collection3d(Line3DCollection(hull_edges(hull), colors=GREY, linewidths=0.7, alpha=0.7, label="edges"))
     if drawn.is_followed:
-        ways, tokens = paths_to_draw(drawn, values)
-        axes.add_collection3d(Line3DCollection(ways, colors=colours[tokens], **path_style(len(colours))))
+        paths, tokens = paths_to_draw(drawn, values)
+        axes.add_collection3d(Line3DCollection(paths, colors=colours[tokens], **path_style(len(colours))))
     axes.scatter(*values[0].T, edgecolors=colours, alpha=0.6, depthshade=False, **start_style(len(colours)))
     axes.scatter(*values[-1].T, c=colours, depthshade=False, **end_style(drawn))
     _set_box(axes, points)
 
 
 def hull_edges(hull: Any) -> np.ndarray:
-    """Edges of a hull in space, shape (edge, 2, 3), without the cuts of flat faces into triangles."""
+    """Edges of a hull in space, shape (edge, 2, 3), without those between triangles of one plane face."""
     edges = []
     for face, (corners, neighbours) in enumerate(zip(hull.simplices, hull.neighbors, strict=True)):
         for opposite, neighbour in enumerate(neighbours):
-            is_bent = np.abs(hull.equations[face, :3] - hull.equations[neighbour, :3]).max() > SAME_PLANE
-            if face < neighbour and is_bent:
+            is_edge = np.abs(hull.equations[face, :3] - hull.equations[neighbour, :3]).max() > 1e-8  # normals differ
+            if face < neighbour and is_edge:
                 edges.append(hull.points[np.delete(corners, opposite)])
     return np.array(edges)
 
 
 def draw_globe(axes: Axes, drawn: DrawnRun, points: Points) -> None:
-    """Tokens on the unit sphere, seen from far away on the side where most of them end."""
+    """Draw trajectories on the unit sphere, seen from the side where most of the tokens end."""
     camera = camera_of(points.values[-1])
     seen = points.values @ camera.T
     draw_grid(axes, camera)
     if drawn.is_followed:
-        ways, tokens = paths_to_draw(drawn, seen)
+        paths, tokens = paths_to_draw(drawn, seen)
         style = path_style(len(drawn.labels))
-        draw_by_side(axes, curved_on_sphere(ways), drawn.token_colours[tokens], zorder=1.8, **style)
+        draw_by_side(axes, curved_on_sphere(paths), drawn.token_colours[tokens], zorder=1.8, **style)
     _draw_dots(axes, drawn, seen)
     axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
     axes.set_axis_off()
 
 
 def camera_of(tokens: np.ndarray) -> np.ndarray:
-    """Rows to the right, upwards and towards the viewer, who stands where most tokens are."""
+    """Rows to the right, upwards and towards the viewer, on the side where most tokens are."""
     mean = tokens.mean(axis=0)
-    # A little to the side, so that ways into the middle are seen as curves.
+    # 0.4 radians to the side, so that paths to the mean are seen as curves.
     azimuth = np.arctan2(mean[1], mean[0]) + 0.4 if np.hypot(mean[0], mean[1]) > 0.05 else -1.0
-    tilt = -TILT if mean[2] < -0.5 else TILT
+    tilt = np.radians(-22 if mean[2] < -0.5 else 22)
     right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
     towards = np.array([np.cos(azimuth) * np.cos(tilt), np.sin(azimuth) * np.cos(tilt), np.sin(tilt)])
     return np.stack([right, np.cross(towards, right), towards])
 
 
 def draw_grid(axes: Axes, camera: np.ndarray) -> None:
-    """Outline, meridians and parallels every 30 degrees, and where the coordinate axes come out."""
+    """Draw the outline, meridians and parallels every 30 degrees, and the ends of the coordinate axes."""
     axes.add_patch(Circle((0, 0), 1, facecolor="#f5f7fa", edgecolor=GREY, linewidth=0.8, zorder=0))
     lines = np.concatenate([_meridians(), _parallels()])
     shades = np.full(len(lines), PALE)
@@ -99,10 +97,10 @@ def _parallels() -> np.ndarray:
 
 
 def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
-    """A short stroke out of the globe, with its name."""
+    """Draw a short line outwards from the globe, with the name of the axis."""
     if end[2] < -0.5:
-        return  # it would seem to come out of the near side
-    opacity = 1.0 if end[2] >= 0 else HIDDEN
+        return  # it would seem to leave the globe on the near side
+    opacity = 1.0 if end[2] >= 0 else FAR_SIDE_OPACITY
     stroke = np.array([1.0, 1.12])[:, None] * end[:2]
     axes.plot(*stroke.T, color=INK, linewidth=0.8, alpha=opacity, zorder=0.6)
     axes.annotate(name, (1.18 * end[0], 1.18 * end[1]), ha="center", va="center", fontsize=9, alpha=opacity)
@@ -111,26 +109,26 @@ def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
 def draw_by_side(
     axes: Axes, lines: np.ndarray, colours: np.ndarray, *, alpha: float, zorder: float, **style: Any
 ) -> None:
-    """Lines (line, point, 3), faint where they run on the far side."""
-    is_near = lines[:, :-1, 2] + lines[:, 1:, 2] >= 0  # of every piece between two points
-    for is_side, opacity in ((~is_near, HIDDEN * alpha), (is_near, alpha)):
-        parts = [stretches(line, is_wanted) for line, is_wanted in zip(lines[..., :2], is_side, strict=True)]
+    """Draw lines (line, point, 3), faint on the far side."""
+    is_near = lines[:, :-1, 2] + lines[:, 1:, 2] >= 0  # of every segment
+    for is_side, opacity in ((~is_near, FAR_SIDE_OPACITY * alpha), (is_near, alpha)):
+        parts = [connected_parts(line, is_kept) for line, is_kept in zip(lines[..., :2], is_side, strict=True)]
         shades = np.repeat(colours, [len(each) for each in parts], axis=0)
         flat = [part for each in parts for part in each]
         axes.add_collection(LineCollection(flat, colors=shades, alpha=opacity, zorder=zorder, **style))
 
 
-def stretches(line: np.ndarray, is_wanted: np.ndarray) -> list[np.ndarray]:
-    """The parts of a line (point, 2) whose pieces between points are wanted, neighbouring pieces as one.
+def connected_parts(line: np.ndarray, is_kept: np.ndarray) -> list[np.ndarray]:
+    """Parts of a line (point, 2) whose segments are kept; neighbouring segments form one part.
 
     Examples
     --------
     >>> line = np.arange(5.0)[:, None] * np.ones(2)
-    >>> [part[:, 0].tolist() for part in stretches(line, np.array([True, True, False, True]))]
+    >>> [part[:, 0].tolist() for part in connected_parts(line, np.array([True, True, False, True]))]
     [[0.0, 1.0, 2.0], [3.0, 4.0]]
     """
-    turns = np.diff(np.concatenate([[0], is_wanted.astype(int), [0]]))
-    ends = zip(np.flatnonzero(turns == 1), np.flatnonzero(turns == -1), strict=True)
+    changes = np.diff(np.concatenate([[0], is_kept.astype(int), [0]]))
+    ends = zip(np.flatnonzero(changes == 1), np.flatnonzero(changes == -1), strict=True)
     return [line[first : last + 1] for first, last in ends]
 
 
@@ -143,18 +141,18 @@ def _draw_dots(axes: Axes, drawn: DrawnRun, seen: np.ndarray) -> None:
 
 def faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.ndarray:
     """Colours (token, 4) with an opacity, lower for tokens on the far side."""
-    return np.column_stack([colours, np.where(seen[:, 2] >= 0, opacity, HIDDEN * opacity)])
+    return np.column_stack([colours, np.where(seen[:, 2] >= 0, opacity, FAR_SIDE_OPACITY * opacity)])
 
 
 def _set_box(axes: Any, points: Points) -> None:
-    """Limits and proportions of the box, its view and its faint walls."""
+    """Set limits and proportions of the box, the view and the faint walls."""
     flat = points.values.reshape(-1, 3)
     middle, sides = (flat.min(axis=0) + flat.max(axis=0)) / 2, np.ptp(flat, axis=0)
     if points.is_to_scale:
-        sides = np.maximum(sides, 0.25 * longest_side(flat))  # a flat side would leave no room for its axis
+        sides = np.maximum(sides, 0.25 * longest_side(flat))  # a side of zero would leave no room for its axis
     limits = middle[:, None] + np.outer(0.53 * sides, [-1, 1])
     axes.set(xlim=limits[0], ylim=limits[1], zlim=limits[2])
-    # Long names of axes need room that the layout does not know of.
+    # Long names of axes need room that the layout engine does not reserve.
     box, zoom = (sides / sides.max(), 1.03) if points.is_to_scale else (np.ones(3), 0.95)
     axes.set_box_aspect(box, zoom=zoom)
     axes.set(xlabel=points.names[0], ylabel=points.names[1], zlabel=points.names[2])

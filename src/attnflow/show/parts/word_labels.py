@@ -1,4 +1,4 @@
-"""Words beside dots, as far as there is room."""
+"""Words beside tokens, where there is room for them."""
 
 from collections.abc import Sequence
 
@@ -8,47 +8,50 @@ from matplotlib.patheffects import withStroke
 
 from attnflow.show.parts.style import INK
 
-SIZE = 8.0  # points
-LETTER = 0.62  # of the size: how wide a letter is
-AWAY = 10.0  # from the middle of a dot to that of its word
-MOST = 120  # tokens whose words can still be read
+FONT_SIZE = 8.0  # points
+LETTER_WIDTH = 0.62 * FONT_SIZE  # points, mean over letters
+WORD_OFFSET = 10.0  # points from the centre of a dot to the centre of its word
 
 
 def write_words(axes: Axes, points: np.ndarray, words: Sequence[str]) -> None:
-    """Write each word above its point, or below it; not where another one stands already. Points are (token, 2)."""
-    if len(words) > MOST:
+    """Write each word above its point (token, 2), or below it, unless it would overlap an earlier word.
+
+    Words of more than 120 tokens could not be read and are left out.
+    """
+    if len(words) > 120:
         return
-    paper = [withStroke(linewidth=2, foreground="white")]
-    for token, rise in _with_room(_on_paper(axes, points), words):
+    outline = [withStroke(linewidth=2, foreground="white")]
+    for token, rise in _words_with_room(_in_typographic_points(axes, points), words):
         axes.annotate(
             words[token], points[token], (0, rise), textcoords="offset points", ha="center", va="center",
-            fontsize=SIZE, color=INK, path_effects=paper, zorder=5, parse_math=False,
+            fontsize=FONT_SIZE, color=INK, path_effects=outline, zorder=5, parse_math=False,
         )  # fmt: skip
 
 
-def _on_paper(axes: Axes, points: np.ndarray) -> np.ndarray:
-    """Points in units of type."""
+def _in_typographic_points(axes: Axes, points: np.ndarray) -> np.ndarray:
+    """Positions on the page, in units of 1/72 inch."""
     axes.apply_aspect()
     figure = axes.get_figure(root=True)
-    assert figure is not None  # these are axes of one
+    assert figure is not None  # axes that are drawn belong to a figure
     return axes.transData.transform(points) * 72 / figure.dpi
 
 
-def _with_room(places: np.ndarray, words: Sequence[str]) -> list[tuple[int, float]]:
-    """Tokens whose words touch none of an earlier one, and how much higher than the point each stands.
+def _words_with_room(positions: np.ndarray, words: Sequence[str]) -> list[tuple[int, float]]:
+    """Tokens whose words overlap no earlier word, and the height of each word above its token.
 
     Examples
     --------
-    >>> _with_room(np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [90.0, 0.0]]), ["cat", "cat", "cat", "mat"])
+    >>> positions = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [90.0, 0.0]])
+    >>> _words_with_room(positions, ["cat", "cat", "cat", "mat"])
     [(0, 10.0), (1, -10.0), (3, 10.0)]
     """
-    found: list[tuple[int, float]] = []
-    taken: list[tuple[float, float, float]] = []  # x, y and half the width
-    for token, (x, y) in enumerate(places.tolist()):
-        half = LETTER * SIZE * len(words[token]) / 2
-        for rise in (AWAY, -AWAY):
-            if not any(abs(a - x) < half + other and abs(b - y - rise) < SIZE for a, b, other in taken):
-                found.append((token, rise))
+    written: list[tuple[int, float]] = []
+    taken: list[tuple[float, float, float]] = []  # x, y and half the width of each word written
+    for token, (x, y) in enumerate(positions.tolist()):
+        half = LETTER_WIDTH * len(words[token]) / 2
+        for rise in (WORD_OFFSET, -WORD_OFFSET):
+            if not any(abs(a - x) < half + other and abs(b - y - rise) < FONT_SIZE for a, b, other in taken):
+                written.append((token, rise))
                 taken.append((x, y + rise, half))
                 break
-    return found
+    return written

@@ -1,4 +1,4 @@
-"""Panels over time: positions, angles, cosines and the number of clusters."""
+"""Positions, angles, cosines and the number of clusters over time."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,20 +9,15 @@ from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.style import GREY, INK, fix_ticks, weights_colormap
 from attnflow.show.parts.token_artists import draw_tokens, longest_side
 
-COSINE_BINS = 60
-MOST_COSINE_TIMES = 120
-MOST_COSINE_TOKENS = 300
-MOVED = 0.01  # a share of the whole way: before that nothing is to be seen
-
 
 def draw_positions(axes: Axes, drawn: DrawnRun) -> None:
-    """Position on the line."""
+    """Draw the position on the line."""
     _draw_numbers(axes, drawn, drawn.tokens[..., 0])
     axes.set_ylabel(drawn.coordinate_name(0))
 
 
 def draw_angles(axes: Axes, drawn: DrawnRun) -> None:
-    """Angle on the circle, without jumps by a turn."""
+    """Draw the angle on the circle, continuous in time."""
     angles = continuous_angles(drawn.tokens)
     _draw_numbers(axes, drawn, angles)
     axes.yaxis.set_major_locator(MultipleLocator(_angle_step(np.ptp(angles))))
@@ -31,7 +26,7 @@ def draw_angles(axes: Axes, drawn: DrawnRun) -> None:
 
 
 def draw_cosines(axes: Axes, drawn: DrawnRun) -> None:
-    """How the cosines between distinct tokens are distributed; the coordinates if there is one token."""
+    """Draw the distribution of the cosines between distinct tokens; the coordinates if there is one token."""
     if len(drawn.labels) == 1:
         axes.plot(drawn.times, drawn.tokens[:, 0], color=GREY, linewidth=0.9)
         axes.set_ylabel("coordinates")
@@ -41,7 +36,7 @@ def draw_cosines(axes: Axes, drawn: DrawnRun) -> None:
 
 
 def draw_counts(axes: Axes, drawn: DrawnRun) -> None:
-    """Number of clusters."""
+    """Draw the number of clusters."""
     times, counts = drawn.cluster_counts()
     if drawn.is_followed:
         axes.plot(times, counts, color=INK, drawstyle="steps-post", label="counts")
@@ -55,8 +50,7 @@ def draw_counts(axes: Axes, drawn: DrawnRun) -> None:
 def continuous_angles(tokens: np.ndarray) -> np.ndarray:
     """Angles of tokens (time, token, 2), continuous in time.
 
-    The circle is cut where the final tokens leave the widest gap, so that those who end
-    together are drawn together.
+    The circle is cut in the widest gap between final tokens, so that a final cluster is drawn in one place.
     """
     angles = np.arctan2(tokens[..., 1], tokens[..., 0])
     final = np.sort(angles[-1])
@@ -69,7 +63,7 @@ def continuous_angles(tokens: np.ndarray) -> np.ndarray:
 
 
 def angle_name(angle: float) -> str:
-    """A multiple of a quarter of pi in words.
+    """Text of a multiple of a quarter of pi.
 
     Examples
     --------
@@ -86,7 +80,7 @@ def angle_name(angle: float) -> str:
 
 
 def set_time_axis(axes: Axes, drawn: DrawnRun) -> None:
-    """Time from left to right, by its logarithm where the times to save at were chosen so."""
+    """Set the axis of time, logarithmic where the saved times are."""
     times = drawn.times
     if len(times) > 1:
         axes.set_xlim(times[0], times[-1])
@@ -102,14 +96,14 @@ def is_logarithmic(times: np.ndarray) -> bool:
 
 
 def _first_move(drawn: DrawnRun) -> float:
-    """A power of ten around which tokens begin to move visibly."""
-    ways = np.abs(drawn.tokens - drawn.tokens[0]).max(axis=(1, 2))
-    first = drawn.times[np.argmax(ways > MOVED * ways.max())]
+    """A power of ten close to the time at which a token has moved by 1 % of the largest displacement."""
+    distances = np.abs(drawn.tokens - drawn.tokens[0]).max(axis=(1, 2))
+    first = drawn.times[np.argmax(distances > 0.01 * distances.max())]
     return float(10.0 ** np.floor(np.log10(max(first, drawn.times[1]))))
 
 
 def _draw_numbers(axes: Axes, drawn: DrawnRun, values: np.ndarray) -> None:
-    """A number a token, of shape (time, token)."""
+    """Draw one number a token over time, values of shape (time, token)."""
     times = np.broadcast_to(drawn.times[:, None], values.shape)
     draw_tokens(axes, drawn, np.stack([times, values], axis=-1))
     for dots in axes.collections[-2:]:
@@ -120,11 +114,11 @@ def _draw_numbers(axes: Axes, drawn: DrawnRun, values: np.ndarray) -> None:
 
 
 def _draw_cosine_image(axes: Axes, drawn: DrawnRun) -> None:
-    chosen = drawn.times_of_interest(MOST_COSINE_TIMES)
-    edges = np.linspace(-1, 1, COSINE_BINS + 1)
+    chosen = drawn.times_of_interest(120)
+    edges = np.linspace(-1, 1, 61)  # of bins of 1/30
     shares = np.stack([_cosine_shares(drawn.tokens[index], edges) for index in chosen], axis=1)
     middles = (edges[1:] + edges[:-1]) / 2
-    scale = PowerNorm(0.5, 0, 1)  # the root of the share, so that rare cosines are seen beside frequent ones
+    scale = PowerNorm(0.5, 0, 1)  # the square root of the share, so that rare cosines are seen beside frequent ones
     how = {"shading": "nearest", "cmap": weights_colormap(), "norm": scale, "rasterized": True}
     image = axes.pcolormesh(drawn.times[chosen], middles, shares, **how)
     bar = axes.figure.colorbar(image, ax=axes, ticks=[0, 0.05, 0.25, 0.5, 1], aspect=30, pad=0.01, format="%g")
@@ -134,7 +128,8 @@ def _draw_cosine_image(axes: Axes, drawn: DrawnRun) -> None:
 
 
 def _cosine_shares(tokens: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    tokens = tokens[:: -(-len(tokens) // MOST_COSINE_TOKENS)]
+    """Share of pairs in each bin, from at most 300 tokens."""
+    tokens = tokens[:: -(-len(tokens) // 300)]
     norms = np.linalg.norm(tokens, axis=-1, keepdims=True)
     units = tokens / np.where(norms > 0, norms, 1)
     cosines = np.clip((units @ units.T)[np.triu_indices(len(units), 1)], -1, 1)
@@ -142,5 +137,6 @@ def _cosine_shares(tokens: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def _angle_step(extent: float) -> float:
+    """Distance of ticks, a multiple of pi / 4, that gives about six ticks."""
     steps = np.pi * np.array([1 / 4, 1 / 2, 1, 2, 5, 10, 50, 100])
     return float(steps[min(np.searchsorted(steps, extent / 6), len(steps) - 1)])

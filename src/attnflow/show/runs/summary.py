@@ -1,4 +1,4 @@
-"""`summary`: one run at a glance."""
+"""`summary`: trajectories, cluster counts and attention of a run in one figure."""
 
 import os
 from typing import Any
@@ -7,15 +7,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
+from attnflow._common.renamed import renamed_argument
 from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw
+from attnflow.show.parts.matrix import colour_scale, draw_bar, draw_matrix
 from attnflow.show.parts.projection import Points, points_of
-from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_figure
-from attnflow.show.runs.attention import colour_scale, draw_bar, draw_matrix
+from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_and_return
 from attnflow.show.runs.observables import draw_observables, observable_names
 from attnflow.show.runs.over_time import draw_counts
 from attnflow.show.runs.trajectories import View, draw_panels, finish, view_of
 
 
+@renamed_argument("runs", "member")
 @in_house_style()
 def summary(
     run: Any,
@@ -23,27 +25,26 @@ def summary(
     path: str | os.PathLike | None = None,
     title: str | None = None,
     *,
-    runs: int = 0,
+    member: int = 0,
     distance: float | None = None,
 ) -> Figure:
-    """Draw a run at a glance: trajectories, number of clusters over time, attention at start and end.
+    """Draw the trajectories of a run, the number of clusters over time, and attention at start and end.
 
     Parameters
     ----------
     run
         A dataset made by `simulate`.
     matrices
-        Attention of the run drawn, the first and the last of which are shown: (k, n, n), or
-        (k, heads, n, n), of which the mean over heads is shown; None leaves one out.
+        Attention matrices of the run, (k, n, n) or (k, heads, n, n): the first and the last are drawn, as means over
+        heads. An entry None is left out.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
         Instead of the name of the model; the times are added.
-    runs
+    member
         Which run of an ensemble.
     distance
-        Tokens closer than this are one cluster; by default a hundredth of the largest
-        initial norm.
+        Tokens closer than this are one cluster; by default a hundredth of the largest initial norm.
 
     Returns
     -------
@@ -52,8 +53,8 @@ def summary(
     Raises
     ------
     ValueError
-        If `run` is no result, there is no such run, the matrices are not of its tokens,
-        or nothing can be written at `path`.
+        If `run` is no result, there is no such member, the matrices do not fit its tokens, or nothing can be written
+        at `path`.
 
     Examples
     --------
@@ -65,14 +66,12 @@ def summary(
     """
     if path is not None:
         require_free_picture(path)
-    one = one_run(run, runs)
+    one = one_run(run, member)
     if "tokens" not in one and observable_names(run):
-        figure = draw_observables(run, runs, title)
+        figure = draw_observables(run, member, title)
     else:
-        figure = _figure_of(run_to_draw(run, runs, title, distance), _first_and_last(matrices, one.sizes["token"]))
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+        figure = _figure_of(run_to_draw(run, member, title, distance), _first_and_last(matrices, one.sizes["token"]))
+    return save_and_return(figure, path)
 
 
 def _figure_of(drawn: DrawnRun, shown: dict[str, np.ndarray]) -> Figure:
@@ -84,7 +83,7 @@ def _figure_of(drawn: DrawnRun, shown: dict[str, np.ndarray]) -> Figure:
 
 
 def _figure_with_columns(drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
-    """The picture, if any; what happens over time, above each other; attention, above each other."""
+    """Figure of columns: the picture, if any; two panels over time; the attention matrices."""
     widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if shown else [])
     figure = new_figure(sum(widths), 5.6)
     columns = figure.add_gridspec(1, len(widths), width_ratios=widths)
@@ -98,7 +97,7 @@ def _figure_with_columns(drawn: DrawnRun, view: View, points: Points, shown: dic
 
 
 def _figure_with_corner(drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
-    """The picture on the left; on the right the clusters over time, and attention side by side below."""
+    """Figure with the picture on the left, the clusters over time on the right, and attention below them."""
     figure = new_figure(10.4 if shown else 9.0, 5.6 if shown else 5.0)
     columns = figure.add_gridspec(1, 2, width_ratios=[5.0, 4.6 if shown else 3.4])
     draw_panels(figure, (columns[0], None), drawn, view, points)
@@ -110,7 +109,7 @@ def _figure_with_corner(drawn: DrawnRun, view: View, points: Points, shown: dict
 
 
 def _draw_attention(figure: Figure, places: Any, shown: dict[str, np.ndarray]) -> None:
-    """Matrices on one colour scale, with one bar."""
+    """Draw matrices on one colour scale, with one colour bar."""
     scale = colour_scale(np.stack(list(shown.values())))
     panels = [figure.add_subplot(place) for place in places]
     for axes, (heading, matrix) in zip(panels, shown.items(), strict=True):
@@ -120,7 +119,7 @@ def _draw_attention(figure: Figure, places: Any, shown: dict[str, np.ndarray]) -
 
 
 def _first_and_last(matrices: Any, n: int) -> dict[str, np.ndarray]:
-    """The matrices to show, by their heading."""
+    """The first and the last matrix by their heading."""
     if matrices is None:
         return {}
     pair = {"attention, start": matrices[0], "attention, end": matrices[-1]}

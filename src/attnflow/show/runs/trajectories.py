@@ -1,4 +1,4 @@
-"""`trajectories`: where the tokens of a run went."""
+"""`trajectories`: the paths of the tokens of a run."""
 
 import os
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from attnflow._common.renamed import renamed_argument
 from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw
 from attnflow.show.parts.projection import Points, points_of
 from attnflow.show.parts.style import (
@@ -16,7 +17,7 @@ from attnflow.show.parts.style import (
     in_house_style,
     new_figure,
     require_free_picture,
-    save_figure,
+    save_and_return,
     write_heading,
 )
 from attnflow.show.parts.view2d import draw_circle, draw_plane
@@ -24,7 +25,6 @@ from attnflow.show.parts.view3d import draw_globe, draw_space
 from attnflow.show.runs.observables import draw_observables, observable_names
 from attnflow.show.runs.over_time import draw_angles, draw_cosines, draw_positions
 
-MOST_LEGEND_CLUSTERS = 8
 LEGEND_COLUMN = 1.05  # inches
 
 
@@ -38,7 +38,7 @@ class View:
 
 
 def view_of(drawn: DrawnRun) -> View:
-    """The view that suits where the tokens live."""
+    """The view that suits the space and dimension of the tokens."""
     if drawn.dimension == 1:
         return View(None, draw_positions)
     if drawn.dimension == 2:
@@ -48,23 +48,23 @@ def view_of(drawn: DrawnRun) -> View:
     return View(draw_plane, draw_cosines)
 
 
+@renamed_argument("runs", "member")
 @in_house_style()
 def trajectories(
     run: Any,
     path: str | os.PathLike | None = None,
     *,
     title: str | None = None,
-    runs: int = 0,
+    member: int = 0,
     distance: float | None = None,
 ) -> Figure:
-    """Draw where the tokens went, in the view that suits their space.
+    """Draw the paths of the tokens, in the view that suits their space.
 
-    The line is drawn over time; the plane and space with the convex hull of the final
-    tokens; the circle with its angles over time; the sphere as a globe whose far side is
-    faint; more dimensions by two principal components and the cosines between tokens
-    over time. Hollow dots are the start, filled ones the end, coloured by final cluster.
-    Tokens of `EuclideanAttention` that grew more than fifty times are divided by the
-    largest norm at each time. Without tokens the observables are drawn instead.
+    Tokens on the line are drawn over time; in the plane and in space with the convex hull of the final tokens; on the
+    circle with their angles over time; on the sphere as a globe whose far side is faint; in more dimensions by two
+    principal components and the cosines between tokens over time. Hollow dots are the start, filled dots the end,
+    coloured by final cluster. Tokens of `EuclideanAttention` that grew more than fifty times are divided by the
+    largest norm at each time. If the tokens were not kept, the observables are drawn instead.
 
     Parameters
     ----------
@@ -74,11 +74,10 @@ def trajectories(
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
         Instead of the name of the model; the times are added.
-    runs
+    member
         Which run of an ensemble.
     distance
-        Tokens closer than this are one cluster; by default a hundredth of the largest
-        initial norm.
+        Tokens closer than this are one cluster; by default a hundredth of the largest initial norm.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def trajectories(
     Raises
     ------
     ValueError
-        If `run` is no result, there is no such run, or nothing can be written at `path`.
+        If `run` is no result, there is no such member, or nothing can be written at `path`.
 
     Examples
     --------
@@ -99,17 +98,14 @@ def trajectories(
     """
     if path is not None:
         require_free_picture(path)
-    figure = _figure_of(run, title, runs, distance)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(_figure_of(run, title, member, distance), path)
 
 
-def _figure_of(run: Any, title: str | None, which: int, distance: float | None) -> Figure:
-    one = one_run(run, which)
+def _figure_of(run: Any, title: str | None, member: int, distance: float | None) -> Figure:
+    one = one_run(run, member)
     if "tokens" not in one and observable_names(run):
-        return draw_observables(run, which, title)
-    drawn = run_to_draw(run, which, title, distance)
+        return draw_observables(run, member, title)
+    drawn = run_to_draw(run, member, title, distance)
     view, points = view_of(drawn), points_of(drawn)
     panels = [panel for panel in (view.picture, view.over_time) if panel is not None]
     width = {1: 6.4 if view.picture else 8.0, 2: 10.5}[len(panels)]
@@ -121,7 +117,7 @@ def _figure_of(run: Any, title: str | None, which: int, distance: float | None) 
 
 
 def draw_panels(figure: Figure, places: tuple[Any, Any], drawn: DrawnRun, view: View, points: Points) -> None:
-    """The panels of a view: its picture in the first place, what happens over time in the second."""
+    """Draw the panels of a view: its picture in the first place, its quantity over time in the second."""
     if view.picture is not None:
         view.picture(figure.add_subplot(places[0], projection=view.projection), drawn, points)
     if view.over_time is not None:
@@ -129,7 +125,7 @@ def draw_panels(figure: Figure, places: tuple[Any, Any], drawn: DrawnRun, view: 
 
 
 def finish(figure: Figure, drawn: DrawnRun, points: Points, *, is_wide: bool) -> None:
-    """Legend, title and caption; the legend of a wide figure goes below, beside the caption."""
+    """Add legend, title and caption; the legend of a wide figure stands below, beside the caption."""
     labels = {artist.get_label() for axes in figure.axes for artist in axes.get_children()}
     handles = _handles(drawn, "hull" in labels)
     columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
@@ -150,7 +146,7 @@ def _handles(drawn: DrawnRun, has_hull: bool) -> list[Line2D]:
     if has_hull:
         handles.append(Line2D([], [], color=GREY, linewidth=0.9, label="final hull"))
     sizes = drawn.cluster_sizes
-    if len(sizes) > MOST_LEGEND_CLUSTERS:
+    if len(sizes) > 8:  # more colours cannot be told apart in a legend
         return handles
     words = [f"{size} token{'' if size == 1 else 's'}" for size in sizes]
     return handles + [

@@ -20,7 +20,7 @@ from attnflow.show.parts.style import (
     in_house_style,
     new_figure,
     require_free_picture,
-    save_figure,
+    save_and_return,
     write_heading,
 )
 from attnflow.theorems.prediction.limits import WORDS
@@ -74,9 +74,7 @@ def atlas(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         require_free_picture(path)
     _require_atlas(dataset)
     figure = _figure_of(dataset)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def _figure_of(dataset: xr.Dataset) -> Figure:

@@ -12,7 +12,16 @@ from attnflow._common.checks import InputError
 from attnflow.analyse import renyi
 from attnflow.analyse.clusters import angles_between
 from attnflow.results.run_dataset import flow_of
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, in_house_style, new_figure, save_figure, write_heading
+from attnflow.show.parts.style import (
+    GREY,
+    INK,
+    OKABE_ITO,
+    PALE,
+    in_house_style,
+    new_figure,
+    save_and_return,
+    write_heading,
+)
 
 MOST_LISTED = 12
 SHARE = 0.1  # of their separation: centres that have moved farther have left
@@ -50,9 +59,7 @@ def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str |
     caption = f"beta = {beta:g}, centres more than {c:g} beta$^{{-1/2}}$ = {delta:.3g} apart. {run.attrs['outcome']}"
     caption = f"{caption} {_resting(run, strong)}".strip()
     write_heading(figure, title or found, f"{found}. {caption}" if title else caption)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def _require_drawable(run: Any) -> float:

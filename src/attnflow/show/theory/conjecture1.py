@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, in_house_style, new_figure, save_figure, write_heading
+from attnflow.show.parts.style import GREY, INK, OKABE_ITO, in_house_style, new_figure, save_and_return, write_heading
 from attnflow.theorems.studies.conjecture1 import Counterexample, angular_velocity, scan_diagonal
 
 
@@ -35,9 +35,7 @@ def conjecture1(
     share = f"{100 * found.interior.fraction:.0f} % of {found.interior.total} random starts end at a filled circle"
     caption = f"V = diag{found.eigenvalues}, beta = {found.beta:g}, first token at xi. {share}."
     write_heading(figure, "A token that never reaches plus or minus xi", caption)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def _draw_velocity(axes: Axes, found: Counterexample) -> None:

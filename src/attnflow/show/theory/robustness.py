@@ -16,7 +16,7 @@ from attnflow.show.parts.style import (
     in_house_style,
     new_figure,
     require_free_picture,
-    save_figure,
+    save_and_return,
     write_heading,
 )
 
@@ -41,9 +41,7 @@ def robustness(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Fi
     if not isinstance(dataset, xr.Dataset) or "vertices_interval" not in dataset:
         raise InputError("`dataset` must be made by `theorems.robustness.robustness`, but it holds no intervals.")
     figure = _figure_of(dataset)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def _figure_of(dataset: xr.Dataset) -> Figure:

@@ -1,4 +1,4 @@
-"""`coupling`: do the blocks of a trained model act along the same directions on a prompt's tokens?"""
+"""`coupling`: whether the blocks of a trained model act along the same directions on the tokens of a prompt."""
 
 import os
 from dataclasses import dataclass
@@ -6,23 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import fix_ticks, in_house_style, save_figure, weights_colormap
-from attnflow.show.trained.head_spectra import MOST_NAMED_LAYERS, shades
+from attnflow.show.parts.style import fix_ticks, in_house_style, save_and_return, weights_colormap
+from attnflow.show.trained.by_layer import has_name, layer_colours
 
 
 @dataclass(frozen=True)
-class Mismatches:
-    """One cell a pair of blocks, light where they are coupled. Fits on a board."""
+class MismatchMatrix:
+    """Panel with one cell for each pair of blocks, light where they are coupled."""
 
     values: np.ndarray
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes."""
+        """Draw the panel into empty axes."""
         image = axes.imshow(self.values, cmap=weights_colormap(), vmin=0, vmax=max(1.0, float(np.max(self.values))))
         axes.set(xlabel="in the directions of block", ylabel="block")
         for axis in (axes.xaxis, axes.yaxis):
@@ -44,31 +45,21 @@ def coupling(coupled: xr.Dataset, path: str | os.PathLike | None = None) -> Figu
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
-    panels = [Mismatches(coupled.mismatch.values), _singular_values(coupled)]
+    panels = [MismatchMatrix(coupled.mismatch.values), _singular_values(coupled)]
     caption = (
         f"J: derivative of (block − identity) at the token “{coupled.attrs['token']}” with respect to itself. "
         "Mismatch of block i in the directions of block j: | |U_j^T J_i V_j| − S_i | / |S_i| "
         f"on {coupled.attrs['top']} singular vectors (arXiv:2407.07810)."
     )
-    figure = panel_figure(
-        [panels], f"Coupling of the blocks of {coupled.attrs['model']}", caption, width=4.2, heights=[3.9]
-    )
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    title = f"Coupling of the blocks of {coupled.attrs['model']}"
+    return save_and_return(panel_figure([panels], title, caption, width=4.2, heights=[3.9]), path)
 
 
 def _singular_values(coupled: xr.Dataset) -> Lines:
     count, ranks = coupled.sizes["block"], np.arange(1, coupled.sizes["rank"] + 1)
-    colours = shades(count)
     lines = [
-        Line(
-            ranks,
-            coupled.singular_value.values[block],
-            f"block {block}" if count <= MOST_NAMED_LAYERS or block in (0, count - 1) else "",
-            "#" + "".join(f"{round(255 * float(part)):02x}" for part in colours[block]),
-            marker=".",
-        )
-        for block in range(count)
+        Line(ranks, values, f"block {block}" if has_name(block, count) else "", to_hex(colour), marker=".")
+        for block, (values, colour) in enumerate(zip(coupled.singular_value.values, layer_colours(count), strict=True))
     ]
-    return Lines(lines, xlabel="rank", counts=True, ylim=(0, None), title="Leading singular values of J", columns=3)
+    title = "Leading singular values of J"
+    return Lines(lines, xlabel="rank", has_integer_x=True, ylim=(0, None), title=title, columns=3)

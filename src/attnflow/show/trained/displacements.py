@@ -1,4 +1,4 @@
-"""`displacements`: what V's parts do to a prompt's tokens, layer by layer."""
+"""`displacements`: how the parts of V move the tokens of a prompt in each layer."""
 
 import os
 
@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import GREY, in_house_style, save_figure
-from attnflow.show.trained.prompt import first_words
+from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.style import GREY, in_house_style, save_and_return
+from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 
 MEANINGS = {
     "symmetry": "Attractive and repulsive: the positive and the negative part of (V + V^T) / 2; "
@@ -19,7 +19,7 @@ MEANINGS = {
 
 @in_house_style()
 def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
-    """Draw how far each part of V moves tokens, and whether it draws them together.
+    """Draw how far each part of V moves tokens, and whether it makes them more alike.
 
     Parameters
     ----------
@@ -28,26 +28,17 @@ def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> F
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
+    change = [*_lines(parts.cosine_change), _sum_over_parts(parts)]
     panels = [
-        Lines(_lines(parts.length), xlabel="layer", counts=True, ylim=(0, None), title="How far tokens are moved"),
-        Lines(
-            [*_lines(parts.cosine_change), _whole(parts)],
-            xlabel="layer",
-            counts=True,
-            levels={"": 0.0},
-            title="Speed of the mean cosine: above 0 tokens gather",
-        ),
+        layer_panel(_lines(parts.length), "How far tokens are moved", ylim=(0, None)),
+        layer_panel(change, "Speed of the mean cosine: above 0 tokens gather", levels={"": 0.0}),
     ]
     caption = (
         "What all heads of a layer send to the tokens, without biases, split by parts of V = W_O W_V. "
         f"{MEANINGS[parts.attrs['split']]}. Left: root mean square over tokens."
     )
-    words = first_words([str(word) for word in parts.word.values])
-    title = f"What the parts of V do to {words} in {parts.attrs['model']}"
-    figure = panel_figure([panels], title, caption, width=4.6, heights=[3.9])
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    title = f"What the parts of V do to {quoted_prompt(parts)} in {parts.attrs['model']}"
+    return save_and_return(panel_figure([panels], title, caption, width=4.6, heights=[3.9]), path)
 
 
 def _lines(values: xr.DataArray) -> list[Line]:
@@ -55,6 +46,6 @@ def _lines(values: xr.DataArray) -> list[Line]:
     return [Line(layers, values.sel(part=part).values, str(part), marker=".") for part in values.part.values]
 
 
-def _whole(parts: xr.Dataset) -> Line:
+def _sum_over_parts(parts: xr.Dataset) -> Line:
     total = parts.cosine_change.sum("part").values
     return Line(np.arange(1, len(total) + 1), total, "all of V", GREY, style="--", marker=".")

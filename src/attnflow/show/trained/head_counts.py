@@ -1,4 +1,4 @@
-"""`head_counts`: what tokens do under more and more heads of a trained layer."""
+"""`head_counts`: tokens under an increasing number of heads of a trained layer."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_figure
+from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
 
 
 @in_house_style()
@@ -24,7 +24,10 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     """
     curves = [
         Line(
-            _column(row["course"], "time"), _column(row["course"], "mean_cosine"), named(len(row["heads"])), marker="."
+            _column(row["course"], "time"),
+            _column(row["course"], "mean_cosine"),
+            counted_heads(len(row["heads"])),
+            marker=".",
         )
         for row in rows
     ]
@@ -40,15 +43,13 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
         else ""
     )
     figure = panel_figure([panels], title, f"Attention alone.{lacking}", width=3.5, heights=[3.9])
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def against_count(
     numbers: Sequence[int] | np.ndarray, rate: np.ndarray, clusters: np.ndarray, attention_rank: np.ndarray
 ) -> list[Lines]:
-    """Two panels against the number of heads: the rate of alignment, and what there is at the end."""
+    """Panels against the number of heads: the rate of alignment; clusters and rank of attention at the end."""
     ends = [
         Line(numbers, clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5),
         Line(numbers, attention_rank, "rank of attention, mean over heads", OKABE_ITO[1], marker="s"),
@@ -66,7 +67,7 @@ def against_count(
     ]
 
 
-def named(count: int) -> str:
+def counted_heads(count: int) -> str:
     """A number of heads in words."""
     return f"{count} head{'' if count == 1 else 's'}"
 

@@ -12,33 +12,31 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attnflow.show.parts.panels import panel_figure
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, fix_ticks, from_oklch, in_house_style, save_figure
-
-MOST_NAMED_LAYERS = 8
-TWIN = "freshly initialised"
+from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, fix_ticks, in_house_style, save_and_return
+from attnflow.show.trained.by_layer import has_name, layer_colours
 
 
 @dataclass(frozen=True)
 class Eigenvalues:
-    """Eigenvalues in the complex plane, a shade a layer, over those of an untrained twin. Fits on a board."""
+    """Panel of eigenvalues in the complex plane, one colour a layer, with those of the model before training."""
 
     table: xr.Dataset
     untrained: np.ndarray | None = None
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes: early layers light, late ones dark."""
+        """Draw the panel into empty axes: early layers light, late ones dark."""
         count = self.table.sizes["layer"]
-        of_layer = shades(count)
+        colours = layer_colours(count)
         for place in range(count):
             one = self.table.isel(layer=place)
-            name = f"layer {int(one.layer)}" if count <= MOST_NAMED_LAYERS or place in (0, count - 1) else None
+            name = f"layer {int(one.layer)}" if has_name(place, count) else None
             where = one.eigenvalue_real.values.ravel(), one.eigenvalue_imaginary.values.ravel()
-            order = 3 - place / count  # early layers, which reach less far, in front
-            axes.scatter(*where, s=7, color=of_layer[place], linewidths=0, label=name, zorder=order)
+            order = 3 - place / count  # early layers, whose eigenvalues are smaller, in front
+            axes.scatter(*where, s=7, color=colours[place], linewidths=0, label=name, zorder=order)
         if self.untrained is not None:
             where = np.real(self.untrained).ravel(), np.imag(self.untrained).ravel()
-            axes.scatter(*where, s=7, color=OKABE_ITO[1], linewidths=0, label=TWIN, zorder=4)
+            axes.scatter(*where, s=7, color=OKABE_ITO[1], linewidths=0, label="freshly initialised", zorder=4)
         axes.axvline(0, color=GREY, linewidth=0.8, zorder=1)
         axes.axhline(0, color=PALE, linewidth=0.8, zorder=1)
         axes.set(xlabel="real part", ylabel="imaginary part")
@@ -50,13 +48,13 @@ class Eigenvalues:
 
 @dataclass(frozen=True)
 class HeadGrid:
-    """One cell a head: colour for the leading real part, a mark for what a simulation showed. Fits on a board."""
+    """Panel with one cell a head: colour for the leading real part, a mark for the result of its simulation."""
 
     table: xr.Dataset
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes."""
+        """Draw the panel into empty axes."""
         real = self.table.real_part.values
         image = axes.imshow(real, cmap=_attraction(), norm=CenteredNorm(0), aspect="auto")
         for name, (marker, colour, is_marked) in _marks(self.table).items():
@@ -69,7 +67,7 @@ class HeadGrid:
         axes.set_yticks(range(len(real)), [str(int(layer)) for layer in self.table.layer])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title("Real part of the leading eigenvalue", loc="left")
-        if axes.get_legend_handles_labels()[1]:  # nothing is marked where nothing was simulated
+        if axes.get_legend_handles_labels()[1]:  # without simulations there are no marks
             axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0, ncols=2)
         fix_ticks(axes)
         bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
@@ -89,7 +87,7 @@ def head_spectra(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     untrained
-        Eigenvalues of a freshly initialised twin, `trained.eigenvalues_of_heads(model.reinitialised(0))`.
+        Eigenvalues of the freshly initialised model, `trained.eigenvalues_of_heads(model.reinitialised(0))`.
     """
     figure = panel_figure(
         [[Eigenvalues(table, untrained), HeadGrid(table)]],
@@ -98,9 +96,7 @@ def head_spectra(
         width=4.6,
         heights=[4.2],
     )
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def _caption(table: xr.Dataset) -> str:
@@ -114,25 +110,18 @@ def _caption(table: xr.Dataset) -> str:
 
 
 def _marks(table: xr.Dataset) -> dict[str, tuple[str, str, np.ndarray]]:
-    """Mark, colour and heads of each answer; none where nothing was simulated."""
+    """Marker, colour and heads (True) of each result of the simulations; empty without simulations."""
     is_complex, agreement = (table.kind == "complex").values, table.agreement.values
     is_simulated, agrees = (table.simulated != "").values, agreement >= 0.5
-    found = {
+    marks = {
         "real: as predicted": (".", INK, ~is_complex & agrees),
         "complex: as predicted": ("o", INK, is_complex & agrees),
         "does otherwise": ("x", OKABE_ITO[1], is_simulated & (agreement < 0.5)),
         "undecided": ("_", GREY, is_simulated & np.isnan(agreement)),
     }
-    return {name: mark for name, mark in found.items() if mark[2].any()}
-
-
-def shades(count: int) -> np.ndarray:
-    """A colour a layer, from early to late."""
-    share = np.linspace(0, 1, max(count, 2))[-count:] if count > 1 else np.ones(1)
-    # From yellow through green and blue to violet, ever darker: apart in hue, and without colour in lightness.
-    return np.clip(from_oklch(0.88 - 0.5 * share, np.full(count, 0.14), 1.7 + 3.7 * share), 0, 1)
+    return {name: mark for name, mark in marks.items() if mark[2].any()}
 
 
 def _attraction() -> LinearSegmentedColormap:
-    """Orange where tokens repel, white at zero, blue where they attract."""
+    """Colour map: orange where tokens repel, white at zero, blue where they attract."""
     return LinearSegmentedColormap.from_list("attnflow attraction", [OKABE_ITO[1], "#ffffff", OKABE_ITO[0]])

@@ -1,15 +1,16 @@
-"""`ladder`: what tokens do as the parts of a trained block are switched on one by one."""
+"""`ladder`: the tokens of a prompt as the parts of a trained block are added one by one."""
 
 import os
 
 import numpy as np
 import xarray as xr
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import INK, from_oklch, in_house_style, save_figure
+from attnflow.show.parts.style import INK, from_oklch, in_house_style, save_and_return
 from attnflow.show.parts.tables import Table
-from attnflow.show.trained.prompt import first_words
+from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 
 PANELS = {
     "mean_cosine": "mean cosine of two tokens",
@@ -37,9 +38,8 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
     )
     n, layers = climbed.sizes["token"], climbed.sizes["time"] - 1
     gap, head = climbed.attrs["distance_to_model"], climbed.attrs["head"]
-    said = first_words([str(word) for word in climbed.word.values])
     caption = (
-        f"{said} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
+        f"{quoted_prompt(climbed)} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
         f"the first rungs have head {head} of each layer{_other_mask(climbed)}. "
         f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
         f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
@@ -48,40 +48,39 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
     figure = panel_figure(
         [panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)]
     )
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return save_and_return(figure, path)
 
 
 def _other_mask(climbed: xr.Dataset) -> str:
-    """What the rungs see where it is not what the model sees."""
+    """Clause on the mask of the rungs, where it is not the mask of the model."""
     is_other = str(climbed.rung.values[-1]).endswith("mask")
     return f", and all but the last a {climbed.attrs['mask']} mask" if is_other else ""
 
 
 def _panel(climbed: xr.Dataset, panel: int) -> Lines:
-    """One measure by layer; each panel's legend names its share of the rungs, so that none needs much room."""
+    """Panel of one measure by layer; the legend of each panel names its share of the rungs."""
     name, label = list(PANELS.items())[panel]
     count = climbed.sizes["rung"]
     values = np.where(climbed.is_whole.values, climbed[name].values, np.nan)
     lines = []
     for place, rung in enumerate(climbed.rung.values):
         is_last, is_named = place == count - 1, place * len(PANELS) // count == panel
-        said = (f"{rung}: the model itself" if is_last else str(rung)) if is_named else ""
+        legend = (f"{rung}: the model itself" if is_last else str(rung)) if is_named else ""
         colour, width = (INK, 2.4) if is_last else (_colour(place, count - 1), 1.6)
-        lines.append(Line(climbed.time.values, values[place], said, colour, marker=".", width=width))
+        lines.append(Line(climbed.time.values, values[place], legend, colour, marker=".", width=width))
     low = float(np.min(values, initial=0.0, where=np.isfinite(values)))
-    return Lines(lines, xlabel="layer", counts=True, ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
+    return layer_panel(lines, ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
 
 
 def _colour(place: int, count: int) -> str:
-    """From light blue through green to orange, all different to the eye also without colour."""
+    """Colour from light blue through green to orange, different also in lightness."""
     share = place / max(count - 1, 1)
     rgb = from_oklch(np.array([0.80 - 0.22 * share]), np.array([0.13]), np.array([4.2 - 3.4 * share]))[0]
-    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in rgb)
+    return to_hex(rgb)
 
 
 def _row(one: xr.Dataset) -> list[str]:
+    """Row of the table: the measures of one rung at its last complete layer."""
     whole = int(one.is_whole.sum())
     last = one.isel(time=max(whole - 1, 0))
     ranks = one.attention_rank.values[np.isfinite(one.attention_rank.values)]
@@ -97,5 +96,5 @@ def _row(one: xr.Dataset) -> list[str]:
 
 
 def _number(value: xr.DataArray, digits: int) -> str:
-    """Nothing where there is no number, as the cosine of one token."""
+    """A number as text; empty where there is none, such as the cosine of one token."""
     return f"{float(value):.{digits}f}" if np.isfinite(value) else ""

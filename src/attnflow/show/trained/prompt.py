@@ -1,9 +1,7 @@
-"""`prompt`: a prompt's tokens through the layers of a trained model, and the words that gather."""
+"""`prompt`: the tokens of a prompt through the layers of a trained model, and the words of their clusters."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import shorten
 
 import numpy as np
 import xarray as xr
@@ -15,33 +13,32 @@ from matplotlib.ticker import MaxNLocator
 from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.ridgeline import RidgelinePanel
-from attnflow.show.parts.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_style, save_figure
+from attnflow.show.parts.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_style, save_and_return
+from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 
-MOST_RIDGES = 9
-MOST_WORDS = 40
-RIDGE = 0.9  # of its row: the cosines of one layer do not reach into the next
-WIDTH = 3.7  # inches of a panel
+MOST_WORDS = 40  # rows of words that can be read in one panel
+DENSITY_HEIGHT = 0.9  # below one: the densities of two layers do not overlap
+PANEL_WIDTH = 3.7  # inches
 COLLAPSE = {
     "variability": "spread within clusters",
     "unequal_norms": "unequal lengths of their means",
     "unequal_angles": "unequal angles between them",
     "simplex_distance": "distance from a simplex",
 }
-TITLE = 60  # letters of the prompt in the title
 
 
 @dataclass(frozen=True)
 class WordClusters:
-    """One row a token, one column a layer, a colour a cluster; lone tokens are pale. Fits on a board."""
+    """Panel with one row a token, one column a layer and one colour a cluster; single tokens are pale."""
 
     labels: np.ndarray
-    """Cluster of each token, (time, token), with names that last."""
+    """Cluster of each token, (time, token); a cluster keeps its number from layer to layer."""
     words: list[str]
     title: str = "Clusters and their words"
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Draw it into empty axes: tokens of one last cluster stand together, the largest first."""
+        """Draw the panel into empty axes: tokens sorted by their last cluster, the largest first."""
         order = self._order()
         axes.imshow(self._picture()[order], aspect="auto", interpolation="nearest")
         axes.set_yticks(range(len(order)), [self.words[token] for token in order])
@@ -61,7 +58,7 @@ class WordClusters:
         return order[:MOST_WORDS]
 
     def _picture(self) -> np.ndarray:
-        """(token, time, 3): colours go to the clusters that are largest over all layers."""
+        """Colours (token, time, 3); the first colours go to the clusters that are largest over all layers."""
         picture = np.full((*self.labels.T.shape, 3), to_rgb(PALE))
         weights: dict[int, int] = {}
         for row in self.labels:
@@ -79,7 +76,7 @@ class WordClusters:
 def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
     """Draw a prompt's report: cosines by layer, clusters and their words, energy, ranks, attention graphs, collapse.
 
-    Of a single token there is only its way: everything else compares two.
+    For a single token only its clusters are drawn, since the other measures compare two tokens.
 
     Parameters
     ----------
@@ -88,50 +85,46 @@ def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
-    words = [str(word) for word in report.word.values]
     n, layers = report.sizes["token"], report.sizes["time"] - 1
-    gathered = WordClusters(report.cluster.values.astype(int), words)
-    title = f"{first_words(words)} in {report.attrs['model']}"
+    clusters = WordClusters(report.cluster.values.astype(int), [str(word) for word in report.word.values])
+    title = f"{quoted_prompt(report)} in {report.attrs['model']}"
     if n == 1:
         caption = f"One token through {layers} layers: there are no two to compare."
-        figure = panel_figure([[gathered]], title, caption, width=WIDTH, heights=[1.2])
+        figure = panel_figure([[clusters]], title, caption, width=PANEL_WIDTH, heights=[1.2])
     else:
         tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
         below = [
             [_cosines(report), _energy(report), _halves(report)],
             [_ranks(report), _mixing(report), *_collapse(report)],
         ]
-        rows = [[cosine_ridges(report), gathered], *below]
-        figure = panel_figure(rows, title, _caption(report), width=WIDTH, heights=[tall, 3.3, 3.3])
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+        rows = [[_cosine_densities(report), clusters], *below]
+        figure = panel_figure(rows, title, _caption(report), width=PANEL_WIDTH, heights=[tall, 3.3, 3.3])
+    return save_and_return(figure, path)
 
 
-def first_words(words: Sequence[str]) -> str:
-    """How the prompt begins, for a title.
-
-    Examples
-    --------
-    >>> first_words(["[CLS]", "the", "cat", "[SEP]"])
-    '“[CLS] the cat [SEP]”'
-    """
-    return f"“{shorten(' '.join(words), TITLE, placeholder=' …')}”"
-
-
-def cosine_ridges(report: xr.Dataset) -> RidgelinePanel:
-    """The cosines between distinct tokens at the embedding (below) and after some layers."""
-    count = report.sizes["time"]
-    chosen = evenly_spaced(count, MOST_RIDGES)
-    densities = report.cosine_density.values[chosen]
-    whole = np.isfinite(densities).all(axis=1)
-    names = ["embedding" if place == 0 else f"layer {place}" for place in chosen]
-    kept = [name for name, is_whole in zip(names, whole, strict=True) if is_whole]
-    means = report.mean_cosine.values[chosen][whole]
+def density_panel(
+    density: xr.DataArray, mean_cosine: xr.DataArray, xlim: tuple[float, float] = (-1.0, 1.0)
+) -> RidgelinePanel:
+    """Panel of the densities (time, cosine) of the cosines between distinct tokens, in at most nine layers."""
+    chosen = evenly_spaced(density.sizes["time"], 9)
+    values = density.values[chosen]
+    is_finite = np.isfinite(values).all(axis=1)
+    names = ["embedding" if layer == 0 else f"layer {layer}" for layer in chosen[is_finite]]
     return RidgelinePanel(
-        report.cosine.values, densities[whole], kept, means, "mean", "cosine of two tokens", (-0.5, 1.0)
-        if report.cosine_density.sel(cosine=slice(None, -0.5)).sum() == 0 else (-1.0, 1.0), tall=RIDGE,
-    )  # fmt: skip
+        density.cosine.values,
+        values[is_finite],
+        names,
+        mean_cosine.values[chosen][is_finite],
+        "mean",
+        "cosine of two tokens",
+        xlim,
+        DENSITY_HEIGHT,
+    )
+
+
+def _cosine_densities(report: xr.Dataset) -> RidgelinePanel:
+    has_left_half = report.cosine_density.sel(cosine=slice(None, -0.5)).sum() > 0
+    return density_panel(report.cosine_density, report.mean_cosine, (-1.0 if has_left_half else -0.5, 1.0))
 
 
 def _caption(report: xr.Dataset) -> str:
@@ -147,18 +140,17 @@ def _cosines(report: xr.Dataset) -> Lines:
     means = report.mean_cosine.values
     low = min(0.0, float(np.nanmin(means)))
     line = Line(report.time.values, means, marker=".")
-    return Lines([line], xlabel="layer", counts=True, ylim=(low, 1.02), title="Mean cosine of two tokens")
+    return layer_panel([line], "Mean cosine of two tokens", ylim=(low, 1.02))
 
 
 def _collapse(report: xr.Dataset) -> list[Lines]:
-    """None where all tokens are one cluster at the end: there are no means to compare."""
+    """Panel of neural collapse; none where all tokens end in one cluster, since it compares means of clusters."""
     lines = [
-        Line(report.time.values, report[name].values, said, marker=".")
-        for name, said in COLLAPSE.items()
+        Line(report.time.values, report[name].values, label, marker=".")
+        for name, label in COLLAPSE.items()
         if np.isfinite(report[name].values).any()
     ]
-    panel = Lines(lines, xlabel="layer", counts=True, ylim=(0, None), title="Neural collapse of the last clusters")
-    return [panel] if lines else []
+    return [layer_panel(lines, "Neural collapse of the last clusters", ylim=(0, None))] if lines else []
 
 
 def _energy(report: xr.Dataset) -> Lines:
@@ -166,7 +158,7 @@ def _energy(report: xr.Dataset) -> Lines:
         Line(report.time.values, report.energy.sel(beta=beta).values, f"β = {beta:g}", marker=".")
         for beta in report.beta.values
     ]
-    return Lines(lines, xlabel="layer", counts=True, ylim=(0, None), title="Interaction energy")
+    return layer_panel(lines, "Interaction energy", ylim=(0, None))
 
 
 def _halves(report: xr.Dataset) -> Lines:
@@ -176,8 +168,7 @@ def _halves(report: xr.Dataset) -> Lines:
         Line(report.time.values[1:], report.change.sel(beta=beta, half=half).values, name, marker=".")
         for half, name in names.items()
     ]
-    levels = {"": 0.0}
-    return Lines(lines, xlabel="layer", counts=True, levels=levels, title=f"Energy added, β = {beta:g}")
+    return layer_panel(lines, f"Energy added, β = {beta:g}", levels={"": 0.0})
 
 
 def _ranks(report: xr.Dataset) -> Lines:
@@ -189,7 +180,7 @@ def _ranks(report: xr.Dataset) -> Lines:
         Line(report.time.values, report.effective_rank.values, "rank of tokens", OKABE_ITO[0], marker="."),
         Line(after, heads.mean(axis=1), "rank of attention", OKABE_ITO[1], marker=".", band=band),
     ]
-    return Lines(lines, xlabel="layer", counts=True, ylim=(0, None), title="Clusters and ranks")
+    return layer_panel(lines, "Clusters and ranks", ylim=(0, None))
 
 
 def _mixing(report: xr.Dataset) -> Lines:
@@ -206,4 +197,4 @@ def _mixing(report: xr.Dataset) -> Lines:
         ),
         Line(report.time.values[1:], report.cka.values, "CKA with the layer before", OKABE_ITO[0], marker="."),
     ]
-    return Lines(lines, xlabel="layer", counts=True, ylim=(0, 1.02), title="Mixing and similarity")
+    return layer_panel(lines, "Mixing and similarity", ylim=(0, 1.02))
