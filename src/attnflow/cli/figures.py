@@ -83,14 +83,14 @@ def list_figures(as_json: bool) -> None:
 
 def _on_model(chosen: Sequence[Any], model: str) -> list:
     """The figures made with that model, which is opened at once: a wrong name should not wait for its turn."""
+    from attnflow._common import extras
     from attnflow._common.checks import InputError
-    from attnflow.figures.make import missing_extra
 
     if not any(figure.has_model for figure in chosen):
         raise InputError(
             f"`model` is {model}, but none of the chosen figures is made with a trained model. Leave it out."
         )
-    if not missing_extra("models"):
+    if extras.is_installed("models"):
         from attnflow.models import load
 
         load(model)
@@ -105,24 +105,21 @@ def _announcement(chosen: Sequence[Any], quick: bool) -> str:
 
 
 def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
-    from attnflow._common.progress import Bar
+    from attnflow._common.progress import reporting
     from attnflow.figures.make import Made, make
 
     entries = []
     for place, figure in enumerate(chosen):
-        bar = None if as_json or not sys.stderr.isatty() else Bar()
-        named = lambda share, words, name=figure.id, bar=bar: bar(share, f"{name}: {words}") if bar else None
         try:
-            made = make(figure, folder, is_quick=quick, progress=named)
+            with reporting(False if as_json else None) as report:
+                named = lambda share, words, name=figure.id, show=report: show(share, f"{name}: {words}")
+                made = make(figure, folder, is_quick=quick, progress=named)
         except KeyboardInterrupt:
             say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are there; the same command goes on from here.")
             raise
         except Exception as problem:  # one that fails costs none of the others
             note = f"Failed: {type(problem).__name__}: {problem}"
             made = Made(figure.id, "failed", figure.settings_of(quick), quick, note=note)
-        finally:
-            if bar is not None:
-                bar.close()
         entries.append((figure, made))
         took = f" in {_span(made.seconds)}" if made.state == "made" else ""
         say(f"[{place + 1}/{len(chosen)}] {figure.id}: {made.note or made.state + took}")

@@ -1,8 +1,6 @@
 """The commands about trained models: heads, flow, prompt, ladder."""
 
 import csv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,8 +57,7 @@ def heads(
     opened = load(model)
     asked = opened.reinitialised(seed) if untrained else opened
     chosen = None if layers is None else whole_numbers(layers, "layers")
-    with _bar(as_json) as progress:
-        table = trained.head_table(asked, chosen, runs=runs, seed=seed, progress=progress)
+    table = trained.head_table(asked, chosen, runs=runs, seed=seed, progress=False if as_json else None)
     rows = trained.head_rows(table)
     if "csv" in files:
         _write_csv(rows, files["csv"])
@@ -124,8 +121,7 @@ def flow(
     settings |= {} if n is None else {"n": n}
     if by_heads or by_kind:
         compare, tell = (_by_heads, print_by_heads) if by_heads else (_by_kind, print_by_kind)
-        with _bar(as_json) as progress:
-            rows = compare(opened, layer, files, progress=progress, **settings)
+        rows = compare(opened, layer, files, progress=False if as_json else None, **settings)
         _print_json_or(as_json, {"model": opened.name, "rows": rows} | _named(files), lambda: tell(rows))
         return
     run = trained.head_flow(
@@ -227,8 +223,7 @@ def ladder(
     files = _free({"csv": out, "picture": picture}, overwrite)
     opened = load(model)
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
-    with _bar(as_json) as progress:
-        climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress)
+    climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=False if as_json else None)
     rows = trained.ladder_rows(climbed)
     if "csv" in files:
         _write_csv(rows, files["csv"])
@@ -366,18 +361,6 @@ def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-
-
-@contextmanager
-def _bar(as_json: bool) -> Iterator[Any]:
-    """Progress for people, none for machines; the bar is taken away whatever happens."""
-    from attnflow._common.progress import shown
-
-    bar = None if as_json else shown(None)
-    try:
-        yield bar or False
-    finally:
-        getattr(bar, "close", lambda: None)()
 
 
 def _print_json_or(as_json: bool, facts: Any, otherwise: Any) -> None:

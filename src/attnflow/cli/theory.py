@@ -1,12 +1,12 @@
 """The commands about theorems: verify, predict, atlas, robustness."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from attnflow._common.progress import reporting
 from attnflow.cli.console import print_json
 from attnflow.cli.model_options import with_model_options
 
@@ -72,7 +72,7 @@ def verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
 def _verify_examples(statements: list[Any], as_json: bool) -> list[Any]:
     from attnflow.theorems.verify import verify_examples
 
-    with _bar(as_json) as progress:
+    with reporting(False if as_json else None) as progress:
         heard = lambda done, name: progress(done / len(statements), f"verified {name}")
         return verify_examples([statement.id for statement in statements], heard)
 
@@ -182,7 +182,7 @@ def atlas(
 
     require_count(size, "size", least=2)
     picture = require_free_picture(out, overwrite=overwrite)
-    with _bar(as_json) as progress:
+    with reporting(False if as_json else None) as progress:
         found = survey(
             np.linspace(low, high, size),
             kind,
@@ -223,7 +223,7 @@ def robustness(
 
     picture = require_free_picture(out, overwrite=overwrite)
     chosen = (laws or ["gaussian", "box", "ball"], n or [10, 20, 40], d or [2, 3])
-    with _bar(as_json) as progress:
+    with reporting(False if as_json else None) as progress:
         found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
     draw(found, picture)
     rows = _rows_of_intervals(found)
@@ -260,18 +260,6 @@ def _print_intervals(rows: list[dict[str, Any]]) -> None:
 def _interval(bounds: list[float]) -> str:
     low, mean, high = bounds
     return f"{mean:.2f} ± {(high - low) / 2:.2f}"
-
-
-@contextmanager
-def _bar(is_silent: bool) -> Iterator[Any]:
-    """A progress bar on a terminal, as a function of the share done and a sentence."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=is_silent or not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda share, sentence: bar.update(task, completed=share, description=sentence)
 
 
 def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | None) -> dict[str, Any]:

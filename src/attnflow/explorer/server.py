@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import importlib.util
 import os
 import socket
 from collections.abc import Callable
@@ -12,20 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from attnflow._common.checks import InputError
+from attnflow._common.extras import require_extra
 from attnflow.experiments import specs
 from attnflow.explorer import PAGE
 
 MAX_VIEWERS = 12  # pages that are computed for at the same time
-NEEDED = ("starlette", "uvicorn", "websockets")
 TOO_MANY = "The explorer has {viewers} already, which is its limit. Close another page and reload."
 MAX_REFUSALS = 50  # unreadable messages in a row after which a connection is closed
 
 
 def require_installed() -> None:
-    """Raise InputError with the line that installs what is missing."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(f"The explorer needs {', '.join(missing)}. Install with: pip install 'attnflow[explore]'.")
+    """Raise InputError, with the command that installs them, unless the packages of the server are installed."""
+    require_extra("explore", "The explorer")
 
 
 @functools.cache

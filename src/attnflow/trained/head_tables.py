@@ -9,7 +9,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError, require_count
 from attnflow._common.plain import json_value
-from attnflow._common.progress import Progress, shown
+from attnflow._common.progress import Progress, reporting
 from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import low_rank
 from attnflow.analyse.spectra import Spectrum, spectrum
@@ -75,17 +75,12 @@ def head_table(
     """
     require_count(runs, "runs", least=0)
     chosen = _layers(model, layers)
-    report, total = shown(progress), len(chosen) * model.config.heads
-    rows = []
-    try:
-        with one_blas_thread():
-            for layer in chosen:
-                for number, head in enumerate(model.heads(layer)):
-                    rows.append(_row(head, runs, seed))
-                    if report is not None:
-                        report(len(rows) / total, f"layer {layer}, head {number}")
-    finally:
-        getattr(report, "close", lambda: None)()
+    rows, total = [], len(chosen) * model.config.heads
+    with reporting(progress) as report, one_blas_thread():
+        for layer in chosen:
+            for number, head in enumerate(model.heads(layer)):
+                rows.append(_row(head, runs, seed))
+                report(len(rows) / total, f"layer {layer}, head {number}")
     return _dataset(model, chosen, rows)
 
 

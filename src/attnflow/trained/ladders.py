@@ -17,7 +17,7 @@ from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
 from attnflow._common.plain import json_value
 from attnflow._common.precision import double
-from attnflow._common.progress import Progress, shown
+from attnflow._common.progress import Progress, Report, reporting
 from attnflow.model import masks
 from attnflow.model.masks import AbstractMask
 from attnflow.models.block import Block
@@ -76,14 +76,11 @@ def ladder(
     require_positive_number(angle, "angle")
     if head >= model.config.heads:
         raise InputError(f"`head` must be from 0 to {model.config.heads - 1} in {model.name}, but it is {head}.")
-    report = shown(progress)
     truth = model.trajectory(prompt, layers, progress=False)
     rungs, depth, found = rungs_of(model, head, MASKS[mask]), truth.sizes["time"] - 1, []
-    try:
+    with reporting(progress) as report:
         for place, rung in enumerate(rungs):
             found.append(_climb(model, prompt, depth, rung, angle, _heard(report, rungs, place, depth)))
-    finally:
-        getattr(report, "close", lambda: None)()
     joined = xr.concat(found, "rung").assign_coords(rung=np.array([rung.name for rung in rungs], dtype=object))
     joined = joined.assign_coords(word=truth.word, id=truth.id, time=truth.time)
     scale = float(np.abs(truth.tokens).max())
@@ -162,10 +159,8 @@ def _step(block: Block, tokens: AnyArray) -> tuple[AnyArray, AnyArray]:
     return block(tokens), block.attention_weights(tokens)
 
 
-def _heard(report: Callable | None, rungs: list[Rung], place: int, layers: int) -> Callable[[int], None]:
+def _heard(report: Report, rungs: list[Rung], place: int, layers: int) -> Callable[[int], None]:
     """What is called after each layer of a rung."""
-    if report is None:
-        return lambda done: None
     name, count = rungs[place].name, len(rungs)
     return lambda done: report((place + done / layers) / count, f"{name}: layer {done} of {layers}")
 

@@ -3,7 +3,8 @@
 from functools import cache
 from typing import Any
 
-from attnflow._common.checks import InputError, require_count
+from attnflow._common.checks import require_count
+from attnflow._common.extras import require_extra
 from attnflow._common.renamed import renamed_argument
 from attnflow.explorer.export.html import page_of
 
@@ -59,13 +60,9 @@ def widget(
 
 @cache
 def _player() -> Any:
-    try:
-        import anywidget
-        import traitlets
-    except ImportError:
-        raise InputError(
-            "A widget needs anywidget: pip install 'attnflow[notebook]'. `show.html` needs nothing."
-        ) from None
+    require_extra("notebook", "A widget", instead="Use `show.html`")
+    import anywidget
+    import traitlets
 
     class Player(anywidget.AnyWidget):
         _esm = SCRIPT

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters, leaders, rates
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.attention import Hardmax, Softmax
@@ -52,7 +51,7 @@ def compute_rates(
     tokens, times = initial.gaussian(n, 3, rng=seed), np.r_[0.0, np.geomspace(1e-2, end, saves)]
     directions = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
     runs = []
-    for name, share in zip(schemes, shares_of(progress, len(schemes)), strict=True):
+    for name, share in zip(schemes, parts_of(progress, len(schemes)), strict=True):
         start = tokens if SCHEMES[name].has_radii else directions
         run = simulate(_normalised(name, beta), start, times, progress=share)
         runs.append(run.drop_vars("radius", errors="ignore"))
@@ -153,7 +152,7 @@ def compute_leaders(
     solver, times = Layers(step, 1 - step), step * np.arange(layers + 1)
     runs = [
         simulate(_hardmax(), _filled(points, n, seeds[name]), times, solver=solver, progress=share)
-        for (name, points), share in zip(starts.items(), shares_of(progress, len(starts)), strict=True)
+        for (name, points), share in zip(starts.items(), parts_of(progress, len(starts)), strict=True)
     ]
     data = xr.concat(runs, xr.Variable("start", list(starts)), data_vars="all", combine_attrs="override")
     return data.assign(leads=leaders.is_leader(data.tokens, alone=True)).assign_attrs(alpha=alpha)

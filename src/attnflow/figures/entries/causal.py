@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
@@ -46,7 +45,7 @@ def compute_limits(
     times = np.r_[0.0, np.geomspace(end / 1e6, end, saves)]
     runs = [
         simulate(_flow(spectrum, beta), tokens, times, progress=share)
-        for spectrum, share in zip(spectra, shares_of(progress, len(spectra)), strict=True)
+        for spectrum, share in zip(spectra, parts_of(progress, len(spectra)), strict=True)
     ]
     data = xr.concat(runs, "case", data_vars="all", combine_attrs="override")
     return data.assign(spectrum=(("case", "eigenvalue"), spectra)).assign_attrs(beta=beta)
@@ -189,7 +188,7 @@ def compute_spectrum(
     """Eigenvalues other than zero of V = W_O W_V, Gaussian factors, over (head, eigenvalue)."""
     generator = np.random.default_rng(seed)
     found = []
-    for share in shares_of(progress, heads):
+    for share in parts_of(progress, heads):
         inward, outward = generator.normal(scale=deviation, size=(2, head_width, width))
         found.append(np.linalg.eigvals(inward @ outward.T))  # those of W_O W_V, without its zeros
         if callable(share):

@@ -6,11 +6,10 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.plain import evenly_spaced
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters, renyi
 from attnflow.figures.entries.causal import PAPER
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
@@ -124,7 +123,7 @@ def compute_captured(
     starts = initial.circle(n, rng=seed, runs=runs)
     batches = [starts[first : first + BATCH] for first in range(0, runs, BATCH)]
     found = []
-    for tokens, share in zip(batches, shares_of(progress, len(batches)), strict=True):
+    for tokens, share in zip(batches, parts_of(progress, len(batches)), strict=True):
         run = simulate(_flow(beta), tokens, times, solver=SOLVER, progress=share)
         kinds = [renyi.captured_fraction(run, delta, radius / np.sqrt(beta), strong=strong) for strong in (False, True)]
         found.append(np.stack([kind.values for kind in kinds]))

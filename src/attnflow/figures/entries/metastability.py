@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import plateau_forecasts
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.flows import SphereAttention
@@ -81,7 +80,7 @@ def compute_staircase(progress: Progress, *, betas: list[float], units: list[flo
     tokens = initial.on_circle(0.5 * np.array(units) * np.log(2000) / np.sqrt(2000))
     runs = [
         coalesce(SphereAttention(Head.identity(2), Unnormalised(float(beta), 1.0)), tokens, progress=share)
-        for beta, share in zip(betas, shares_of(progress, len(betas)), strict=True)
+        for beta, share in zip(betas, parts_of(progress, len(betas)), strict=True)
     ]
     return packed(runs).assign_coords(beta=("run", np.array(betas, dtype=float)))
 
@@ -119,7 +118,7 @@ def compute_plateaus(progress: Progress, *, n: int, beta: float, starts: int, se
     """Random starts on the circle, each to one cluster."""
     flow = SphereAttention(Head.identity(2), Softmax(beta))
     tokens = initial.circle(n, rng=seed, runs=starts)
-    shares = shares_of(progress, starts)
+    shares = parts_of(progress, starts)
     return packed([coalesce(flow, one, progress=share) for one, share in zip(tokens, shares, strict=True)])
 
 

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, renyi
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax, Unnormalised
@@ -48,7 +47,7 @@ def compute_order(
     times = np.linspace(0, end, 33)
     tasks = [(beta, kappa) for kappa in grid[1] for beta in grid[0]]
     found = []
-    for (beta, kappa), share in zip(tasks, shares_of(progress, len(tasks)), strict=True):
+    for (beta, kappa), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
         flow = SphereAttention(Head.identity(2), Unnormalised(float(beta)), noise=Noise(float(kappa)))
         how: dict[str, Any] = {"observables": {"order": observables.order_parameter}, "keep_tokens": False}
         run = simulate(flow, tokens, times, solver=StochasticHeun(step), rng=seed, progress=share, **how)
@@ -134,7 +133,7 @@ def compute_counts(
     starts = ((initial.on_circle(even), masks.full), (random, masks.full), (random, masks.causal))
     tasks = [(tokens, mask, beta) for tokens, mask in starts for beta in betas]
     found = []
-    for (tokens, mask, beta), share in zip(tasks, shares_of(progress, len(tasks)), strict=True):
+    for (tokens, mask, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
         flow = SphereAttention(Head.identity(2), Softmax(float(beta)), mask)
         run = simulate(flow, tokens, np.array([0.0, end]), progress=share)
         found.append(clusters.count(run.isel(time=-1), 0.25 / np.sqrt(beta)).values)

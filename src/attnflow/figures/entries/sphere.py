@@ -6,10 +6,9 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import quad, solve_ivp
 
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, energy, order
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.attention import Softmax
@@ -42,7 +41,7 @@ def compute_clustering(
     tokens, times = initial.sphere(n, 3, rng=seed), np.linspace(0, end, saves)
     runs = [
         simulate(_flow(3, beta), tokens, times, progress=share)
-        for beta, share in zip(betas, shares_of(progress, len(betas)), strict=True)
+        for beta, share in zip(betas, parts_of(progress, len(betas)), strict=True)
     ]
     data = xr.concat(runs, xr.Variable("beta", betas), data_vars="all", combine_attrs="override")
     return data.assign_attrs(frames=frames)
@@ -115,7 +114,7 @@ def compute_phases(
     tasks = [(d, count, beta) for d, count in zip(dimensions, runs, strict=True) for beta in grid]
     observables = {"share": ClosePairs(cosine)}
     means, errors = [], []
-    for (d, count, beta), share in zip(tasks, shares_of(progress, len(tasks)), strict=True):
+    for (d, count, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
         tokens = spanned(initial.sphere(n, d, rng=seed, runs=count))
         how: dict[str, Any] = {"observables": observables, "keep_tokens": False, "dtype": "float32", "progress": share}
         found = simulate(_flow(tokens.shape[-1], float(beta)), tokens, times, **how).share

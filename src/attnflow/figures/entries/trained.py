@@ -10,10 +10,9 @@ import numpy as np
 import xarray as xr
 
 from attnflow import trained
-from attnflow._common.progress import Progress
+from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import order
 from attnflow.figures.figure import Figure
-from attnflow.figures.shares import shares_of
 from attnflow.models import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
@@ -102,8 +101,8 @@ def follow_heads(
     settings = {"end": end, "saves": saves, "seed": seed}
     starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": given}, "circle": {"n": n}}
     kept: dict[str, Any] = {}
-    for (start, of_start), part in zip(starts.items(), shares_of(progress, 2), strict=True):
-        for (kind, (layer, head)), share in zip(found.items(), shares_of(part, len(found)), strict=True):
+    for (start, of_start), part in zip(starts.items(), parts_of(progress, 2), strict=True):
+        for (kind, (layer, head)), share in zip(found.items(), parts_of(part, len(found)), strict=True):
             run = trained.head_flow(loaded, layer, [head], start=start, progress=share, **settings, **of_start)
             kept[f"{start}, {kind}"] = (("time", f"token_{start}", "coordinate"), run.tokens.values)
             kept[f"misalignment, {start}, {kind}"] = ("time", head_flows.misalignment(run))
@@ -173,7 +172,7 @@ def follow_counts(
     given, words = opening(loaded, prompt)
     counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
     curves, rows = [], []
-    for count, share in zip(counts, shares_of(progress, len(counts)), strict=True):
+    for count, share in zip(counts, parts_of(progress, len(counts)), strict=True):
         settings = {"start": "prompt", "prompt": given, "end": end, "saves": saves}
         run = trained.head_flow(loaded, layer, range(count), progress=share, **settings)
         curves.append(head_flows.misalignment(run))
@@ -227,7 +226,7 @@ def follow_prompt(progress: Progress, *, model: str, prompt: Prompt, seed: int) 
     layers = ITERATED if loaded.config.shares_layers else None
     twins = {"trained": loaded, "freshly initialised": loaded.reinitialised(seed)}
     found = []
-    for one, share in zip(twins.values(), shares_of(progress, 2), strict=True):
+    for one, share in zip(twins.values(), parts_of(progress, 2), strict=True):
         units = directions(one.trajectory(given, layers, progress=share))
         measured = {"density": order.cosine_histogram(units), "mean_cosine": order.mean_cosine(units)}
         found.append(xr.Dataset(measured))

@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
+from attnflow._common.extras import is_installed, require_extra
 from attnflow._common.files import require_free, written_beside
 from attnflow.show.parts.style import in_house_style
 
@@ -58,11 +59,7 @@ class Movie:
 
 def has_video() -> bool:
     """Whether MP4 can be written, which needs the extra [video]."""
-    try:
-        import imageio_ffmpeg  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return is_installed("video")
 
 
 def save_movie(movie: Movie, path: str | os.PathLike) -> Path:
@@ -100,8 +97,8 @@ def require_movie_path(path: str | os.PathLike) -> Path:
         raise InputError(
             f"A movie is written as `.mp4` or `.gif`, but the path is {path}. Use {path.with_suffix('.gif')}."
         )
-    if path.suffix.lower() == ".mp4" and not has_video():
-        raise InputError(f'{path} needs ffmpeg: pip install "attnflow[video]". A GIF needs nothing.')
+    if path.suffix.lower() == ".mp4":
+        require_extra("video", str(path), instead="Write a GIF")
     return require_free(path, overwrite=True)
 
 
