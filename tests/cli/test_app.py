@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pytest
-from tests.helpers.command_line import attnflow
+from tests.helpers.command_line import attnflow, attnflow_process
 
 import attnflow as af
 
 
 def test_run_writes_a_result_and_a_picture_and_says_how_it_went(tmp_path):
-    text, _ = attnflow("run", "polytope", "--n", 12, "--seed", 4, cwd=tmp_path)
+    text, _ = attnflow_process("run", "polytope", "--n", 12, "--seed", 4, cwd=tmp_path)
 
     for word in (
         "RescaledAttention, Softmax beta = 1",
@@ -82,9 +82,9 @@ def test_tokens_and_matrices_can_come_from_files(tmp_path):
 
 
 def test_rerun_compares_and_show_draws(tmp_path):
-    attnflow("run", "noisy", "--n", 8, "--end", 0.5, "--no-picture", "--out", "a.zarr", cwd=tmp_path)
+    attnflow_process("run", "noisy", "--n", 8, "--end", 0.5, "--no-picture", "--out", "a.zarr", cwd=tmp_path)
 
-    text, _ = attnflow("rerun", "a.zarr", "--out", "b.zarr", "--json", cwd=tmp_path)
+    text, _ = attnflow_process("rerun", "a.zarr", "--out", "b.zarr", "--json", cwd=tmp_path)
     picture, _ = attnflow("show", "a.zarr", "--out", "a.pdf", cwd=tmp_path)
 
     assert json.loads(text)["bit_for_bit"] is True
@@ -130,7 +130,7 @@ def test_list_shows_every_scenario(tmp_path):
 
 
 def test_doctor_finds_a_healthy_installation(tmp_path):
-    text, _ = attnflow("doctor", "--json", cwd=tmp_path)
+    text, _ = attnflow_process("doctor", "--json", cwd=tmp_path)
 
     assert json.loads(text)["healthy"] is True
 
@@ -182,6 +182,13 @@ def test_bad_input_is_one_sentence_and_exit_code_two(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_bad_input_ends_the_process_with_two(tmp_path):
+    printed, error = attnflow_process("run", "polytop", cwd=tmp_path, code=2)
+    assert printed == ""
+    assert error.startswith("attnflow: ")
+    assert "Traceback" not in error
+
+
 def test_an_existing_output_is_kept(tmp_path):
     (tmp_path / "sphere.zarr").mkdir()
     (tmp_path / "sphere.zarr" / "precious").write_text("data")
@@ -209,7 +216,7 @@ def test_help_loads_nothing_heavy(command, tmp_path):
     """What makes help slow is loading libraries; half a second of CPU is asserted with room for a busy machine."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
 
-    text, _ = attnflow(*command, "--help", cwd=tmp_path)
+    text, _ = attnflow_process(*command, "--help", cwd=tmp_path)
 
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert "Usage" in text
