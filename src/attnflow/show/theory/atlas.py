@@ -26,7 +26,7 @@ from attnflow.show.parts.style import (
 from attnflow.theorems.prediction.limits import WORDS
 
 BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, YELLOW = OKABE_ITO
-# Words that can stand in one atlas have different colours; the sphere and R^d share them.
+# Limits that can occur in one atlas have different colours; those of the sphere and of R^d share colours.
 COLOURS = {
     "hyperplanes": BLUE,
     "polytope": ORANGE,
@@ -52,16 +52,16 @@ SPACES = {
     "sphere-causal": "causal attention on the sphere",
     "sphere": "attention on the sphere",
 }
-HATCH = "////"
-DOTS = "...."
+HATCH = "////"  # not proved
+DOTS = "...."  # undecided
 
 
 @in_house_style()
 def atlas(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
-    """Draw an atlas: left what is predicted, right what simulations show.
+    """Draw an atlas: predicted limits on the left, simulated limits on the right.
 
-    Hatched cells are conjectured or observed, not proved. On the right a cell has the colour that most of its
-    decided runs show; a cross marks cells in which a run breaks what was promised.
+    Hatched cells are conjectured or observed, not proved. On the right a cell has the colour of the limit of most of
+    its decided runs; a cross marks cells in which a run contradicts the prediction.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _figure_of(dataset: xr.Dataset) -> Figure:
 
 
 def majority(simulated: np.ndarray) -> np.ndarray:
-    """The word most runs of a cell show, undecided ones aside; of equally frequent ones the first run's."""
+    """The most frequent limit of the runs of each cell, undecided runs left out; of equal counts, that of the first."""
     flat = simulated.reshape(-1, simulated.shape[-1])
     return np.array([_most_frequent(list(words)) for words in flat]).reshape(simulated.shape[:-1])
 
@@ -110,7 +110,7 @@ def _most_frequent(words: list[str]) -> str:
 
 
 def _draw_cells(axes: Axes, dataset: xr.Dataset, words: np.ndarray) -> None:
-    """One coloured cell a word; nothing where there is no matrix."""
+    """Draw one coloured cell a limit; none where there is no matrix."""
     image = np.ones((*words.shape, 4))
     for word in np.unique(words):
         image[words == word] = (*to_rgb(COLOURS[word]), 0.85) if word else (1, 1, 1, 0)
@@ -123,7 +123,7 @@ def _draw_cells(axes: Axes, dataset: xr.Dataset, words: np.ndarray) -> None:
 
 
 def _hatch(axes: Axes, dataset: xr.Dataset, chosen: np.ndarray, colour: str = "white", hatch: str = HATCH) -> None:
-    """Thin lines or dots over some cells."""
+    """Draw thin lines or dots over the chosen cells."""
     x, y = _edges(dataset.x.values), _edges(dataset.y.values)
     for row, column in np.argwhere(chosen):
         corners = [(x[column], y[row]), (x[column + 1], y[row]), (x[column + 1], y[row + 1]), (x[column], y[row + 1])]
@@ -131,19 +131,19 @@ def _hatch(axes: Axes, dataset: xr.Dataset, chosen: np.ndarray, colour: str = "w
 
 
 def _draw_guides(axes: Axes, dataset: xr.Dataset) -> None:
-    """Where an axis is zero, and where two eigenvalues meet."""
+    """Draw lines where a coordinate is zero, and where two eigenvalues coincide."""
     limits = axes.get_xlim(), axes.get_ylim()
     x = np.linspace(*limits[0], 200)
-    meets = x**2 / 4 if dataset.attrs["kind"] == "trace-determinant" else x
+    coinciding = x**2 / 4 if dataset.attrs["kind"] == "trace-determinant" else x
     style: dict[str, Any] = {"color": INK, "zorder": 5}
-    axes.plot(x, meets, linewidth=1.1, **style)
+    axes.plot(x, coinciding, linewidth=1.1, **style)
     axes.axhline(0, linewidth=0.5, linestyle=(0, (4, 3)), **style)
     axes.axvline(0, linewidth=0.5, linestyle=(0, (4, 3)), **style)
     axes.set(xlim=limits[0], ylim=limits[1])
 
 
 def _legend(words: np.ndarray, *, has_hatch: bool) -> list[Patch]:
-    """The words of this atlas in the order of `WORDS`."""
+    """Legend entries of the limits in this atlas, in the order of `WORDS`."""
     entries = [_entry(word) for word in WORDS if word in words]
     if has_hatch:
         entries.append(Patch(facecolor=PALE, edgecolor="white", hatch=HATCH, linewidth=0, label="not proved"))
@@ -157,12 +157,14 @@ def _entry(word: str) -> Patch:
 
 
 def _title(dataset: xr.Dataset) -> str:
-    given = dataset.attrs
-    agreement = given["agreement"]
-    said = "no promise to compare" if np.isnan(agreement) else f"agreement {100 * agreement:.3g} %"
-    setting = f"{SPACES[given['space']]}, d = {given['d']}, n = {given['n']}, beta = {given['beta']:g}"
-    counted = f"{given['cells_compared']} of {given['cells']} cells compared"
-    return f"Limits by the spectrum of V: {said} ({counted})\n{setting}, {dataset.sizes['run']} starts a cell"
+    attributes = dataset.attrs
+    agreement = attributes["agreement"]
+    result = "no promise to compare" if np.isnan(agreement) else f"agreement {100 * agreement:.3g} %"
+    setting = (
+        f"{SPACES[attributes['space']]}, d = {attributes['d']}, n = {attributes['n']}, beta = {attributes['beta']:g}"
+    )
+    counted = f"{attributes['cells_compared']} of {attributes['cells']} cells compared"
+    return f"Limits by the spectrum of V: {result} ({counted})\n{setting}, {dataset.sizes['run']} starts a cell"
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:

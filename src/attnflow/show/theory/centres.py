@@ -1,4 +1,4 @@
-"""`centres`: what Renyi centres catch, and how long they stay, on logarithmic time."""
+"""`centres`: the tokens near Renyi centres, and how far the centres move, over logarithmic time."""
 
 import os
 from typing import Any
@@ -23,19 +23,19 @@ from attnflow.show.parts.style import (
     write_heading,
 )
 
-MOST_LISTED = 12
-SHARE = 0.1  # of their separation: centres that have moved farther have left
-LEAST, LITTLE = 1e-8, "10$^{-8}$"  # radians; less is not drawn
-MOST_NAMED = 7  # colours that are told apart
+MOST_COLOURS = 7  # of strong centres that can be told apart
+MOVED_SHARE = 0.1  # of the separation: a centre that has moved farther has left its place
+LEAST_ANGLE, LEAST_ANGLE_TEXT = 1e-8, "10$^{-8}$"  # radians: smaller angles are rounding, and not drawn
 
 
 @in_house_style()
 def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None, c: float = 4.0) -> Figure:
-    """Draw the Renyi centres of a causal run: left what they have caught, right how far each has moved.
+    """Draw the Renyi centres of a causal run: the share of tokens near them, and how far each centre has moved.
 
-    Centres are those of the first tokens, `c` beta^-1/2 apart. Left: the share of tokens within beta^-1/2 of where a
-    centre is by then, and of centres that are still where they began. Right: the way of every centre, with the time for
-    which Lemma 5.1 of arXiv:2411.04990 promises a strong one to have moved by less than a tenth of c beta^-1/2.
+    Centres are found in the initial tokens, `c` beta^-1/2 apart. Left: the share of tokens within beta^-1/2 of the
+    current position of a centre, and the share of centres that have not moved by more than a tenth of their
+    separation. Right: the angle by which each centre has moved, with the time until which Lemma 5.1 of
+    arXiv:2411.04990 promises that a strong centre has moved by less than a tenth of c beta^-1/2.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str |
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of the number of centres.
+        Instead of a sentence with the number of centres.
     c
         Least distance of centres, in units of beta^-1/2.
     """
@@ -53,12 +53,12 @@ def centres(run: xr.Dataset, path: str | os.PathLike | None = None, title: str |
     left, right = figure.subplots(1, 2)
     first, delta = run.initial_tokens.values, renyi.separation(beta, c)
     weak, strong = renyi.centres(first, delta).values, renyi.strong_centres(first, delta).values
-    _draw_catch(left, run, beta, delta)
+    _draw_captured(left, run, beta, delta)
     _draw_moves(right, run, beta, c, weak, strong)
-    found = f"{weak.sum()} Rényi centres among {len(first)} tokens, {strong.sum()} of them strong"
+    counts = f"{weak.sum()} Rényi centres among {len(first)} tokens, {strong.sum()} of them strong"
     caption = f"beta = {beta:g}, centres more than {c:g} beta$^{{-1/2}}$ = {delta:.3g} apart. {run.attrs['outcome']}"
     caption = f"{caption} {_resting(run, strong)}".strip()
-    write_heading(figure, title or found, f"{found}. {caption}" if title else caption)
+    write_heading(figure, title or counts, f"{counts}. {caption}" if title else caption)
     return save_and_return(figure, path)
 
 
@@ -71,13 +71,13 @@ def _require_drawable(run: Any) -> float:
     return beta
 
 
-def _draw_catch(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> None:
+def _draw_captured(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> None:
     later, moved = _later(run)
     for strong, colour, name in ((False, INK, "Rényi"), (True, OKABE_ITO[0], "strong")):
         caught = renyi.captured_fraction(run, delta, beta=beta, strong=strong).values[later]
-        who = (renyi.strong_centres if strong else renyi.centres)(run.initial_tokens.values, delta).values
+        is_centre = (renyi.strong_centres if strong else renyi.centres)(run.initial_tokens.values, delta).values
         axes.plot(run.time.values[later], caught, color=colour, label=f"tokens near a {name} centre")
-        stay = np.mean(moved[:, who] <= SHARE * delta, axis=1)
+        stay = np.mean(moved[:, is_centre] <= MOVED_SHARE * delta, axis=1)
         axes.plot(run.time.values[later], stay, color=colour, linestyle=(0, (4, 2)), label=f"{name} centres in place")
     axes.set(xscale="log", xlabel="time t", ylabel="share", ylim=(-0.03, 1.05), title="What centres catch")
     axes.set_xlim(run.time.values[later][0], run.time.values[later][-1])
@@ -87,41 +87,43 @@ def _draw_catch(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> None:
 def _draw_moves(axes: Axes, run: xr.Dataset, beta: float, c: float, weak: np.ndarray, strong: np.ndarray) -> None:
     later, moved = _later(run)
     times = run.time.values[later]
-    drawn, moves = np.where(moved > LEAST, moved, np.nan), np.any(moved > LEAST, axis=0)
+    drawn, moves = np.where(moved > LEAST_ANGLE, moved, np.nan), np.any(moved > LEAST_ANGLE, axis=0)
     axes.plot(times, drawn[:, weak & ~strong], color=PALE, linewidth=1.0)
-    allowed, pull = SHARE * c / np.sqrt(beta), float(renyi.interaction(c / np.sqrt(beta), beta))
+    allowed, pull = MOVED_SHARE * c / np.sqrt(beta), float(renyi.interaction(c / np.sqrt(beta), beta))
     axes.axhline(allowed, color=GREY, linewidth=0.8, linestyle=":")
-    promised = allowed / (np.arange(1, len(strong) + 1) * pull)  # the first token rests for ever
+    # Lemma 5.1: the strong centre that is token number k moves at speed k h(c beta^-1/2) or less.
+    promised = allowed / (np.arange(1, len(strong) + 1) * pull)
     resting = np.flatnonzero(strong & ~moves)
-    resting = resting[resting > 0]
+    resting = resting[resting > 0]  # the first token never moves
     axes.plot(promised[resting], np.full(len(resting), allowed), "v", markersize=5, color=PALE)
     for place, token in enumerate(np.flatnonzero(strong & moves)):
-        colour = OKABE_ITO[place] if place < MOST_NAMED else GREY
-        label = {MOST_NAMED: "more strong centres"}.get(place, f"token {token + 1}" if place < MOST_NAMED else None)
+        colour = OKABE_ITO[place] if place < MOST_COLOURS else GREY
+        label = {MOST_COLOURS: "more strong centres"}.get(place, f"token {token + 1}" if place < MOST_COLOURS else None)
         axes.plot(times, drawn[:, token], color=colour, label=label)
         axes.plot([promised[token]], [allowed], marker="v", markersize=5, color=colour)
     if (weak & ~strong & moves).any():
         axes.plot([], [], color=PALE, label="Rényi, not strong")
     if not (weak & moves).any():
-        axes.text(0.5, 0.5, f"No centre has moved by {LITTLE}.", transform=axes.transAxes, ha="center", color=GREY)
+        text = f"No centre has moved by {LEAST_ANGLE_TEXT}."
+        axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color=GREY)
     axes.plot([], [], marker="v", color=GREY, linestyle="none", markersize=5, label="stays until then (lemma)")
     axes.set(xscale="log", yscale="log", xlabel="time t", ylabel="angle moved", title="How long strong centres stay")
-    axes.set(xlim=(times[0], times[-1]), ylim=(LEAST, 2 * np.pi))
+    axes.set(xlim=(times[0], times[-1]), ylim=(LEAST_ANGLE, 2 * np.pi))
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _resting(run: xr.Dataset, strong: np.ndarray) -> str:
-    """Who has no curve, and why."""
-    resting = np.flatnonzero(strong & ~np.any(_later(run)[1] > LEAST, axis=0)) + 1
+    """Sentence on the strong centres that have no curve, since they have not moved."""
+    resting = np.flatnonzero(strong & ~np.any(_later(run)[1] > LEAST_ANGLE, axis=0)) + 1
     if len(resting) == 0:
         return ""
-    names = ", ".join(str(token) for token in resting[:MOST_LISTED])
-    rest = f" and {len(resting) - MOST_LISTED} more" if len(resting) > MOST_LISTED else ""
-    who = "tokens" if len(resting) > 1 else "token"
-    return f"Strong centres that have not moved by {LITTLE}: {who} {names}{rest}."
+    names = ", ".join(str(token) for token in resting[:12])
+    rest = f" and {len(resting) - 12} more" if len(resting) > 12 else ""
+    tokens = "tokens" if len(resting) > 1 else "token"
+    return f"Strong centres that have not moved by {LEAST_ANGLE_TEXT}: {tokens} {names}{rest}."
 
 
 def _later(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Which times are positive, and how far everyone has moved by then."""
+    """Positive times (True), and the angle by which each token has moved by each of them."""
     later = run.time.values > 0
     return later, angles_between(run.tokens.values[later], run.initial_tokens.values)

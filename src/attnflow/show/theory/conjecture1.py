@@ -1,4 +1,4 @@
-"""`conjecture1`: where the second token may rest, and for which Q^T K."""
+"""`conjecture1`: equilibria of the second token, and the Q^T K for which one away from ±xi is stable."""
 
 import os
 
@@ -16,14 +16,14 @@ from attnflow.theorems.studies.conjecture1 import Counterexample, angular_veloci
 def conjecture1(
     found: Counterexample, scan: xr.DataArray | None = None, path: str | os.PathLike | None = None
 ) -> Figure:
-    """Draw the second token's angular velocity with its resting places, and the scan over Q^T K = diag(k1, k2).
+    """Draw the angular velocity of the second token with its equilibria, and the scan over Q^T K = diag(k1, k2).
 
     Parameters
     ----------
     found
-        What `attnflow.theorems.conjecture1.investigate` returned.
+        The result of `investigate`.
     scan
-        What `scan_diagonal` returned; made with the same V and beta when left out.
+        The result of `scan_diagonal`; computed with the same V and beta if left out.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
@@ -42,10 +42,9 @@ def _draw_velocity(axes: Axes, found: Counterexample) -> None:
     angles = np.linspace(-np.pi, np.pi, 721)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.plot(np.degrees(angles), angular_velocity(angles, found), color=OKABE_ITO[0])
-    places = [(one.angle, one.is_stable) for one in found.equilibria]
-    for angle, is_stable in places:
-        face = OKABE_ITO[1] if is_stable else "white"
-        axes.plot(np.degrees(angle), 0, "o", color=OKABE_ITO[1], markerfacecolor=face, markersize=8)
+    for equilibrium in found.equilibria:
+        face = OKABE_ITO[1] if equilibrium.is_stable else "white"
+        axes.plot(np.degrees(equilibrium.angle), 0, "o", color=OKABE_ITO[1], markerfacecolor=face, markersize=8)
     for angle in (-180, 0, 180):
         axes.plot(angle, 0, "D", color=INK, markersize=6)
     axes.plot([], [], "o", color=OKABE_ITO[1], label="stable, away from ±ξ")

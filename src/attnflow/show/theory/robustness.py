@@ -1,4 +1,4 @@
-"""`robustness`: how outcomes depend on the start's law, n and d, with confidence intervals."""
+"""`robustness`: how outcomes depend on the law of the start, n and d, with confidence intervals."""
 
 import os
 from typing import Any
@@ -20,14 +20,12 @@ from attnflow.show.parts.style import (
     write_heading,
 )
 
-LABELS = {"vertices": "vertices", "clusters": "clusters", "leaders": "leaders", "rate": "rate"}
-APART = 0.035  # between laws at one n, as a share of the axis, so that bars do not cover each other
-MARKERS = "os^Dvp"
+QUANTITIES = ("vertices", "clusters", "leaders", "rate")
 
 
 @in_house_style()
 def robustness(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
-    """Draw means and confidence intervals against n: a row a quantity, a column a dimension, a colour a law.
+    """Draw means and confidence intervals against n: one row a quantity, one column a dimension, one colour a law.
 
     Parameters
     ----------
@@ -47,13 +45,13 @@ def robustness(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Fi
 def _figure_of(dataset: xr.Dataset) -> Figure:
     columns = dataset.sizes["d"]
     figure = new_figure(max(1.2 + 2.7 * columns, 4.6), 7.6)
-    grid = figure.subplots(len(LABELS), columns, squeeze=False, sharex=True, sharey="row")
-    for row, name in enumerate(LABELS):
+    grid = figure.subplots(len(QUANTITIES), columns, squeeze=False, sharex=True, sharey="row")
+    for row, name in enumerate(QUANTITIES):
         for column, d in enumerate(dataset.d.values):
             axes = grid[row, column]
             _draw_intervals(axes, dataset[f"{name}_interval"].sel(d=d))
-            axes.set(title=f"d = {d}" if row == 0 else "", ylabel=LABELS[name] if column == 0 else "")
-            axes.set_xlabel("tokens n" if row == len(LABELS) - 1 else "")
+            axes.set(title=f"d = {d}" if row == 0 else "", ylabel=name if column == 0 else "")
+            axes.set_xlabel("tokens n" if row == len(QUANTITIES) - 1 else "")
             axes.grid(axis="y")
             axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=name != "rate"))
             fix_ticks(axes)
@@ -66,16 +64,16 @@ def _figure_of(dataset: xr.Dataset) -> Figure:
 
 
 def _draw_intervals(axes: Axes, intervals: Any) -> None:
-    """A line a law; laws stand a little beside each other."""
+    """Draw one line a law; laws at one n are set apart by 3.5 % of the axis, so that bars do not cover each other."""
     sizes = np.asarray(intervals.n.values, dtype=float)
     laws = list(intervals.law.values)
     widest = np.log(sizes.max() / sizes.min()) or 1.0
     for index, (law, colour) in enumerate(zip(laws, colours(len(laws)), strict=True)):
         low, mean, high = intervals.sel(law=law).transpose("bound", "n").values
-        place = sizes * np.exp(APART * widest * (index - (len(laws) - 1) / 2))
+        position = sizes * np.exp(0.035 * widest * (index - (len(laws) - 1) / 2))
         spread = np.nan_to_num(np.stack([mean - low, high - mean]))
-        marker = MARKERS[index % len(MARKERS)]
-        axes.errorbar(place, mean, spread, color=colour, marker=marker, markersize=4.5, capsize=2.5, label=law)
+        marker = "os^Dvp"[index % 6]
+        axes.errorbar(position, mean, spread, color=colour, marker=marker, markersize=4.5, capsize=2.5, label=law)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(sizes.tolist()))
     axes.xaxis.set_minor_locator(NullLocator())
