@@ -1,6 +1,6 @@
-"""Times finer than a float: a fast event at t = 1e30 lasts a unit of time, which 1e30 + 1 does not tell.
+"""Exact times as sums of floats: t = 1e30 + 1 is (1e30, remainder, ...).
 
-A moment is an exact fraction, kept in arrays as a sum of a few floats, each the rounding of what those before it leave.
+A time is an exact fraction. In arrays it is a sum of floats, each the rounding of what the floats before it leave.
 """
 
 import math
@@ -8,41 +8,40 @@ from fractions import Fraction
 
 import numpy as np
 
-BITS = 53  # of one part
-FINEST = 64  # bits after the point
-SHORTEST = 2.0**-FINEST  # step that can be told at all times
+SHORTEST_STEP = 2.0**-64  # units of time; the last component resolves it at every time
 
 
-def parts_until(end: float) -> int:
-    """How many floats tell all moments up to `end`.
+def component_count(end: float) -> int:
+    """The number of floats that represent all times up to `end` to within `SHORTEST_STEP`.
 
     Examples
     --------
-    >>> parts_until(1.0), parts_until(1e55), parts_until(1.7e308)
+    >>> component_count(1.0), component_count(1e55), component_count(1.7e308)
     (2, 5, 21)
     """
-    return -(-(max(math.frexp(end)[1], 0) + FINEST) // BITS)
+    bits_before_point, bits_after_point, bits_of_a_float = max(math.frexp(end)[1], 0), 64, 53
+    return -(-(bits_before_point + bits_after_point) // bits_of_a_float)  # rounded up
 
 
-def parts_of(moment: Fraction, count: int) -> np.ndarray:
-    """The `count` floats that add up to a moment.
+def components_of(time: Fraction, count: int) -> np.ndarray:
+    """The first `count` floats whose sum is `time`.
 
     Examples
     --------
-    >>> later, earlier = parts_of(Fraction(10**30) + 1, 4), parts_of(Fraction(10**30), 4)
+    >>> later, earlier = components_of(Fraction(10**30) + 1, 4), components_of(Fraction(10**30), 4)
     >>> float(elapsed(earlier, later))
     1.0
     """
-    parts = []
+    components = []
     for _ in range(count):
-        parts.append(float(moment))
-        moment -= Fraction(parts[-1])
-    return np.array(parts)
+        components.append(float(time))
+        time -= Fraction(components[-1])
+    return np.array(components)
 
 
 def elapsed(since: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """now - since, in floats, for parts along the last axis; leading parts cancel exactly where moments are close."""
+    """now - since in floats, with components along the last axis; equal leading components cancel exactly."""
     total = now[..., 0] - since[..., 0]
-    for part in range(1, now.shape[-1]):
-        total = total + (now[..., part] - since[..., part])
+    for index in range(1, now.shape[-1]):
+        total = total + (now[..., index] - since[..., index])
     return total

@@ -1,4 +1,4 @@
-"""The dataset of a run of `stream`: that of `simulate`, with the paths; and the paths out of it."""
+"""The dataset of a run of `stream`: tokens at the saved times and their paths; reading paths and arguments back."""
 
 import dataclasses
 import json
@@ -15,32 +15,33 @@ from attnflow.results import outcome, records, run_dataset
 from attnflow.results.run_arrays import RunArrays
 from attnflow.solvers.status import Status
 from attnflow.solvers.token_by_token import TokenByToken
-from attnflow.streaming.token_paths import Paths
+from attnflow.streaming.token_paths import TokenPaths
 
 PIECES = ("piece_start", "piece_length", "piece_bend", "piece_series", "pieces")
-WHY = {
+REASONS = {  # why a run has fewer tokens than were given
     Status.OUT_OF_TIME: "the time budget was spent",
     Status.INTERRUPTED: "interrupted",
-    Status.STEP_TOO_SMALL: "the next one's steps became too short",
-    Status.OUT_OF_STEPS: "the next one takes too many steps",
-    Status.NOT_FINITE: "the next one's scores have grown so large that their rounding decides whom it follows",
+    Status.STEP_TOO_SMALL: "the steps of the next token became too short",
+    Status.OUT_OF_STEPS: "the next token takes too many steps",
+    Status.NOT_FINITE: "the scores of the next token are so large that rounding decides which token it follows",
 }
-GOES_ON = (Status.OUT_OF_TIME, Status.INTERRUPTED)  # what is not the token's own doing
 
 
 @dataclasses.dataclass(frozen=True)
-class Ending:
-    """How a run ended, and how exact it is."""
+class StreamEnding:
+    """Why a run ended, its number of rejected steps, and its tolerance."""
 
     status: Status
     rejected: int
     tolerance: float
 
 
-def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths: Paths, ending: Ending) -> xr.Dataset:
-    """The run of as many tokens as have paths."""
-    asked, count = len(tokens), len(paths)
-    flow, tokens = _shortened(flow, count, asked, ending), tokens[:count]
+def dataset(
+    flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths: TokenPaths, ending: StreamEnding
+) -> xr.Dataset:
+    """The dataset of the tokens that have paths, which may be fewer than `tokens`."""
+    given, count = len(tokens), len(paths)
+    flow, tokens = _restricted(flow, count, given, ending), tokens[:count]
     saved, drift = paths.at(times), 0.0
     if flow.is_on_sphere:
         norms = np.linalg.norm(saved, axis=-1, keepdims=True)
@@ -54,15 +55,14 @@ def dataset(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray, paths
         rejected=np.array([ending.rejected]),
         drift=np.array([drift]),
     )
-    lines = (
-        outcome.sentences(results, ()) if ending.status == Status.REACHED else [_why_short(flow, ending, count, asked)]
-    )
+    is_whole = ending.status == Status.REACHED
+    lines = outcome.sentences(results, ()) if is_whole else [_shortened_sentence(flow, ending, count, given)]
     run = run_dataset.labelled(results, times, tokens).assign(_variables(paths))
     return run.assign_attrs(_attributes(flow, times, ending.tolerance, lines))
 
 
 def _attributes(flow: AbstractDynamics, times: np.ndarray, tolerance: float, lines: list[str]) -> dict[str, Any]:
-    """Package version, outcome, and the arguments of `stream` from which `append` and `rerun` go on."""
+    """Package version, outcome, and the arguments of `stream` that `append` and `rerun` need."""
     return {
         "kind": run_dataset.STREAM,
         "attnflow_version": version("attnflow"),
@@ -91,14 +91,13 @@ def arguments(run: xr.Dataset) -> dict[str, Any]:
     return {"tokens": run.initial_tokens.values, "times": times, "tolerance": tolerance}
 
 
-def paths_of(run: Any) -> Paths:
+def paths_of(run: Any) -> TokenPaths:
     """The paths in a dataset made by `stream`."""
     if not is_streamed(run) or not all(name in run for name in PIECES):
         found = "it has none" if isinstance(run, xr.Dataset) else f"it is of type {type(run).__name__}"
         raise InputError(f"`run` must be a dataset made by `stream`, with the pieces of its paths, but {found}.")
     first = np.concatenate([[0], np.cumsum(run.pieces.values.astype(int))])
-    starts, lengths, bends, series = (np.ascontiguousarray(run[name].values, dtype=float) for name in PIECES[:-1])
-    return Paths(starts, lengths, bends, series, first)
+    return TokenPaths(*(np.ascontiguousarray(run[name].values, dtype=float) for name in PIECES[:-1]), first=first)
 
 
 def extended(flow: AbstractDynamics, n: int) -> AbstractDynamics:
@@ -112,40 +111,41 @@ def extended(flow: AbstractDynamics, n: int) -> AbstractDynamics:
     return dataclasses.replace(flow, **changes)
 
 
-def _shortened(flow: AbstractDynamics, count: int, asked: int, ending: Ending) -> AbstractDynamics:
-    """The flow of the first tokens alone."""
-    if count == asked:
+def _restricted(flow: AbstractDynamics, count: int, given: int, ending: StreamEnding) -> AbstractDynamics:
+    """The flow of the first `count` tokens; raises where it is defined for all tokens only."""
+    if count == given:
         return flow
-    is_whole = isinstance(flow.attention, Unnormalised) or flow.mask.size() is not None
-    if count == 0 or is_whole:
+    needs_all = isinstance(flow.attention, Unnormalised) or flow.mask.size() is not None
+    if count == 0 or needs_all:
         raise InputError(
-            f"`stream` came no farther than {count} of {asked} tokens: {_why(flow, ending)}. "
-            + ("Their flow is made for all of them, so that there is no run of a part. " if count else "")
-            + "Give it more time, an earlier end or a larger tolerance."
+            f"`stream` solved for {count} of {given} tokens only: {_reason(flow, ending)}. "
+            + ("The flow is defined for all of them, so that there is no run of a part. " if count else "")
+            + "Use a larger budget, an earlier end or a larger tolerance."
         )
     values = {name: getattr(flow, name) for name in ("masses", "frozen")}
     return dataclasses.replace(
-        flow, **{name: np.asarray(one)[:count] for name, one in values.items() if one is not None}
+        flow, **{name: np.asarray(value)[:count] for name, value in values.items() if value is not None}
     )
 
 
-def _why(flow: AbstractDynamics, ending: Ending) -> str:
-    can_run_away = ending.status == Status.STEP_TOO_SMALL and not flow.is_on_sphere
-    return WHY[ending.status] + (
-        ", as they do when it runs to infinity in finite time or beyond all floats" if can_run_away else ""
-    )
+def _reason(flow: AbstractDynamics, ending: StreamEnding) -> str:
+    may_diverge = ending.status == Status.STEP_TOO_SMALL and not flow.is_on_sphere
+    divergence = ", as they do when it reaches infinity in finite time or leaves the range of floats"
+    return REASONS[ending.status] + (divergence if may_diverge else "")
 
 
-def _why_short(flow: AbstractDynamics, ending: Ending, count: int, asked: int) -> str:
-    goes_on = f"`append(run, tokens[{count}:])` goes on" if ending.status in GOES_ON else "use an earlier end"
-    return f"Stopped after {count} of {asked} tokens: {_why(flow, ending)}. These have reached the end; {goes_on}."
+def _shortened_sentence(flow: AbstractDynamics, ending: StreamEnding, count: int, given: int) -> str:
+    """The outcome of a run with fewer tokens than were given."""
+    can_continue = ending.status in (Status.OUT_OF_TIME, Status.INTERRUPTED)
+    advice = f"`append(run, tokens[{count}:])` adds the others" if can_continue else "use an earlier end"
+    return f"Stopped after {count} of {given} tokens, which have reached the end: {_reason(flow, ending)}; {advice}."
 
 
-def _variables(paths: Paths) -> dict:
+def _variables(paths: TokenPaths) -> dict[str, Any]:
     return {
         "piece_start": (("piece", "part"), paths.starts),
         "piece_length": (("piece",), paths.lengths),
-        "piece_bend": (("piece",), paths.bends),
+        "piece_bend": (("piece",), paths.log_compressions),
         "piece_series": (("piece", "degree", "coordinate"), paths.series),
         "pieces": (("token",), np.diff(paths.first)),
     }

@@ -1,170 +1,195 @@
-"""One token among others whose places are given: its velocity and how that changes with its own place.
+"""The velocity of one token, and its Jacobian, given the positions of the earlier tokens.
 
-Everything is for several moments at once, along the first axis. A token on the sphere is described by its
-central projection y on the plane that touches the sphere at `centre`, where
+Arrays hold several times along the first axis (the nodes of a piece). With scores S = beta Q^T K and the output
+u = sum_j A_j V x_j of attention, a token in R^d moves at x' = u. A token on the sphere is described by its gnomonic
+projection y on the tangent plane at `centre` c with orthonormal basis E:
 
-    y' = rho (E^T u - (u, centre) y),    rho = sqrt(1 + |y|^2),
+    x = (c + E y) / rho,    y' = rho (E^T u - (u, c) y),    rho = sqrt(1 + |y|^2).
 
-for the pull u and an orthonormal basis E of the plane. What a token sends to itself along itself drops out of this
-formula, and is left out of u: alone among distant tokens a token moves at e^-2beta, and rounding must not be faster.
+The part of u along x drops out of this formula. What a token sends to itself along itself is left out of u beforehand:
+among distant tokens a token moves at a rate e^{-2 beta}, which the rounding of that contribution would hide.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from attnflow._common.precision import double
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.dynamics import AbstractDynamics, AnyHead
+from attnflow.model.heads import Head
+
+KeysAndValues = tuple[np.ndarray, np.ndarray]
+"""beta Q^T K x and V x of the earlier tokens for one head, each (times, tokens, d)."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Pull:
-    """What one head sends to a token from itself and from others."""
+class HeadField:
+    """The output of one head at a token, from the token itself and from the earlier ones."""
 
     scores: np.ndarray
     """beta Q^T K."""
     value: np.ndarray
     own_value: np.ndarray
-    """V, less the multiple of I that only pulls along the token."""
+    """V minus the multiple of I that acts along the token only."""
     log_weights: np.ndarray
-    """Logarithms of what every other token counts for besides its score."""
+    """Logarithms of the weights of the earlier tokens besides their scores: masses and mask."""
     own_log_weight: float
-    """The same of the token itself; minus infinity where it does not see itself."""
+    """The same for the token itself; minus infinity where the mask hides it from itself."""
     log_divisor: float | None
-    """Of unnormalised attention; None for softmax."""
+    """Logarithm of the divisor of unnormalised attention; None for softmax."""
 
-    def offer(self, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What others (moments, tokens, d) show to every place: keys beta Q^T K x and values V x."""
+    @classmethod
+    def of(
+        cls, flow: AbstractDynamics, head: AnyHead, log_weights: np.ndarray, own_log_weight: float, mass: float
+    ) -> "HeadField":
+        """The field of one head of a flow; `mass` is that of all tokens."""
+        rule = flow.attention
+        assert isinstance(rule, Softmax | Unnormalised)  # as `stream` requires
+        assert isinstance(head, Head)
+        beta, value = float(rule.beta), np.asarray(head.value_matrix, dtype=float)
+        # With the leading eigenvalue subtracted, the token's own contribution in its eigenspace is an exact zero.
+        along = float(np.linalg.eigvals(value).real.max()) if flow.is_on_sphere else 0.0
+        log_divisor = beta * float(rule.offset) + np.log(mass) if isinstance(rule, Unnormalised) else None
+        scores, own_value = beta * np.asarray(head.query_key, dtype=float), value - along * np.eye(len(value))
+        return cls(scores, value, own_value, log_weights, own_log_weight, log_divisor)
+
+    def keys_and_values(self, others: np.ndarray) -> KeysAndValues:
+        """Keys beta Q^T K x and values V x of the other tokens (times, tokens, d)."""
         return others @ self.scores.T, others @ self.value.T
 
-    def at(self, places: np.ndarray, offered: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The pull (moments, d) on a token at `places`, and its derivative (moments, d, d)."""
-        keys, values = offered
-        own_key = places @ (self.scores + self.scores.T).T
-        own_pull = places @ self.own_value.T
+    def output(self, points: np.ndarray, seen: KeysAndValues) -> tuple[np.ndarray, np.ndarray]:
+        """The output u (times, d) at a token in `points`, and du/dx (times, d, d).
+
+        For softmax du/dx is the covariance of values and keys under A plus the own share times `own_value`;
+        for unnormalised attention it is the second moment instead.
+        """
+        keys, values = seen
+        own_key = points @ (self.scores + self.scores.T).T
+        own_output = points @ self.own_value.T
         shares, own_share = self._shares(
-            np.matmul(keys, places[:, :, None])[..., 0], np.sum(own_key * places, axis=1) / 2
+            np.matmul(keys, points[:, :, None])[..., 0], np.sum(own_key * points, axis=1) / 2
         )
-        pull = np.matmul(shares[:, None, :], values)[:, 0] + own_share * own_pull
-        if self.log_divisor is None:  # a covariance: far out in R^d its two terms would cancel to nothing but rounding
+        output = np.matmul(shares[:, None, :], values)[:, 0] + own_share * own_output
+        if self.log_divisor is None:  # centred first: far from the origin of R^d the two moments would cancel
             mean_key = np.matmul(shares[:, None, :], keys)[:, 0] + own_share * own_key
             keys, own_key = keys - mean_key[:, None, :], own_key - mean_key
-            values, own_pull = values - pull[:, None, :], own_pull - pull
-        slope = np.matmul((shares[:, :, None] * values).transpose(0, 2, 1), keys)
-        slope += own_share[:, :, None] * (own_pull[:, :, None] * own_key[:, None, :] + self.own_value)
-        return pull, slope
+            values, own_output = values - output[:, None, :], own_output - output
+        jacobian = np.matmul((shares[:, :, None] * values).transpose(0, 2, 1), keys)
+        jacobian += own_share[:, :, None] * (own_output[:, :, None] * own_key[:, None, :] + self.own_value)
+        return output, jacobian
 
-    def rounding(self, place: np.ndarray, offered: tuple[np.ndarray, np.ndarray]) -> float:
-        """How much of the pull on a token at `place`, when others are where they are first, is rounding of scores.
+    def rounding(self, point: np.ndarray, seen: KeysAndValues) -> float:
+        """The part of the output at `point`, at the first of the times, that is rounding of scores.
 
-        Zero where one token has all weight beyond doubt, and for unnormalised attention, which does not come so far.
+        It is zero where one token has all weight beyond doubt, and for unnormalised attention, whose tokens diverge
+        before their scores lose their digits.
         """
         if self.log_divisor is not None:
             return 0.0
-        keys, values = offered[0][0], np.concatenate([offered[1][0], (self.own_value @ place)[None]])
-        scores = np.append(keys @ place + self.log_weights, place @ self.scores @ place + self.own_log_weight)
-        doubt = np.finfo(float).eps * float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
-        weights = np.exp((scores - scores.max()) / (1 + 4 * doubt))
+        keys, values = seen[0][0], np.concatenate([seen[1][0], (self.own_value @ point)[None]])
+        scores = np.append(keys @ point + self.log_weights, point @ self.scores @ point + self.own_log_weight)
+        score_error = np.finfo(float).eps * float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+        weights = np.exp((scores - scores.max()) / (1 + 4 * score_error))
         weights /= weights.sum()
-        return doubt * float(weights @ np.abs(values - weights @ values).max(axis=1))
+        return score_error * float(weights @ np.abs(values - weights @ values).max(axis=1))
 
     def _shares(self, scores: np.ndarray, own_scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Attention A of the other tokens (times, tokens) and of the token itself (times, 1)."""
         logs, own = scores + self.log_weights, own_scores + self.own_log_weight
         if self.log_divisor is not None:
             return np.exp(logs - self.log_divisor), np.exp(own - self.log_divisor)[:, None]
-        most = np.maximum(logs.max(axis=1, initial=-np.inf), own)
-        shares, own_share = np.exp(logs - most[:, None]), np.exp(own - most)
+        largest = np.maximum(logs.max(axis=1, initial=-np.inf), own)
+        shares, own_share = np.exp(logs - largest[:, None]), np.exp(own - largest)
         total = shares.sum(axis=1) + own_share
         return shares / total[:, None], (own_share / total)[:, None]
 
 
 @dataclasses.dataclass(frozen=True)
-class LoneToken:
-    """The equation of token `index` of a flow, given those that it sees."""
+class TokenField:
+    """The velocity of one token of a flow, given the earlier tokens that it sees."""
 
-    pulls: tuple[Pull, ...]
+    heads: tuple[HeadField, ...]
     is_on_sphere: bool
     seen: np.ndarray
-    """The other tokens that it sees."""
+    """Indices of the earlier tokens that it sees."""
 
     @classmethod
-    def of(cls, flow: AbstractDynamics, index: int, n: int) -> "LoneToken":
-        """Read off a flow that `stream` serves."""
-        everyone = np.arange(n)
+    def of(cls, flow: AbstractDynamics, index: int, n: int) -> "TokenField":
+        """The field of token `index` among the n tokens of a flow."""
+        tokens = np.arange(n)
         with double():
             row = np.asarray(index)
-            visible, extra = flow.mask.visible(row, everyone), flow.mask.log_weight(row, everyone)
+            visible, extra = flow.mask.visible(row, tokens), flow.mask.log_weight(row, tokens)
         visible = np.ones(n, bool) if visible is None else np.asarray(visible)
-        seen = everyone[visible & (everyone < index)]
+        seen = tokens[visible & (tokens < index)]
         masses = np.ones(n) if flow.masses is None else np.asarray(flow.masses, dtype=float)
         logs = np.log(masses) + (0.0 if extra is None else np.asarray(extra, dtype=float))
         own = float(logs[index]) if visible[index] else -np.inf
-        is_on_sphere = flow.is_on_sphere
-        pulls = tuple(
-            _pull(flow.attention, head, is_on_sphere, logs[seen], own, float(masses.sum())) for head in flow.heads
-        )
-        return cls(pulls, is_on_sphere, seen)
+        mass = float(masses.sum())
+        heads = tuple(HeadField.of(flow, head, logs[seen], own, mass) for head in flow.heads)
+        return cls(heads, flow.is_on_sphere, seen)
 
-    def offers(self, others: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What others at given places show to every head."""
-        return [pull.offer(others) for pull in self.pulls]
+    def keys_and_values(self, others: np.ndarray) -> list[KeysAndValues]:
+        """Keys and values of the other tokens (times, tokens, d) for each head."""
+        return [head.keys_and_values(others) for head in self.heads]
 
-    def rounding(self, place: np.ndarray, offers: list) -> float:
-        """How much of the velocity at `place` is rounding of scores; on the sphere these are no larger than beta."""
+    def rounding(self, point: np.ndarray, seen: list[KeysAndValues]) -> float:
+        """The part of the velocity at `point` that is rounding of scores; zero on the sphere: scores are bounded."""
         if self.is_on_sphere:
             return 0.0
-        return sum(pull.rounding(place, offered) for pull, offered in zip(self.pulls, offers, strict=True))
+        return sum(head.rounding(point, one) for head, one in zip(self.heads, seen, strict=True))
 
-    def velocity(self, chart: "Chart", y: np.ndarray, offers: list) -> tuple[np.ndarray, np.ndarray]:
-        """y' at y (moments, dimensions of the chart), and its derivative."""
-        places = chart.places(y)
-        found = [pull.at(places, offered) for pull, offered in zip(self.pulls, offers, strict=True)]
-        pull = np.sum([one for one, _ in found], axis=0)
-        slope = np.sum([one for _, one in found], axis=0)
-        return chart.seen(y, places, pull, slope) if self.is_on_sphere else (pull, slope)
+    def velocity(self, chart: "Chart", y: np.ndarray, seen: list[KeysAndValues]) -> tuple[np.ndarray, np.ndarray]:
+        """y' at y (times, dimensions of the chart), and its Jacobian."""
+        points = chart.points(y)
+        outputs, jacobians = zip(
+            *(head.output(points, one) for head, one in zip(self.heads, seen, strict=True)), strict=True
+        )
+        output, jacobian = np.sum(outputs, axis=0), np.sum(jacobians, axis=0)
+        return chart.velocity(y, points, output, jacobian) if self.is_on_sphere else (output, jacobian)
 
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """Points near `centre` by their central projections y, or in R^d by their differences."""
+    """Coordinates y around `centre`: the gnomonic projection on the sphere, the difference in R^d."""
 
     centre: np.ndarray
     basis: np.ndarray | None
-    """Orthonormal columns across `centre`; None in R^d."""
+    """Orthonormal columns E of the tangent plane; None in R^d."""
 
     @classmethod
     def around(cls, centre: np.ndarray, is_on_sphere: bool) -> "Chart":
-        """The chart in which `centre` is zero."""
+        """The chart in which `centre` has y = 0."""
         return cls(centre, tangent_basis(centre) if is_on_sphere else None)
 
-    def places(self, y: np.ndarray) -> np.ndarray:
-        """The points (moments, d) that y stands for."""
+    def points(self, y: np.ndarray) -> np.ndarray:
+        """The points (times, d) with coordinates y."""
         if self.basis is None:
             return self.centre + y
-        return (self.centre + y @ self.basis.T) / _stretch(y)
+        return (self.centre + y @ self.basis.T) / _rho(y)
 
-    def seen(self, y: np.ndarray, places: np.ndarray, pull: np.ndarray, slope: np.ndarray) -> tuple:
-        """y' and its derivative, from the pull and its derivative in R^d."""
+    def velocity(self, y: np.ndarray, points: np.ndarray, output: np.ndarray, jacobian: np.ndarray) -> tuple:
+        """y' and dy'/dy on the sphere, from the output u and du/dx."""
         assert self.basis is not None
-        rho, along = _stretch(y), (pull @ self.centre)[:, None]
-        turn, back = pull @ self.basis - along * y, (y / rho)[:, None, :]
-        # d place / d y = (E - place y^T / rho) / rho
-        change = np.matmul(slope, self.basis - places[:, :, None] * back)
+        rho, along = _rho(y), (output @ self.centre)[:, None]
+        across, back = output @ self.basis - along * y, (y / rho)[:, None, :]  # y' = rho across
+        # dx/dy = (E - x y^T / rho) / rho, hence `change` = rho du/dy.
+        change = np.matmul(jacobian, self.basis - points[:, :, None] * back)
         slopes = np.matmul(self.basis.T, change) - y[:, :, None] * np.matmul(self.centre, change)[:, None, :]
-        slopes += turn[:, :, None] * back
+        slopes += across[:, :, None] * back
         diagonal = np.arange(y.shape[1])
         slopes[:, diagonal, diagonal] -= rho * along
-        return rho * turn, slopes
+        return rho * across, slopes
 
 
-def _stretch(y: np.ndarray) -> np.ndarray:
+def _rho(y: np.ndarray) -> np.ndarray:
+    """sqrt(1 + |y|^2)."""
     return np.sqrt(1 + np.sum(y * y, axis=1, keepdims=True))
 
 
 def tangent_basis(point: np.ndarray) -> np.ndarray:
-    """Orthonormal columns (d, d - 1) across a unit vector: a reflection that takes it to a coordinate axis.
+    """Orthonormal columns (d, d - 1) orthogonal to a unit vector, from the reflection that takes it to an axis.
 
     Examples
     --------
@@ -176,13 +201,3 @@ def tangent_basis(point: np.ndarray) -> np.ndarray:
     mirror[0] += sign
     reflection = np.eye(len(point)) - np.outer(mirror, mirror) / (1 + abs(point[0]))
     return reflection[:, 1:]
-
-
-def _pull(rule: Any, head: Any, is_on_sphere: bool, logs: np.ndarray, own: float, total_mass: float) -> Pull:
-    assert isinstance(rule, Softmax | Unnormalised)  # the door has asked
-    beta, value = float(rule.beta), np.asarray(head.value_matrix, dtype=float)
-    # With the leading eigenvalue taken out its eigenspace, in which nothing else may pull, feels no rounding.
-    along = float(np.linalg.eigvals(value).real.max()) if is_on_sphere else 0.0
-    divisor = beta * float(rule.offset) + np.log(total_mass) if isinstance(rule, Unnormalised) else None
-    scores = beta * np.asarray(head.query_key, dtype=float)
-    return Pull(scores, value, value - along * np.eye(len(value)), logs, own, divisor)

@@ -1,4 +1,4 @@
-"""Paths of tokens as piecewise polynomials, each on a grid of its own, and looking many of them up at once."""
+"""Paths of tokens as piecewise polynomials, each with pieces of its own, and their evaluation at common times."""
 
 import dataclasses
 from fractions import Fraction
@@ -6,122 +6,129 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.streaming.exact_time import elapsed, parts_of
-from attnflow.streaming.radau import STAGES, basis_at
+from attnflow.streaming.exact_time import components_of, elapsed
+from attnflow.streaming.radau import STAGES, legendre_basis
 
 
 @dataclasses.dataclass(frozen=True)
-class Path:
-    """One token's way: the pieces one after the other."""
+class TokenPath:
+    """The pieces of one token's path, in the order of time."""
 
     starts: np.ndarray
-    """Moments at which pieces begin, in parts (pieces, parts)."""
+    """Times at which pieces start, as sums of floats (pieces, components)."""
     lengths: np.ndarray
-    bends: np.ndarray
-    """By how much, as a logarithm, time slows down within a piece (see `share_of`)."""
+    log_compressions: np.ndarray
+    """The parameters c of the time change within each piece (see `position_at`)."""
     series: np.ndarray
     """Legendre coefficients (pieces, STAGES + 1, d)."""
 
     @classmethod
-    def resting(cls, token: np.ndarray, times: tuple[float, float], parts: int) -> "Path":
-        """A token that does not move."""
+    def constant(cls, token: np.ndarray, times: tuple[float, float], components: int) -> "TokenPath":
+        """The path of a token that does not move."""
         series = np.zeros((1, STAGES + 1, len(token)))
         series[0, 0] = token
         start, end = times
-        return cls(parts_of(Fraction(start), parts)[None], np.array([end - start]), np.zeros(1), series)
+        return cls(components_of(Fraction(start), components)[None], np.array([end - start]), np.zeros(1), series)
 
 
 @dataclasses.dataclass(frozen=True)
-class Paths:
-    """The ways of several tokens, all pieces in one row; those of token j begin at ``first[j]``."""
+class TokenPaths:
+    """The paths of several tokens, their pieces concatenated; those of token j begin at index ``first[j]``."""
 
     starts: np.ndarray
     lengths: np.ndarray
-    bends: np.ndarray
+    log_compressions: np.ndarray
     series: np.ndarray
     first: np.ndarray
 
     @classmethod
-    def none(cls, d: int, parts: int) -> "Paths":
-        """Nobody's."""
-        return cls(np.empty((0, parts)), np.empty(0), np.empty(0), np.empty((0, STAGES + 1, d)), np.zeros(1, int))
+    def none(cls, d: int, components: int) -> "TokenPaths":
+        """No paths."""
+        return cls(np.empty((0, components)), np.empty(0), np.empty(0), np.empty((0, STAGES + 1, d)), np.zeros(1, int))
 
     def __len__(self) -> int:
         return len(self.first) - 1
 
-    def followed_by(self, path: Path) -> "Paths":
-        """With one more token."""
-        return Paths(
+    @property
+    def components(self) -> int:
+        """The number of floats of a time."""
+        return self.starts.shape[1]
+
+    def with_path(self, path: TokenPath) -> "TokenPaths":
+        """These paths and the path of the next token."""
+        return TokenPaths(
             np.concatenate([self.starts, path.starts]),
             np.concatenate([self.lengths, path.lengths]),
-            np.concatenate([self.bends, path.bends]),
+            np.concatenate([self.log_compressions, path.log_compressions]),
             np.concatenate([self.series, path.series]),
             np.append(self.first, self.first[-1] + len(path.lengths)),
         )
 
-    def of(self, token: int) -> Path:
-        """One token's way."""
-        own = slice(self.first[token], self.first[token + 1])
-        return Path(self.starts[own], self.lengths[own], self.bends[own], self.series[own])
-
     def at(self, times: np.ndarray) -> np.ndarray:
-        """Where everyone is at increasing times, shape (times, tokens, d)."""
-        onlooker = Onlooker(self, np.arange(len(self)))
-        places = []
+        """All tokens at increasing times, shape (times, tokens, d)."""
+        reader, snapshots = PathReader.at_start(self, np.arange(len(self))), []
         for time in times:
-            onlooker.wait_until(parts_of(Fraction(float(time)), self.starts.shape[1]))
-            places.append(onlooker.look(np.zeros(1))[0])
-        return np.stack(places)
+            reader = reader.advance_to(components_of(Fraction(float(time)), self.components))
+            snapshots.append(reader.evaluate(np.zeros(1))[0])
+        return np.stack(snapshots)
 
 
-class Onlooker:
-    """Looks at some tokens' paths as time goes on; it remembers in which piece everyone is."""
+@dataclasses.dataclass(frozen=True)
+class PathReader:
+    """Evaluates the paths of some tokens from a current time on, and remembers the piece that each token is in."""
 
-    def __init__(self, paths: Paths, tokens: np.ndarray):
-        self._paths = paths
-        self._piece, self._last = paths.first[tokens], paths.first[tokens + 1] - 1
-        self._now = np.zeros(paths.starts.shape[1])
+    paths: TokenPaths
+    piece: np.ndarray
+    """Index of the current piece of each token."""
+    last: np.ndarray
+    """Index of the last piece of each token."""
+    now: np.ndarray
+    """The current time, as a sum of floats."""
 
-    def wait_until(self, now: np.ndarray) -> None:
-        """Go on to a moment, in parts, that is not before the one before."""
-        self._now = now
-        self._piece = self._pieces(np.zeros(1))[0]
+    @classmethod
+    def at_start(cls, paths: TokenPaths, tokens: np.ndarray) -> "PathReader":
+        """A reader of these tokens in their first pieces."""
+        return cls(paths, paths.first[tokens], paths.first[tokens + 1] - 1, np.zeros(paths.components))
 
-    def look(self, ahead: np.ndarray) -> np.ndarray:
-        """Everyone's places (len(ahead), tokens, d), so much later than now."""
-        piece = self._pieces(ahead)
-        local = elapsed(self._paths.starts[piece], self._now) + ahead[:, None]
-        elapsed_share = np.clip(local / self._paths.lengths[piece], 0.0, 1.0)
-        share = share_of(elapsed_share, self._paths.bends[piece])
-        return np.einsum("stk,stkd->std", basis_at(share), self._paths.series[piece])
+    def advance_to(self, now: np.ndarray) -> "PathReader":
+        """The reader at a later time, given as float components."""
+        later = dataclasses.replace(self, now=now)
+        return dataclasses.replace(later, piece=later._pieces(np.zeros(1))[0])
 
-    def _pieces(self, ahead: np.ndarray) -> np.ndarray:
-        """In which pieces everyone is then. The moments at which these begin decide, since sums of lengths round."""
-        pieces = np.tile(self._piece, (len(ahead), 1))
-        passing = self._begun(self._piece, self._last, ahead[-1])  # within the longest time ahead
-        row, column = (each.ravel() for each in np.meshgrid(np.arange(len(ahead)), passing, indexing="ij"))
+    def evaluate(self, delays: np.ndarray) -> np.ndarray:
+        """The tokens at increasing delays after the current time, shape (delays, tokens, d)."""
+        piece = self._pieces(delays)
+        local = elapsed(self.paths.starts[piece], self.now) + delays[:, None]
+        fraction = np.clip(local / self.paths.lengths[piece], 0.0, 1.0)
+        position = position_at(fraction, self.paths.log_compressions[piece])
+        return np.einsum("stk,stkd->std", legendre_basis(position), self.paths.series[piece])
+
+    def _pieces(self, delays: np.ndarray) -> np.ndarray:
+        """Index of each token's piece after each delay. Starts of pieces decide, since sums of lengths are rounded."""
+        pieces = np.tile(self.piece, (len(delays), 1))
+        changing = self._past_next_start(self.piece, self.last, delays[-1])
+        row, column = (each.ravel() for each in np.meshgrid(np.arange(len(delays)), changing, indexing="ij"))
         while len(row):
-            late = self._begun(pieces[row, column], self._last[column], ahead[row])
-            row, column = row[late], column[late]
+            past = self._past_next_start(pieces[row, column], self.last[column], delays[row])
+            row, column = row[past], column[past]
             pieces[row, column] += 1
         return pieces
 
-    def _begun(self, piece: np.ndarray, last: np.ndarray, wait: Any) -> np.ndarray:
-        """Of which of these the next piece has begun by then."""
-        following = self._paths.starts[np.minimum(piece + 1, last)]
-        return np.flatnonzero((elapsed(following, self._now) + wait >= 0) & (piece < last))
+    def _past_next_start(self, piece: np.ndarray, last: np.ndarray, delay: Any) -> np.ndarray:
+        """Indices of the entries of `piece` whose next piece has started `delay` after now."""
+        next_start = self.paths.starts[np.minimum(piece + 1, last)]
+        return np.flatnonzero((elapsed(next_start, self.now) + delay >= 0) & (piece < last))
 
 
-def share_of(elapsed_share: np.ndarray, bend: np.ndarray) -> np.ndarray:
-    """Where on its polynomial, from 0 to 1, a token is when so much of a piece's time has passed.
+def position_at(elapsed_fraction: np.ndarray, log_compression: np.ndarray) -> np.ndarray:
+    """The parameter s in [0, 1] of a piece after a fraction of its time.
 
-    Within a piece the clock dt = e^(-bend share) slows down, as far as speeds were growing when it began: tokens that
-    run into each other at t = T move like 1 / (T - t), and are nearly uniform on this clock.
+    The time change dt/ds = h e^(-c s) gives the fraction (1 - e^(-c s)) / (1 - e^(-c)), solved here for s.
 
     Examples
     --------
-    >>> np.round(share_of(np.array([0.5, 0.5]), np.array([0.0, 2.0])), 3)
+    >>> np.round(position_at(np.array([0.5, 0.5]), np.array([0.0, 2.0])), 3)
     array([0.5  , 0.283])
     """
-    safe = np.where(bend > 0, bend, 1.0)
-    return np.where(bend > 0, -np.log1p(elapsed_share * np.expm1(-safe)) / safe, elapsed_share)
+    c = np.where(log_compression > 0, log_compression, 1.0)
+    return np.where(log_compression > 0, -np.log1p(elapsed_fraction * np.expm1(-c)) / c, elapsed_fraction)

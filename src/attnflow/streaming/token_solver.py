@@ -1,4 +1,4 @@
-"""A walk: one token followed along the given paths of those it sees, piece by piece, to the last time."""
+"""The adaptive solver of one token: Radau collocation piece by piece, along the given paths of earlier tokens."""
 
 import dataclasses
 import time
@@ -8,186 +8,190 @@ from typing import NamedTuple
 import numpy as np
 
 from attnflow.solvers.status import Status
-from attnflow.streaming.exact_time import SHORTEST, parts_of
-from attnflow.streaming.radau import (
-    DERIVATIVE,
-    END_DERIVATIVES,
-    NODES,
-    STAGES,
-    exact_correction,
-    mean_correction,
-    series_of,
-    unresolved,
-)
-from attnflow.streaming.token_field import Chart, LoneToken
-from attnflow.streaming.token_paths import Onlooker, Path, Paths
+from attnflow.streaming.exact_time import SHORTEST_STEP, components_of
+from attnflow.streaming.newton import ROUNDING, NodeValues, solve_nodes
+from attnflow.streaming.radau import END_DERIVATIVES, NODES, STAGES, series_of, truncation_estimate
+from attnflow.streaming.token_field import TokenField
+from attnflow.streaming.token_paths import PathReader, TokenPath, TokenPaths
 
-FIRST_STEP = 0.05  # of time; what it should be is found within a few attempts
-LONGER = 10.0  # than the last step, at most
-RESOLVED = 1e-6  # of the tolerance: below is rounding, which does not say how much longer a step may be
-MOST_NEWTON = 12
-NEWTON_SHARE = 0.01  # of the tolerance: Newton's error is no part of the error
-ROUNDING = 1e-14
-FEW = 20  # unknowns: so many are solved for at all nodes at once
-SLOW = 0.3  # of Newton's last move: where the next is larger, one slope for all nodes is too rough
-FARTHEST = 1.0  # in the chart, an eighth of a turn: beyond, its scale changes too much
-MOST_BEND = 6.0  # time within a piece slows down by a factor of 400 at most
-MOST_GROWTH = 8.0  # of a deviation within a piece, as a logarithm: steps far longer would hold a token at an
-# equilibrium that it leaves, as all implicit methods do; up to half as much more, twelve stages follow the growth
-MOVED = 1e4  # tolerances: what moves less within a piece has no speed that could be seen to grow
-MOST_STEPS = 20_000
-BLURRED = 1e3  # tolerances: where scores round to so much of a token's velocity, no shorter step mends it
+MAX_STEP_RATIO = 10.0  # of successive steps
+MAX_LOG_COMPRESSION = 6.0  # c of the time change: dt/ds falls by a factor of 400 at most
+MAX_LOG_GROWTH = 8.0  # of perturbations in one step: longer L-stable steps would stay at an unstable equilibrium
+MAX_PIECES = 20_000  # of one token
 
 
 @dataclasses.dataclass(frozen=True)
-class Walked:
-    """A token's path, how many steps were rejected, and why it ended."""
+class TokenSolution:
+    """A token's path, the number of rejected steps, and the reason why it ended."""
 
-    path: Path
+    path: TokenPath
     rejected: int
     status: Status
-    """REACHED; or OUT_OF_TIME, STEP_TOO_SMALL, OUT_OF_STEPS, or NOT_FINITE where scores outgrow their digits."""
+    """REACHED; or OUT_OF_TIME, STEP_TOO_SMALL, OUT_OF_STEPS, or NOT_FINITE where scores have lost their digits."""
 
 
-class _Step(NamedTuple):
-    """A step to attempt: at the share s of it time passes at the rate `pace` e^(-bend s)."""
+@dataclasses.dataclass(frozen=True)
+class _PieceTime:
+    """The time change t(s) = h (1 - e^(-c s)) / c of a piece, s in [0, 1]."""
 
-    pace: float
-    bend: float
+    scale: float
+    """h, the value of dt/ds at the start."""
+    log_compression: float
+    """c."""
 
     @property
     def length(self) -> float:
         return float(self.after(np.ones(1))[0])
 
-    def after(self, shares: np.ndarray) -> np.ndarray:
-        """The time that shares of the step take."""
-        return self.pace * (shares if self.bend == 0 else -np.expm1(-self.bend * shares) / self.bend)
+    def after(self, position: np.ndarray) -> np.ndarray:
+        """The time from the start of the piece to positions s."""
+        c = self.log_compression
+        return self.scale * (position if c == 0 else -np.expm1(-c * position) / c)
 
-    def paces(self, shares: np.ndarray) -> np.ndarray:
-        """The rate at which time passes there."""
-        return self.pace * np.exp(-self.bend * shares)
+    def rates(self, position: np.ndarray) -> np.ndarray:
+        """dt/ds at positions s."""
+        return self.scale * np.exp(-self.log_compression * position)
 
 
 class _Piece(NamedTuple):
     start: np.ndarray
     length: float
-    bend: float
+    log_compression: float
     series: np.ndarray
 
 
-class Walk:
-    """The state of a walk: place, moment, and the step to try next."""
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """A token at the end of its last piece, and the step to attempt next."""
 
-    def __init__(self, lone: LoneToken, token: np.ndarray, paths: Paths, times: tuple[float, float], tolerance: float):
-        self.lone, self.place, self.tolerance = lone, token, tolerance
-        self.parts = paths.starts.shape[1]
-        self.onlooker = Onlooker(paths, lone.seen)
-        self.now, self.end = Fraction(times[0]), Fraction(times[1])
-        self.pace, self.acceleration, self.rejected = FIRST_STEP, 0.0, 0
-        self.is_blurred = False
-        self.pieces: list[_Piece] = []
+    point: np.ndarray
+    time: Fraction
+    reader: PathReader
+    step: float = 0.05  # units of time; corrected within a few attempts
+    acceleration: float = 0.0
+    """Relative growth rate of the token's speed at the end of the last piece."""
 
-    def to_the_end(self, deadline: float = np.inf) -> Walked:
-        """Piece after piece, until the clock `time.monotonic` says `deadline` at the latest."""
-        status = Status.REACHED if self.now >= self.end else None
+
+class _Attempt(NamedTuple):
+    """The state after an attempted step, and its piece; None if the step was rejected."""
+
+    state: _State
+    piece: _Piece | None
+    is_rounding: bool
+    """Whether the rounding of scores dominates the velocity, which no shorter step mends."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenSolver:
+    """Solves for one token from `start` to `end`, along the paths of the earlier tokens."""
+
+    field: TokenField
+    paths: TokenPaths
+    start: Fraction
+    end: Fraction
+    tolerance: float
+
+    def solve(self, token: np.ndarray, deadline: float = np.inf) -> TokenSolution:
+        """The path that starts at `token`; it ends early when `time.monotonic` passes `deadline`."""
+        state, rejected = _State(token, self.start, PathReader.at_start(self.paths, self.field.seen)), 0
+        pieces: list[_Piece] = []
+        status = Status.REACHED if state.time >= self.end else None
         while status is None:
-            is_kept = self._advance()
-            self.rejected += not is_kept
-            status = self._status(is_kept, deadline)
-        return Walked(self._path(), self.rejected, status)
+            attempt = self._attempt(state)
+            state = attempt.state
+            if attempt.piece is None:
+                rejected += 1
+            else:
+                pieces.append(attempt.piece)
+            status = self._status(attempt, len(pieces), deadline)
+        return TokenSolution(self._path(pieces, len(token)), rejected, status)
 
-    def _status(self, is_kept: bool, deadline: float) -> Status | None:
-        """Why the walk is over; None while it is not."""
+    def _status(self, attempt: _Attempt, pieces: int, deadline: float) -> Status | None:
+        """Why the solution ends here; None if it does not."""
         reasons = {
-            Status.REACHED: self.now >= self.end,
-            Status.NOT_FINITE: self.is_blurred and not is_kept,
-            Status.STEP_TOO_SMALL: self.pace < SHORTEST,
-            Status.OUT_OF_STEPS: len(self.pieces) >= MOST_STEPS,
+            Status.REACHED: attempt.state.time >= self.end,
+            Status.NOT_FINITE: attempt.is_rounding and attempt.piece is None,
+            Status.STEP_TOO_SMALL: attempt.state.step < SHORTEST_STEP,
+            Status.OUT_OF_STEPS: pieces >= MAX_PIECES,
             Status.OUT_OF_TIME: time.monotonic() > deadline,
         }
-        return next((status for status, is_so in reasons.items() if is_so), None)
+        return next((status for status, applies in reasons.items() if applies), None)
 
-    def _path(self) -> Path:
-        count, d = len(self.pieces), len(self.place)
-        return Path(
-            np.array([piece.start for piece in self.pieces]).reshape(count, self.parts),
-            np.array([piece.length for piece in self.pieces]),
-            np.array([piece.bend for piece in self.pieces]),
-            np.array([piece.series for piece in self.pieces]).reshape(count, STAGES + 1, d),
+    def _path(self, pieces: list[_Piece], d: int) -> TokenPath:
+        count = len(pieces)
+        return TokenPath(
+            np.array([piece.start for piece in pieces]).reshape(count, self.paths.components),
+            np.array([piece.length for piece in pieces]),
+            np.array([piece.log_compression for piece in pieces]),
+            np.array([piece.series for piece in pieces]).reshape(count, STAGES + 1, d),
         )
 
-    def _advance(self) -> bool:
-        """One attempt; whether it was kept."""
-        left = float(self.end - self.now)
-        step = self._step(left)
-        start = parts_of(self.now, self.parts)
-        self.onlooker.wait_until(start)
-        found = self._solve(step)
-        if found is None:
-            self.pace = step.pace / 4
-            return False
-        places, growth = np.concatenate([self.place[None], found[0]]), found[1]
-        series = series_of(places)
-        size = self._size(places)
-        error = unresolved(series) / (self.tolerance * size)
-        factor = LONGER if error < RESOLVED else 0.8 * error ** (-1 / STAGES)
-        factor = min(factor, MOST_GROWTH / growth) if growth > 0 else factor
-        self.pace = step.pace * float(np.clip(factor, 1 / LONGER, LONGER))
-        if error > 1 or growth > 1.5 * MOST_GROWTH:
-            return False
-        self.pieces.append(_Piece(start, step.length, step.bend, series))
-        self.now = self.end if step.length == left else self.now + Fraction(step.length)
-        self.place = places[-1]
-        self._look_back(step, series, size)
-        return True
+    def _attempt(self, state: _State) -> _Attempt:
+        """One step: solved at the nodes, and accepted if the series resolves it and perturbations grow little."""
+        remaining = float(self.end - state.time)
+        piece_time = _piece_time(state, remaining)
+        start = components_of(state.time, self.paths.components)
+        reader = state.reader.advance_to(start)
+        seen = self.field.keys_and_values(reader.evaluate(piece_time.after(NODES)))
+        size = self._size(state.point)
+        is_rounding = self.field.rounding(state.point, seen) > 1e3 * self.tolerance * size
+        # An error of Newton's method of 1 % of the tolerance does not affect the error estimate.
+        accuracy = size * max(0.01 * self.tolerance, ROUNDING)
+        nodes = solve_nodes(self.field, state.point, seen, piece_time.rates(NODES), accuracy)
+        if nodes is None:
+            shorter = dataclasses.replace(state, reader=reader, step=piece_time.scale / 4)
+            return _Attempt(shorter, None, is_rounding)
+        points = np.concatenate([state.point[None], nodes.points])
+        series, size = series_of(points), self._size(points)
+        error = truncation_estimate(series) / (self.tolerance * size)
+        tried = dataclasses.replace(state, reader=reader, step=_next_step(piece_time.scale, error, nodes))
+        if error > 1 or nodes.log_growth > 1.5 * MAX_LOG_GROWTH:
+            return _Attempt(tried, None, is_rounding)
+        piece = _Piece(start, piece_time.length, piece_time.log_compression, series)
+        is_last = piece_time.length == remaining
+        end = self.end if is_last else state.time + Fraction(piece_time.length)
+        reached = dataclasses.replace(tried, point=points[-1], time=end)
+        return _Attempt(self._with_acceleration(reached, piece_time, series, size), piece, is_rounding)
 
-    def _size(self, places: np.ndarray) -> float:
-        """What tolerances are relative to."""
-        return 1.0 if self.lone.is_on_sphere else max(1.0, float(np.abs(places).max()))
+    def _size(self, points: np.ndarray) -> float:
+        """The length that the tolerance is relative to."""
+        return 1.0 if self.field.is_on_sphere else max(1.0, float(np.abs(points).max()))
 
-    def _step(self, left: float) -> _Step:
-        """As long as the pace says, or as is left."""
-        rate = self.acceleration
-        bend = min(rate * self.pace, MOST_BEND)
-        if bend < 1e-3:
-            return _Step(min(self.pace, left), 0.0)
-        step = _Step(bend / rate, bend)
-        if step.length < left:
-            return step
-        # Within what is left time slows down by less; the length has to be that to the last digit.
-        bend = -float(np.log1p(-min(rate * left, 1 - np.exp(-MOST_BEND))))
-        return _Step(left, 0.0) if bend < 1e-3 else _Step(bend * left / -float(np.expm1(-bend)), bend)
+    def _with_acceleration(self, state: _State, piece_time: _PieceTime, series: np.ndarray, size: float) -> _State:
+        """The state with the relative growth rate of the speed at its time, and its step in units of dt/ds there.
 
-    def _look_back(self, step: _Step, series: np.ndarray, size: float) -> None:
-        """The pace for what is ahead in its own units, and the rate at which the speed was growing at the end."""
-        velocity, change = END_DERIVATIVES @ series
-        speed, end_pace = float(np.linalg.norm(velocity)), float(step.paces(np.ones(1))[0])
-        self.pace *= end_pace / step.pace
-        growth = float(velocity @ change) / speed**2 + step.bend if speed > MOVED * self.tolerance * size else 0.0
-        self.acceleration = max(growth, 0.0) / end_pace
-
-    def _solve(self, step: _Step) -> tuple[np.ndarray, float] | None:
-        """Newton's method for the places at the nodes, in the chart around the start; None where it does not converge.
-
-        Besides how much small deviations grow, at most, as a logarithm.
+        With dt/ds = r, v = dx/ds and a = d^2x/ds^2 the rate is  d log|dx/dt| / dt = ((v, a) / |v|^2 + c) / r.
         """
-        paces = step.paces(NODES)
-        offers = self.lone.offers(self.onlooker.look(step.after(NODES)))
-        chart, size, scale = Chart.around(self.place, self.lone.is_on_sphere), np.inf, self._size(self.place)
-        farthest = FARTHEST if self.lone.is_on_sphere else np.inf
-        self.is_blurred = self.lone.rounding(self.place, offers) > BLURRED * self.tolerance * scale
-        y, rates = np.zeros((STAGES, len(self.place) - self.lone.is_on_sphere)), DERIVATIVE / paces[:, None]
-        is_exact = y.shape[1] <= FEW
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(MOST_NEWTON):
-                velocity, slopes = self.lone.velocity(chart, y, offers)
-                correction = exact_correction if is_exact else mean_correction
-                move = correction(rates, slopes, velocity - rates @ y)
-                y, before, size = y + move, size, float(np.abs(move).max(initial=0.0))
-                is_exact = is_exact or not size <= SLOW * before
-                if not size <= 2 * before or np.abs(y).max(initial=0.0) > farthest:
-                    return None
-                if size <= scale * max(NEWTON_SHARE * self.tolerance, ROUNDING):
-                    fastest = np.linalg.eigvals(slopes).real.max(axis=1, initial=-np.inf)
-                    return chart.places(y), float((paces * fastest).max())
-        return None
+        velocity, change = END_DERIVATIVES @ series
+        speed, end_rate = float(np.linalg.norm(velocity)), float(piece_time.rates(np.ones(1))[0])
+        # A token that moved by less than 1e4 tolerances has no speed whose growth could be measured.
+        is_moving = speed > 1e4 * self.tolerance * size
+        growth = float(velocity @ change) / speed**2 + piece_time.log_compression if is_moving else 0.0
+        step = state.step * (end_rate / piece_time.scale)
+        return dataclasses.replace(state, step=step, acceleration=max(growth, 0.0) / end_rate)
+
+
+def _next_step(step: float, error: float, nodes: NodeValues) -> float:
+    """The step that brings the error, of order STAGES in the step, below one, and perturbations below their limit."""
+    is_rounding = error < 1e-6  # such an error does not say how much longer the step may be
+    ratio = MAX_STEP_RATIO if is_rounding else 0.8 * error ** (-1 / STAGES)
+    ratio = min(ratio, MAX_LOG_GROWTH / nodes.log_growth) if nodes.log_growth > 0 else ratio
+    return step * float(np.clip(ratio, 1 / MAX_STEP_RATIO, MAX_STEP_RATIO))
+
+
+def _piece_time(state: _State, remaining: float) -> _PieceTime:
+    """The time change of the next piece, no longer than the remaining time.
+
+    With c = a h for the acceleration a, the time change continues the growth of the speed: t(1) = (1 - e^(-c)) / a.
+    """
+    uniform = 1e-3  # a smaller c changes nothing
+    rate = state.acceleration
+    c = min(rate * state.step, MAX_LOG_COMPRESSION)
+    if c < uniform:
+        return _PieceTime(min(state.step, remaining), 0.0)
+    piece_time = _PieceTime(c / rate, c)
+    if piece_time.length < remaining:
+        return piece_time
+    # The last piece: its length has to be `remaining` to the last digit.
+    c = -float(np.log1p(-min(rate * remaining, 1 - np.exp(-MAX_LOG_COMPRESSION))))
+    return _PieceTime(remaining, 0.0) if c < uniform else _PieceTime(c * remaining / -float(np.expm1(-c)), c)
