@@ -18,7 +18,7 @@ from attnflow.explorer.export import exports
 from attnflow.explorer.export.exports import snapshot_of
 from attnflow.explorer.export.single_page import single_page
 from attnflow.explorer.live_run import LiveRun
-from attnflow.results.run_dataset import flow_of
+from attnflow.results.provenance import flow_of
 from attnflow.show.parts.animation import has_video
 
 SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once

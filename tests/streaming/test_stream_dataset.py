@@ -8,7 +8,7 @@ import pytest
 
 import attnflow as af
 from attnflow.experiments.run_summary import summarise
-from attnflow.results.run_dataset import flow_of, solver_of
+from attnflow.results.provenance import flow_of, solver_of
 from attnflow.solvers.token_by_token import TokenByToken
 
 FILE_OF_0_1_0 = Path(__file__).parents[1] / "results" / "files_of_0_1_0" / "streamed.nc"

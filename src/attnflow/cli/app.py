@@ -133,21 +133,21 @@ def rerun(
     """Repeat the run that a result file records, and compare with it bit for bit."""
     began = time.monotonic()
     from attnflow.experiments.rerun import rerun as repeat
-    from attnflow.results import run_dataset
     from attnflow.results.files import load, save
+    from attnflow.results.provenance import ResultKind, flow_of, kind_of
 
     files = {} if out is None else _free_files(out, None, True, overwrite)
     recorded = load(path)
     result = repeat(recorded, progress=False if as_json else None)
     is_equal = bool(recorded.equals(result))
     heading = {"repeated": str(path), "bit_for_bit": is_equal}
-    if recorded.attrs["kind"] == run_dataset.COALESCENCE:
+    if kind_of(recorded) is ResultKind.COALESCENCE:
         if "result" in files:
             save(result, files["result"], overwrite=overwrite)
         facts = heading | coalesce.coalescing_facts(result)
         print_json(facts) if as_json else print_facts("repeated", facts)
     else:
-        _finish(run_dataset.flow_of(recorded), result, files, overwrite, heading, began, as_json)
+        _finish(flow_of(recorded), result, files, overwrite, heading, began, as_json)
     if not is_equal:
         raise typer.Exit(1)
 
@@ -160,21 +160,21 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Draw a result again."""
-    from attnflow.results import run_dataset
     from attnflow.results.files import load
+    from attnflow.results.provenance import ResultKind, flow_of, kind_of
 
     picture = _free_picture(out or path.with_suffix(".png"), overwrite)
     result = load(path)
-    if result.attrs["kind"] == run_dataset.COALESCENCE:
+    if kind_of(result) is ResultKind.COALESCENCE:
         from attnflow.show import staircase
 
         staircase(result, picture)
-    elif result.attrs["kind"] == run_dataset.PROMPT and "cosine_density" in result:
+    elif kind_of(result) is ResultKind.PROMPT and "cosine_density" in result:
         from attnflow.show import prompt
 
         prompt(result, picture)
     else:
-        _draw(run_dataset.flow_of(result), result, picture, "")
+        _draw(flow_of(result), result, picture, "")
     print_json({"picture": str(picture)}) if as_json else print(picture)
 
 

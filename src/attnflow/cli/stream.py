@@ -70,9 +70,9 @@ def _facts(run: Any) -> dict[str, Any]:
     import numpy as np
 
     from attnflow.experiments import run_summary
-    from attnflow.results import run_dataset
+    from attnflow.results import provenance
 
-    flow = run_dataset.flow_of(run)
+    flow = provenance.flow_of(run)
     found = run_summary.summarise(flow, run)
     steps = f"{found['steps']} ({found['rejected_steps']} rejected), {run.pieces.values.max()} of one token at most"
     away = np.linalg.norm(run.final_tokens.values - run.initial_tokens.values[0], axis=1).max()
@@ -90,10 +90,10 @@ def _facts(run: Any) -> dict[str, Any]:
 def _draw(run: Any, path: Path) -> None:
     """The centres, where there are such; else the tokens' ways."""
     from attnflow import show
-    from attnflow.results import run_dataset
+    from attnflow.results import provenance
     from attnflow.show.theory.centres import centres
 
-    flow = run_dataset.flow_of(run)
+    flow = provenance.flow_of(run)
     has_centres = flow.is_on_sphere and flow.beta > 0
     (centres if has_centres else show.trajectories)(run, path)
 

@@ -1,7 +1,6 @@
 """The chronicle of a coalescing run: states kept on the way, merges, and the dataset made of them."""
 
 import dataclasses
-import json
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,7 @@ from attnflow.analyse.clusters import angle as angle_of_chord
 from attnflow.coalescence.cluster_state import FEW, HeavyTokens, Pull, Sums
 from attnflow.coalescence.merge_forecast import Forecast, forecast, log_wait
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results import records
-from attnflow.results.run_dataset import COALESCENCE
+from attnflow.results.provenance import ResultKind, stamp
 
 MOST_NUMBERS = 20_000_000  # of all states together, in the dataset: more are thinned out
 
@@ -119,7 +117,7 @@ class Chronicle:
             "initial_tokens": (("token", "coordinate"), first_tokens),
         }
         variables |= {name: ((), value) for name, value in counts.items()}
-        attributes = {"kind": COALESCENCE, **attributes, "flow": json.dumps(records.record(self.flow))}
+        attributes = stamp(ResultKind.COALESCENCE, flow=self.flow, **attributes)
         coordinates = {"log_time": (("state",), np.array([one.log_time for one in states]))}
         return xr.Dataset(variables, coordinates, attributes)
 

@@ -10,8 +10,9 @@ import xarray as xr
 from attnflow._common.checks import require_known
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.integrate.simulate import simulate
-from attnflow.results import run_dataset
+from attnflow.results import provenance, run_dataset
 from attnflow.results.files import load
+from attnflow.results.provenance import ResultKind
 from attnflow.streaming import stream_dataset
 from attnflow.streaming.stream import stream
 
@@ -35,7 +36,7 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     True
     """
     run = source if isinstance(source, xr.Dataset) else load(source)
-    run_dataset.require_ours(run, "the dataset")
+    provenance.require_result(run, "the dataset")
     made_by, recorded = _maker(run)
     for name in changes:
         require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
@@ -47,9 +48,10 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
 
 def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Callable[..., dict[str, Any]]]:
     """Who made a dataset, and what reads the arguments out of it."""
-    if run.attrs["kind"] == run_dataset.COALESCENCE:
+    kind = provenance.kind_of(run)
+    if kind is ResultKind.COALESCENCE:
         return coalesce, _coalescing
-    return (stream, _streaming) if stream_dataset.is_streamed(run) else (simulate, run_dataset.request)
+    return (stream, _streaming) if kind is ResultKind.STREAM else (simulate, run_dataset.recorded_arguments)
 
 
 def _coalescing(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
@@ -64,4 +66,4 @@ def _streaming(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_flow(run: xr.Dataset, kept: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    return kept | ({} if "flow" in changes else {"flow": run_dataset.flow_of(run)}) | changes
+    return kept | ({} if "flow" in changes else {"flow": provenance.flow_of(run)}) | changes

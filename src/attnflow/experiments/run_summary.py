@@ -12,7 +12,7 @@ from attnflow.model import masks
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
-from attnflow.results.run_dataset import solver_of
+from attnflow.results.provenance import solver_of
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.token_by_token import TokenByToken

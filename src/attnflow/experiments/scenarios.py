@@ -9,7 +9,7 @@ import numpy as np
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
 from attnflow._common.seeds import seed_sequence
 from attnflow.experiments import specs
-from attnflow.integrate.simulate import SHORTEST_AT_JUMPS
+from attnflow.integrate.request import MIN_STEP_AT_JUMPS
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head, RedrawnHead
@@ -133,7 +133,7 @@ def _solver(settings: Settings) -> AbstractSolver | None:
         return None
     solver = specs.solver(settings.solver or "tsit5", settings.rtol, settings.atol)
     is_discontinuous = settings.attention.startswith("hardmax") and settings.solver is None
-    return replace(solver, min_step=SHORTEST_AT_JUMPS) if is_discontinuous else solver
+    return replace(solver, min_step=MIN_STEP_AT_JUMPS) if is_discontinuous else solver
 
 
 def _flow(settings: Settings, seed: np.random.SeedSequence) -> AbstractDynamics:

@@ -17,14 +17,13 @@ from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import cast, double
 from attnflow.experiments.scenarios import Setup
 from attnflow.explorer.recording import Frame
-from attnflow.integrate import request
 from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
-from attnflow.integrate.simulate import default_solver
+from attnflow.integrate.request import checked_request, default_solver
+from attnflow.integrate.targets import next_target, steps_for
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.results.outcome import WORDS
-from attnflow.solvers.base import AbstractSolver, Target
+from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
-from attnflow.solvers.layers import Layers
 from attnflow.solvers.status import Status
 
 SECONDS_PER_CALL = 0.03  # of one compiled call: the time after which requests of the page are looked at
@@ -41,7 +40,7 @@ class Stepper:
         self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
         self._budget = 8
-        tokens, _ = request.require_run(self.flow, setup.tokens, [0.0, self.grid or 1.0], self.solver, {}, ())
+        tokens = checked_request(self.flow, setup.tokens, [0.0, self.grid or 1.0], solver=self.solver).tokens
         drop_old_programs()
         state = State.of(self.flow, tokens)
         self.first = Frame(0, 0.0, np.asarray(state.tokens), None if state.radii is None else np.asarray(state.radii))
@@ -93,7 +92,7 @@ class Stepper:
             self._cursors, reached, saved = advance(self._task, cursors, window, self._keys, steps)
             is_reached = bool(np.asarray(reached)[0, 0])
             saved = {name: np.asarray(values)[0, 0] for name, values in saved.items()}
-        self._set_budget(wall.monotonic() - began)
+        self._budget = steps_for(SECONDS_PER_CALL, self._budget, wall.monotonic() - began, most=10**6)
         self._require_running()
         if not is_reached or float(window.targets.time[0, 0]) < time:  # a jump of the weights came first
             return None
@@ -112,24 +111,8 @@ class Stepper:
 
     def _window(self, cursors: Any, time: float) -> TargetWindow:
         """One target: the time asked for, or the next jump of the field before it."""
-        now = float(np.asarray(cursors.time)[0])
-        jumps = np.empty(0) if isinstance(self.solver, Layers) else self.flow.jumps(now, self._horizon(now))
-        target = min(time, jumps[0]) if len(jumps) else time
-        lands = getattr(self.solver, "lands_on_times", True)
-        ahead = [target] if lands else []
-        barrier = min([*ahead, *jumps[:1]], default=np.inf)
-        is_jump = bool(len(jumps) and barrier == jumps[0])
-        places = (target, barrier, is_jump)
-        return TargetWindow(Target(*(jnp.asarray(place)[None, None] for place in places)), jnp.asarray([[True]]))
-
-    def _horizon(self, now: float) -> float:
-        """Far enough to see the next jump; no farther, since weights that are redrawn have a jump every period."""
-        periods = [float(period) for head in self.flow.heads if (period := getattr(head, "period", None)) is not None]
-        return now + 2 * min(periods) if periods else 1e300
-
-    def _set_budget(self, seconds: float) -> None:
-        pace = np.clip(SECONDS_PER_CALL / max(seconds, 1e-4), 0.25, 4)
-        self._budget = int(np.clip(self._budget * pace, 1, 10**6))
+        target = next_target(self.flow, self.solver, float(np.asarray(cursors.time)[0]), time)
+        return TargetWindow(jax.tree.map(lambda leaf: jnp.asarray(leaf)[None, None], target), jnp.asarray([[True]]))
 
     def _require_running(self) -> None:
         status = Status(int(np.asarray(self._cursors.status)[0]))

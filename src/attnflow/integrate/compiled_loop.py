@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from attnflow._common.arrays import AnyArray
 from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.results.run_dataset import Request
 from attnflow.solvers.base import AbstractSolver, Cursor, Target
 from attnflow.solvers.status import FIRST_STOP, Status
 from attnflow.solvers.stopping import AbstractStop
@@ -31,6 +32,12 @@ class Task(eqx.Module):
     stops: tuple[AbstractStop, ...]
     observables: dict[str, Callable]
     keeps_tokens: bool = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, request: Request) -> "Task":
+        """The part of a request that compiled code needs."""
+        observables = dict(request.observables)
+        return cls(request.flow, request.solver, request.stops, observables, request.keep_tokens)
 
     def measure(self, time: AnyArray, state: State) -> dict[str, Any]:
         """What is saved at one time."""

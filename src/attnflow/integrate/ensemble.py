@@ -6,8 +6,6 @@ XLA releases Python's lock while it computes, so threads keep all cores busy.
 import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -15,52 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.jit_cache import drop_old_programs
-from attnflow._common.precision import double
 from attnflow._common.progress import Watch
-from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
-from attnflow.model.dynamics import State
+from attnflow.integrate.compiled_loop import TargetWindow, advance, begin
+from attnflow.integrate.plan import Plan
+from attnflow.integrate.targets import steps_for
 from attnflow.results.run_arrays import RunArrays
-from attnflow.solvers.base import Cursor, Target
+from attnflow.solvers.base import Cursor
 from attnflow.solvers.status import Status
 
-LARGEST_WINDOW = 64  # targets visited in one compiled call
-SECONDS_PER_CALL = 0.3  # how often the host looks up: for progress, budget and Ctrl-C
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything a worker needs to know."""
-
-    task: Task
-    start: float
-    targets: Target
-    saves: np.ndarray
-    states: State
-    rng_keys: Any
-    dtype: str
-    most_steps: int
-    chunk: int
-
-    @property
-    def runs(self) -> int:
-        """Number of runs."""
-        return len(self.states.tokens)
-
-    @property
-    def window(self) -> int:
-        """Targets a call: a power of two, so that few lengths ever compile."""
-        return min(LARGEST_WINDOW, 2 ** int(np.ceil(np.log2(len(self.saves)))))
-
-    def precision(self):
-        """The context to compute in."""
-        return double() if self.dtype == "float64" else nullcontext()
+SECONDS_PER_CALL = 0.3  # the interval at which progress, time budget and Ctrl-C are looked at
 
 
 def integrate(plan: Plan, watch: Watch) -> RunArrays:
     """Run everything; Ctrl-C ends it early and keeps what exists."""
     drop_old_programs()
     results = _empty_results(plan)
-    starts = range(0, plan.runs, plan.chunk)
+    starts = range(0, plan.runs, plan.runs_per_call)
     workers = min(os.cpu_count() or 1, len(starts))
     with ThreadPoolExecutor(max_workers=workers) as pool:
         jobs = [pool.submit(_integrate_chunk, plan, first, results, watch) for first in starts]
@@ -81,18 +49,18 @@ def _raise_first_error(jobs: list[Future]) -> None:
 
 def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch) -> None:
     """Take runs first, first + 1, ... to the end, window by window."""
-    runs = np.arange(first, min(first + plan.chunk, plan.runs))
+    runs = np.arange(first, min(first + plan.runs_per_call, plan.runs))
     if watch.should_stop():
         results.status[runs] = _reason(watch)
         return
     with plan.precision():
         # A short last chunk repeats its last run, so that it compiles nothing new.
-        members = np.minimum(np.arange(first, first + plan.chunk), plan.runs - 1)
+        members = np.minimum(np.arange(first, first + plan.runs_per_call), plan.runs - 1)
         chunk_of = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf)[members], tree)
         states, rng_keys = chunk_of(plan.states), plan.rng_keys[members]
         cursors, saved = begin(plan.task, jnp.asarray(plan.start, plan.dtype), states)
         _store(results, runs, saved)
-        position = np.zeros(plan.chunk, int)
+        position = np.zeros(plan.runs_per_call, int)
         budget = 32
         while True:
             began = time.monotonic()
@@ -113,18 +81,12 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch) -
                 status = np.where(status == Status.RUNNING, _reason(watch), status)
                 results.status[runs] = status[: len(runs)]
                 return
-            budget = _next_budget(plan, cursors, budget, time.monotonic() - began)
-
-
-def _next_budget(plan: Plan, cursors: Cursor, budget: int, seconds: float) -> int:
-    """Steps for the next call, so that it takes about `SECONDS_PER_CALL`."""
-    pace = np.clip(SECONDS_PER_CALL / max(seconds, 1e-3), 0.25, 4)
-    attempts = int(np.max(np.asarray(cursors.accepted) + np.asarray(cursors.rejected)))
-    return int(np.clip(budget * pace, 1, max(1, plan.most_steps - attempts)))
+            left = plan.max_steps - int(np.max(_attempts(cursors)))
+            budget = steps_for(SECONDS_PER_CALL, budget, time.monotonic() - began, left)
 
 
 def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
-    wanted = position[:, None] + np.arange(plan.window)
+    wanted = position[:, None] + np.arange(plan.targets_per_call)
     is_active = wanted < len(plan.saves)
     wanted = np.minimum(wanted, len(plan.saves) - 1)
     return TargetWindow(jax.tree.map(lambda leaf: jnp.asarray(leaf[wanted]), plan.targets), jnp.asarray(is_active))
@@ -144,11 +106,14 @@ def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:
 
 def _statuses(plan: Plan, cursors: Cursor, position: np.ndarray) -> np.ndarray:
     status = np.array(cursors.status)
-    attempts = np.asarray(cursors.accepted) + np.asarray(cursors.rejected)
     is_running = status == Status.RUNNING
-    status[is_running & (attempts >= plan.most_steps)] = Status.OUT_OF_STEPS
+    status[is_running & (_attempts(cursors) >= plan.max_steps)] = Status.OUT_OF_STEPS
     status[is_running & (position >= len(plan.saves))] = Status.REACHED
     return status
+
+
+def _attempts(cursors: Cursor) -> np.ndarray:
+    return np.asarray(cursors.accepted) + np.asarray(cursors.rejected)
 
 
 def _keep_cursors(results: RunArrays, runs: np.ndarray, cursors: Cursor, status: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from attnflow._common.precision import cast, double
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.model.validation import require_flow, require_one_configuration
-from attnflow.results.run_dataset import flow_of
+from attnflow.results.provenance import flow_of
 
 MOST_ENTRIES = 10**9  # 8 GB
 

@@ -150,6 +150,12 @@ class AbstractDynamics(eqx.Module):
         """Times strictly between `start` and `end` at which the field is discontinuous."""
         return np.unique(np.concatenate([head.jumps(start, end) for head in self.heads]))
 
+    def next_jump(self, time: float) -> float:
+        """The first time after `time` at which the field is discontinuous, or infinity."""
+        # Redrawn weights jump once a period without end, so only two of their periods are searched.
+        spans = [2 * float(head.period) for head in self.heads if isinstance(head, RedrawnHead)]
+        return float(min(self.jumps(time, time + min(spans, default=np.inf)), default=np.inf))
+
     def noise_part(self, time: Scalar, state: State, increments: Tokens) -> State:
         """What Brownian increments, shape (n, d), do to the state."""
         del time

@@ -4,7 +4,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
-from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +14,7 @@ from attnflow._common.arrays import AnyArray
 from attnflow.models.block import Block
 from attnflow.models.config import Config
 from attnflow.models.tokenizer import Tokens
-from attnflow.results.run_dataset import PROMPT
+from attnflow.results.provenance import ResultKind, stamp
 
 PER_TOKEN = ("token", "coordinate")
 DIMENSIONS = {
@@ -72,7 +71,7 @@ def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, attributes: dict[str,
         "id": ("token", prompt.ids),
         "word": ("token", np.array(prompt.words, dtype=object)),
     }
-    return xr.Dataset(variables, coordinates, {"kind": PROMPT, "attnflow_version": version("attnflow")} | attributes)
+    return xr.Dataset(variables, coordinates, stamp(ResultKind.PROMPT, **attributes))
 
 
 def outcome(kept: Kept, layers: int, prompt: Tokens, model: str) -> str:

@@ -11,7 +11,7 @@ import xarray as xr
 from attnflow._common.checks import InputError
 from attnflow._common.files import require_free, written_beside
 from attnflow.results.former_names import with_present_names
-from attnflow.results.run_dataset import require_ours
+from attnflow.results.provenance import require_result
 
 
 def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
@@ -20,7 +20,7 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     The file is written beside its final name and moved into place when it is whole.
     """
     path = require_free_result(path, overwrite=overwrite)
-    require_ours(run, "`run`")
+    require_result(run, "`run`")
     stamped = run.assign_attrs(digest=_digest(run))
     try:
         with written_beside(path) as beside:
@@ -48,7 +48,7 @@ def load(path: str | os.PathLike) -> xr.Dataset:
             f"{path} cannot be read as a result file: it is damaged, or of another program ({type(error).__name__}). "
             "Make it again with `attnflow run`."
         ) from error
-    require_ours(run, str(path))
+    require_result(run, str(path))
     # A Zarr directory with a part missing reads as if zeros had been written there.
     if run.attrs.pop("digest", None) != _digest(run):
         raise InputError(

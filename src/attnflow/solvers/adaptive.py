@@ -56,6 +56,11 @@ class Adaptive(AbstractSolver):
         """Whether steps end on every saving time instead of interpolating."""
         return self.stiff or self.order == 8
 
+    @property
+    def step_limit(self) -> int:
+        """`max_steps`."""
+        return self.max_steps
+
     def start(self, flow, time, state):
         """A first step size, and an empty interpolant."""
         method, controller, term = self._parts(flow, jnp.inf)
@@ -119,6 +124,10 @@ class Adaptive(AbstractSolver):
             raise InputError(
                 "`Adaptive` cannot solve a flow with noise, whose paths are rough. Use `StochasticHeun(step=0.01)`."
             )
+
+    def require_dtype(self, dtype):
+        """Raise ValueError if `rtol` is below the rounding error of the numbers."""
+        require_resolvable(self.rtol, dtype)
 
     def _method(self):
         if self.stiff:

@@ -60,6 +60,20 @@ class AbstractSolver(eqx.Module):
     def value_at(self, flow: AbstractDynamics, cursor: Cursor, time: AnyArray) -> State:
         """The state at a time within the last accepted step."""
 
+    @property
+    @abc.abstractmethod
+    def lands_on_times(self) -> bool:
+        """Whether steps end on every saving time, as against interpolating there."""
+
+    @property
+    @abc.abstractmethod
+    def step_limit(self) -> int:
+        """The number of attempted steps after which a run fails."""
+
+    def require_dtype(self, dtype: str) -> None:
+        """Raise ValueError if numbers of this type are too coarse for the solver's tolerances."""
+        del dtype
+
     @abc.abstractmethod
     def require_serves(self, flow: AbstractDynamics, times: np.ndarray) -> None:
         """Raise ValueError if this solver cannot solve this flow."""

@@ -24,6 +24,16 @@ class AbstractFixedStep(AbstractSolver):
     ) -> State:
         """The state one step later."""
 
+    @property
+    def lands_on_times(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def step_limit(self) -> int:
+        """No limit that a run would reach: the times alone fix the number of steps."""
+        return 10**12
+
     def start(self, flow, time, state):
         """Nothing to remember."""
         del flow, time, state

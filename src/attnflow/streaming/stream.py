@@ -17,7 +17,7 @@ from attnflow.model.flows import EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
 from attnflow.model.validation import require_flow, require_one_configuration
-from attnflow.results import run_dataset
+from attnflow.results import provenance
 from attnflow.solvers.status import Status
 from attnflow.streaming import stream_dataset
 from attnflow.streaming.exact_time import component_count
@@ -106,7 +106,7 @@ def append(run: xr.Dataset, tokens: Any, *, budget: float | None = None, progres
     True
     """
     paths = stream_dataset.paths_of(run)
-    flow: AbstractDynamics = run_dataset.flow_of(run)
+    flow: AbstractDynamics = provenance.flow_of(run)
     if isinstance(flow.attention, Unnormalised):
         raise InputError(
             "`append` does not serve unnormalised attention: it divides by the number of all tokens, so that added "

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ import xarray as xr
 from attnflow._common.checks import InputError
 from attnflow.model.attention import Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results import outcome, records, run_dataset
+from attnflow.results import outcome, provenance, run_dataset
+from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.results.run_arrays import RunArrays
 from attnflow.solvers.status import Status
 from attnflow.solvers.token_by_token import TokenByToken
@@ -63,31 +63,29 @@ def dataset(
 
 def _attributes(flow: AbstractDynamics, times: np.ndarray, tolerance: float, lines: list[str]) -> dict[str, Any]:
     """Package version, outcome, and the arguments of `stream` that `append` and `rerun` need."""
-    return {
-        "kind": run_dataset.STREAM,
-        "attnflow_version": version("attnflow"),
-        "outcome": lines[0],
-        "outcomes": json.dumps(lines),
-        "flow": json.dumps(records.record(flow)),
-        "solver": json.dumps(records.record(TokenByToken(tolerance))),
-        "dtype": "float64",
-        "requested_times": json.dumps(times.tolist()),
-    }
+    return provenance.stamp(
+        ResultKind.STREAM,
+        lines[0],
+        outcomes=lines,
+        flow=flow,
+        solver=TokenByToken(tolerance),
+        dtype="float64",
+        requested_times=times,
+    )
 
 
 def is_streamed(run: Any) -> bool:
-    """Whether a dataset was made by `stream`; version 0.1.0 recorded it as one of `simulate` with pieces of paths."""
-    kind = run.attrs.get("kind") if isinstance(run, xr.Dataset) else None
-    return kind == run_dataset.STREAM or (kind == run_dataset.KIND and "piece_series" in run)
+    """Whether a dataset was made by `stream`."""
+    return kind_of(run) is ResultKind.STREAM
 
 
 def arguments(run: xr.Dataset) -> dict[str, Any]:
-    """Tokens, times and tolerance of the recorded run; the flow is `run_dataset.flow_of`.
+    """Tokens, times and tolerance of the recorded run; the flow is `provenance.flow_of`.
 
     Version 0.1.0 recorded the tolerance as that of an adaptive solver.
     """
     times = np.array(json.loads(run.attrs["requested_times"]))
-    tolerance = float(run_dataset.solver_of(run).rtol)
+    tolerance = float(provenance.solver_of(run).rtol)
     return {"tokens": run.initial_tokens.values, "times": times, "tolerance": tolerance}
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.integrate.simulate import simulate
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results.run_dataset import COALESCENCE, solver_of
+from attnflow.results.provenance import ResultKind, kind_of, solver_of
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
@@ -74,7 +74,7 @@ class Statement:
 
     def check(self, flow: AbstractDynamics, run: xr.Dataset) -> Verdict:
         """The verdict on one run of `flow`."""
-        is_coalescing = run.attrs.get("kind") == COALESCENCE
+        is_coalescing = kind_of(run) is ResultKind.COALESCENCE
         hypotheses = self._of_coalescing(flow, run) if is_coalescing else self._of_simulating(flow, run)
         applies = all(hypothesis.holds for hypothesis in hypotheses)
         measurement = self._measured(flow, run, is_coalescing) if applies else None

@@ -10,7 +10,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results import run_dataset
+from attnflow.results import provenance
 from attnflow.theorems.catalogue import catalogue, find
 from attnflow.theorems.statement import Statement
 from attnflow.theorems.verdict import Verdict
@@ -84,4 +84,4 @@ def _one_run(flow: Any, run: Any) -> tuple[AbstractDynamics, xr.Dataset]:
         raise InputError("`run` holds no tokens. Simulate with `keep_tokens=True`.")
     if "run" in run.dims:
         raise InputError(f"`run` holds {run.sizes['run']} runs. Take one of them: `run.isel(run=0)`.")
-    return run_dataset.flow_of(run) if flow is None else flow, run
+    return provenance.flow_of(run) if flow is None else flow, run

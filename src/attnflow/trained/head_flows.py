@@ -20,7 +20,7 @@ from attnflow.model.flows import EuclideanAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
-from attnflow.results.run_dataset import flow_of
+from attnflow.results.provenance import flow_of
 from attnflow.solvers.adaptive import Adaptive
 
 SPACES = ("sphere", "euclidean")

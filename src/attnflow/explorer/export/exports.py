@@ -1,6 +1,5 @@
 """Files of a watched run: its dataset, Python code, a movie, or a page that plays it."""
 
-import json
 import tempfile
 import threading
 from dataclasses import dataclass, replace
@@ -19,9 +18,12 @@ from attnflow.explorer.export.single_page import single_page
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.explorer.recording import Frame
+from attnflow.explorer.stepper import Stepper
+from attnflow.integrate.request import DEFAULT_MEMORY
 from attnflow.results import run_dataset
 from attnflow.results.files import save
 from attnflow.results.run_arrays import RunArrays
+from attnflow.results.run_dataset import Request
 from attnflow.solvers.status import Status
 
 SUFFIXES = {"dataset": ".nc", "code": ".py", "html": ".html", "mp4": ".mp4", "gif": ".gif"}
@@ -36,8 +38,8 @@ class RunSnapshot:
     frames: tuple[Frame, ...]
     later: tuple[tuple[float, dict[str, Any]], ...]
     """Changes made while the run played, with their times."""
-    making: run_dataset.Making | None
-    """How `simulate` would make the dataset; None for a precomputed run, which has its dataset."""
+    request: Request | None
+    """The arguments of `simulate` that repeat it; None for a precomputed run, which has its dataset."""
 
     @property
     def name(self) -> str:
@@ -50,9 +52,16 @@ def snapshot_of(run: LiveRun) -> RunSnapshot:
     frames = tuple(run.recording.frames)
     if len(frames) < 2:
         raise InputError("There is only the first frame yet. Play a little, then save the run.")
-    stepper = run.stepper
-    making = stepper and run_dataset.Making(stepper.flow, stepper.solver, (), {}, True, stepper.rng, "float64", 1e9)
-    return RunSnapshot(run, frames, tuple(run.later), making)
+    later = tuple(run.later)
+    return RunSnapshot(run, frames, later, run.stepper and _request(run.stepper, frames, later))
+
+
+def _request(stepper: Stepper, frames: tuple[Frame, ...], later: tuple[tuple[float, dict[str, Any]], ...]) -> Request:
+    first = _first_of_model(frames, later)
+    times = np.array([frame.time for frame in frames if frame.time >= first.time])
+    return Request(
+        stepper.flow, first.full_tokens, times, stepper.solver, (), {}, True, stepper.rng, "float64", DEFAULT_MEMORY
+    )
 
 
 def exported_file(snapshot: RunSnapshot, kind: str) -> tuple[str, bytes]:
@@ -93,19 +102,18 @@ def _write_movie(dataset: xr.Dataset, snapshot: RunSnapshot, path: Path) -> None
 
 def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:
     """The recorded frames as a dataset of `simulate`, `coalesce` or a model's `trajectory`."""
-    if snapshot.making is None:
+    if snapshot.request is None:
         assert snapshot.run.dataset is not None
         return snapshot.run.dataset
     times = np.array([frame.time for frame in snapshot.frames])
-    first, last = _first_of_model(snapshot), snapshot.frames[-1]
-    sentence = f"Reached t = {last.time:.6g}, watched in the explorer."
-    dataset = run_dataset.assemble(_run_arrays(snapshot), [sentence], times, first.full_tokens, snapshot.making)
-    requested = [time for time in times.tolist() if time >= first.time]
+    sentence = f"Reached t = {times[-1]:.6g}, watched in the explorer."
     later = [f"t = {time:.6g}" for time, _ in snapshot.later]
     changed = f" The model was changed at {', '.join(later)}; `rerun` repeats what followed the last." if later else ""
+    attributes = run_dataset.attributes(snapshot.request, sentence + changed, [sentence])
+    dataset = run_dataset.labelled(_run_arrays(snapshot), times, snapshot.request.tokens).assign_attrs(attributes)
     if labels := catalogue.labels(snapshot.run.settings):
         dataset = dataset.assign_coords(word=("token", np.array(labels, dtype=object)))
-    return dataset.assign_attrs(outcome=sentence + changed, requested_times=json.dumps(requested))
+    return dataset
 
 
 def _run_arrays(snapshot: RunSnapshot) -> RunArrays:
@@ -125,9 +133,9 @@ def _run_arrays(snapshot: RunSnapshot) -> RunArrays:
     )
 
 
-def _first_of_model(snapshot: RunSnapshot) -> Frame:
+def _first_of_model(frames: tuple[Frame, ...], later: tuple[tuple[float, dict[str, Any]], ...]) -> Frame:
     """The frame from which the present model acts."""
-    if not snapshot.later:
-        return snapshot.frames[0]
-    changed = snapshot.later[-1][0]
-    return next((frame for frame in snapshot.frames if frame.time >= changed), snapshot.frames[-1])
+    if not later:
+        return frames[0]
+    changed = later[-1][0]
+    return next((frame for frame in frames if frame.time >= changed), frames[-1])

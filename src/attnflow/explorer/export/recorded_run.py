@@ -17,7 +17,7 @@ from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.explorer.measure.measurements import AbstractMeasurements
 from attnflow.explorer.measure.principal_axes import principal_axes
 from attnflow.explorer.recording import Frame
-from attnflow.results.run_dataset import COALESCENCE, PROMPT, flow_of, require_ours, solver_of
+from attnflow.results.provenance import ResultKind, flow_of, require_result, solver_of
 
 MAX_BYTES = 24 * 2**20  # of the tokens of all frames: a size that mail and browsers accept
 MAX_IMAGES = 80  # of the attention matrix
@@ -68,7 +68,7 @@ class RecordedRun:
 
 def recorded_run(run: xr.Dataset, member: int = 0) -> RecordedRun:
     """One run of a result of `simulate`, `coalesce` or a trained model's `trajectory`."""
-    require_ours(run, "`run`")
+    kind = require_result(run, "`run`")
     if "tokens" not in run:
         raise InputError("`run` has no tokens over time: it was made with keep_tokens=False. Simulate it with tokens.")
     require_count(member, "member", least=0)
@@ -80,8 +80,8 @@ def recorded_run(run: xr.Dataset, member: int = 0) -> RecordedRun:
         count = np.count_nonzero(is_finite)
         raise InputError(f"`run` must have tokens at two times or more, but there are {count}. Save more times.")
     along = run.tokens.dims[0]  # time, or the state of a coalescing run
-    read = {PROMPT: _from_layers, COALESCENCE: _from_coalescence}.get(run.attrs["kind"], _from_simulation)
-    return read(run.isel({along: is_finite}))
+    readers = {ResultKind.PROMPT: _from_layers, ResultKind.COALESCENCE: _from_coalescence}
+    return readers.get(kind, _from_simulation)(run.isel({along: is_finite}))
 
 
 def _from_layers(run: xr.Dataset) -> RecordedRun:

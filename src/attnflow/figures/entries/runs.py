@@ -10,7 +10,7 @@ from attnflow._common.progress import Progress
 from attnflow.experiments import scenarios
 from attnflow.integrate.simulate import simulate
 from attnflow.model.heads import Head
-from attnflow.results.run_dataset import flow_of
+from attnflow.results.provenance import flow_of
 
 
 def followed(progress: Progress, **settings: Any) -> xr.Dataset:

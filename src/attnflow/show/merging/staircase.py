@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnflow.results.run_dataset import flow_of
+from attnflow.results.provenance import flow_of
 from attnflow.show.merging.log_time import known, require_coalescing, require_several, say_nothing_happened, write_times
 from attnflow.show.merging.merge_tree import draw_tree
 from attnflow.show.parts.style import (

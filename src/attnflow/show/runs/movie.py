@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.patches import Circle
 
 from attnflow._common.renamed import renamed_argument
-from attnflow.results.run_dataset import PROMPT
+from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.show.parts.animation import Movie, require_movie_path, save_movie
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
 from attnflow.show.parts.principal_components import DOT_DISTANCE
@@ -72,7 +72,7 @@ def _time_name(run: Any) -> str:
     """Name of the time of a run: t, log t or layer."""
     if not isinstance(run, xr.Dataset):
         return "t"
-    return "log t" if "state" in run.dims else "layer" if run.attrs.get("kind") == PROMPT else "t"
+    return "log t" if "state" in run.dims else "layer" if kind_of(run) is ResultKind.PROMPT else "t"
 
 
 def _over_time(run: Any) -> Any:

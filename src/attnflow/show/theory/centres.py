@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from attnflow._common.checks import InputError
 from attnflow.analyse import renyi
 from attnflow.analyse.clusters import angles_between
-from attnflow.results.run_dataset import flow_of
+from attnflow.results.provenance import flow_of
 from attnflow.show.parts.style import (
     GREY,
     INK,

@@ -19,7 +19,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Causal
-from attnflow.results.run_dataset import solver_of
+from attnflow.results.provenance import solver_of
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.theorems import hypotheses as given

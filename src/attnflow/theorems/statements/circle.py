@@ -12,7 +12,7 @@ from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.results.run_dataset import solver_of
+from attnflow.results.provenance import solver_of
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.hypotheses import beta_at_least, beta_of, in_an_open_hemisphere, self_attention
 from attnflow.theorems.measurements import generic, offset_of, on_a_path, one_cluster, present

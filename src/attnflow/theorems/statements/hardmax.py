@@ -17,7 +17,7 @@ from attnflow.model.attention import Hardmax
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.results.run_dataset import solver_of
+from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.moving_frame import (

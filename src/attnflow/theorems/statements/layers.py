@@ -19,7 +19,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
-from attnflow.results.run_dataset import solver_of
+from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance, Statement

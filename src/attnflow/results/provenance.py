@@ -1,0 +1,111 @@
+"""What a result records of its making: its kind, the package version, the outcome, the model and the settings."""
+
+import enum
+import json
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError
+from attnflow.results import records
+
+
+class ResultKind(enum.StrEnum):
+    """The function that makes a dataset; the value is the text of the attribute `kind` in files."""
+
+    TRAJECTORY = "attnflow trajectory"
+    """`simulate`"""
+    STREAM = "attnflow stream"
+    """`stream` and `append`"""
+    COALESCENCE = "attnflow coalescence"
+    """`coalesce`"""
+    PROMPT = "attnflow prompt"
+    """`trajectory` of a trained model"""
+
+
+REQUIRED_ATTRIBUTES = {
+    ResultKind.TRAJECTORY: {
+        *("flow", "solver", "stop", "observables", "keep_tokens", "seed", "dtype", "requested_times")
+    },
+    ResultKind.STREAM: {"flow", "solver", "requested_times"},
+    ResultKind.COALESCENCE: {"flow", "merge", "rtol", "limits"},
+    ResultKind.PROMPT: {"model", "origin", "config", "dtype"},
+}
+
+HOW_TO_REPEAT_A_PROMPT = "`models.load(run.origin).trajectory(run.id.values)` computes the layers of a prompt again."
+
+
+def stamp(kind: ResultKind, outcome: str, **settings: Any) -> dict[str, Any]:
+    """The attributes of a result: kind, package version, outcome in a sentence, and every setting that acted.
+
+    Numbers and text stay as they are, since every file format holds them; models, arrays and seeds become JSON.
+    """
+    origin = {"kind": kind.value, "attnflow_version": version("attnflow"), "outcome": outcome}
+    return origin | {name: _as_attribute(value) for name, value in settings.items()}
+
+
+def kind_of(run: Any) -> ResultKind | None:
+    """The kind of a dataset, or None if attnflow did not make it.
+
+    Version 0.1.0 recorded a streamed run as a trajectory with the pieces of its paths.
+    """
+    text = run.attrs.get("kind") if isinstance(run, xr.Dataset) else None
+    kind = next((kind for kind in ResultKind if kind.value == text), None)
+    return ResultKind.STREAM if kind is ResultKind.TRAJECTORY and "piece_series" in run else kind
+
+
+def require_result(run: Any, name: str) -> ResultKind:
+    """The kind of a dataset that is a complete result of attnflow; any other raises ValueError."""
+    kind = kind_of(run)
+    if kind is None or not REQUIRED_ATTRIBUTES[kind] <= set(run.attrs) or "initial_tokens" not in run:
+        raise InputError(
+            f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "
+            "Pass a dataset made by `simulate` or written by `save`."
+        )
+    return kind
+
+
+def flow_of(run: xr.Dataset) -> Any:
+    """The model recorded in a dataset."""
+    return recorded(run, "flow")
+
+
+def solver_of(run: xr.Dataset) -> Any:
+    """The solver recorded in a dataset."""
+    return recorded(run, "solver")
+
+
+def recorded(run: xr.Dataset, name: str) -> Any:
+    """The object behind one recorded setting of a dataset: its flow, solver, stop or observables."""
+    kind = require_result(run, "the dataset")
+    if name not in run.attrs:
+        repeat = HOW_TO_REPEAT_A_PROMPT if kind is ResultKind.PROMPT else "`rerun` repeats it."
+        raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {repeat}")
+    return records.restore(json.loads(run.attrs[name]), name)
+
+
+def _as_attribute(value: Any) -> str | int | float:
+    if isinstance(value, bool):
+        return int(value)  # netCDF attributes have no booleans
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, np.ndarray):
+        return json.dumps(value.tolist())
+    if isinstance(value, np.random.SeedSequence):
+        return json.dumps({"entropy": _entropy(value), "spawn_key": list(value.spawn_key)})
+    return json.dumps(records.record(value))
+
+
+def _entropy(seed: np.random.SeedSequence) -> int | list[int]:
+    words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
+    return words[0] if len(words) == 1 else words
+
+
+def seed_of(run: xr.Dataset) -> np.random.SeedSequence:
+    """The recorded seed; one run taken out of an ensemble has the seed spawned for it."""
+    entry = json.loads(run.attrs["seed"])
+    is_member = "run" in run.coords and "run" not in run.dims
+    own = (int(run.run),) if is_member else ()
+    return np.random.SeedSequence(entry["entropy"], spawn_key=(*entry["spawn_key"], *own))
