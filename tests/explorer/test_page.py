@@ -100,7 +100,7 @@ def test_points_of_a_plane_have_no_hull_in_space_and_a_cube_has_twelve_edges(pag
         (math.log(9.999) + 40 * math.log(10), True, "1.00 × 10⁴¹"),
     ],
 )
-def test_times_are_written_as_people_read_them(page, time, is_log, text):
+def test_times_are_written_with_four_digits_or_a_power_of_ten(page, time, is_log, text):
     assert call(page, "numbers.js", "m.timeText(...a)", [time, is_log]) == text
 
 
@@ -205,16 +205,16 @@ def test_enter_ends_a_prompt_and_an_empty_one_is_none(controls, prompt):
     assert controls.input_value("textarea[name=prompt]") == (prompt or "Before.")
 
 
-def test_tokens_glide_on_the_sphere_from_one_layer_to_the_next(page):
+def test_tokens_are_interpolated_on_the_sphere_between_two_layers(page):
     frames = """[[1, 0], [0, 1]].map((tokens, index) => ({ run: 1, index, time: index, n: 1, d: 2, tokens }))"""
     paint = f"""(() => {{
-        const glide = new m.Glide(), [first, second] = {frames};
-        const still = glide.pictureOf(first, null, 0, 1000);
-        const ways = [0, 400, 799, 801].map((now) => glide.pictureOf(second, still, now, 1000));
-        const jump = new m.Glide().pictureOf({{ ...second, index: 5 }}, first, 0, 1000);
-        return [still.leaves ?? null, ways.map((one) => [one.leaves ?? null, ...one.tokens]), jump.leaves ?? null];
+        const interpolation = new m.LayerInterpolation(), [first, second] = {frames};
+        const still = interpolation.pictureAt(0, first, null, 1000);
+        const ways = [0, 400, 799, 801].map((now) => interpolation.pictureAt(now, second, still, 1000));
+        const jump = new m.LayerInterpolation().pictureAt(0, {{ ...second, index: 5 }}, first, 1000);
+        return [still.fromTime ?? null, ways.map((one) => [one.fromTime ?? null, ...one.tokens]), jump.fromTime ?? null];
     }})()"""
-    still, (start, middle, late, end), jump = call(page, "glide.js", paint)
+    still, (start, middle, late, end), jump = call(page, "interpolation.js", paint)
 
     assert (still, jump, end) == (None, None, [None, 0, 1])  # at rest it is the frame itself
     assert start == [0, 1, 0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios, specs
 from attnflow.explorer import prompt_scenarios, protocol, security
-from attnflow.explorer.descriptions import LOOK
+from attnflow.explorer.descriptions import WHAT_TO_WATCH
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.settings_changes import changed_settings
 
@@ -162,7 +162,7 @@ def test_only_the_own_page_is_heard(host, origin, is_socket, is_refused):
 
 
 def test_every_scenario_is_explained():
-    assert set(LOOK) == {*scenarios.CATALOGUE, prompt_scenarios.LAYERS.name, prompt_scenarios.HEADS.name}
+    assert set(WHAT_TO_WATCH) == {*scenarios.CATALOGUE, prompt_scenarios.LAYERS.name, prompt_scenarios.HEADS.name}
 
 
 def test_a_typed_matrix_is_the_value_matrix():

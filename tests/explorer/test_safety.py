@@ -113,7 +113,7 @@ def test_a_page_of_another_site_is_not_heard(explorer):
             client.recv(timeout=10)
     host = asked(explorer, b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
     assert b" 403 " in host
-    assert b"does not go by the name evil.example" in host
+    assert b"not served under the name evil.example" in host
     own = asked(explorer, f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\nConnection: close\r\n\r\n".encode())
     assert b" 200 " in own
     assert b"frame-ancestors 'none'" in own

@@ -1,10 +1,9 @@
-"""The explorer: a web page on which attention gathers tokens while one turns its knobs.
+"""The explorer: a web page that shows tokens under attention while their model is changed.
 
-It stands above scenarios, theorems and show, since it needs all three. Data goes one way:
-`stepper` integrates with the library (or `passage` has a trained model's layers), `recording` keeps what was computed,
-`viewer` plays it for one visitor, `subject` and `panels` measure it, `protocol` puts it into messages, `server`
-carries them to `page/`.
-PROTOCOL.md has every message.
+Data flows one way. `stepper` integrates a run with the library, or `measure.layer_measurements` has the states after
+each layer of a trained model; `recording` keeps the frames; `viewer` plays them for one page; `measure` computes the
+numbers of the panels; `protocol` and `run_messages` write the messages; `server` sends them to `page/`. `export` writes
+files of a run. PROTOCOL.md describes every message.
 """
 
 from pathlib import Path

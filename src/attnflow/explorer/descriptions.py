@@ -1,4 +1,4 @@
-"""What am I looking at: for every scenario the sentence that tells a newcomer what to watch."""
+"""What to watch in each scenario, and the titles of its papers."""
 
 from attnflow.experiments.scenarios import Scenario
 
@@ -13,42 +13,43 @@ PAPERS = {
     "2512.01868": "The mean-field dynamics of transformers",
 }
 
-LOOK = {
-    "boolean": "Each dot is a token on the line; watch the attention matrix turn into one or two black columns.",
-    "polytope": "Tokens are divided by their growth e^t: the hull shrinks to a polygon, and dots stop at its corners.",
-    "polytope-3d": "Drag to turn the picture: the hull shrinks to a polyhedron, and dots stop at its corners.",
-    "hyperplanes": "Along the eigenvector that grows fastest only two or three values are left: dots line up.",
-    "hyperplanes-3d": "Turn the picture until you look along the planes: dots have only two or three heights left.",
-    "codim2": "Two directions grow and one does not: in the two that grow dots agree, in the third they stay apart.",
-    "mixed": "Seen along x_3 it is the polygon of V = I; that axis, on which tokens spread, has its own scale.",
-    "minus-identity": "The cloud shrinks for ever, but to get ten times smaller takes a hundred times longer.",
-    "multihead": "Four random heads pull at once; with V = I they still agree on where the crowd is.",
-    "sphere": "Every token moves towards those it resembles; small groups form first, then they find each other.",
-    "sphere-usa": "Without the softmax's division crowded places pull harder, and the energy can only rise.",
-    "kuramoto": "Every token sees all others equally: the crowd falls into step like coupled oscillators.",
-    "causal": "Token 1 sees only itself and never moves; all others, one after the other, come to it.",
-    "renyi": "Ringed tokens came far from all earlier ones; each holds the crowd around it for a very long time.",
-    "staircase": "Time is logarithmic: nothing seems to happen, then two tokens meet and the energy takes a step.",
-    "metastable": "The past lies inside the circle: where lines join, two clusters met after a very long wait.",
-    "conjecture1": "The first token goes to an end of the line of the leading eigenvector; the second rests elsewhere.",
-    "hardmax": "Each token runs straight to the one it scores highest with; who scores highest with itself leads.",
-    "noisy": "Attention pulls together, noise spreads apart; lower kappa (more noise) until the crowd dissolves.",
-    "layernorm-post": "Only directions are kept: the approach is exponential, the fastest of all schemes here.",
-    "layernorm-pre": "Dots show directions; lengths grow with depth and make every further layer count less.",
-    "layernorm-mix": "Watch the pace change at t = 3, when the scheme switches.",
-    "layernorm-peri": "Both what goes in and what comes out is normalised; directions meet slowly and steadily.",
-    "layernorm-ngpt": "No token turns faster than a fixed pace, however much attention it receives.",
-    "layernorm-sqrt": "Each layer counts less than the one before, so that the meeting is slower than exponential.",
-    "sinkhorn": "Every token gives and receives the same total attention: no one can be looked at by all.",
-    "mlp": "A ReLU between attention and token breaks the symmetry: compare with the polytope.",
-    "layers": "The same picture as on the sphere, in the jumps a network of that many layers would make.",
-    "redrawn": "New random weights at every unit of time; nobody has proved where tokens go.",
+WHAT_TO_WATCH = {
+    "boolean": "Each dot is a token on the line. Watch the attention matrix turn into one or two black columns.",
+    "polytope": "Tokens are divided by their growth e^t. The hull shrinks to a polygon, and dots stop at its corners.",
+    "polytope-3d": "Drag to turn the picture. The hull shrinks to a polyhedron, and dots stop at its corners.",
+    "hyperplanes": "Along the eigenvector that grows fastest only two or three values remain: the dots line up.",
+    "hyperplanes-3d": "Turn the picture until you look along the planes: the dots have only two or three heights left.",
+    "codim2": "Two directions grow and one does not. Tokens agree in the two that grow and differ in the third.",
+    "mixed": "Seen along x_3, the picture is the polygon of V = I. Tokens spread along x_3, which has its own scale.",
+    "minus-identity": "The tokens shrink towards zero: to become ten times smaller takes a hundred times longer.",
+    "multihead": "Four random heads act at once; with V = I the tokens still gather.",
+    "sphere": "Every token moves towards similar tokens. Small clusters form first and merge later.",
+    "sphere-usa": "Without the division in softmax, dense groups attract more strongly, and the energy can only rise.",
+    "kuramoto": "Every token sees all tokens equally, and all synchronise like coupled oscillators.",
+    "causal": "Token 1 sees only itself and does not move; the other tokens come to it one after the other.",
+    "renyi": "Ringed tokens started far from all earlier ones. Each holds the tokens around it for a very long time.",
+    "staircase": "Time is logarithmic. Long rests are followed by merges of two tokens, at which the energy rises.",
+    "metastable": "Earlier positions are drawn inside the circle. Where lines join, clusters merged after a long wait.",
+    "conjecture1": "The first token goes to an end of the line of the leading eigenvector; the second stops elsewhere.",
+    "hardmax": "Each token moves straight to the token it scores highest; tokens that score themselves highest lead.",
+    "noisy": "Attention pulls tokens together, noise drives them apart. Lower kappa (more noise): clusters dissolve.",
+    "layernorm-post": "Only directions are kept. Tokens meet exponentially fast, the fastest of the schemes here.",
+    "layernorm-pre": "Dots show directions. Lengths grow with depth, so that every further layer has less effect.",
+    "layernorm-mix": "Watch the speed change at t = 3, when the scheme switches.",
+    "layernorm-peri": "Both the input and the output of attention are normalised; directions meet slowly and steadily.",
+    "layernorm-ngpt": "No token turns faster than a fixed speed, however much attention it receives.",
+    "layernorm-sqrt": "Each layer has less effect than the one before: tokens meet more slowly than exponentially.",
+    "sinkhorn": "Every token gives and receives the same total attention: no token can attract the attention of all.",
+    "mlp": "A ReLU between attention and token breaks the symmetry. Compare with the scenario polytope.",
+    "layers": "The same model as in the scenario sphere, in the discrete steps of a network with that many layers.",
+    "redrawn": "New random weights are drawn at every unit of time. No theorem says where the tokens go.",
     "minilm-heads": "Words that attend to each other come together first; one unit of time is about one layer.",
-    "minilm-layers": "Dots show directions and rest at the true state after each layer; "
-    "the way between two layers is drawn for the eye only.",
+    "minilm-layers": "Dots show directions and stop at the state after each layer; "
+    "the motion between two layers is interpolated for display.",
 }
 
 
 def sentences_of(scenario: Scenario) -> list[str]:
-    """Two sentences: what happens, and what to watch."""
-    return [scenario.sentence, LOOK[scenario.name]] if scenario.name in LOOK else [scenario.sentence]
+    """The sentence of a scenario and, if there is one, the sentence about what to watch."""
+    watched = WHAT_TO_WATCH.get(scenario.name)
+    return [scenario.sentence] if watched is None else [scenario.sentence, watched]

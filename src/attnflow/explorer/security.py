@@ -1,4 +1,4 @@
-"""Who may talk to the server: pages that it served itself, asked for by a name it goes by."""
+"""Access to the server: only pages that it served itself, requested by one of its host names."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,18 +17,18 @@ HEADERS = (
 )  # fmt: skip
 
 
-class Guard:
+class HostCheck:
     """Middleware that checks Host and, for WebSockets, Origin, and adds security headers.
 
-    Without the first a foreign page could reach this server through a name that it makes point here; without the
-    second any page open in the browser could start runs.
+    The check of Host refuses foreign pages that reach this server by DNS rebinding; the check of Origin refuses
+    connections from other pages in the same browser.
     """
 
     def __init__(self, app: Any, names: tuple[str, ...]):
         self._app, self._names = app, names
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass on what is allowed."""
+        """Pass on an allowed request; refuse others."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -43,17 +43,17 @@ class Guard:
 
 
 def refusal(host: str, origin: str | None, names: tuple[str, ...], is_websocket: bool) -> str | None:
-    """Why a request is refused, or None where it is not.
+    """The reason for which a request is refused; None if it is allowed.
 
     Examples
     --------
     >>> refusal("localhost:8000", "http://localhost:8000", LOCAL, True)
     >>> refusal("evil.example", None, LOCAL, False)
-    'The explorer does not go by the name evil.example. Open the address that it printed.'
+    'The explorer is not served under the name evil.example. Open the address that it printed.'
     """
     if name_of(host) not in names:
-        asked = name_of(host) or "that was asked for"
-        return f"The explorer does not go by the name {asked}. Open the address that it printed."
+        asked = name_of(host) or "that was requested"
+        return f"The explorer is not served under the name {asked}. Open the address that it printed."
     if is_websocket and (origin is None or urlsplit(origin).netloc.lower() != host.lower()):
         return "Only the explorer's own page may connect. Open the address that it printed."
     return None

@@ -46,7 +46,7 @@ def hello() -> dict[str, Any]:
     known = {"space": SPACES, "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
              "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS,
              "solver": specs.SOLVERS}  # fmt: skip
-    limits = {**request_limits.COUNTS, "numbers": request_limits.MOST_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
+    limits = {**request_limits.COUNTS, "numbers": request_limits.MAX_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
     return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": limits,
             "palette": palette()}  # fmt: skip
 
@@ -59,7 +59,7 @@ def application(names: tuple[str, ...] | None = None, max_viewers: int = MAX_VIE
     from starlette.routing import Mount, WebSocketRoute
     from starlette.staticfiles import StaticFiles
 
-    from attnflow.explorer.security import LOCAL, Guard
+    from attnflow.explorer.security import LOCAL, HostCheck
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette):
@@ -73,7 +73,7 @@ def application(names: tuple[str, ...] | None = None, max_viewers: int = MAX_VIE
             pool.shutdown(wait=False, cancel_futures=True)
 
     routes = [WebSocketRoute("/live", _live), Mount("/", StaticFiles(directory=PAGE, html=True))]
-    app = Starlette(routes=routes, middleware=[Middleware(Guard, names=names or LOCAL)], lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=[Middleware(HostCheck, names=names or LOCAL)], lifespan=lifespan)
     app.state.viewers, app.state.max_viewers = set(), max_viewers
     return app
 

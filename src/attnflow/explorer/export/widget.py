@@ -1,4 +1,4 @@
-"""`widget`: a run in a notebook, played by the explorer's page."""
+"""`widget`: a run in a notebook, played by the page of the explorer."""
 
 from functools import cache
 from typing import Any
@@ -8,7 +8,7 @@ from attnflow._common.extras import require_extra
 from attnflow._common.renamed import renamed_argument
 from attnflow.explorer.export.html import page_of
 
-# The page lives in a frame of its own, so that several widgets and the notebook's style leave each other alone.
+# The page has a frame of its own, so that it shares no style with the notebook or with other widgets.
 SCRIPT = """
 function render({ model, el }) {
   const frame = document.createElement("iframe");
@@ -42,11 +42,11 @@ def widget(
     run, title, words, member, frames
         As in `html`.
     height
-        Of the cell, in pixels.
+        Height of the cell, in pixels.
 
     Returns
     -------
-    An anywidget with the traits `page` and `height`; as the last value of a cell it is shown.
+    An anywidget with the traits `page` and `height`; a notebook shows it as the last value of a cell.
 
     Raises
     ------

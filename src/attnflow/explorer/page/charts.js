@@ -1,4 +1,4 @@
-// Drawings of the panels: curves over time, a histogram, eigenvalues in the plane, a matrix as an image.
+// The drawings in the panels: curves over time, a histogram, eigenvalues in the plane, a matrix as an image.
 
 import { eigenvalueText, percent } from "./numbers.js";
 
@@ -19,7 +19,7 @@ export function prepare(canvas, theme) {
 }
 
 export function shareAt(canvas, event) {
-  // Where a pointer is between the left and right ends of a chart's axis.
+  // The position of a pointer between the left and right ends of a chart's axis.
   const { left, width } = canvas.getBoundingClientRect();
   return Math.min(Math.max((event.clientX - left - PADDING.left) / (width - PADDING.left - PADDING.right), 0), 1);
 }
@@ -27,7 +27,7 @@ export function shareAt(canvas, event) {
 export function drawSeries(canvas, theme, { curves, cursor, ends }) {
   // Curves {points: [[x, y], ...], colour, top, side} in shares of the box, each with its own scale; x of the cursor.
   const { pen, box } = prepare(canvas, theme);
-  frame(pen, box);
+  drawFrame(pen, box);
   for (const { top, colour, side } of curves) {
     pen.fillStyle = colour;
     pen.textAlign = side === "left" ? "right" : "left";
@@ -36,7 +36,7 @@ export function drawSeries(canvas, theme, { curves, cursor, ends }) {
     pen.fillText("0", x, box.y + box.h + 1);
   }
   pen.fillStyle = theme.grey;
-  below(pen, box, [[ends[0], 0], [ends[1], 1]]);
+  labelAxis(pen, box, [[ends[0], 0], [ends[1], 1]]);
   for (const { points, colour } of curves) {
     pen.strokeStyle = colour;
     pen.lineWidth = 1.7;
@@ -70,8 +70,8 @@ function drawCursor(pen, box, theme, { x, ys }, curves) {
 
 export function drawHistogram(canvas, theme, shares, pointed) {
   const { pen, box } = prepare(canvas, theme), most = Math.max(...shares, 1e-9), width = box.w / (shares.length || 1);
-  frame(pen, box);
-  below(pen, box, [["−1", 0], ["0", 0.5], ["1", 1]]);
+  drawFrame(pen, box);
+  labelAxis(pen, box, [["−1", 0], ["0", 0.5], ["1", 1]]);
   pen.textAlign = "right";
   if (shares.length) pen.fillText(percent(most), box.x - 5, box.y + 6);
   for (const [k, share] of shares.entries()) {
@@ -97,7 +97,7 @@ export function drawSpectrum(canvas, theme, all, instead) {
   pen.stroke();
   pen.textAlign = "right"; pen.fillText("Re λ", box.x + box.w - 2, y - 5);
   pen.textAlign = "left"; pen.fillText("Im λ", x + 5, box.y + 9);
-  const isMany = all.length > 30, groups = isMany ? all.map((one) => [one, 1]) : together(all, 1e-6 * reach);
+  const isMany = all.length > 30, groups = isMany ? all.map((one) => [one, 1]) : distinct(all, 1e-6 * reach);
   for (const [[re, im]] of groups) {
     pen.fillStyle = re > 1e-9 * reach ? theme.accent : theme.grey;
     pen.globalAlpha = isMany ? 0.6 : 1;
@@ -110,12 +110,12 @@ export function drawSpectrum(canvas, theme, all, instead) {
   const named = isMany ? [groups.reduce((best, one) => (one[0][0] > best[0][0] ? one : best))] : groups.slice(0, 6);
   const taken = [];
   for (const [k, [value, times]] of named.filter(([[, im]]) => im >= 0).entries()) {
-    const away = k % 2 ? -9 : 17; // neighbours above and below
-    nameOf(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away, taken);
+    const away = k % 2 ? -9 : 17; // alternately above and below
+    drawEigenvalue(pen, box, value, times, x + unit * value[0], y - unit * value[1] + away, taken);
   }
 }
 
-function nameOf(pen, box, value, times, x, y, taken) {
+function drawEigenvalue(pen, box, value, times, x, y, taken) {
   const text = eigenvalueText(value) + (times > 1 ? ` (${times}×)` : ""), half = pen.measureText(text).width / 2;
   pen.textAlign = "center";
   const inside = (at, low, high) => Math.min(Math.max(at, low), high);
@@ -126,8 +126,8 @@ function nameOf(pen, box, value, times, x, y, taken) {
   pen.fillText(text, ...place);
 }
 
-function together(all, tolerance) {
-  // Equal eigenvalues once, with how often; largest real part first.
+function distinct(all, tolerance) {
+  // Distinct eigenvalues with their multiplicities, largest real part first.
   const out = [];
   for (const one of [...all].sort((a, b) => b[0] - a[0])) {
     const same = out.find(([[re, im]]) => Math.hypot(re - one[0], im - one[1]) <= tolerance);
@@ -148,10 +148,10 @@ export function drawMatrix(canvas, theme, { side, weights }, token) {
 
 function imageOf(theme, side, weights) {
   const image = new ImageData(side, side), [from, to] = [theme.cardNumbers, theme.weightNumbers];
-  let most = Math.min(6 / side, 1); // equal weights are pale, not dark
+  let most = Math.min(6 / side, 1); // so that equal weights are pale
   for (const weight of weights) most = Math.max(most, weight);
   for (let i = 0; i < side * side; i++) {
-    const share = Math.sqrt(Math.max(weights[i], 0) / most); // the root, so that small weights are seen
+    const share = Math.sqrt(Math.max(weights[i], 0) / most); // the square root makes small weights visible
     for (let k = 0; k < 3; k++) image.data[4 * i + k] = from[k] + share * (to[k] - from[k]);
     image.data[4 * i + 3] = 255;
   }
@@ -160,7 +160,7 @@ function imageOf(theme, side, weights) {
   return sheet;
 }
 
-function frame(pen, box) {
+function drawFrame(pen, box) {
   pen.beginPath();
   pen.moveTo(box.x, box.y);
   pen.lineTo(box.x, box.y + box.h);
@@ -168,7 +168,7 @@ function frame(pen, box) {
   pen.stroke();
 }
 
-function below(pen, box, labels) {
+function labelAxis(pen, box, labels) {
   for (const [text, share] of labels) {
     pen.textAlign = share === 0 ? "left" : share === 1 ? "right" : "center";
     pen.fillText(text, box.x + share * box.w, box.y + box.h + 14);

@@ -1,4 +1,4 @@
-// The controls: one field for every setting, made from the words that the server knows.
+// The controls: one field for every setting, with the words that the server accepts.
 
 import { valueOf } from "./link.js";
 import { WordField } from "./words.js";
@@ -11,10 +11,10 @@ const GROUPS = [
     names: [["n", "Tokens n"], ["d", "Dimension d"], ["space", "Space"], ["start", "First tokens"], ["seed", "Seed"],
       ["heads", "Heads"]] },
   { legend: "Weights", isOpen: true,
-    names: [["value", "V: a spectrum or a matrix"], ["query_key", "QᵀK"], ["redraw", "Redrawn every"]] },
+    names: [["value", "V: a spectrum or a matrix"], ["query_key", "QᵀK"], ["redraw", "Redraw weights every"]] },
   { legend: "Layer",
     names: [["normalisation", "Normalisation"], ["mlp", "MLP"], ["kappa", "Noise κ (empty: no noise)"]] },
-  { legend: "Time", names: [["end", "End"], ["spacing", "Time goes by"], ["solver", "Solver"], ["rtol", "Tolerance"]] },
+  { legend: "Time", names: [["end", "End"], ["spacing", "Time scale"], ["solver", "Solver"], ["rtol", "Tolerance"]] },
 ];
 const PAIRED = new Set(["n", "d", "seed", "heads", "end", "spacing"]);
 const NUMBERS = { // least, step
@@ -23,12 +23,12 @@ const NUMBERS = { // least, step
 };
 const MLPS = ["none", "relu", "tanh", "gelu", "identity"];
 const CHOICES = new Set(["space", "spacing", "mlp"]);
-const UNTRAINED = new Set(["Tokens", "Weights", "Layer"]); // what a trained model and a prompt say themselves
+const UNTRAINED = new Set(["Tokens", "Weights", "Layer"]); // settings that a trained model and a prompt determine
 const OPTIONAL = new Set(["redraw", "mlp", "kappa", "solver"]);
-const READ = { solver: { none: "as fits" } };
-const HIGHEST_BETA = 200;
-const sliderOf = (beta) => 100 * Math.cbrt(Math.min(Math.max(beta, 0), HIGHEST_BETA) / HIGHEST_BETA);
-const betaOf = (slider) => Number((HIGHEST_BETA * (slider / 100) ** 3).toPrecision(3));
+const READ = { solver: { none: "default" } };
+const MAX_BETA = 200; // of the slider
+const sliderOf = (beta) => 100 * Math.cbrt(Math.min(Math.max(beta, 0), MAX_BETA) / MAX_BETA);
+const betaOf = (slider) => Number((MAX_BETA * (slider / 100) ** 3).toPrecision(3));
 
 export class Controls {
   constructor(form, words, onChange) {
@@ -59,7 +59,7 @@ export class Controls {
   #field(name, text, known) {
     if (name === "beta") return this.#beta(text);
     if (name in NUMBERS || CHOICES.has(name) || name === "prompt") return this.#simple(name, text, known);
-    const field = new WordField(name, text, known, (word) => this.#tell(name, word));
+    const field = new WordField(name, text, known, (word) => this.#send(name, word));
     for (const option of field.select.options) option.textContent = READ[name]?.[option.value] ?? option.textContent;
     this.words.set(name, field);
     return field.root;
@@ -75,7 +75,7 @@ export class Controls {
       [input.type, input.step] = ["number", NUMBERS[name][1]];
       input.min = NUMBERS[name][0];
     }
-    input.addEventListener("change", () => this.#tell(name, input.value));
+    input.addEventListener("change", () => this.#send(name, input.value));
     if (name === "prompt") input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); input.blur(); } });
     label.append(text, input);
     this.fields.set(name, input);
@@ -93,9 +93,9 @@ export class Controls {
     slider.addEventListener("input", () => {
       exact.value = betaOf(slider.value);
       slider.setAttribute("aria-valuetext", exact.value);
-      this.#tell("beta", exact.value);
+      this.#send("beta", exact.value);
     });
-    exact.addEventListener("change", () => { slider.value = sliderOf(exact.value); this.#tell("beta", exact.value); });
+    exact.addEventListener("change", () => { slider.value = sliderOf(exact.value); this.#send("beta", exact.value); });
     row.append(slider, exact);
     label.append(text, row);
     this.slider = slider;
@@ -103,16 +103,16 @@ export class Controls {
     return label;
   }
 
-  #tell(name, text) {
+  #send(name, text) {
     const value = valueOf(name, String(text).trim()), changed = { ...this.settings, [name]: value };
-    const start = name !== "start" && !fits(changed.start, changed) ? { start: "sphere" } : {}; // tokens must lie on it
+    const start = name !== "start" && !fits(changed.start, changed) ? { start: "sphere" } : {}; // tokens must lie on the sphere
     if (value !== null || OPTIONAL.has(name)) this.onChange({ [name]: value, ...start });
-    else if (this.fields.has(name)) this.fields.get(name).value = this.settings[name]; // it cannot be left out
+    else if (this.fields.has(name)) this.fields.get(name).value = this.settings[name]; // a required setting
     else this.words.get(name).show(this.settings[name], this.settings[name] !== this.standard[name]);
   }
 
   show(settings, standard) {
-    // What the run has; a field that someone types in is left alone.
+    // Show the settings of the run, except in a field that is being edited.
     [this.settings, this.standard] = [settings, standard];
     for (const [name, input] of this.fields) {
       const value = settings[name];
@@ -132,12 +132,12 @@ export class Controls {
   }
 
   #disable(settings) {
-    // What would change nothing.
+    // Disable settings that have no effect.
     this.slider.disabled = this.fields.get("beta").disabled = settings.attention.startsWith("hardmax");
     const hasFixedSteps = settings.solver !== null && !["tsit5", "dopri8", "kvaerno5"].includes(settings.solver);
     this.fields.get("rtol").disabled = hasFixedSteps;
     this.fields.get("n").disabled = settings.start.startsWith("angles");
-    this.fields.get("redraw").disabled = settings.space === "rescaled"; // by e^{tV}, which needs one V
+    this.fields.get("redraw").disabled = settings.space === "rescaled"; // rescaling by e^{tV} needs a constant V
     this.words.get("normalisation").select.disabled = settings.space !== "sphere";
     for (const option of this.words.get("start").select.options) option.disabled = !fits(option.value, settings);
   }

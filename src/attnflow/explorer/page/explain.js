@@ -1,4 +1,4 @@
-// The words below the stage: what am I looking at, what theory says of it, and whether the run agrees.
+// The texts below the stage: description of the scenario, prediction, and whether the run agrees with it.
 
 const $ = (id) => document.getElementById(id);
 const ANSWERS = {
@@ -6,16 +6,16 @@ const ANSWERS = {
   differs: ["✗", "The run differs"], none: ["–", "Nothing to compare"],
 };
 
-export function showWords({ words, paper, title }, isChanged) {
+export function showDescription({ words, paper, title }, isChanged) {
   const text = document.createElement("p"), source = document.createElement("p");
-  text.textContent = words.join(" ") + (isChanged ? " With settings of your own, it may look otherwise." : "");
+  text.textContent = words.join(" ") + (isChanged ? " Some settings were changed, so that it may look different." : "");
   source.className = "source";
   if (paper) source.append(...(title ? [`${title}, `] : []), linkTo(paper));
   const isOld = $("words").textContent === text.textContent + source.textContent;
-  if (!isOld) $("words").replaceChildren(text, source); // which is read aloud
+  if (!isOld) $("words").replaceChildren(text, source); // screen readers read every replacement
 }
 
-export function showTheory({ words, says, rate, proved, paper, suggestion }) {
+export function showPrediction({ words, says, rate, proved, paper, suggestion }) {
   const [limit, badge, facts] = ["b", "span", "span"].map((kind) => document.createElement(kind));
   limit.textContent = words ? capital(words) : "";
   badge.className = "badge";
@@ -34,8 +34,8 @@ export function showVerdict({ answer, summary, evidence }) {
   $("verdict").replaceChildren(...(answer ? [`${sign} ${words}.${summary ? ` ${summary}.` : ""}`, numbers] : []));
 }
 
-export function stageWords(model, frame, clusters, time) {
-  // What a screen reader says of the stage.
+export function spokenText(model, frame, clusters, time) {
+  // The text that a screen reader reads for the stage.
   const { d } = model.settings, surface = d === 2 ? "circle" : "sphere";
   const where = model.isSphere ? `on the ${surface}` : `in ${d} dimension${d > 1 ? "s" : ""}`;
   const counted = clusters === null ? "" : `, in ${clusters} cluster${clusters === 1 ? "" : "s"}`;

@@ -1,22 +1,22 @@
-// Take away: the stage as a picture, drawn here; movies, the dataset, the code and a page of its own, written by the server.
+// The menu of exports: pictures, drawn here; movie, dataset, code and a single page, written by the server.
 
 import { SvgPen } from "./svg.js";
 
-const SHARPNESS = 3; // dots of a PNG for each of the page's
+const PNG_SCALE = 3; // pixels of a PNG for each pixel of the page
 const PICTURES = [["png", "Picture (PNG)"], ["svg", "Drawing (SVG)"]];
 const FILES = [
-  ["mp4", "Movie (MP4)"], ["gif", "Movie (GIF)"], ["dataset", "Dataset (netCDF)"], ["code", "Python code"], ["html", "Page that plays it (HTML)"],
+  ["mp4", "Movie (MP4)"], ["gif", "Movie (GIF)"], ["dataset", "Dataset (netCDF)"], ["code", "Python code"], ["html", "Page that plays the run (HTML)"],
 ];
 
-export class TakeAway {
+export class ExportMenu {
   constructor(stage, { beside, name, ask, say }) {
     Object.assign(this, { stage, name, ask, say });
     const menu = document.createElement("details"), title = document.createElement("summary"), list = document.createElement("div");
-    [menu.id, title.textContent] = ["take-away", "Take away"];
+    [menu.id, title.textContent] = ["export", "Save as"];
     for (const [kind, text] of [...PICTURES, ...(ask ? FILES : [])]) {
       const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
       button.dataset.kind = kind;
-      button.onclick = () => { menu.open = false; this.#take(kind); };
+      button.onclick = () => { menu.open = false; this.#export(kind); };
       list.append(button);
     }
     menu.append(title, list);
@@ -25,7 +25,7 @@ export class TakeAway {
     menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { menu.open = false; title.focus(); } });
   }
 
-  async #take(kind) {
+  async #export(kind) {
     if (kind === "png") save(`${this.name()}.png`, await pngOf(this.stage));
     else if (kind === "svg") save(`${this.name()}.svg`, new Blob([svgOf(this.stage)], { type: "image/svg+xml" }));
     else { this.say("Writing the file ..."); this.ask(kind); }
@@ -44,8 +44,8 @@ export function svgOf(stage) {
 }
 
 function pngOf(stage) {
-  const sheet = new OffscreenCanvas(SHARPNESS * stage.width, SHARPNESS * stage.height), pen = sheet.getContext("2d");
-  drawWith(stage, pen, SHARPNESS);
+  const sheet = new OffscreenCanvas(PNG_SCALE * stage.width, PNG_SCALE * stage.height), pen = sheet.getContext("2d");
+  drawWith(stage, pen, PNG_SCALE);
   pen.setTransform(1, 0, 0, 1, 0, 0);
   pen.globalCompositeOperation = "destination-over";
   pen.fillStyle = stage.theme.paper;
@@ -54,7 +54,7 @@ function pngOf(stage) {
 }
 
 function drawWith(stage, pen, ratio) {
-  // The stage paints with another pen for once; dots of a cloud become dots of the pen.
+  // Paint the stage with another pen; a WebGL point cloud is drawn as dots of the pen.
   const own = { pen: stage.pen, ratio: stage.ratio, cloud: stage.cloud };
   Object.assign(stage, { pen, ratio, cloud: { works: false, clear() {} } });
   try { stage.paint(); } finally { Object.assign(stage, own); }

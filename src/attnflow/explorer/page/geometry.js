@@ -26,7 +26,7 @@ export function toSpace(frame, axes, out) {
 }
 
 export function spread(points, axis) {
-  // The largest size of a coordinate.
+  // The largest absolute value of a coordinate.
   let largest = 0;
   for (let i = axis; i < points.length; i += 3) {
     if (Number.isFinite(points[i])) largest = Math.max(largest, Math.abs(points[i]));
@@ -34,12 +34,12 @@ export function spread(points, axis) {
   return largest;
 }
 
-const MOST_UNLIKE = 1.7;
+const MAX_RATIO = 1.7; // of the extents of two axes that share a scale
 
 export function extentsOf(spreads) {
-  // What each axis reaches to: the same for all, but an axis on which tokens would fill much less has its own.
+  // Extents of the axes: one for all, except for an axis of which tokens would fill a small part.
   const most = Math.max(...spreads) || 1;
-  return spreads.map((one) => (one && one < most / MOST_UNLIKE ? MOST_UNLIKE * one : most));
+  return spreads.map((one) => (one && one < most / MAX_RATIO ? MAX_RATIO * one : most));
 }
 
 export class Camera {
@@ -54,11 +54,11 @@ export class Camera {
 
   center() {
     this.zoom = 1;
-    this.shift = [0, 0]; // of the picture, right and up, in radii of the unzoomed ball
+    this.shift = [0, 0]; // of the picture, right and up, in radii of the sphere before zooming
   }
 
   zoomBy(factor, [x, y]) {
-    // What is drawn at (x, y) stays there.
+    // The point drawn at (x, y) stays there.
     const zoom = Math.min(Math.max(this.zoom * factor, 0.05), 1e6), by = zoom / this.zoom;
     this.shift = [x - by * (x - this.shift[0]), y - by * (y - this.shift[1])];
     this.zoom = zoom;
@@ -88,7 +88,7 @@ function product(a, b) {
 }
 
 export function hull(points) {
-  // Convex hull of points on the screen by Andrew's chains; indices in order.
+  // Convex hull of points on the screen by Andrew's monotone chain; indices in order.
   const order = points.map((_, i) => i).sort((a, b) => points[a][0] - points[b][0] || points[a][1] - points[b][1]);
   const apart = (a, b, k) => points[b][k] - points[a][k];
   const side = (a, b, c) => apart(a, b, 0) * apart(a, c, 1) - apart(a, b, 1) * apart(a, c, 0);

@@ -1,4 +1,4 @@
-// Where tokens were: the last frames' places, in buffers that are used again.
+// Positions of the tokens in the last frames, in buffers that are used again.
 
 export class History {
   constructor(most) {

@@ -1,4 +1,4 @@
-// The page's state as the hash of its address, and back: a link restores exactly what was seen.
+// The state of the page as the hash of its address, and back: a link restores exactly what was shown.
 
 const VIEW = ["trails", "hull", "centres", "colours"];
 

@@ -1,8 +1,8 @@
-// The live source: a run that the server computes, over a WebSocket.
+// The live source: messages of a run that the server computes, over a WebSocket.
 //
-// A source is what the page plays from. It has `on(type, listener)` for the messages hello, started, changed, frame,
+// A source provides the messages that the page shows. It has `on(type, listener)` for the messages hello, started, changed, frame,
 // state, panels, attention, row, axes, problem, busy and for "connection" ({isOpen}), and `send(request)`. A recorded
-// source gives the same messages from frames embedded in the page.
+// source emits the same messages from data embedded in the page.
 
 import { decode } from "./protocol.js";
 
@@ -14,16 +14,16 @@ export class Source {
     return this;
   }
 
-  tell(message) {
+  emit(message) {
     for (const listener of this.#listeners.get(message.type) ?? []) listener(message);
   }
 
   send(_request) {
-    throw new Error("A source must know how to send.");
+    throw new Error("A source must implement `send`.");
   }
 }
 
-const FIRST_WAIT = 500, LONGEST_WAIT = 4000;
+const FIRST_WAIT = 500, MAX_WAIT = 4000; // milliseconds before connecting again
 
 export class LiveSource extends Source {
   #socket = null;
@@ -37,19 +37,19 @@ export class LiveSource extends Source {
   open() {
     const socket = new WebSocket(this.address);
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => { this.#wait = FIRST_WAIT; this.tell({ type: "connection", isOpen: true }); };
+    socket.onopen = () => { this.#wait = FIRST_WAIT; this.emit({ type: "connection", isOpen: true }); };
     socket.onmessage = (event) => this.#read(event.data);
     socket.onclose = (event) => {
       if (this.#socket !== socket) return;
-      this.tell({ type: "connection", isOpen: false, isFull: event.code === 1013 });
+      this.emit({ type: "connection", isOpen: false, isFull: event.code === 1013 });
       if (event.code !== 1013) setTimeout(() => this.open(), this.#wait);
-      this.#wait = Math.min(2 * this.#wait, LONGEST_WAIT);
+      this.#wait = Math.min(2 * this.#wait, MAX_WAIT);
     };
     this.#socket = socket;
   }
 
   #read(data) {
-    this.tell(typeof data === "string" ? JSON.parse(data) : decode(data));
+    this.emit(typeof data === "string" ? JSON.parse(data) : decode(data));
   }
 
   send(request) {

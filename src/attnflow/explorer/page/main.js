@@ -1,9 +1,9 @@
-// The page: a source's messages to stage, panels and controls; what the visitor does back to the source.
+// The page: passes messages of a source to stage, panels and controls, and actions of the user to the source.
 
 import { Controls } from "./controls.js";
-import { showTheory, showVerdict, showWords, stageWords } from "./explain.js";
-import { TakeAway } from "./export.js";
-import { Glide } from "./glide.js";
+import { showDescription, showPrediction, showVerdict, spokenText } from "./explain.js";
+import { ExportMenu } from "./export.js";
+import { LayerInterpolation } from "./interpolation.js";
 import * as link from "./link.js";
 import { LiveSource } from "./live.js";
 import { timeText } from "./numbers.js";
@@ -15,14 +15,14 @@ import { showTooltip } from "./tooltip.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEW = ["trails", "hull", "centres", "colours"];
-const MOST_LINKED = 64; // dimensions whose axes still fit into an address
-const SECONDS = 14; // from start to end at speed one, as the server has it
+const MAX_LINKED_DIMENSIONS = 64; // above it principal axes are too long for an address
+const SECONDS = 14; // from start to end at speed one, as on the server
 const theme = readTheme();
 const stage = new Stage($("stage"), theme);
-const panels = new Panels(theme), glide = new Glide();
+const panels = new Panels(theme), interpolation = new LayerInterpolation();
 const recorded = $("recorded-run"); // messages of a finished run, in a page without a server
 const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
-const takeAway = new TakeAway(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind) => source.send({ type: "export", kind }), say });
+const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind) => source.send({ type: "export", kind }), say });
 document.body.classList.toggle("recorded", Boolean(recorded));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -33,7 +33,7 @@ window.explorer = { stage, panels, get frame() { return painted; }, get model() 
 
 source.on("connection", ({ isOpen, isFull }) => {
   if (isOpen) return say("Connected.");
-  say(isFull ? "The explorer is full." : "The server is gone. Trying to reach it again ...");
+  say(isFull ? "The explorer has no room for another page." : "The server cannot be reached. Trying again ...");
   if (hello && model) wanted = current(true);
 });
 
@@ -49,18 +49,18 @@ source.on("hello", (message) => {
 source.on("started", (message) => {
   const isOther = (name) => model.settings[name] !== message.settings[name];
   const isNew = !model || model.scenario !== message.scenario || isOther("d") || isOther("space");
-  if (!isNew && !isRestoring && areChosen()) pendingAxes = [...stage.chosen]; // a restart keeps them
+  if (!isNew && !isRestoring && areChosen()) pendingAxes = [...stage.chosen]; // a restart keeps chosen axes
   model = message;
   base = { scenario: message.scenario, changes: differing(message.settings) };
   offerAxes(message.settings.d);
   stage.restart(message, readable(palette, theme), !isNew);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
   if (pendingCamera) { stage.setCamera(pendingCamera); pendingCamera = null; }
-  isRestoring = $("controls").hidden = false; // they show what the run has: nothing jumps
+  isRestoring = $("controls").hidden = false; // shown when they have the values of the run, so that nothing moves
   panels.restart(message);
   showVerdict({});
   showModel();
-  say(prefersStill ? `${message.model}. Still, as your system asks for less motion: press play.` : message.model);
+  say(prefersStill ? `${message.model}. Paused, since your system asks for less motion. Press play to start.` : message.model);
   $("problem").hidden = !isRefused;
   isRefused = false;
   wait("");
@@ -99,16 +99,16 @@ source.on("panels", (message) => {
   panels.add(message);
   if (message.verdict?.answer) showVerdict(message.verdict);
   const { frame } = stage;
-  if (frame) $("drawing").setAttribute("aria-label", stageWords(model, frame, message.clusters, clockText(frame)));
+  if (frame) $("drawing").setAttribute("aria-label", spokenText(model, frame, message.clusters, clockText(frame)));
   stage.planes = message.planes;
   if (!state.plays) stage.paint();
 });
 source.on("attention", (message) => { if (model?.run === message.run) panels.showAttention(message); });
-source.on("file", (message) => takeAway.receive(message));
+source.on("file", (message) => exportMenu.receive(message));
 source.on("axes", (message) => {
-  if (pendingAxes) { pendingAxes = null; return; } // the link has chosen others
+  if (pendingAxes) { pendingAxes = null; return; } // the link has its own axes
   if (model?.run !== message.run) return;
-  const areLinked = pendingPrincipal?.[0].length === message.axes[0].length; // of a moment that the link's maker chose
+  const areLinked = pendingPrincipal?.[0].length === message.axes[0].length; // principal axes that the link contains
   const axes = areLinked ? pendingPrincipal : message.axes;
   asked = areAsked || areLinked ? axes : null;
   [pendingPrincipal, areAsked] = [null, false];
@@ -124,12 +124,12 @@ source.on("problem", (message) => {
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
   if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
-  else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without what a link asked for
+  else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without the changes of the link
 });
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
-let isRefused = false; // whether the link was
-let areAsked = false, asked = null; // principal axes of a moment that the visitor chose; those of the start are a link's anyway
+let isRefused = false; // whether the link was refused
+let areAsked = false, asked = null; // principal axes of a frame that the user chose; a link has those of the first frame anyway
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
@@ -137,7 +137,7 @@ function schedule() {
     isScheduled = false;
     const frame = latest;
     if (!frame || !model || frame.run !== model.run) return;
-    painted = model.isLayered && !prefersStill ? glide.pictureOf(frame, painted, now, pauseBetweenLayers()) : frame;
+    painted = model.isLayered && !prefersStill ? interpolation.pictureAt(now, frame, painted, pauseBetweenLayers()) : frame;
     stage.show(painted);
     $("clock").textContent = clockText(painted);
     if (frame !== acknowledged) source.send({ type: "seen", run: frame.run, frame: frame.index });
@@ -151,13 +151,13 @@ const pauseBetweenLayers = () => (1000 * SECONDS) / model.settings.end / 10 ** N
 
 function clockText(frame) {
   if (!model.isLayered) return `t = ${timeText(frame.time, frame.isLogTime)}`;
-  if (frame.leaves !== undefined) return `layer ${frame.leaves} → ${frame.time}`;
+  if (frame.fromTime !== undefined) return `layer ${frame.fromTime} → ${frame.time}`;
   return frame.time ? `after layer ${frame.time}` : "before layer 1";
 }
 
-let waiting = null, isFirst = false; // whether the first step is to be computed, which may have to be compiled
+let waiting = null, isFirst = false; // whether the first step comes next, which may have to be compiled
 function wait(sentence, share) {
-  // Over the stage, but only of what takes longer than a blink.
+  // A sentence over the stage, shown only if it lasts.
   clearTimeout(waiting);
   $("waiting").textContent = sentence && share !== undefined ? `${sentence} (${Math.round(100 * share)}%)` : sentence;
   if (sentence) waiting = setTimeout(() => { $("waiting").hidden = false; }, stage.frame ? 400 : 0);
@@ -165,7 +165,7 @@ function wait(sentence, share) {
 }
 
 function groupsOf(catalogue) {
-  // Scenarios under the papers they come from.
+  // Scenarios grouped by paper.
   const groups = new Map();
   for (const { name, title } of catalogue) groups.set(title ?? "", [...(groups.get(title ?? "") ?? []), name]);
   return [...groups].map(([title, names]) => {
@@ -175,17 +175,17 @@ function groupsOf(catalogue) {
   });
 }
 
-function restore(wish) {
+function restore(target) {
   isRestoring = true;
-  $("scenario").value = wish.scenario;
-  $("speed").value = wish.speed;
+  $("scenario").value = target.scenario;
+  $("speed").value = target.speed;
   showSpeed();
-  for (const name of VIEW) { $(name).checked = wish.view[name]; stage.view[name] = wish.view[name]; }
-  [pendingCamera, pendingAxes, pendingPrincipal] = [wish.camera, wish.axes, wish.principal];
-  base = { scenario: wish.scenario, changes: wish.changes };
-  const plays = wish.plays ?? (wish.time === null && !prefersStill);
-  const at = wish.time === null ? {} : { until: wish.time };
-  source.send({ type: "start", scenario: wish.scenario, changes: wish.changes, later: wish.later, plays, ...at });
+  for (const name of VIEW) { $(name).checked = target.view[name]; stage.view[name] = target.view[name]; }
+  [pendingCamera, pendingAxes, pendingPrincipal] = [target.camera, target.axes, target.principal];
+  base = { scenario: target.scenario, changes: target.changes };
+  const plays = target.plays ?? (target.time === null && !prefersStill);
+  const at = target.time === null ? {} : { until: target.time };
+  source.send({ type: "start", scenario: target.scenario, changes: target.changes, later: target.later, plays, ...at });
 }
 
 function start(scenario, changes) {
@@ -194,8 +194,8 @@ function start(scenario, changes) {
 }
 
 function change(changes) {
-  $("problem").hidden = true; // it was about what is changed now; a new one may come
-  wait("Preparing the change ..."); // a new kind of model is compiled first
+  $("problem").hidden = true; // it was about an earlier change
+  wait("Preparing the change ..."); // a new kind of model must be compiled
   source.send({ type: "change", changes });
 }
 
@@ -212,8 +212,8 @@ function showModel() {
   $("scenario").value = model.scenario;
   $("hull").disabled = model.isSphere || model.settings.d < 2;
   $("centres").disabled = !model.centres?.length;
-  showWords(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves", "prompt"].includes(name)));
-  showTheory(model.prediction ?? {});
+  showDescription(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves", "prompt"].includes(name)));
+  showPrediction(model.prediction ?? {});
 }
 
 function current(withTime) {
@@ -227,14 +227,14 @@ function current(withTime) {
     speed: Number($("speed").value),
     camera: isChanged ? stage.camera.state : null,
     axes: areChosen() ? [...stage.chosen] : null,
-    principal: stage.principal && asked?.[0].length <= MOST_LINKED ? asked : null,
+    principal: stage.principal && asked?.[0].length <= MAX_LINKED_DIMENSIONS ? asked : null,
     view: { ...stage.view },
   };
 }
 
-let remembering = null, isRestoring = false; // an address that was asked for must not be written over
+let remembering = null, isRestoring = false; // an address that is being restored must not be overwritten
 function remember() {
-  if (recorded) return; // its address is a file's
+  if (recorded) return; // a file has no state in its address
   clearTimeout(remembering);
   remembering = setTimeout(() => { if (model && !isRestoring) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
 }
@@ -253,7 +253,7 @@ function offerAxes(d) {
   }
 }
 
-const areChosen = () => !$("axes").hidden && $("axis-0").value !== "principal"; // axes, by the visitor
+const areChosen = () => !$("axes").hidden && $("axis-0").value !== "principal"; // whether the user has chosen axes
 
 function markAxes(isPrincipal) {
   for (let k = 0; k < 3; k++) $(`axis-${k}`).value = isPrincipal ? "principal" : stage.chosen[k];
@@ -277,7 +277,7 @@ $("fit").onclick = () => stage.fit();
 function askAxes() { areAsked = true; source.send({ type: "axes" }); }
 $("principal").onclick = askAxes;
 $("scenario").onchange = () => {
-  history.pushState(null, "", `#scenario=${$("scenario").value}`); // the back button returns to the one before
+  history.pushState(null, "", `#scenario=${$("scenario").value}`); // so that the back button returns to the scenario before
   start($("scenario").value, {});
 };
 $("speed").oninput = () => { showSpeed(); remember(); };
@@ -288,7 +288,7 @@ for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).c
 for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
   if (event.target.value === "principal") return askAxes();
   const axis = Number(event.target.value), other = stage.chosen.indexOf(axis);
-  if (other >= 0) stage.chosen[other] = stage.chosen[k]; // no axis twice: they change places
+  if (other >= 0) stage.chosen[other] = stage.chosen[k]; // no axis twice: two axes change places
   stage.chosen[k] = axis;
   stage.setAxes(stage.chosen, null);
   markAxes(false);
@@ -307,7 +307,7 @@ onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme
 addEventListener("hashchange", () => { if (hello && !recorded) restore(link.read(location.hash, hello.catalogue)); });
 
 function choose(by) {
-  // The next or previous token, around the end.
+  // The next or previous token, cyclically.
   const n = stage.frame?.n ?? 0, from = stage.hovered ?? (by > 0 ? -1 : 0);
   if (n) stage.point((from + by + n) % n);
 }
@@ -320,11 +320,11 @@ const KEYS = {
 };
 const TURNS = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] };
 addEventListener("keydown", (event) => {
-  const isPressing = event.key === " " && event.target.closest("button, summary, a"); // other keys mean nothing to them
+  const isPressing = event.key === " " && event.target.closest("button, summary, a"); // which space presses
   const isTyping = isPressing || (event.target.closest("input, select, textarea") && !(event.key === " " && event.target.type === "range"));
   const act = event.shiftKey && event.key in TURNS ? () => stage.turn(...TURNS[event.key]) : KEYS[event.key];
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !act) return;
-  if (event.key !== "Escape") event.preventDefault(); // which also closes what is open
+  if (event.key !== "Escape") event.preventDefault(); // escape also closes menus
   act();
 });
 

@@ -1,19 +1,19 @@
-// Tokens themselves: dots, where they came from, their clusters, centres, and whom the chosen one attends to.
+// Marks of the tokens: dots, trails, clusters, centres, words, and the attention of the chosen token.
 
-const TURN = 2 * Math.PI, FADES = 4, MOST_SEGMENTS = 5000, LEVELS = 8;
-const MOST_COUNTED = 30, MOST_NAMED = 120, MOST_WORDS = 4; // clusters, tokens, and words of a cluster that are written
-const DEEPEST = 0.45; // how far the past of a circle's tokens is drawn towards its centre
+const TURN = 2 * Math.PI, FADES = 4, MAX_SEGMENTS = 5000, LEVELS = 8; // parts of a trail, its lines, shades of a colour
+const MAX_COUNTED = 30, MAX_NAMED = 120, MAX_WORDS = 4; // clusters, tokens, and words of a cluster with a text
+const TRAIL_DEPTH = 0.45; // share of a circle's radius that trails take inside it
 
 export function drawTrails(pen, stage) {
-  // The past, fading. On a circle it lies inside, so that who met whom can be followed.
+  // Earlier positions, fading. On a circle they are drawn inside, so that merging tokens can be followed.
   const { history, frame } = stage, length = history.length;
-  if (length < 2 || frame.n > MOST_SEGMENTS) return;
-  const stride = Math.ceil((frame.n * (length - 1)) / MOST_SEGMENTS), isCircle = stage.model.isSphere && frame.d === 2;
+  if (length < 2 || frame.n > MAX_SEGMENTS) return;
+  const stride = Math.ceil((frame.n * (length - 1)) / MAX_SEGMENTS), isCircle = stage.model.isSphere && frame.d === 2;
   const part = Math.max(stride, stride * Math.ceil((length - 1) / FADES / stride));
   pen.lineWidth = 1.1;
-  const strength = Math.min(1, 8 / Math.sqrt(frame.n)) * (stage.theme.isDark ? 1.7 : 1); // many must not become a ball of wool
-  for (const [slot, members] of stage.bySlot()) {
-    pen.strokeStyle = stage.css(slot, LEVELS - 1);
+  const strength = Math.min(1, 8 / Math.sqrt(frame.n)) * (stage.theme.isDark ? 1.7 : 1); // fainter for many tokens
+  for (const [cluster, members] of stage.byCluster()) {
+    pen.strokeStyle = stage.css(cluster, LEVELS - 1);
     for (let last = length - 1; last > 0; last -= part) {
       pen.globalAlpha = strength * (0.06 + 0.34 * (last / (length - 1)) ** 2);
       pen.beginPath();
@@ -27,7 +27,7 @@ export function drawTrails(pen, stage) {
 function pathOf(pen, stage, i, from, to, stride, isCircle) {
   const { history, at } = stage, newest = history.length - 1;
   for (let k = from; ; k = Math.max(k - stride, to)) {
-    const p = history.frames[k], inward = isCircle ? 1 - (DEEPEST * (newest - k)) / history.most : 1;
+    const p = history.frames[k], inward = isCircle ? 1 - (TRAIL_DEPTH * (newest - k)) / history.most : 1;
     stage.project(inward * p[3 * i], inward * p[3 * i + 1], p[3 * i + 2]);
     if (k === from) pen.moveTo(at[0], at[1]); else pen.lineTo(at[0], at[1]);
     if (k === to) return;
@@ -42,7 +42,7 @@ export function drawDots(pen, stage) {
     const x = seen[3 * i], y = seen[3 * i + 1];
     if (!Number.isFinite(x + y)) continue;
     const near = isDeep ? Math.min(Math.max((seen[3 * i + 2] + 1) / 2, 0), 1) : 1;
-    pen.fillStyle = stage.css(stage.slotOf(i), Math.round(near * (LEVELS - 1)));
+    pen.fillStyle = stage.css(stage.clusterOf(i), Math.round(near * (LEVELS - 1)));
     pen.beginPath();
     pen.arc(x, y, radius * (isDeep ? 0.6 + 0.45 * near : 1), 0, TURN);
     pen.fill();
@@ -51,60 +51,60 @@ export function drawDots(pen, stage) {
 }
 
 export function shade(colour, paper, level) {
-  // Far dots fade into the paper; they are never seen through.
+  // Far dots take the colour of the paper; they stay opaque.
   const share = 0.3 + (0.7 * level) / (LEVELS - 1);
   return `rgb(${colour.map((part, k) => Math.round(paper[k] + share * (part - paper[k]))).join(",")})`;
 }
 
 export function drawClusters(pen, stage, taken) {
-  // A halo whose area grows with the cluster, and how many tokens it holds: dots that met look like one.
-  const least = fewest(stage);
-  const counted = [...stage.bySlot()].filter(([slot, members]) => slot && members.length >= least);
-  const groups = counted.map(([slot, members]) => middle(stage, slot, members));
+  // A disc whose area grows with the cluster, and its number of tokens, since merged dots look like one.
+  const least = smallestMarked(stage);
+  const counted = [...stage.byCluster()].filter(([cluster, members]) => cluster && members.length >= least);
+  const groups = counted.map(([cluster, members]) => centreOf(stage, cluster, members));
   for (const one of stage.frame.d > 1 ? groups : []) {
-    pen.fillStyle = stage.css(one.slot, LEVELS - 1);
+    pen.fillStyle = stage.css(one.cluster, LEVELS - 1);
     pen.globalAlpha = one.z < 0 && !stage.camera.isFlat ? 0.1 : 0.2;
     pen.beginPath();
     pen.arc(one.x, one.y, one.size, 0, TURN);
     pen.fill();
   }
   pen.globalAlpha = 1;
-  if (groups.length > MOST_COUNTED) return;
+  if (groups.length > MAX_COUNTED) return;
   pen.font = "600 12px system-ui, sans-serif";
-  for (const one of groups.sort((a, b) => b.n - a.n)) count(pen, stage, one, taken);
+  for (const one of groups.sort((a, b) => b.n - a.n)) drawCount(pen, stage, one, taken);
 }
 
-const fewest = (stage) => (stage.frame.n <= 40 ? 2 : 3);
+const smallestMarked = (stage) => (stage.frame.n <= 40 ? 2 : 3);
 
-function middle(stage, slot, members) {
+function centreOf(stage, cluster, members) {
   let [x, y, z] = [0, 0, 0];
   for (const i of members) { x += stage.seen[3 * i]; y += stage.seen[3 * i + 1]; z += stage.seen[3 * i + 2]; }
   const n = members.length, most = 0.06 * Math.min(stage.width, stage.height);
   const size = Math.min(stage.radius * Math.sqrt(1.5 + 0.7 * n), most);
-  return { slot, n, x: x / n, y: y / n, z: z / n, size, text: nameOf(stage.model.labels ?? [], members) };
+  return { cluster, n, x: x / n, y: y / n, z: z / n, size, text: textOf(stage.model.labels ?? [], members) };
 }
 
-function nameOf(names, members) {
-  // How many they are, or what words they are.
+function textOf(names, members) {
+  // The number of tokens, or their words.
   if (!names.length) return String(members.length);
   const times = new Map();
   for (const i of members) times.set(names[i], (times.get(names[i]) ?? 0) + 1);
-  const more = times.size - MOST_WORDS, written = [...times].slice(0, MOST_WORDS);
+  const more = times.size - MAX_WORDS, written = [...times].slice(0, MAX_WORDS);
   return written.map(([word, count]) => (count > 1 ? `${word} ×${count}` : word)).join("  ") + (more > 0 ? `  +${more}` : "");
 }
 
-function count(pen, stage, { text, x, y, z, size }, taken) {
-  // On the line it stands above the tower of its dots.
+function drawCount(pen, stage, { text, x, y, z, size }, taken) {
+  // For tokens on the line, the text stands above the column of dots.
   if (stage.frame.d === 1) [y, size] = [stage.originY, 0.75 * stage.scale + stage.radius];
   const [a, b] = [x - stage.originX, y - stage.originY], from = Math.hypot(a, b);
   const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from];
-  const away = size + 11, aside = 3.4 * (text.length - 1) * u; // long words begin where the halo ends
+  const away = size + 11, aside = 3.4 * (text.length - 1) * u; // a long text begins where the disc ends
   pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
-  write(pen, stage, text, x + away * u + aside, y + away * v + 4, taken);
+  drawText(pen, stage, text, x + away * u + aside, y + away * v + 4, taken);
 }
 
-function write(pen, stage, text, x, y, taken) {
-  // On paper of its own; not where there is something written already.
+function drawText(pen, stage, text, x, y, taken) {
+  // Text with an outline, unless another text is in its place.
   const half = 3.6 * text.length + 2;
   if (taken.some(([a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - y) < 13)) return false;
   taken.push([x, y, half]);
@@ -117,17 +117,17 @@ function write(pen, stage, text, x, y, taken) {
   return true;
 }
 
-export function drawWords(pen, stage, taken) {
-  // Names of tokens that are in no cluster, nearest first, above or below as far as there is room.
+export function drawLabels(pen, stage, taken) {
+  // Words of tokens in no cluster, nearest first, above or below the dot if there is room.
   const names = stage.model.labels ?? [];
-  if (!names.length || stage.frame.n > MOST_NAMED) return;
+  if (!names.length || stage.frame.n > MAX_NAMED) return;
   pen.font = "12px system-ui, sans-serif";
   for (const i of [...stage.fromBackToFront()].reverse()) {
-    const slot = stage.slotOf(i);
-    if (slot && stage.bySlot().get(slot).length >= fewest(stage)) continue;
+    const cluster = stage.clusterOf(i);
+    if (cluster && stage.byCluster().get(cluster).length >= smallestMarked(stage)) continue;
     pen.fillStyle = stage.seen[3 * i + 2] < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
     const [x, y] = stage.seenAt(i), away = stage.radius + 5;
-    if (names[i]) write(pen, stage, names[i], x, y - away, taken) || write(pen, stage, names[i], x, y + away + 9, taken);
+    if (names[i]) drawText(pen, stage, names[i], x, y - away, taken) || drawText(pen, stage, names[i], x, y + away + 9, taken);
   }
 }
 
@@ -138,7 +138,7 @@ export function drawCentres(pen, stage) {
 }
 
 export function drawAttended(pen, stage) {
-  // The row of P as lines: the wider, the more weight.
+  // The row of P as lines: the wider, the larger the weight.
   const token = stage.hovered;
   if (token === null || token >= stage.frame.n) return;
   const weights = stage.row?.token === token ? stage.row.weights : [];

@@ -1,20 +1,20 @@
-// Numbers as people read them: times up to 10⁴⁰ and beyond, eigenvalues, shares.
+// Numbers as texts: times up to 10⁴⁰ and beyond, eigenvalues, shares.
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-const PLAIN = 1e5, TINY = 1e-3;
+const LARGEST_PLAIN = 1e5, SMALLEST_PLAIN = 1e-3; // numbers beyond are written with a power of ten
 
 export function timeText(time, isLog) {
-  // A time; `isLog`: given by its natural logarithm, since it may be too large for any number.
+  // The text of a time; with `isLog` it is given by its natural logarithm, since it may exceed all floats.
   if (!isLog) return written(time);
   if (time === null || time === -Infinity) return "0";
-  return Math.abs(time) < Math.log(PLAIN) ? written(Math.exp(time)) : scientific(time / Math.LN10);
+  return Math.abs(time) < Math.log(LARGEST_PLAIN) ? written(Math.exp(time)) : scientific(time / Math.LN10);
 }
 
 function written(value) {
   if (!Number.isFinite(value)) return "∞";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  return size >= TINY && size < PLAIN ? value.toPrecision(4).replace(/e.*/, "") : scientific(Math.log10(size));
+  return size >= SMALLEST_PLAIN && size < LARGEST_PLAIN ? value.toPrecision(4).replace(/e.*/, "") : scientific(Math.log10(size));
 }
 
 function scientific(decades) {
@@ -29,7 +29,7 @@ export function raised(power) { return [...String(power)].map((one) => RAISED[on
 
 export function brief(value) {
   const size = Math.abs(value);
-  if (size && (size >= PLAIN || size < TINY)) return `${value < 0 ? "−" : ""}${scientific(Math.log10(size))}`;
+  if (size && (size >= LARGEST_PLAIN || size < SMALLEST_PLAIN)) return `${value < 0 ? "−" : ""}${scientific(Math.log10(size))}`;
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 

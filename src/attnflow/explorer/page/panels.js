@@ -1,10 +1,10 @@
-// The panels beside the stage, linked with it: attention, numbers over time, cosines, the spectrum of V.
+// The panels beside the stage: attention, curves over time, cosines, the spectrum of V.
 
 import { drawHistogram, drawMatrix, drawSeries, drawSpectrum, prepare, shareAt } from "./charts.js";
 import { brief, percent, timeText } from "./numbers.js";
 
 const $ = (id) => document.getElementById(id);
-const MOST_POINTS = 3000;
+const MAX_POINTS = 3000; // of a curve
 
 export class Panels {
   constructor(theme) {
@@ -42,7 +42,7 @@ export class Panels {
     this.series.push({ frame, time: time ?? -Infinity, clusters, height });
     if (last && last.frame > frame) this.series.sort((a, b) => a.frame - b.frame);
     const isKept = (_, i) => i % 2 === 0 || i === this.series.length - 1;
-    if (this.series.length > MOST_POINTS) this.series = this.series.filter(isKept);
+    if (this.series.length > MAX_POINTS) this.series = this.series.filter(isKept);
     this.cosines = cosines;
     this.now = this.series.find((one) => one.frame === frame) ?? null;
     this.#paintSeries();
@@ -51,7 +51,7 @@ export class Panels {
   }
 
   setPlace({ frame, share }) {
-    // How many frames there are is known from where this one stands.
+    // The number of frames follows from the index of this one and its share.
     if (this.model.logTime && share > 0) this.total = frame / share;
   }
 
@@ -66,7 +66,7 @@ export class Panels {
   }
 
   mark(token) {
-    // The row of the token that is chosen on the stage.
+    // Mark the row of the token that is chosen on the stage.
     this.token = token;
     this.#paintAttention();
   }
@@ -79,9 +79,9 @@ export class Panels {
   }
 
   #paintSpectrum(eigenvalues = this.eigenvalues) {
-    // Of the whole run, or of the layer that is shown.
+    // The spectrum of the model, or of the layer on display.
     this.eigenvalues = eigenvalues;
-    drawSpectrum(this.canvases.spectrum, this.theme, eigenvalues.flat(), this.model.isLayered ? "Each layer has its own." : "V changes in time.");
+    drawSpectrum(this.canvases.spectrum, this.theme, eigenvalues.flat(), this.model.isLayered ? "Each layer has its own V." : "V depends on time.");
   }
 
   #paintAttention() {
@@ -91,7 +91,7 @@ export class Panels {
   }
 
   #share(point) {
-    // Times as the time slider has them: evenly, by the logarithm, or state after state.
+    // The share of the time slider: linear in time, by its logarithm, or by states of a coalescing run.
     if (this.model.logTime) return Math.min(point.frame / Math.max(this.total, this.series.at(-1)?.frame ?? 1, 1), 1);
     const end = this.#end;
     if (this.model.settings.spacing !== "log") return point.time / end;
@@ -114,12 +114,12 @@ export class Panels {
     const shown = this.pointed ?? this.now;
     const cursor = shown && { x: this.#share(shown), ys: measures.map((measure) => measure(shown)) };
     const end = `${model.isLayered ? "layer" : "t ="} ${brief(this.#end)}${model.settings.spacing === "log" ? " (log)" : ""}`;
-    const last = model.logTime ? "t, state after state" : end;
+    const last = model.logTime ? "t (one step per state)" : end;
     drawSeries(this.canvases.series, theme, { curves, cursor, ends: ["0", last] });
-    this.#tell(shown);
+    this.#showNumbers(shown);
   }
 
-  #tell(shown) {
+  #showNumbers(shown) {
     const height = shown?.height ?? null, at = shown ? timeText(shown.time, this.model.logTime) : "";
     $("clusters-now").textContent = shown ? shown.clusters : "";
     const digits = height === null ? "" : this.model.isLayered ? height.toFixed(2) : brief(height);
@@ -148,7 +148,7 @@ export class Panels {
       return this.#paintSeries();
     });
     series.addEventListener("pointerleave", () => { this.pointed = null; this.#paintSeries(); });
-    attention.addEventListener("pointermove", (event) => this.#look(event));
+    attention.addEventListener("pointermove", (event) => this.#pointAt(event));
     attention.addEventListener("pointerleave", () => {
       $("attention-now").textContent = "";
       this.onPoint(null, null);
@@ -161,7 +161,7 @@ export class Panels {
     cosines.addEventListener("pointerleave", () => { this.bin = null; this.#paintCosines(); });
   }
 
-  #look(event) {
+  #pointAt(event) {
     if (!this.attention) return;
     const box = this.canvases.attention.getBoundingClientRect(), size = Math.min(box.width, box.height);
     const { side, n, weights } = this.attention;

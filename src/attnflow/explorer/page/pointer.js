@@ -1,4 +1,4 @@
-// Mouse and fingers on the stage: drag turns or moves it, wheel and pinch zoom, pointing chooses a token.
+// Pointer events of the stage: dragging turns or moves it, wheel and pinch zoom, pointing chooses a token.
 
 export function listen(stage) {
   const { root } = stage, fingers = new Map();

@@ -1,4 +1,4 @@
-// Many tokens at once: WebGL points, used above the number that a 2D canvas draws smoothly.
+// WebGL points, for more tokens than a 2D canvas draws smoothly.
 
 const VERTEX = `
 attribute vec3 place; attribute vec3 colour;
@@ -25,7 +25,7 @@ export class PointCloud {
   }
 
   #open() {
-    // Only when it is needed: an idle context costs every frame of the page.
+    // Opened when first needed, since an idle context slows down every frame.
     const gl = this.gl = this.canvas.getContext("webgl", { antialias: false, premultipliedAlpha: true });
     if (!gl) return;
     const program = this.program = gl.createProgram();

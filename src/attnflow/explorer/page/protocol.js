@@ -6,7 +6,7 @@ export const VERSION = 1;
 export function decode(buffer) {
   const view = new DataView(buffer);
   const kind = view.getUint8(0);
-  if (view.getUint8(1) !== VERSION) throw new Error("The server speaks another version. Reload the page.");
+  if (view.getUint8(1) !== VERSION) throw new Error("The server has another version. Reload the page.");
   const common = { run: view.getUint32(4, true), index: view.getUint32(8, true), time: view.getFloat64(16, true) };
   if (kind === FRAME) return frame(view, buffer, common);
   if (kind === ATTENTION) return attention(view, buffer, common);

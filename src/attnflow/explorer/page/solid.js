@@ -1,14 +1,14 @@
-// The convex hull of points in space, face by face, and which of its edges are seen.
+// The convex hull of points in space: its faces and edges.
 
-const THIN = 1e-3; // of the size: nearer to a face than this is on it, which also merges tokens that have met
+const TOLERANCE = 1e-3; // over the size: points nearer to a face are on it, which also merges tokens of a cluster
 
 export function solidHull(points, n) {
   // Triangles [a, b, c] of indices, outward; null where all points lie nearly in a plane. Points are flat, n x 3.
-  const size = reach(points, n), eps = THIN * size;
+  const size = reach(points, n), eps = TOLERANCE * size;
   const seed = tetrahedron(points, n, eps);
   if (!seed) return null;
   let faces = [[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]].map((one) => outward(points, one.map((k) => seed[k]), seed));
-  // The farthest point first: those in the middle of a side are never added, so no face is a sliver.
+  // The farthest point first: points inside a flat side are never added, so that no face is a sliver.
   let outside = Array.from({ length: n }, (_, i) => i);
   for (;;) {
     const heights = outside.map((i) => Math.max(...faces.map((face) => height(face, points, i))));
@@ -23,7 +23,7 @@ export function solidHull(points, n) {
 }
 
 export function edgesOf(faces) {
-  // Each edge once: its two ends and its two faces; edges inside a flat side are left out.
+  // Each edge once, with its two ends and its two faces; edges inside a flat side are left out.
   const open = new Map(), edges = [];
   for (const face of faces) {
     for (let k = 0; k < 3; k++) {
@@ -36,7 +36,7 @@ export function edgesOf(faces) {
 }
 
 function cone(points, seen, i) {
-  // New faces from the rim of what point i sees. A rim edge is one whose other side is not seen.
+  // New faces from point i to the boundary of the faces that it sees: edges with one face seen and one not.
   const sides = new Set(seen.flatMap(({ corners: [a, b, c] }) => [`${a},${b}`, `${b},${c}`, `${c},${a}`]));
   const out = [];
   for (const { corners } of seen) {
@@ -49,7 +49,7 @@ function cone(points, seen, i) {
 }
 
 function tetrahedron(points, n, eps) {
-  // Four points that are far apart: the ends of the longest way found, the farthest from that line, from that plane.
+  // Four points that are far apart: two ends, the point farthest from their line, and the farthest from that plane.
   const far = (measure) => {
     let best = -1, most = eps;
     for (let i = 0; i < n; i++) { const value = measure(i); if (value > most) { most = value; best = i; } }

@@ -1,15 +1,17 @@
-// The stage: where tokens are on the screen. Ground, shapes and marks are drawn by their own files.
+// The stage: positions of the tokens on the screen. Background, shapes and marks are drawn by their own files.
 
 import { Camera, axesFor, extentsOf, spread, toSpace } from "./geometry.js";
-import { drawGround } from "./ground.js";
+import { drawBackground } from "./background.js";
 import { History } from "./history.js";
-import { drawAttended, drawCentres, drawClusters, drawDots, drawTrails, drawWords, shade } from "./marks.js";
+import { drawAttended, drawCentres, drawClusters, drawDots, drawLabels, drawTrails, shade } from "./marks.js";
 import { lowered } from "./numbers.js";
 import { listen } from "./pointer.js";
 import { PointCloud } from "./points.js";
 import { drawShapes } from "./shapes.js";
 
-const MOST_ON_CANVAS = 2000, TRAIL = 60, MOST_TRAILED = 1000, REACH = 14, PIXELS_PER_RADIAN = 160;
+const MAX_CANVAS_TOKENS = 2000; // more are drawn by WebGL
+const TRAIL_FRAMES = 60, MAX_TRAILED_TOKENS = 1000;
+const POINTER_PIXELS = 14, PIXELS_PER_RADIAN = 160; // reach of the pointer; of a drag that turns the picture
 
 export class Stage {
   #order = new Uint32Array(0);
@@ -17,8 +19,8 @@ export class Stage {
   #isScheduled = false;
   #isWidening = false;
   #groups = null;
-  #stride = 0; // from the frame before last to the last
-  #aim = { scale: 1, x: 0, y: 0 }; // of the picture that is being drawn
+  #stride = 0; // frames between the last two that were shown
+  #origin = { scale: 1, x: 0, y: 0 }; // scale and origin of the picture that is being drawn
 
   constructor(root, theme) {
     this.root = root;
@@ -27,7 +29,7 @@ export class Stage {
     this.pen = this.canvas.getContext("2d");
     this.cloud = new PointCloud(root.querySelector("#points"));
     this.camera = new Camera();
-    this.history = new History(TRAIL);
+    this.history = new History(TRAIL_FRAMES);
     this.view = { trails: true, hull: true, centres: true, colours: true };
     this.chosen = [0, 1, 2];
     this.points = this.seen = new Float32Array(0);
@@ -59,7 +61,7 @@ export class Stage {
   }
 
   show(frame) {
-    // A jump through time leaves no trail: frames usually come at even distances, however large.
+    // A jump in time leaves no trail: successive frames usually have equal distances.
     const stride = this.frame?.run === frame.run ? frame.index - this.frame.index : -1;
     const isNext = stride >= 0 && stride <= 8 * Math.max(this.#stride, 5);
     this.#stride = stride;
@@ -86,8 +88,8 @@ export class Stage {
   }
 
   #widen() {
-    // Axes only ever reach further, a part of the way each time, so that nothing jumps; a still picture goes on
-    // until all tokens fit.
+    // Axes only grow, a part of the way in each frame, so that nothing jumps; a paused picture continues until all
+    // tokens fit.
     const count = Math.min(this.frame.d, 3);
     const now = [0, 1, 2].map((k) => (k < count ? 1.05 * spread(this.points, k) : 0));
     if (this.spreads === null) this.spreads = now.map((one, k) => (k < count ? Math.max(...now) : one));
@@ -118,7 +120,7 @@ export class Stage {
   }
 
   #frameArc() {
-    // Tokens on a short arc of the circle fill the stage.
+    // Zoom in on tokens that lie on a short arc of the circle.
     if (!this.model.isSphere || this.frame.d !== 2) return;
     const at = [0, 1].map((k) => this.points.filter((_, i) => i % 3 === k));
     const low = at.map((one) => Math.min(...one)), high = at.map((one) => Math.max(...one));
@@ -133,8 +135,8 @@ export class Stage {
   get scale() { return this.unit * this.camera.zoom; }
 
   project(x, y, z) {
-    // To the screen, into `at`: right, down, and the depth towards the eye. Allocates nothing.
-    const m = this.camera.matrix, e = this.extents, { scale, x: left, y: top } = this.#aim;
+    // Screen coordinates, into `at`: right, down, and the depth towards the viewer. Allocates nothing.
+    const m = this.camera.matrix, e = this.extents, { scale, x: left, y: top } = this.#origin;
     const a = x / e[0], b = y / e[1], c = z / e[2];
     this.at[0] = left + scale * (m[0] * a + m[1] * b + m[2] * c);
     this.at[1] = top - scale * (m[3] * a + m[4] * b + m[5] * c);
@@ -164,25 +166,25 @@ export class Stage {
   }
 
   draw(pen) {
-    // With anything that has a 2D context's methods: the canvas, or a pen that writes a drawing to a file.
+    // Draw with anything that has the methods of a 2D context: the canvas, or a pen that writes a file.
     this.#groups = null;
-    Object.assign(this.#aim, { scale: this.scale, x: this.originX, y: this.originY });
+    Object.assign(this.#origin, { scale: this.scale, x: this.originX, y: this.originY });
     const n = this.frame?.n ?? 0;
-    this.isCloud = n > MOST_ON_CANVAS && pen === this.pen && this.cloud.works;
-    drawGround(pen, this);
+    this.isCloud = n > MAX_CANVAS_TOKENS && pen === this.pen && this.cloud.works;
+    drawBackground(pen, this);
     if (!this.frame) return;
-    this.#see(n);
+    this.#projectAll(n);
     if (this.view.hull) drawShapes(pen, this);
-    if (this.view.trails && n <= MOST_TRAILED) drawTrails(pen, this);
+    if (this.view.trails && n <= MAX_TRAILED_TOKENS) drawTrails(pen, this);
     if (this.isCloud) this.#cloud(n); else drawDots(pen, this);
-    const taken = []; // where something is written
+    const taken = []; // places of texts
     if (this.view.colours) drawClusters(pen, this, taken);
     if (this.view.centres) drawCentres(pen, this);
-    drawWords(pen, this, taken);
+    drawLabels(pen, this, taken);
     drawAttended(pen, this);
   }
 
-  #see(n) {
+  #projectAll(n) {
     const { points, seen, at } = this;
     for (let i = 0; i < n; i++) {
       this.project(points[3 * i], points[3 * i + 1], points[3 * i + 2]);
@@ -193,7 +195,7 @@ export class Stage {
   fromBackToFront() {
     const { frame, seen } = this;
     if (this.#order.length !== frame.n) this.#order = Uint32Array.from({ length: frame.n }, (_, i) => i);
-    // The order hardly changes from frame to frame: sorting it again by insertion costs next to nothing.
+    // The order hardly changes from frame to frame, so that insertion sort is fast.
     const order = this.#order;
     if (this.camera.isFlat) return order;
     for (let k = 1; k < order.length; k++) {
@@ -205,24 +207,24 @@ export class Stage {
     return order;
   }
 
-  slotOf(i) { return this.view.colours && this.frame.labels ? this.frame.labels[i] : 0; }
+  clusterOf(i) { return this.view.colours && this.frame.labels ? this.frame.labels[i] : 0; }
 
-  bySlot() {
-    // Members of every cluster; slot 0 are those that are alone. Found once a picture.
+  byCluster() {
+    // Tokens of every cluster, by its colour; 0 is the colour of tokens in no cluster. Computed once per picture.
     if (this.#groups) return this.#groups;
     const groups = this.#groups = new Map();
     for (let i = 0; i < this.frame.n; i++) {
-      const slot = this.slotOf(i), members = groups.get(slot);
-      if (members) members.push(i); else groups.set(slot, [i]);
+      const cluster = this.clusterOf(i), members = groups.get(cluster);
+      if (members) members.push(i); else groups.set(cluster, [i]);
     }
     return groups;
   }
 
-  colourOf(slot) { return (slot && this.palette[(slot - 1) % this.palette.length]) || this.theme.aloneNumbers; }
+  colourOf(cluster) { return (cluster && this.palette[(cluster - 1) % this.palette.length]) || this.theme.aloneNumbers; }
 
-  css(slot, level) {
-    const key = 8 * slot + level;
-    if (!this.#shades.has(key)) this.#shades.set(key, shade(this.colourOf(slot), this.theme.paperNumbers, level));
+  css(cluster, level) {
+    const key = 8 * cluster + level;
+    if (!this.#shades.has(key)) this.#shades.set(key, shade(this.colourOf(cluster), this.theme.paperNumbers, level));
     return this.#shades.get(key);
   }
 
@@ -233,7 +235,7 @@ export class Stage {
 
   #cloud(n) {
     const colours = new Float32Array(3 * n);
-    for (let i = 0; i < n; i++) colours.set(this.colourOf(this.slotOf(i)).map((part) => part / 255), 3 * i);
+    for (let i = 0; i < n; i++) colours.set(this.colourOf(this.clusterOf(i)).map((part) => part / 255), 3 * i);
     const scale = [(2 * this.scale) / this.width, (2 * this.scale) / this.height];
     const shift = [(2 * this.originX) / this.width - 1, 1 - (2 * this.originY) / this.height];
     const matrix = this.camera.matrix.map((one, k) => one / this.extents[k % 3]);
@@ -241,7 +243,7 @@ export class Stage {
   }
 
   nearest(x, y) {
-    let best = null, least = REACH ** 2;
+    let best = null, least = POINTER_PIXELS ** 2;
     for (let i = 0; i < (this.frame?.n ?? 0); i++) {
       const depth = this.camera.isFlat ? 0 : this.seen[3 * i + 2];
       const distance = (this.seen[3 * i] - x) ** 2 + (this.seen[3 * i + 1] - y) ** 2 - 4 * depth;
@@ -251,7 +253,7 @@ export class Stage {
   }
 
   point(token, partner = null) {
-    // Choose a token, and perhaps one that it looks at; null: none.
+    // Choose a token, and optionally one that it attends to; null chooses none.
     if (token === this.hovered && partner === this.partner) return;
     const isOther = token !== this.hovered;
     [this.hovered, this.partner] = [token, partner];
@@ -271,7 +273,7 @@ export class Stage {
   }
 
   drag(right, down) {
-    // By pixels: a flat picture is moved, a deep one turned.
+    // Move a flat picture, or turn one in space, by pixels.
     if (!this.camera.isFlat) return this.turn(right / PIXELS_PER_RADIAN, down / PIXELS_PER_RADIAN);
     this.camera.shift = [this.camera.shift[0] + right / this.unit, this.camera.shift[1] - down / this.unit];
     this.onView();

@@ -1,4 +1,4 @@
-// A pen that draws SVG: it has the words of a 2D canvas that the stage uses, and keeps what was drawn as text.
+// A pen that draws SVG: it has the methods of a 2D context that the stage uses, and keeps the drawing as text.
 
 const short = (x) => String(Math.round(100 * x) / 100);
 const escaped = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
@@ -17,7 +17,7 @@ export class SvgPen {
     Object.assign(this, { font: "12px sans-serif", textAlign: "left", textBaseline: "alphabetic", dash: [] });
   }
 
-  setTransform() {} // the drawing keeps the page's own coordinates
+  setTransform() {} // the drawing has the coordinates of the page
   clearRect() {}
   setLineDash(dash) { this.dash = dash; }
   measureText(text) { return { width: 0.55 * (parseFloat(this.font.match(/[\d.]+px/)) || 12) * text.length }; }
@@ -41,7 +41,7 @@ export class SvgPen {
     };
     const middle = (from + to) / 2, shape = `${short(a)} ${short(b)} ${short((180 * turn) / Math.PI)} 0 ${to > from ? 1 : 0}`;
     this[this.#path.length ? "lineTo" : "moveTo"](...at(from));
-    for (const angle of [middle, to]) this.#path.push(`A${shape} ${at(angle).map(short).join(" ")}`); // two halves: a whole circle is none
+    for (const angle of [middle, to]) this.#path.push(`A${shape} ${at(angle).map(short).join(" ")}`); // two halves, since SVG has no arc of a whole circle
   }
 
   createRadialGradient(...circles) {

@@ -1,4 +1,4 @@
-// Colours for canvases, from the style sheet; they follow light and dark.
+// Colours for canvases, from the light or dark style sheet.
 
 const NAMES = ["paper", "card", "ink", "grey", "pale", "accent", "good", "bad", "alone", "weight", "rule"];
 
@@ -15,7 +15,7 @@ export function onThemeChange(listener) {
 }
 
 export function readable(palette, theme) {
-  // On dark ground black would not be seen: it becomes the ink of the page.
+  // On a dark page black is replaced by the colour of its text.
   if (!theme.isDark) return palette;
   const ink = numbersOf(theme.ink);
   return palette.map((colour) => (colour.every((part) => part < 40) ? ink : colour));

@@ -1,8 +1,8 @@
-// The note beside the token that is pointed at: its index, its cluster, whom it attends to.
+// The note beside the token under the pointer: its index, its cluster, and the tokens that it attends to.
 
 import { percent } from "./numbers.js";
 
-const MOST_NAMED = 4, AWAY = 14;
+const MAX_NAMED = 4, OFFSET = 14; // tokens named; pixels from the pointer
 
 export function showTooltip(note, stage) {
   const token = stage.hovered;
@@ -10,20 +10,20 @@ export function showTooltip(note, stage) {
   if (note.hidden) return;
   const text = words(stage, token);
   if (note.textContent !== text) note.textContent = text;
-  const fits = (at, size, room) => Math.min(Math.max(at + AWAY, 4), Math.max(room - size - 6, 4));
+  const fits = (at, size, room) => Math.min(Math.max(at + OFFSET, 4), Math.max(room - size - 6, 4));
   const [x, y] = stage.seenAt(token);
   const left = fits(x, note.offsetWidth, stage.width), top = fits(y, note.offsetHeight, stage.height);
   note.style.transform = `translate(${left}px, ${top}px)`;
 }
 
 function words(stage, token) {
-  const { frame, model, row } = stage, slot = frame.labels?.[token] ?? 0, name = (j) => model.labels?.[j] ?? j + 1;
-  const mates = slot ? frame.labels.reduce((sum, one) => sum + (one === slot), 0) : 1;
+  const { frame, model, row } = stage, cluster = frame.labels?.[token] ?? 0, name = (j) => model.labels?.[j] ?? j + 1;
+  const size = cluster ? frame.labels.reduce((sum, one) => sum + (one === cluster), 0) : 1;
   const isCentre = model.centres?.includes(token) ? ", a Rényi centre" : "";
   const word = model.labels ? `“${model.labels[token]}”, ` : "";
-  const crowd = slot ? `in a cluster of ${mates}` : "in no cluster";
-  const lines = [`${word}token ${token + 1}${isCentre}, ${crowd}`];
-  const most = row?.token === token ? row.weights.slice(0, MOST_NAMED) : [];
+  const membership = cluster ? `in a cluster of ${size}` : "in no cluster";
+  const lines = [`${word}token ${token + 1}${isCentre}, ${membership}`];
+  const most = row?.token === token ? row.weights.slice(0, MAX_NAMED) : [];
   if (most.length) lines.push(`attends to ${most.map(([j, weight]) => `${name(j)} (${percent(weight)})`).join(", ")}`);
   return lines.join("\n");
 }

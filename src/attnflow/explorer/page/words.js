@@ -1,4 +1,4 @@
-// A setting that is a word with numbers, such as "diagonal:2,1": a list of words, and a field for the numbers of one.
+// The field of a setting that is a word with numbers, such as "diagonal:2,1": a list of words, and a field for numbers.
 
 const TYPED = "typed"; // masks joined with a plus
 const NUMBERS = {
@@ -11,13 +11,13 @@ const NUMBERS = {
   mask: { window: "width, such as 8", alibi: "slope, such as 0.5" },
   start: {
     box: "from, to: -5, 5", ball: "radius", gaussian: "deviation", equiangular: "cosine",
-    angles: "one a token: 0, 0.5, 2",
+    angles: "one per token: 0, 0.5, 2",
   },
   normalisation: { mix: "time of the switch", ngpt: "alpha, such as 0.2" },
   solver: { euler: "step", heun: "step", rk4: "step", layers: "step, such as 0.1", "stochastic-heun": "step" },
 };
 NUMBERS.query_key = NUMBERS.value;
-// These cannot do without; the others have usual numbers.
+// Words that need numbers; the others have default numbers.
 const NEEDED = new Set(["diagonal", "eigenvalues", "eigenvalues-random", "matrix", "angles"]);
 const READ = {
   "published-2d": "2 × 2 of the paper", "published-codim2": "3 × 3 of the paper, two grow",
@@ -47,11 +47,11 @@ export class WordField {
     const word = value ?? "none", [first, tail] = split(word), isTyped = this.name === "mask" && word.includes("+");
     this.select.value = isTyped ? TYPED : first;
     this.numbers.value = isTyped ? word : tail.replaceAll(",", ", ");
-    this.#dress();
+    this.#showNumbers();
     for (const field of [this.select, this.numbers]) field.classList.toggle("changed", isChanged);
   }
 
-  #dress() {
+  #showNumbers() {
     const word = this.select.value, hint = word === TYPED ? "such as causal+window:8" : NUMBERS[this.name]?.[word];
     this.numbers.hidden = !hint;
     this.numbers.placeholder = this.numbers.title = hint ?? "";
@@ -60,8 +60,8 @@ export class WordField {
   #chosen() {
     const word = this.select.value;
     this.numbers.value = "";
-    this.#dress();
-    if (NEEDED.has(word) || word === TYPED) this.numbers.focus(); // the run goes on until there are numbers
+    this.#showNumbers();
+    if (NEEDED.has(word) || word === TYPED) this.numbers.focus(); // the run continues unchanged until numbers are given
     else this.onChange(word);
   }
 

@@ -1,8 +1,8 @@
-// What tokens stand on: a ball with its graticule, a circle, or labelled axes.
+// The background of the tokens: a sphere with its graticule, a circle, or labelled axes.
 
 const TURN = 2 * Math.PI, PARTS = 72;
 
-export function drawGround(pen, stage) {
+export function drawBackground(pen, stage) {
   const d = stage.model.settings.d;
   if (stage.model.isSphere) {
     disc(pen, stage, d >= 3);
@@ -16,7 +16,7 @@ export function drawGround(pen, stage) {
 function disc(pen, stage, isBall) {
   pen.beginPath();
   pen.arc(stage.originX, stage.originY, stage.scale, 0, TURN);
-  if (isBall && !stage.isCloud) { pen.fillStyle = stage.theme.card; pen.fill(); } // a cloud is drawn underneath
+  if (isBall && !stage.isCloud) { pen.fillStyle = stage.theme.card; pen.fill(); } // a point cloud lies below this canvas
   pen.strokeStyle = stage.theme.rule;
   pen.lineWidth = isBall ? 1.2 : 1.4;
   pen.stroke();
@@ -69,7 +69,7 @@ function poles(pen, stage, leading) {
   pen.globalAlpha = 1;
   pen.font = "14px system-ui, sans-serif";
   for (const [k, [x, y]] of ends.entries()) {
-    const beyond = 1 + 24 / stage.scale; // past a token that rests there
+    const beyond = 1 + 24 / stage.scale; // beyond a token at the pole
     pen.textAlign = "center";
     const [u, v] = [x - stage.originX, y - stage.originY];
     pen.fillText(k ? "−ξ" : "ξ", stage.originX + beyond * u, stage.originY + beyond * v + 5);
@@ -88,7 +88,7 @@ function axes(pen, stage, count) {
     pen.fillStyle = stage.theme.grey;
     pen.font = "12px system-ui, sans-serif";
     const length = Math.hypot(to[0] - from[0], to[1] - from[1]);
-    if (length < 90) continue; // seen from its end: no room for words
+    if (length < 90) continue; // seen from its end: no room for texts
     label(pen, stage, stage.axisName(k), to, 12);
     if (!stage.model.isSphere) ticks(pen, stage, mark, tick, [(to[0] - from[0]) / length, (to[1] - from[1]) / length]);
   }
@@ -112,7 +112,7 @@ function label(pen, stage, text, [x, y], away) {
 }
 
 function line(pen, stage) {
-  // Tokens on the line stand above each other, the first on top: a rule below them and where zero is.
+  // Tokens on the line are drawn above each other, the first on top, over an axis with zero marked.
   const reach = stage.extents[0], low = 0.86 * stage.extents[1], tick = niceBelow(reach);
   pen.strokeStyle = stage.theme.rule;
   pen.fillStyle = stage.theme.grey;
