@@ -1,13 +1,14 @@
-"""The spaces tokens live in: what is tangent, how to come back, how far apart."""
+"""The spaces in which tokens move: tangent vectors, retraction and distance; an orthonormal tangent basis."""
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from attnflow._common.arrays import AnyArray, Tokens
 
 
 class Euclidean(eqx.Module):
-    """R^d: every direction is tangent and every point belongs."""
+    """R^d: every vector is tangent and every point belongs to the space."""
 
     def tangent_part(self, tokens: Tokens, vectors: Tokens) -> Tokens:
         """The vectors themselves."""
@@ -19,7 +20,7 @@ class Euclidean(eqx.Module):
         return tokens
 
     def drift(self, tokens: Tokens) -> AnyArray:
-        """How far the worst token lies outside the space: never, here."""
+        """Largest distance of a token from the space: zero."""
         return jnp.zeros((), tokens.dtype)
 
     def distance(self, first: AnyArray, second: AnyArray) -> AnyArray:
@@ -39,7 +40,7 @@ class Sphere(eqx.Module):
         return tokens / jnp.linalg.norm(tokens, axis=-1, keepdims=True)
 
     def drift(self, tokens: Tokens) -> AnyArray:
-        """How far the worst token lies from the sphere."""
+        """Largest distance of a token from the sphere."""
         return jnp.max(jnp.abs(jnp.linalg.norm(tokens, axis=-1) - 1))
 
     def distance(self, first: AnyArray, second: AnyArray) -> AnyArray:
@@ -50,3 +51,21 @@ class Sphere(eqx.Module):
         """
         chord = jnp.linalg.norm(first - second, axis=-1)
         return 2 * jnp.arcsin(jnp.clip(chord / 2, 0, 1))
+
+
+def tangent_basis(point: np.ndarray) -> np.ndarray:
+    """Orthonormal columns, shape (d, d - 1), orthogonal to a unit vector.
+
+    They are the columns but the first of the Householder reflection I - 2 w w^T / |w|^2 with w = x + sign(x_1) e_1,
+    which maps x to -sign(x_1) e_1; |w|^2 = 2 (1 + |x_1|).
+
+    Examples
+    --------
+    >>> tangent_basis(np.array([0.6, 0.8])).ravel()
+    array([-0.8,  0.6])
+    """
+    sign = 1.0 if point[0] >= 0 else -1.0
+    normal = point.copy()
+    normal[0] += sign
+    reflection = np.eye(len(point)) - np.outer(normal, normal) / (1 + abs(point[0]))
+    return reflection[:, 1:]

@@ -18,6 +18,7 @@ from attnflow._common.precision import double
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics, AnyHead
 from attnflow.model.heads import Head
+from attnflow.model.spaces import tangent_basis
 
 KeysAndValues = tuple[np.ndarray, np.ndarray]
 """beta Q^T K x and V x of the earlier tokens for one head, each (times, tokens, d)."""
@@ -186,18 +187,3 @@ class Chart:
 def _rho(y: np.ndarray) -> np.ndarray:
     """sqrt(1 + |y|^2)."""
     return np.sqrt(1 + np.sum(y * y, axis=1, keepdims=True))
-
-
-def tangent_basis(point: np.ndarray) -> np.ndarray:
-    """Orthonormal columns (d, d - 1) orthogonal to a unit vector, from the reflection that takes it to an axis.
-
-    Examples
-    --------
-    >>> tangent_basis(np.array([0.6, 0.8])).ravel()
-    array([-0.8,  0.6])
-    """
-    sign = 1.0 if point[0] >= 0 else -1.0
-    mirror = point.copy()
-    mirror[0] += sign
-    reflection = np.eye(len(point)) - np.outer(mirror, mirror) / (1 + abs(point[0]))
-    return reflection[:, 1:]
