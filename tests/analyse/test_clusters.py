@@ -38,11 +38,11 @@ CLOUDS = {
 }
 
 
-@pytest.mark.parametrize("lumping", [0, clusters.MOST_NEIGHBOURS])
+@pytest.mark.parametrize("grouping", [0, clusters.MAX_LISTED_NEIGHBOURS])
 @pytest.mark.parametrize("name", CLOUDS)
-def test_labels_are_those_of_the_definition(name, lumping, monkeypatch):
-    """With `lumping` 0 the fast way for crowds is taken whatever the cloud."""
-    monkeypatch.setattr(clusters, "MOST_NEIGHBOURS", lumping)
+def test_labels_are_those_of_the_definition(name, grouping, monkeypatch):
+    """With `grouping` 0 close tokens are grouped before pairs are listed, whatever the cloud."""
+    monkeypatch.setattr(clusters, "MAX_LISTED_NEIGHBOURS", grouping)
     tokens, distance = CLOUDS[name]
 
     np.testing.assert_array_equal(clusters.labels(tokens, distance), by_definition(tokens, distance))
@@ -67,13 +67,13 @@ def test_many_dimensions_keep_the_limit_itself():
 def test_many_tokens_in_many_dimensions_are_as_few(monkeypatch):
     tokens = blobs(50, 12, 5, 0.2, 7)
     expected = clusters.labels(tokens, 1.0)
-    monkeypatch.setattr(clusters, "MOST_DENSE", 10)
+    monkeypatch.setattr(clusters, "MAX_DENSE_TOKENS", 10)
 
     np.testing.assert_array_equal(clusters.labels(tokens, 1.0), expected)
 
 
 def test_integer_points_at_exactly_the_distance_belong_together(monkeypatch):
-    monkeypatch.setattr(clusters, "MOST_NEIGHBOURS", 0)
+    monkeypatch.setattr(clusters, "MAX_LISTED_NEIGHBOURS", 0)
     grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
 
     assert clusters.labels(grid, 1.0).max() == 0

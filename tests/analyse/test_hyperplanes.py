@@ -79,7 +79,7 @@ def test_tokens_on_parallel_lines_and_points():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: hyperplanes.coordinates(tokens(3, 2), af.values.complex_pair(1, 1)), "complex pair.* Ask for 2"),
+        (lambda: hyperplanes.coordinates(tokens(3, 2), af.values.complex_pair(1, 1)), "complex pair.* Use 2"),
         (lambda: hyperplanes.coordinates(tokens(3, 2), af.values.jordan_block(1.0, 2), 2), "defective"),
         (lambda: hyperplanes.coordinates(tokens(3, 2), np.eye(2), 3), "2 left eigenvectors, but 3"),
         (lambda: hyperplanes.coordinates(tokens(3, 2), np.eye(3)), "2 x 2 like the tokens"),

@@ -1,1 +1,1 @@
-"""What the tokens did: numbers from arrays and datasets."""
+"""Measurements on arrays and datasets of tokens, and predictions in closed form."""

@@ -1,4 +1,4 @@
-"""Attention matrices P (..., n, n): how Boolean, how spread, of what rank, and how fast they become so.
+"""Attention matrices P (..., n, n): distance to Boolean ones, entropy of rows, and the rate of their convergence.
 
 The rank is `attention_rank.rank`. Where 1 - P matters it is formed from scores: next to one, float64 has
 steps of 1e-16, and 1 - P falls below that within a few units of time.
@@ -13,7 +13,7 @@ from attnflow._common.checks import InputError, require_positive_number
 from attnflow.analyse import rates
 from attnflow.analyse.attention_rank import rank as rank
 
-NOTICED = 1e-4  # weight from which on an arrow is drawn in the figures of arXiv:2305.05465
+DRAWN_WEIGHT = 1e-4  # the weight above which the figures of arXiv:2305.05465 draw an arrow
 
 
 class Growth(NamedTuple):
@@ -55,8 +55,8 @@ def row_entropy(matrices: Any) -> np.ndarray:
     return entr(_matrices(matrices)).sum(axis=-1)
 
 
-def leader_columns(matrices: Any, threshold: float = NOTICED) -> np.ndarray:
-    """True for columns with an entry above `threshold`: tokens that somebody attends to."""
+def leader_columns(matrices: Any, threshold: float = DRAWN_WEIGHT) -> np.ndarray:
+    """True for columns with an entry above `threshold`: tokens that receive attention."""
     require_positive_number(threshold, "threshold")
     return np.asarray(np.any(_matrices(matrices) > threshold, axis=-2))
 
@@ -64,7 +64,7 @@ def leader_columns(matrices: Any, threshold: float = NOTICED) -> np.ndarray:
 def log_of_missing_weight(scores: Any) -> np.ndarray:
     """log(1 - P_ij) of softmax rows, from the scores (beta included): the logarithm of the other columns' weights.
 
-    Right for any size: 1 - P = e^{-1000} is as good as 1 - P = 1/2.
+    Accurate for any size, also where 1 - P is far below the smallest float.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def log_of_missing_weight(scores: Any) -> np.ndarray:
     others = scores.copy()
     np.put_along_axis(others, best, -np.inf, axis=-1)
     total = logsumexp(scores, axis=-1, keepdims=True)
-    # All weights but the largest are at most 1/2, and nothing is lost in one minus them.
+    # All weights but the largest are at most 1/2, so that log1p loses no digits.
     missing = np.log1p(-np.exp(others - total))
     with np.errstate(divide="ignore"):
         np.put_along_axis(missing, best, logsumexp(others, axis=-1, keepdims=True) - total, axis=-1)
@@ -86,7 +86,7 @@ def log_of_missing_weight(scores: Any) -> np.ndarray:
 def doubly_exponential_rate(times: Any, log_missing: Any) -> Growth:
     """Slope of log(-log(1 - P)) against time, from log(1 - P) at these times (`log_of_missing_weight`).
 
-    Times at which 1 - P is not below one are left out.
+    Times at which log(1 - P) is not below zero are left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What theory predicts on the circle: growth of Fourier modes, number and places of clusters, critical noise.
+"""Predictions on the circle: growth of Fourier modes, number and places of clusters, critical noise.
 
 Around the uniform distribution the mode e^{i k theta} of the tokens' density grows at
 k^2 I_k(beta) / beta under unnormalised attention, I_k being modified Bessel functions, and I_0(beta)
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ive
-from scipy.stats import binom
 
 from attnflow._common.checks import InputError, require_count, require_finite_number, require_positive_number
 from attnflow.analyse.order import fourier_modes
@@ -19,8 +18,8 @@ def growth_rates(beta: float, most: int = 8, *, softmax: bool = False) -> np.nda
     """Growth rates of the modes k = 1 to `most` around the uniform distribution on the circle.
 
     k^2 I_k(beta) / beta for unnormalised attention, k^2 I_k(beta) / (beta I_0(beta)) for
-    softmax. At beta = 0 both are 1/2 for k = 1 and 0 for the others. The former are infinite
-    in float64 from beta = 710 on.
+    softmax. At beta = 0 both are 1/2 for k = 1 and 0 for the others. The former
+    overflow in float64 from beta = 710 on.
 
     Examples
     --------
@@ -49,7 +48,7 @@ def predicted_clusters(beta: float) -> int:
     require_finite_number(beta, "beta")
     if beta < 0:
         raise InputError(f"`beta` must be at least 0, but it is {beta:g}. Below it the uniform distribution is stable.")
-    # The rates fall beyond sqrt(2 beta), so twice that holds the largest.
+    # The rates fall beyond sqrt(2 beta), so that the largest is among the first 2 sqrt(2 beta).
     most = int(np.ceil(2 * np.sqrt(2 * beta))) + 2
     return int(np.argmax(growth_rates(beta, most, softmax=True))) + 1
 
@@ -70,7 +69,7 @@ def predicted_positions(tokens: Any, clusters: int) -> np.ndarray:
 def critical_kappa(beta: float, mode: int = 1) -> float:
     """beta / I_k(beta): with noise sqrt(2/kappa) dW the uniform distribution loses mode k above this kappa.
 
-    Unnormalised attention. The first to go is k = 1 for small beta. Infinite at beta = 0 except for k = 1.
+    The attention is unnormalised. For small beta k = 1 has the smallest value; at beta = 0 the others are infinite.
 
     Examples
     --------
@@ -85,9 +84,9 @@ def critical_kappa(beta: float, mode: int = 1) -> float:
 
 
 def hemisphere_probability(n: int, d: int) -> float:
-    """Wendel: the probability that n random points of the sphere of R^d lie in one half, 2^{1-n} sum_{k<d} C(n-1, k).
+    """Probability (Wendel) that n random points of the sphere of R^d lie in a hemisphere: 2^{1-n} sum_{k<d} C(n-1, k).
 
-    For any law that is symmetric about 0 and puts no mass on hyperplanes through it.
+    It holds for any law that is symmetric about 0 and gives no mass to hyperplanes through 0.
 
     Examples
     --------
@@ -96,6 +95,8 @@ def hemisphere_probability(n: int, d: int) -> float:
     """
     require_count(n, "n")
     require_count(d, "d")
+    from scipy.stats import binom  # 0.5 s to import
+
     return float(binom.cdf(d - 1, n - 1, 0.5))
 
 

@@ -1,4 +1,4 @@
-"""Clusters followed through time: who merged with whom and when, and how long counts stayed the same."""
+"""Clusters matched from one saved time to the next: merges, splits, and plateaus of their number."""
 
 import itertools
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ class ClusterChange(NamedTuple):
 
 
 class Tracks(NamedTuple):
-    """Clusters of one run with names that last."""
+    """Clusters of one run with labels that persist in time."""
 
     times: np.ndarray
     labels: np.ndarray
-    """Shape (time, token). A cluster keeps its label while it lives: of merging clusters the
-    largest keeps its own (the smaller label if equal), of a split the largest piece. -1 where missing."""
+    """Shape (time, token). A cluster keeps its label while it exists: of merging clusters the
+    largest keeps its own (the smaller label if equal), of a split the largest piece. -1 where tokens are not finite."""
     merges: tuple[ClusterChange, ...]
     splits: tuple[ClusterChange, ...]
 
@@ -49,14 +49,14 @@ class Plateau(NamedTuple):
     start: float
     end: float
     share: float
-    """Of the whole (log) time."""
+    """Its length as a share of the whole (log) time."""
 
 
 def follow(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> Tracks:
     """Follow the clusters of one run: `clusters.labels` at every time, matched by common tokens.
 
-    Times are the saved ones (0, 1, 2, ... for a plain array), so two merges between the same
-    times are seen as one if they end in one cluster. Times without tokens are left out.
+    Times are the saved ones (0, 1, 2, ... for a plain array), so that two merges between the same
+    times count as one if they end in one cluster. Times at which tokens are not finite are left out.
 
     Examples
     --------
@@ -84,10 +84,10 @@ def plateaus(times: Any, counts: Any, share: float = 0.1, *, log: bool = False) 
     times, counts
         Saved times and the number of clusters at each; counts below zero (missing) end a stretch.
     share
-        Of the time between the first and the last saved one.
+        Least length, as a share of the time between the first and the last saved one.
     log
-        Measure in log time, in which metastable states of ever longer life look alike; times
-        that are not above zero are then left out.
+        Measure in log time, which suits metastable states whose lifetimes grow exponentially;
+        times that are not above zero are then left out.
 
     Examples
     --------
@@ -98,17 +98,18 @@ def plateaus(times: Any, counts: Any, share: float = 0.1, *, log: bool = False) 
     times, counts = require_times(times), np.asarray(counts)
     if counts.shape != times.shape:
         raise InputError(f"`counts` must be one number a time, {len(times)}, but its shape is {counts.shape}.")
-    clock, times, counts = _clock(times, counts, log)
+    measured, times, counts = _measured_times(times, counts, log)
     ends = np.flatnonzero(np.diff(counts)) + 1
     stretches = zip(np.r_[0, ends], np.r_[ends, len(counts)] - 1, strict=True)
     found = [
-        Plateau(int(counts[a]), float(times[a]), float(times[b]), float((clock[b] - clock[a]) / np.ptp(clock)))
+        Plateau(int(counts[a]), float(times[a]), float(times[b]), float((measured[b] - measured[a]) / np.ptp(measured)))
         for a, b in stretches
     ]
     return [plateau for plateau in found if plateau.share > share and plateau.count >= 0]
 
 
-def _clock(times, counts, log):
+def _measured_times(times, counts, log):
+    """Times or their logarithms, with the times and counts that belong to them."""
     if not log:
         return times, times, counts
     late = times > 0
@@ -131,10 +132,10 @@ def _tracks(times: np.ndarray, found: np.ndarray) -> Tracks:
 
 
 def _named(old: np.ndarray, new: np.ndarray, following: int) -> tuple[np.ndarray, int]:
-    """`new` with the labels of `old` where a cluster goes on, and fresh ones from `following` on."""
+    """`new` with the labels of `old` where a cluster persists, and new labels from `following` on."""
     pairs, common = np.unique(np.stack([old, new]), axis=1, return_counts=True)
     sizes = np.bincount(old)
-    # Among those that could lend their name, the largest goes first.
+    # Of several clusters with a claim to a label the one with most common tokens, then the largest, has it.
     order = np.lexsort((pairs[0], -sizes[pairs[0]], -common))
     names: dict[int, int] = {}
     for index in order:

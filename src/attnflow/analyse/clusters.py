@@ -1,4 +1,4 @@
-"""Clusters of tokens: connected components within a distance, and the counts that papers have published."""
+"""Clusters of tokens: connected components within a distance, and the counts used in published figures."""
 
 from typing import Any
 
@@ -11,19 +11,18 @@ from scipy.spatial import KDTree
 from attnflow._common.checks import InputError, require_finite_number, require_on_sphere, require_positive_number
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
-MOST_NEIGHBOURS = 64  # on average; above it close tokens are lumped together before pairs are listed
-SLACK = 1e-12  # relative; keeps rounding from lumping what the definition keeps apart
-MOST_TREE = 10  # dimensions; beyond, a tree looks at every pair, and matrix products do so much faster
-MOST_DENSE = 4096  # tokens whose pairs may be held as one matrix of truth values
-ROWS, PAIRS = 256, 4096  # of that matrix at once; pairs measured exactly at once
-HUGE = 2.0**500
+MAX_LISTED_NEIGHBOURS = 64  # a token, on average; with more, close tokens are grouped before pairs are listed
+ROUNDING_MARGIN = 1e-12  # relative; rounding must not group tokens that the definition separates
+MAX_TREE_DIMENSION = 10  # above it a k-d tree compares every pair, and matrix products do so much faster
+MAX_DENSE_TOKENS = 4096  # whose pairs are held as one Boolean matrix
+LARGEST_COORDINATE = 2.0**500  # above it squares would overflow
 
 
 def labels(tokens: Any, distance: float = 1e-2, *, geodesic: bool = False) -> np.ndarray:
-    """Cluster of every token: 0, 1, ... in the order of their first members; -1 where a number is missing.
+    """Cluster of every token: 0, 1, ... in the order of their first members; -1 where a token is not finite.
 
     Tokens closer than `distance` (straight, which for unit vectors is the chord) belong
-    together, and so do chains of them.
+    to one cluster, and so do chains of them.
 
     Parameters
     ----------
@@ -48,25 +47,25 @@ def labels(tokens: Any, distance: float = 1e-2, *, geodesic: bool = False) -> np
     if geodesic:
         require_on_sphere(tokens, "tokens")
         distance = chord(distance)
-    if np.abs(tokens).max() > HUGE:  # whose squares would overflow
-        tokens, distance = tokens / HUGE, distance / HUGE
+    if np.abs(tokens).max() > LARGEST_COORDINATE:
+        tokens, distance = tokens / LARGEST_COORDINATE, distance / LARGEST_COORDINATE
     return _in_order_of_first_members(_components(tokens, distance))
 
 
 def chord(angle: Any) -> Any:
-    """Straight distance between unit vectors at an angle; angles beyond pi reach everything.
+    """Straight distance between unit vectors at an angle; an angle of pi or more reaches all points.
 
     Examples
     --------
     >>> round(float(chord(np.pi / 3)), 12)
     1.0
     """
-    # At pi itself rounding must not leave out an antipode.
+    # At pi rounding must not leave out an antipode.
     return np.where(np.asarray(angle) >= np.pi, 2 + 1e-6, 2 * np.sin(np.minimum(angle, np.pi) / 2))[()]
 
 
 def angle(distance: Any) -> Any:
-    """Angle between unit vectors at a straight distance, exact also where arccos loses half the digits."""
+    """Angle between unit vectors at a straight distance, accurate also where arccos loses half the digits."""
     return 2 * np.arcsin(np.minimum(np.asarray(distance) / 2, 1.0))[()]
 
 
@@ -76,7 +75,7 @@ def angles_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def over_time(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.DataArray:
-    """Labels of every snapshot, axes ([run,] [time,] token); each snapshot is labelled for itself."""
+    """Labels of every snapshot, axes ([run,] [time,] token); each snapshot is labelled on its own."""
     n = tokens_of(run).sizes["token"]
     one = lambda tokens: labels(tokens, distance, geodesic=geodesic)
     attributes = {"distance": distance, "geodesic": int(geodesic)}
@@ -84,7 +83,7 @@ def over_time(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr
 
 
 def count(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.DataArray:
-    """Number of clusters over time (and runs); -1 where a run has no tokens any more.
+    """Number of clusters over time (and runs); -1 where tokens are not finite.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def sizes(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.Dat
     """Sizes of the clusters, largest first, over time (and runs).
 
     The last axis, `cluster`, has n entries: zeros after the last cluster, -1 throughout
-    where a run has no tokens any more.
+    where tokens are not finite.
     """
     found = over_time(run, distance, geodesic=geodesic)
     counted = xr.apply_ufunc(
@@ -116,11 +115,11 @@ def sizes(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.Dat
 
 
 def share_of_close_pairs(run: Any, cosine: float = 0.999) -> xr.DataArray:
-    """Share of the pairs i != j with <x_i, x_j> > `cosine`: the colour of the published phase diagrams.
+    """Share of the pairs i != j with <x_i, x_j> > `cosine`, as in published phase diagrams.
 
     Not a count of clusters and not transitive: a chain of close tokens counts only its
-    neighbouring pairs, k equal clusters give about 1/k, and one token away from n - 1
-    others costs a share 2/n. A single token has no pairs: NaN.
+    neighbouring pairs, k equal clusters give about 1/k, and one token apart from n - 1
+    others lowers the share by 2/n. A single token has no pairs: NaN.
 
     Examples
     --------
@@ -178,36 +177,37 @@ def circle_gaps(run: Any, gap: float = 0.07) -> xr.DataArray:
 
 
 def _components(tokens: np.ndarray, distance: float) -> np.ndarray:
-    if tokens.shape[1] > MOST_TREE and len(tokens) <= MOST_DENSE:
+    if tokens.shape[1] > MAX_TREE_DIMENSION and len(tokens) <= MAX_DENSE_TOKENS:
         return _dense_components(tokens, distance)
     tree = KDTree(tokens)
-    if tree.count_neighbors(tree, distance) <= MOST_NEIGHBOURS * len(tokens):
+    if tree.count_neighbors(tree, distance) <= MAX_LISTED_NEIGHBOURS * len(tokens):
         return _connected(tree.query_pairs(distance, output_type="ndarray"), len(tokens))
-    lumps, leaders = _lumps(tree, distance)
-    return _joined(tokens, lumps, leaders, distance)[lumps]
+    groups, leaders = _close_groups(tree, distance)
+    return _group_components(tokens, groups, leaders, distance)[groups]
 
 
 def _dense_components(tokens: np.ndarray, distance: float) -> np.ndarray:
-    """|x|^2 + |y|^2 - 2 <x, y> for all pairs; where its rounding could decide, |x - y| itself."""
+    """Components from |x|^2 + |y|^2 - 2 <x, y> of all pairs, or from |x - y| where rounding could decide."""
     close, unsure = _dense_pairs(tokens - tokens.mean(axis=0), distance)
     found = connected_components(csr_array(close), directed=False)[1]
     unsure = unsure[found[unsure[:, 0]] != found[unsure[:, 1]]]
     if not len(unsure):
         return found
-    for pairs in np.array_split(unsure, -(-len(unsure) // PAIRS)):
+    for pairs in np.array_split(unsure, -(-len(unsure) // 4096)):  # at most 4096 pairs at once
         apart = tokens[pairs[:, 0]] - tokens[pairs[:, 1]]
         close[pairs[:, 0], pairs[:, 1]] = np.einsum("pk,pk->p", apart, apart) <= distance**2
     return connected_components(csr_array(close), directed=False)[1]
 
 
 def _dense_pairs(centred: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Which pairs i < j are surely close, (n, n), and the list of those too near to `distance` to say."""
+    """The matrix (n, n) of pairs i < j that are close, and the list of pairs that rounding leaves undecided."""
     n, d = centred.shape
     squares = np.einsum("nk,nk->n", centred, centred)
     margin = 4 * (d + 8) * np.finfo(float).eps * squares.max()  # a sum of d products is off by d eps |x| |y| at most
     close, unsure = np.zeros((n, n), bool), []
-    for first in range(0, n, ROWS):
-        rows = slice(first, first + ROWS)
+    block = 256  # rows at once
+    for first in range(0, n, block):
+        rows = slice(first, first + block)
         excess = squares[rows, None] + squares - 2 * centred[rows] @ centred.T - distance**2
         later = np.arange(n) > np.arange(n)[rows, None]
         close[rows] = (excess < -margin) & later
@@ -216,33 +216,33 @@ def _dense_pairs(centred: np.ndarray, distance: float) -> tuple[np.ndarray, np.n
     return close, np.concatenate(unsure)
 
 
-def _lumps(tree: KDTree, distance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Every token to the first leader within distance/2: tokens of one lump are surely close to each other."""
+def _close_groups(tree: KDTree, distance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of tokens within distance/2 of a leader, which are all close to each other, and the leaders."""
     tokens = np.asarray(tree.data)
-    lumps, leaders = np.full(len(tokens), -1), []
+    groups, leaders = np.full(len(tokens), -1), []
     for token in range(len(tokens)):
-        if lumps[token] >= 0:
+        if groups[token] >= 0:
             continue
-        near = np.asarray(tree.query_ball_point(tokens[token], distance / 2 * (1 - SLACK)))
-        lumps[near[lumps[near] < 0]] = len(leaders)
+        near = np.asarray(tree.query_ball_point(tokens[token], distance / 2 * (1 - ROUNDING_MARGIN)))
+        groups[near[groups[near] < 0]] = len(leaders)
         leaders.append(token)
-    return lumps, np.array(leaders)
+    return groups, np.array(leaders)
 
 
-def _joined(tokens: np.ndarray, lumps: np.ndarray, leaders: np.ndarray, distance: float) -> np.ndarray:
-    """Component of every lump. Lumps with close tokens have leaders within twice the distance."""
-    heads = KDTree(tokens[leaders])
-    found = _connected(heads.query_pairs(distance, output_type="ndarray"), len(leaders))
-    candidates = heads.query_pairs(2 * distance * (1 + SLACK), output_type="ndarray")
-    is_single = np.bincount(lumps) == 1  # two single tokens were already compared through their leaders
-    apart = (found[candidates[:, 0]] != found[candidates[:, 1]]) & ~is_single[candidates].all(axis=1)
-    members = np.split(np.argsort(lumps, kind="stable"), np.cumsum(np.bincount(lumps))[:-1])
+def _group_components(tokens: np.ndarray, groups: np.ndarray, leaders: np.ndarray, distance: float) -> np.ndarray:
+    """Component of every group. The leaders of groups with close tokens are within twice the distance."""
+    tree = KDTree(tokens[leaders])
+    component = _connected(tree.query_pairs(distance, output_type="ndarray"), len(leaders))
+    candidates = tree.query_pairs(2 * distance * (1 + ROUNDING_MARGIN), output_type="ndarray")
+    is_single = np.bincount(groups) == 1  # two single tokens were already compared through their leaders
+    apart = (component[candidates[:, 0]] != component[candidates[:, 1]]) & ~is_single[candidates].all(axis=1)
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
     for one, other in candidates[apart]:
-        if found[one] == found[other]:
+        if component[one] == component[other]:
             continue
         if KDTree(tokens[members[one]]).count_neighbors(KDTree(tokens[members[other]]), distance):
-            found[found == found[other]] = found[one]
-    return found
+            component[component == component[other]] = component[one]
+    return component
 
 
 def _connected(pairs: np.ndarray, n: int) -> np.ndarray:
@@ -250,12 +250,12 @@ def _connected(pairs: np.ndarray, n: int) -> np.ndarray:
     return connected_components(graph, directed=False)[1]
 
 
-def _in_order_of_first_members(found: np.ndarray) -> np.ndarray:
-    _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
+def _in_order_of_first_members(components: np.ndarray) -> np.ndarray:
+    _, first, inverse = np.unique(components, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
 
-def _sorted_sizes(found: np.ndarray) -> np.ndarray:
-    if found[0] < 0:
-        return np.full(len(found), -1)
-    return -np.sort(-np.bincount(found, minlength=len(found)))
+def _sorted_sizes(labels: np.ndarray) -> np.ndarray:
+    if labels[0] < 0:
+        return np.full(len(labels), -1)
+    return -np.sort(-np.bincount(labels, minlength=len(labels)))

@@ -1,4 +1,4 @@
-"""Neural collapse: how small clusters are against their distances, and how regular their centres lie.
+"""Neural collapse: the size of clusters relative to their distances, and the regularity of their centres.
 
 Four measures, each zero where collapse is complete: variability within classes against that
 between them, unequal norms of the centred class means, unequal angles between them, and how far
@@ -15,7 +15,6 @@ from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 MEASURES = ("classes", "within", "between", "variability", "unequal_norms", "unequal_angles", "simplex_distance")
-NO_ANSWER = np.nan
 
 
 def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset:
@@ -28,7 +27,7 @@ def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset
     labels
         Class of every token, n whole numbers. None: the clusters of each snapshot.
     distance
-        Of two tokens in one cluster; only where classes are discovered.
+        Distance within which tokens belong to one cluster; used only if `labels` is None.
 
     Returns
     -------
@@ -42,8 +41,8 @@ def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset
     - ``unequal_angles``: deviation of the cosines between centred means (NC2);
     - ``simplex_distance``: mean distance of those cosines from -1/(K-1).
 
-    What needs two classes is NaN with one, and everything is where tokens are missing.
-    Two classes always lie opposite each other: only three or more say something about angles.
+    Measures that need two classes are NaN with one, and all are NaN where tokens are not finite.
+    Two centred means are always opposite: angles are informative for three or more classes.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def _variability(deviations: np.ndarray, centred: np.ndarray) -> float:
     """trace(S_W S_B^+) / K; directions in which the means do not differ are left out by the pseudo-inverse."""
     count = len(centred)
     if count < 2 or not np.any(centred):
-        return NO_ANSWER
+        return np.nan
     within = deviations.T @ deviations / len(deviations)
     between = centred.T @ centred / count
     return float(np.trace(within @ np.linalg.pinv(between, rcond=1e-12, hermitian=True)) / count)
@@ -85,10 +84,10 @@ def _variability(deviations: np.ndarray, centred: np.ndarray) -> float:
 def _regularity(centred: np.ndarray) -> tuple[float, float, float]:
     count, norms = len(centred), np.linalg.norm(centred, axis=1)
     if count < 2 or not np.any(norms):
-        return NO_ANSWER, NO_ANSWER, NO_ANSWER
+        return np.nan, np.nan, np.nan
     unequal_norms = float(norms.std() / norms.mean())
-    if np.any(norms == 0):  # a mean in the middle has no direction
-        return unequal_norms, NO_ANSWER, NO_ANSWER
+    if np.any(norms == 0):  # a mean at the centre has no direction
+        return unequal_norms, np.nan, np.nan
     directions = centred / norms[:, None]
     cosines = (directions @ directions.T)[np.triu_indices(count, 1)]
     return unequal_norms, float(cosines.std()), float(np.abs(cosines + 1 / (count - 1)).mean())
@@ -99,6 +98,6 @@ def _as_labels(labels: Any, n: int) -> np.ndarray:
     if labels.shape != (n,) or labels.dtype.kind not in "iub":
         raise InputError(
             f"`labels` must be {n} whole numbers, one a token, but their shape is {labels.shape} and "
-            f"their type {labels.dtype}. Pass None to discover clusters."
+            f"their type {labels.dtype}. Pass None to use clusters."
         )
     return labels

@@ -1,8 +1,8 @@
-"""Energies of attention on the sphere, and the rate at which the two flows raise them.
+"""The interaction energy of attention on the sphere, and its rate of change under softmax and unnormalised attention.
 
 E_beta = (2 beta n^2)^-1 sum_ij e^{beta <x_i, x_j>} is largest when all tokens are in one place. With
-Q = K = V = I, unnormalised attention climbs it as a gradient flow; softmax attention
-climbs it too, in another metric. Facts of arXiv:2312.10794; everything here is closed-form NumPy.
+Q = K = V = I, unnormalised attention is its gradient flow (ascent); softmax attention
+is its gradient flow in another metric (arXiv:2312.10794).
 """
 
 from typing import Any
@@ -34,8 +34,8 @@ def interaction(run: Any, beta: float) -> xr.DataArray:
 def normalised(run: Any, beta: float, masses: Any = None) -> xr.DataArray:
     """2 beta e^{-beta} E_beta = n^-2 sum_ij e^{beta (<x_i, x_j> - 1)}, in (0, 1] on the sphere for beta >= 0.
 
-    The height of the published staircases. Clusters of m_q tokens, far apart at this beta,
-    give sum_q m_q^2 / n^2 (`level`).
+    The energy of the published staircases. Clusters of m_q tokens that do not interact at this beta
+    have sum_q m_q^2 / n^2 (`level`).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def normalised(run: Any, beta: float, masses: Any = None) -> xr.DataArray:
 
 
 def level(sizes: Any) -> float:
-    """Normalised energy of clusters of these sizes (or masses) with no interaction left: sum_q m_q^2 / n^2.
+    """Normalised energy of clusters of these sizes (or masses) that do not interact: sum_q m_q^2 / n^2.
 
     Merging a and b raises it by 2 m_a m_b / n^2.
 
@@ -91,7 +91,7 @@ def rate(tokens: Any, velocities: Any, beta: float) -> np.ndarray:
 
 
 def softmax_dissipation(tokens: Any, velocities: Any, beta: float) -> np.ndarray:
-    """n^-1 sum_i (Z_i / n) |v_i|^2 with Z_i = sum_j e^{beta <x_i, x_j>}: what `rate` is under softmax attention.
+    """n^-1 sum_i (Z_i / n) |v_i|^2 with Z_i = sum_j e^{beta <x_i, x_j>}: the value of `rate` under softmax attention.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def softmax_dissipation(tokens: Any, velocities: Any, beta: float) -> np.ndarray
 
 
 def unnormalised_dissipation(velocities: Any, beta: float = 0.0, offset: float = 0.0) -> np.ndarray:
-    """n^-1 sum_i |v_i|^2: what `rate` is under unnormalised attention; with an offset, times e^{beta offset}."""
+    """n^-1 sum_i |v_i|^2: the value of `rate` under unnormalised attention; with an offset, times e^{beta offset}."""
     speeds = np.sum(np.asarray(velocities, dtype=float) ** 2, axis=-1)
     return np.exp(beta * offset) * np.mean(speeds, axis=-1)
 

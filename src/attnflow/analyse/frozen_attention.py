@@ -1,10 +1,9 @@
-"""Frozen attention: what the rescaled flow would do if its weights stayed those of the start.
+"""Frozen attention: the rescaled flow with its weights kept at those of the start.
 
 With V = I the rescaled tokens obey Z' = (P(t) - I) Z. Keeping P(0) makes this linear, the backward
 form of a master equation: Z(t) is a sum of modes v_k e^{-(1 - lambda_k) t}, with lambda_k and v_k the
-eigenvalues and eigenvectors of P(0). True attention sharpens as e^{2t}, so that the prediction is
-right for a while only, and longer the closer P(0) is to its later self: tokens near the origin, a small
-beta, tight clusters.
+eigenvalues and eigenvectors of P(0). True attention sharpens as e^{2t}, so that the prediction holds for
+a limited time, longer where P changes little: tokens near the origin, a small beta, tight clusters.
 """
 
 from typing import Any
@@ -22,28 +21,28 @@ from attnflow._common.checks import (
 )
 from attnflow.analyse.snapshots import tokens_of
 
-WORST_CONDITION = 1e6  # of the eigenvectors: rounding times this is what their inverse loses
+MAX_CONDITION = 1e6  # of the eigenvectors; their inverse loses this factor of precision
 
 
 def rates(attention: Any) -> np.ndarray:
-    """1 - lambda_k for the eigenvalues of P, by their real part; the first is 0, that of agreement.
+    """1 - lambda_k for the eigenvalues of P, by their real part; the first is 0, the rate of the consensus mode.
 
     Examples
     --------
     >>> rates([[0.75, 0.25], [0.25, 0.75]])
     array([0. , 0.5])
     """
-    found = 1 - np.linalg.eigvals(_stochastic(attention))
-    found = found[np.argsort(found.real, kind="stable")]
-    found[0] -= found[0] if abs(found[0]) < 1e-12 else 0  # exactly zero in theory
-    return found.real if np.all(found.imag == 0) else found
+    decay = 1 - np.linalg.eigvals(_stochastic(attention))
+    decay = decay[np.argsort(decay.real, kind="stable")]
+    decay[0] -= decay[0] if abs(decay[0]) < 1e-12 else 0  # exactly zero in theory
+    return decay.real if np.all(decay.imag == 0) else decay
 
 
 def predict(attention: Any, tokens: Any, times: Any) -> np.ndarray:
     """e^{t (P - I)} Z at every time, shape (times, n, d).
 
-    By eigenvectors, each mode decaying at its rate; by the matrix exponential where P has too few
-    of them (or nearly so), as causal weights can. Both give the same numbers.
+    It is a sum over eigenvectors, or the matrix exponential where P is defective or nearly so, as causal
+    weights can be. Both give the same numbers.
 
     Examples
     --------
@@ -58,7 +57,7 @@ def predict(attention: Any, tokens: Any, times: Any) -> np.ndarray:
     require_all_finite(times, "times", ("position",))
     elapsed = times - times[0]
     eigenvalues, vectors = np.linalg.eig(matrix)
-    if np.linalg.cond(vectors) > WORST_CONDITION:
+    if np.linalg.cond(vectors) > MAX_CONDITION:
         return np.stack([expm(t * (matrix - np.eye(len(matrix)))) @ tokens for t in elapsed])
     amplitudes = np.linalg.solve(vectors, tokens.astype(complex))
     decay = np.exp(np.multiply.outer(elapsed, eigenvalues - 1))
@@ -66,7 +65,7 @@ def predict(attention: Any, tokens: Any, times: Any) -> np.ndarray:
 
 
 def error(attention: Any, run: Any) -> xr.DataArray:
-    """|prediction - tokens| / |tokens| of a rescaled run with V = I, over time (and runs); NaN without tokens.
+    """|prediction - tokens| / |tokens| of a rescaled run with V = I, over time (and runs); NaN where not finite.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def error(attention: Any, run: Any) -> xr.DataArray:
 
     Examples
     --------
-    Two rows whose weights never change are predicted for ever.
+    Weights that never change are predicted at all times.
 
     >>> path = predict([[0.5, 0.5], [0.5, 0.5]], [[1.0], [-1.0]], [0.0, 1.0, 2.0])
     >>> run = xr.DataArray(path, {"time": [0.0, 1.0, 2.0]}, ("time", "token", "coordinate"))
@@ -86,7 +85,7 @@ def error(attention: Any, run: Any) -> xr.DataArray:
     """
     tokens = tokens_of(run)
     if "time" not in tokens.coords:
-        raise InputError("`run` must say its times, but it has no `time` coordinate. Pass what `simulate` returned.")
+        raise InputError("`run` must have times, but it has no `time` coordinate. Pass what `simulate` returned.")
     if "run" in tokens.dims:
         matrices = np.broadcast_to(attention, (tokens.sizes["run"], *np.shape(attention)[-2:]))
         parts = [error(matrix, tokens.isel(run=place)) for place, matrix in enumerate(matrices)]
@@ -102,9 +101,9 @@ def error(attention: Any, run: Any) -> xr.DataArray:
 
 
 def valid_until(errors: xr.DataArray, tolerance: float = 0.05) -> xr.DataArray:
-    """The first time at which the error exceeds `tolerance`, between saved times by a straight line.
+    """The first time at which the error exceeds `tolerance`, interpolated linearly between saved times.
 
-    Infinity where it never does, NaN where it is not known.
+    Infinity where it never does, NaN where an error before it is not known.
 
     Examples
     --------

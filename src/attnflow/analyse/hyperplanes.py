@@ -1,7 +1,7 @@
-"""Coordinates along left eigenvectors of V, and the parallel hyperplanes and subspaces tokens gather on.
+"""Coordinates along left eigenvectors of V, and the parallel hyperplanes and subspaces that tokens converge to.
 
-A left eigenvector phi* has phi* V = lambda phi*; the coordinate phi*(z) of the rescaled tokens is what converges,
-while directions whose eigenvalue has a negative real part make z itself grow.
+A left eigenvector phi* has phi* V = lambda phi*; the coordinate phi*(z) of the rescaled tokens converges,
+while z itself grows along eigenvectors whose eigenvalue has a negative real part.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +13,7 @@ from attnflow._common.checks import InputError, require_count, require_square
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
-REAL = 1e-9  # imaginary parts below this, relative to the largest eigenvalue, are rounding
-INDEPENDENT = 1e-6  # eigenvectors of a defective matrix agree to about the root of rounding
+IMAGINARY_ROUNDING = 1e-9  # imaginary parts below this, relative to the largest eigenvalue, are rounding
 
 
 class LeftEigenvectors(NamedTuple):
@@ -41,12 +40,12 @@ class Groups(NamedTuple):
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return len(self.sizes)
 
 
 def left_eigenvectors(value: Any) -> LeftEigenvectors:
-    """Left eigenvectors of V; a defective V repeats some.
+    """Left eigenvectors of V; those of a defective V are not independent.
 
     Examples
     --------
@@ -58,8 +57,8 @@ def left_eigenvectors(value: Any) -> LeftEigenvectors:
         raise InputError("`value` must be a real matrix, but it is complex.")
     eigenvalues, vectors = np.linalg.eig(np.asarray(value, dtype=float).T)
     real, imaginary = np.real(eigenvalues), np.imag(eigenvalues)
-    imaginary = np.where(np.abs(imaginary) <= REAL * np.abs(eigenvalues).max(), 0.0, imaginary)
-    # Of a pair the one that turns forwards comes first, so that it gives the real part.
+    imaginary = np.where(np.abs(imaginary) <= IMAGINARY_ROUNDING * np.abs(eigenvalues).max(), 0.0, imaginary)
+    # Of a pair the eigenvalue with positive imaginary part comes first, and gives the real part.
     order = np.lexsort((-imaginary, -np.abs(eigenvalues), -real))
     rows = np.where(imaginary < 0, -np.imag(vectors), np.real(vectors)).T[order]
     return LeftEigenvectors((real + 1j * imaginary)[order], np.stack([_unit(row) for row in rows]))
@@ -68,8 +67,8 @@ def left_eigenvectors(value: Any) -> LeftEigenvectors:
 def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
     """Coordinates of the tokens along the `count` leading left eigenvectors, over time (and runs).
 
-    A complex pair has two coordinates, along the real and the imaginary part of its eigenvector, and
-    belongs together.
+    A complex pair has two coordinates, along the real and the imaginary part of its eigenvector, which
+    belong together.
     """
     rows, eigenvalues = _leading(value, count)
     d = tokens_of(run).sizes["coordinate"]
@@ -85,7 +84,7 @@ def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
 
 
 def groups(values: Any, tolerance: float = 0.05) -> Groups:
-    """Groups of one snapshot's coordinates, (n,) or (n, k): closer than `tolerance`, and chains of such.
+    """Groups of coordinates (n,) or (n, k) of one snapshot: within `tolerance` of each other, directly or by a chain.
 
     Examples
     --------
@@ -110,8 +109,8 @@ def groups(values: Any, tolerance: float = 0.05) -> Groups:
 def parallel_subspaces(snapshot: Any, value: Any, codimension: int = 1, tolerance: float = 0.05) -> Groups:
     """The parallel affine subspaces of a codimension (1: hyperplanes) that the tokens (n, d) of a snapshot lie on.
 
-    Tokens whose coordinates along the leading left eigenvectors are within `tolerance`, and chains of such, lie
-    on one. The rate is e^{-lambda t}: look at several times 1/lambda.
+    Tokens whose coordinates along the leading left eigenvectors are within `tolerance`, directly or by a chain, lie
+    on one. Convergence is like e^{-lambda t}: take a time of several 1/lambda.
     """
     tokens = tokens_of(snapshot)
     if tokens.ndim != 2:
@@ -120,26 +119,27 @@ def parallel_subspaces(snapshot: Any, value: Any, codimension: int = 1, toleranc
 
 
 def count(run: Any, value: Any, codimension: int = 1, tolerance: float = 0.05) -> xr.DataArray:
-    """How many parallel affine subspaces tokens lie on, over time (and runs); -1 where there are no tokens."""
+    """Number of parallel affine subspaces that tokens lie on, over time (and runs); -1 where tokens are not finite."""
     rows, _ = _leading(value, codimension)
     one = lambda tokens: groups(tokens @ rows.T, tolerance).count
     return over_snapshots(one, run, "subspaces", -1, codimension=codimension, tolerance=tolerance)
 
 
 def _leading(value: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first rows and their eigenvalues, if they are independent and cut no pair in two."""
+    """The first rows and their eigenvalues; raises if they are dependent or split a complex pair."""
     require_count(count, "count")
     eigenvalues, rows = left_eigenvectors(value)
     if count > len(rows):
-        raise InputError(f"V has {len(rows)} left eigenvectors, but {count} are asked for.")
+        raise InputError(f"V has {len(rows)} left eigenvectors, but {count} are requested.")
     if eigenvalues[count - 1].imag > 0:
         raise InputError(
             f"Eigenvalues {count} and {count + 1} of V are a complex pair ({eigenvalues[count - 1]:.4g}, conjugate), "
-            f"whose coordinates belong together. Ask for {count + 1}" + (f" or {count - 1}." if count > 1 else ".")
+            f"whose coordinates belong together. Use {count + 1}" + (f" or {count - 1}." if count > 1 else ".")
         )
-    if np.linalg.svd(rows[:count], compute_uv=False)[-1] < INDEPENDENT:
+    # Eigenvectors of a defective matrix are computed to about the square root of rounding.
+    if np.linalg.svd(rows[:count], compute_uv=False)[-1] < 1e-6:
         raise InputError(
-            f"V is defective: its first {count} left eigenvectors are not independent. Ask for fewer coordinates."
+            f"V is defective: its first {count} left eigenvectors are not independent. Use fewer coordinates."
         )
     return rows[:count], eigenvalues[:count]
 

@@ -1,4 +1,4 @@
-"""Invariant spaces of a matrix, each belonging to some of its eigenvalues; one Schur form serves them all."""
+"""Invariant subspaces of a matrix, each for some of its eigenvalues, from one Schur form."""
 
 import functools
 from typing import Any
@@ -8,7 +8,7 @@ from scipy.linalg import get_lapack_funcs, schur
 
 
 class InvariantSpaces:
-    """The spaces that a real matrix maps into themselves, by the positions of their eigenvalues in `values`.
+    """Invariant subspaces of a real matrix, by the indices of their eigenvalues in `values`.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class InvariantSpaces:
         self.values = values
 
     def basis(self, members: np.ndarray) -> np.ndarray:
-        """Orthonormal columns of the invariant space of some eigenvalues: by Schur, or as a null space."""
+        """Orthonormal columns of the invariant subspace of some eigenvalues, from the Schur form or a null space."""
         if len(members) == len(self.values):
             return np.eye(len(self.values))
         ordered = self._ordered(members) if len(members) > 1 else None
@@ -34,7 +34,7 @@ class InvariantSpaces:
         return np.linalg.svd(power)[2][-len(members) :].conj().T
 
     def nilpotent(self, members: np.ndarray) -> np.ndarray:
-        """V - lambda on the invariant space of some eigenvalues around lambda."""
+        """V - lambda on the invariant subspace of some eigenvalues whose mean is lambda."""
         basis = self.basis(members)
         return basis.conj().T @ self.matrix @ basis - self.values[members].mean() * np.eye(len(members))
 
@@ -42,7 +42,7 @@ class InvariantSpaces:
         return self.matrix - self.values[members].mean() * np.eye(len(self.values))
 
     def _ordered(self, members: np.ndarray) -> np.ndarray | None:
-        """The first Schur vectors once these eigenvalues stand first; None where they are too close to be reordered."""
+        """The first Schur vectors with these eigenvalues first; None where others are too close to reorder them."""
         triangle, vectors = self._schur
         chosen = np.isin(self._positions, members)
         if chosen.sum() != len(members):
@@ -58,5 +58,5 @@ class InvariantSpaces:
 
     @functools.cached_property
     def _positions(self) -> np.ndarray:
-        """Which of `values` each entry on the triangle's diagonal is."""
+        """Index in `values` of each entry on the diagonal of the Schur form."""
         return np.argmin(np.abs(np.diagonal(self._schur[0])[:, None] - self.values), axis=1)

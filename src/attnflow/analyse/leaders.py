@@ -1,4 +1,4 @@
-"""Leaders: the tokens that others follow."""
+"""Leaders: tokens that attend to themselves, that others attend to, or that come first in their cluster."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from attnflow._common.checks import InputError, require_positive_number, require
 from attnflow.analyse import attention_matrices, clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
-TIE = 1e-9  # relative to the largest score of the row; the default of `Hardmax`
+TIE_TOLERANCE = 1e-9  # relative to the largest score of the row; the default of `Hardmax`
 
 
 def extremes(run: Any) -> xr.DataArray:
-    """Labels of the least and the greatest token on the line (d = 1), over time; -1 where there are no tokens.
+    """Indices of the least and the greatest token on the line (d = 1), over time; -1 where tokens are not finite.
 
-    Equal tokens: the first.
+    Of equal tokens the first counts.
 
     Examples
     --------
@@ -30,12 +30,14 @@ def extremes(run: Any) -> xr.DataArray:
     return found.assign_coords(extreme=["least", "greatest"])
 
 
-def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE, *, alone: bool = False) -> xr.DataArray:
+def is_leader(
+    run: Any, query_key: Any = None, tolerance: float = TIE_TOLERANCE, *, alone: bool = False
+) -> xr.DataArray:
     """True for tokens that are their own best match under hardmax: <Q x_i, K x_i> = max_j <Q x_i, K x_j>.
 
     Followers converge onto their leader and tie with it in float64. A token therefore leads
-    if its own score is within `tolerance` (relative to the row's largest score in size) of the best one; that
-    makes a follower which has arrived a leader too. False where there are no tokens.
+    if its own score is within `tolerance` (relative to the row's largest score in size) of the best one; a
+    follower that has reached its leader is then a leader too. False where tokens are not finite.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE, *, alone:
     tolerance
         As in `Hardmax`.
     alone
-        True leaves out tokens that tie with another one: those may still move.
+        True leaves out tokens that tie with another one, which may still move.
     """
     require_positive_number(tolerance, "tolerance")
     tokens = tokens_of(run)
@@ -60,8 +62,8 @@ def is_leader(run: Any, query_key: Any = None, tolerance: float = TIE, *, alone:
     return over_snapshots(one, run, "is_leader", np.zeros(tokens.sizes["token"], bool), ("token",))
 
 
-def attended(matrix: Any, threshold: float = attention_matrices.NOTICED) -> np.ndarray:
-    """Labels of the tokens that receive more than `threshold` of some token's attention: the columns of P left.
+def attended(matrix: Any, threshold: float = attention_matrices.DRAWN_WEIGHT) -> np.ndarray:
+    """Indices of the tokens that receive more than `threshold` of some token's attention.
 
     Examples
     --------
@@ -75,9 +77,9 @@ def attended(matrix: Any, threshold: float = attention_matrices.NOTICED) -> np.n
 
 
 def causal_leaders(run: Any, distance: float = 1e-2) -> xr.DataArray:
-    """True for the token of smallest index in each cluster, over time (and runs); False where there are no tokens.
+    """True for the token of smallest index in each cluster, over time (and runs); False where tokens are not finite.
 
-    Under a causal mask nobody acts on an earlier token, so that the first of a group leads it.
+    Under a causal mask no token acts on an earlier one, so that the first of a cluster leads it.
     """
 
     def one(tokens):

@@ -1,6 +1,6 @@
-"""Matrices of low rank from their factors: spectra and norms of L R (d x k times k x d) without the d x d matrix.
+"""Spectra and norms of matrices L R of low rank from their factors (d x k and k x d), without the d x d matrix.
 
-Trained heads have V = W_O W_V and Q^T K of rank k, far below d: everything here costs d k^2, not d^3.
+Trained heads have V = W_O W_V and Q^T K of rank k, far below d: the cost is d k^2, not d^3.
 """
 
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ class Parts(NamedTuple):
     """Three maps that add up to the whole, each as a pair of factors (left, right)."""
 
     attractive: tuple[np.ndarray, np.ndarray]
-    """Positive part of the symmetric part: it draws along the directions it acts in."""
+    """Positive part of the symmetric part."""
     repulsive: tuple[np.ndarray, np.ndarray]
     """Negative part of the symmetric part."""
     rotational: tuple[np.ndarray, np.ndarray]
-    """The antisymmetric part, which turns and neither stretches nor shrinks."""
+    """The antisymmetric part."""
 
 
 def eigenvalues(left: Any, right: Any) -> np.ndarray:
@@ -76,9 +76,9 @@ def symmetric_norm(left: Any, right: Any) -> float:
 
 
 def on_range(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
-    """An orthonormal basis U (d x k) of the range of L, and U^T (L R) U: the map where it acts.
+    """An orthonormal basis U (d x k) of the range of L, and U^T (L R) U, the map restricted to it.
 
-    Tokens that start in the range stay in it, and it holds every eigenvector but those of 0.
+    Tokens that start in the range stay in it, and it contains every eigenvector of a nonzero eigenvalue.
     """
     left, right = _factors(left, right)
     basis, triangle = np.linalg.qr(left)
@@ -119,13 +119,11 @@ def spectral_parts(left: Any, right: Any) -> dict[str, tuple[np.ndarray, np.ndar
     left, right = _factors(left, right)
     values, vectors = np.linalg.eig(right @ left)
     real, imaginary = np.real(values), np.imag(values)
-    is_real = np.abs(imaginary) <= REAL * max(np.abs(values).max(), np.finfo(float).tiny)
+    # Imaginary parts below 1e-9 of the largest eigenvalue are rounding.
+    is_real = np.abs(imaginary) <= 1e-9 * max(np.abs(values).max(), np.finfo(float).tiny)
     kinds = {"positive": is_real & (real > 0), "negative": is_real & (real <= 0), "complex": ~is_real}
     inverse = np.linalg.inv(vectors)
     return {name: (left @ ((vectors * some) @ inverse).real, right) for name, some in kinds.items()}
-
-
-REAL = 1e-9  # imaginary parts below this share of the largest eigenvalue are rounding
 
 
 def _symmetric_part(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

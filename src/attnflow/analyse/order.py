@@ -1,4 +1,4 @@
-"""Order parameters: how aligned the tokens are, by their mean, their Fourier modes and their pairwise cosines."""
+"""Order parameters of alignment: mean, Fourier modes and pairwise cosines of the tokens."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 
 def mean_length(run: Any) -> xr.DataArray:
-    """|n^-1 sum_i x_i| over time (and runs): on the sphere 1 for one cluster, 0 when balanced.
+    """|n^-1 sum_i x_i| over time (and runs): on the sphere 1 for one cluster, 0 where tokens balance.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def cosine_histogram(run: Any, bins: int = 50) -> xr.DataArray:
         cosines = (directions @ directions.T)[np.triu_indices(len(tokens), 1)]
         if len(cosines) == 0:
             return np.full(bins, np.nan)
-        # Rounding leaves cosines of equal tokens a hair above one.
+        # Rounding makes some cosines of equal tokens larger than one.
         return np.histogram(np.clip(cosines, -1, 1), edges, density=True)[0]
 
     histogram = over_snapshots(one, run, "cosine_density", np.full(bins, np.nan), ("cosine",))

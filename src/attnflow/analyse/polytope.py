@@ -1,7 +1,7 @@
 """The convex hull of the tokens, the polytope it becomes, and the finite set S where tokens end (arXiv:2305.05465).
 
-Flat and degenerate sets (few tokens, tokens on a line, all equal) are looked at in the affine space
-they span. There Qhull finds vertices up to dimension six, linear programmes above.
+Degenerate sets (few tokens, tokens on a line, all equal) are treated in the affine space that they span.
+Vertices are found by Qhull up to dimension six, by linear programmes above.
 """
 
 import itertools
@@ -18,13 +18,11 @@ from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 LARGEST_QHULL_DIMENSION = 6  # the number of facets of a hull grows like n^(d/2)
-FLAT = 1e-9  # a set this thin, relative to its length, is taken for flat
-INSIDE = 1e-9  # relative to the size of the set; ten times what the linear programmes resolve
-MERGE = 1e-4
+INSIDE_TOLERANCE = 1e-9  # relative to the size of the set; ten times the tolerance of the linear programmes
 
 
 def vertices(points: Any) -> np.ndarray:
-    """Which points are vertices of their hull: increasing indices, of equal points the first.
+    """Increasing indices of the points that are vertices of their hull; of equal points the first.
 
     Examples
     --------
@@ -38,7 +36,7 @@ def vertices(points: Any) -> np.ndarray:
 
 
 def is_vertex(run: Any) -> xr.DataArray:
-    """True for tokens that are vertices of the hull, over time (and runs); False where there are no tokens."""
+    """True for tokens that are vertices of the hull, over time (and runs); False where tokens are not finite."""
 
     def one(tokens):
         return np.isin(np.arange(len(tokens)), vertices(tokens))
@@ -63,7 +61,7 @@ def volume(run: Any) -> xr.DataArray:
     return over_snapshots(_volume, run, "volume", dimension=d)
 
 
-def contains(points: Any, tokens: Any, tolerance: float = INSIDE) -> np.ndarray | bool:
+def contains(points: Any, tokens: Any, tolerance: float = INSIDE_TOLERANCE) -> np.ndarray | bool:
     """Whether each token lies in the hull of `points`, by linear programming in any dimension.
 
     A token outside by less than `tolerance` times the size of the set counts as inside.
@@ -79,15 +77,15 @@ def contains(points: Any, tokens: Any, tolerance: float = INSIDE) -> np.ndarray 
     centre = points.mean(axis=0)
     size = max(np.abs(points - centre).max(), np.abs(centre).max() * np.finfo(float).eps, np.finfo(float).tiny)
     corners = (points - centre) / size
-    found = [_is_mixture(corners, (token - centre) / size, tolerance) for token in np.atleast_2d(tokens)]
+    found = [_is_convex_combination(corners, (token - centre) / size, tolerance) for token in np.atleast_2d(tokens)]
     return found[0] if tokens.ndim == 1 else np.array(found)
 
 
 def distance_to_hull(points: Any, tokens: Any) -> np.ndarray | float:
-    """Distance of each token to the hull of `points`, 0 inside; exact to rounding in any dimension.
+    """Distance of each token to the hull of `points`, 0 inside; accurate to rounding in any dimension.
 
-    The nearest mixture sum_j w_j p_j of a token at 0 solves a least-squares problem with
-    non-negative weights: of |sum_j u_j p_j|^2 + (1 - sum_j u_j)^2 the minimiser is u = s w.
+    With the token at 0, the nearest point sum_j w_j p_j is found by non-negative least squares: the minimiser of
+    |sum_j u_j p_j|^2 + (1 - sum_j u_j)^2 over u >= 0 is a multiple of w.
     """
     points, tokens = _points(points), np.asarray(tokens, dtype=float)
     _require_same_dimension(points, tokens)
@@ -98,7 +96,7 @@ def distance_to_hull(points: Any, tokens: Any) -> np.ndarray | float:
 def distance_to_boundary(points: Any, tokens: Any) -> np.ndarray:
     """Distance of each token (n, d) to the boundary of the hull, from either side.
 
-    A hull that does not fill R^d is all boundary.
+    A hull of lower dimension than d is its own boundary.
     """
     points, tokens = _points(points), np.atleast_2d(np.asarray(tokens, dtype=float))
     outside = np.asarray(distance_to_hull(points, tokens))
@@ -110,12 +108,12 @@ def distance_to_boundary(points: Any, tokens: Any) -> np.ndarray:
     hull = _hull((points - centre) @ axes / sizes, "The boundary of a hull")
     normals = hull.equations[:, :-1] / sizes
     heights = ((tokens - centre) @ axes @ normals.T + hull.equations[:, -1]) / np.linalg.norm(normals, axis=1)
-    # Inside, all facets are above; the nearest one is the boundary.
+    # Inside all heights are negative, and the nearest facet is at the largest one.
     return np.where(np.all(heights <= 0, axis=1), -heights.max(axis=1), outside)
 
 
-def limit_vertices(run: Any, merge: float = MERGE) -> np.ndarray:
-    """Vertices (m, d) of the limit polytope of one run: of its last tokens, those within `merge` taken as one.
+def limit_vertices(run: Any, merge: float = 1e-4) -> np.ndarray:
+    """Vertices (m, d) of the limit polytope of one run: that of its last tokens, those within `merge` counted as one.
 
     Rescaled tokens approach the vertices like e^{-t} only: at t = 5 many are still well away
     from theirs, at t = 20 they are within 1e-8.
@@ -127,7 +125,7 @@ def limit_vertices(run: Any, merge: float = MERGE) -> np.ndarray:
 
 
 def residual_of_s(run: Any, corners: Any = None, query_key: Any = None) -> xr.DataArray:
-    """How far every token is from S in its defining equation: | |Ax|^2 - max_v <Ax, Av> |, over time.
+    """Residual of every token in the equation that defines S: | |Ax|^2 - max_v <Ax, Av> |, over time.
 
     Parameters
     ----------
@@ -140,7 +138,7 @@ def residual_of_s(run: Any, corners: Any = None, query_key: Any = None) -> xr.Da
 
     Examples
     --------
-    The middle of an edge that the origin lies below is in S, another point of the edge is not.
+    The midpoint of this edge, the nearest to the origin, is in S; another point of the edge is not.
 
     >>> corners = np.array([[-1.0, 1.0], [1.0, 1.0]])
     >>> residual_of_s([[0.0, 1.0], [0.5, 1.0]], corners).values
@@ -154,15 +152,15 @@ def residual_of_s(run: Any, corners: Any = None, query_key: Any = None) -> xr.Da
         best = (tokens @ scores @ (tokens if fixed is None else fixed).T).max(axis=1)
         return np.abs(own - best)
 
-    return over_snapshots(one, run, "residual_of_S", _no_number_a_token(run), ("token",))
+    return over_snapshots(one, run, "residual_of_S", _missing(run), ("token",))
 
 
-def points_of_s(corners: Any, query_key: Any = None, tolerance: float = INSIDE) -> np.ndarray:
+def points_of_s(corners: Any, query_key: Any = None, tolerance: float = INSIDE_TOLERANCE) -> np.ndarray:
     """The finite set S = {x in K: |Ax|^2 = max_v <Ax, Av>} of a polytope K given by its vertices, shape (points, d).
 
-    A point of S is the point of least |Ax| of the face it lies inside (a vertex is a face; of K itself, if
-    it fills R^d, that point is 0). So one candidate a face is held against the definition, the faces being those of a
-    triangulation of the boundary.
+    A point of S is the point of least |Ax| of the face in whose relative interior it lies (a vertex is a face; for
+    K of full dimension that point is 0). Hence one candidate a face is tested against the definition, with the faces
+    of a triangulation of the boundary.
     """
     corners = _points(corners)
     corners = corners[vertices(corners)]
@@ -184,10 +182,10 @@ def distance_to_s(run: Any, points: Any) -> xr.DataArray:
     points = _points(points)
     _require_same_dimension(points, tokens_of(run).values)
     one = lambda tokens: cdist(tokens, points).min(axis=1)
-    return over_snapshots(one, run, "distance_to_S", _no_number_a_token(run), ("token",))
+    return over_snapshots(one, run, "distance_to_S", _missing(run), ("token",))
 
 
-def _no_number_a_token(run: Any) -> np.ndarray:
+def _missing(run: Any) -> np.ndarray:
     return np.full(tokens_of(run).sizes["token"], np.nan)
 
 
@@ -235,14 +233,14 @@ def _span(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Centre, orthonormal directions (d, r) and lengths (r) of the affine space that points span."""
     centre = points.mean(axis=0)
     _, lengths, directions = np.linalg.svd(points - centre, full_matrices=False)
-    # Thinner than rounding of the coordinates is flat, however small the set.
+    # A set is flat where it is thinner than 1e-9 of its length, or than the rounding of its coordinates.
     rounding = 8 * np.finfo(float).eps * np.sqrt(len(points)) * np.abs(points).max()
-    is_wide = lengths > max(FLAT * lengths[0], rounding)
+    is_wide = lengths > max(1e-9 * lengths[0], rounding)
     return centre, directions[is_wide].T, lengths[is_wide]
 
 
 def _coordinates_in_span(points: np.ndarray) -> np.ndarray:
-    """Points in the axes of their span, each axis of length one: the same faces, well conditioned."""
+    """Points in coordinates of their span, scaled to unit size: the faces are the same, and well conditioned."""
     centre, axes, sizes = _span(points)
     return (points - centre) @ axes / sizes
 
@@ -257,7 +255,7 @@ def _vertices_of_full(points: np.ndarray) -> np.ndarray:
     if r <= LARGEST_QHULL_DIMENSION:
         try:
             return ConvexHull(points).vertices
-        except QhullError:  # too many nearly flat facets for its arithmetic
+        except QhullError:  # many nearly coplanar facets
             pass
     return _vertices_by_programmes(points)
 
@@ -266,13 +264,13 @@ def _vertices_by_programmes(points: np.ndarray) -> np.ndarray:
     kept = np.arange(len(points))
     for index in range(len(points)):
         others = kept[kept != index]
-        # A point that is no vertex can be left out for good: the hull stays the same.
-        if len(others) and _is_mixture(points[others], points[index], INSIDE):
+        # A point that is no vertex can be left out, since the hull stays the same.
+        if len(others) and _is_convex_combination(points[others], points[index], INSIDE_TOLERANCE):
             kept = others
     return kept
 
 
-def _is_mixture(corners: np.ndarray, token: np.ndarray, tolerance: float) -> bool:
+def _is_convex_combination(corners: np.ndarray, token: np.ndarray, tolerance: float) -> bool:
     """Whether some weights w >= 0, sum w = 1, give the token within `tolerance` in every coordinate."""
     if not np.all(np.isfinite(token)):
         return False
@@ -300,11 +298,11 @@ def _distance(offsets: np.ndarray) -> float:
     return float(np.linalg.norm(weights @ offsets) / weights.sum())
 
 
-def _hull(points: np.ndarray, what: str) -> ConvexHull:
+def _hull(points: np.ndarray, quantity: str) -> ConvexHull:
     if points.shape[1] > LARGEST_QHULL_DIMENSION:
         raise InputError(
-            f"{what} is computed in at most {LARGEST_QHULL_DIMENSION} dimensions, but this one has {points.shape[1]}. "
-            "Use `residual_of_s`, which works in any."
+            f"{quantity} is computed in at most {LARGEST_QHULL_DIMENSION} dimensions, but this one has "
+            f"{points.shape[1]}. Use `residual_of_s`, which works in any."
         )
     return ConvexHull(points)
 

@@ -1,18 +1,16 @@
-"""How fast something decays: e^{-rate t} or t^{-power}, with confidence intervals, and which of the two."""
+"""Fits of exponential and algebraic decay, e^{-rate t} and t^{-rate}, with confidence intervals."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import linregress, t
 
 from attnflow._common.checks import InputError
 
 FEWEST_POINTS = 5
-LARGEST_LOGARITHM = float(np.log(np.finfo(float).max))
 
 
 class Fit(NamedTuple):
-    """A straight line through logarithms."""
+    """A straight line fitted to logarithms."""
 
     law: str
     """"exponential": e^{-rate t}; "algebraic": t^{-rate}."""
@@ -26,7 +24,7 @@ class Fit(NamedTuple):
 
 
 def exponential(times: Any, distances: Any) -> Fit:
-    """Fits prefactor * e^{-rate t}; points that are not above zero are left out.
+    """The fit of prefactor * e^{-rate t}; points that are not above zero are left out.
 
     Examples
     --------
@@ -38,7 +36,7 @@ def exponential(times: Any, distances: Any) -> Fit:
 
 
 def algebraic(times: Any, distances: Any) -> Fit:
-    """Fits prefactor * t^{-rate}; points at t <= 0 or not above zero are left out.
+    """The fit of prefactor * t^{-rate}; points at t <= 0 or not above zero are left out.
 
     Examples
     --------
@@ -50,7 +48,7 @@ def algebraic(times: Any, distances: Any) -> Fit:
 
 
 def best(times: Any, distances: Any) -> Fit:
-    """The law that explains more of the logarithms, both fitted to the same points, at t > 0.
+    """The better of the two fits to the points at t > 0, by the explained variance of the logarithms.
 
     Examples
     --------
@@ -80,6 +78,9 @@ def _usable(times, distances, least_time):
 
 
 def _line(law, abscissae, distances):
+    from scipy.stats import linregress, t  # 0.5 s to import, and few commands fit rates
+
+    largest_log = float(np.log(np.finfo(float).max))
     line: Any = linregress(abscissae, np.log(distances))
     half_width = float(t.ppf(0.975, len(abscissae) - 2) * line.stderr)
     rate = -float(line.slope)
@@ -88,7 +89,7 @@ def _line(law, abscissae, distances):
         rate,
         rate - half_width,
         rate + half_width,
-        float(np.exp(min(line.intercept, LARGEST_LOGARITHM))),
+        float(np.exp(min(line.intercept, largest_log))),
         float(line.rvalue**2),
         len(distances),
     )

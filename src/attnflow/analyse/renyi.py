@@ -1,4 +1,4 @@
-"""Renyi centres: the tokens that later tokens of a causal flow gather around, their number and their catch.
+"""Renyi centres: the tokens around which later tokens of a causal flow cluster, their number, and captured tokens.
 
 Tokens arrive in the order of their index. A token is a *Renyi centre* if it arrives farther than
 delta from every earlier centre, a *strong* one if farther than delta from every earlier token
@@ -22,8 +22,6 @@ from attnflow._common.checks import (
 from attnflow.analyse.clusters import angles_between
 from attnflow.analyse.snapshots import tokens_of
 
-PARKED = 200.0  # beyond this many attempts a place the integral of the parking constant has a closed tail
-
 
 def separation(beta: float, c: float = 4.0) -> float:
     """delta = c beta^{-1/2}.
@@ -39,7 +37,7 @@ def separation(beta: float, c: float = 4.0) -> float:
 
 
 def centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArray:
-    """Which tokens are Renyi centres, of every snapshot; nobody where tokens are missing.
+    """True for the Renyi centres of every snapshot; False throughout where tokens are not finite.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ def centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArray:
 
 
 def strong_centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArray:
-    """Which tokens are strong Renyi centres; arguments as for `centres`.
+    """True for the strong Renyi centres of every snapshot; arguments as for `centres`.
 
     Examples
     --------
@@ -73,7 +71,7 @@ def strong_centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArra
 
 
 def count(run: Any, delta: float, query_key: Any = None, *, strong: bool = False) -> xr.DataArray:
-    """Number of centres; -1 where tokens are missing."""
+    """Number of centres; -1 where tokens are not finite."""
     found = _centres(run, delta, query_key, strong).sum("token")
     # The first token is always a centre, so that no centre means no tokens.
     return found.where(found > 0, -1).rename("renyi_centres").assign_attrs(delta=delta)
@@ -89,7 +87,7 @@ def captured_fraction(
     strong: bool = False,
     still: bool = False,
 ) -> xr.DataArray:
-    """Share of the tokens within `radius` of a centre of the first snapshot, over time; NaN without tokens.
+    """Share of the tokens within `radius` of a centre of the first snapshot, over time; NaN where not finite.
 
     Parameters
     ----------
@@ -106,7 +104,7 @@ def captured_fraction(
     strong
         Count around strong centres only.
     still
-        True measures from where the centres started, False from where they are now.
+        True measures from the first positions of the centres, False from their current ones.
     """
     radius = _radius(radius, beta)
     tokens = tokens_of(run)
@@ -155,17 +153,17 @@ def expected_strong_count(delta: float, d: int, n: int | None = None) -> float:
 
 
 def parking_constant(attempts: float = np.inf) -> float:
-    """Share of a long street covered by cars that park at random, after `attempts` a car length.
+    """Covered share of a long line in random sequential parking, after `attempts` per length of a car.
 
     The integral of e^{-2 Ein(t)} from 0 to `attempts`, where Ein(t) is that of (1 - e^{-u})/u.
-    For ever it is Renyi's parking constant.
+    Its limit is Renyi's parking constant.
 
     Examples
     --------
     >>> round(parking_constant(), 4)
     0.7476
     """
-    until = min(float(attempts), PARKED)
+    until = min(float(attempts), 200.0)  # beyond, the tail of the integral has a closed form
     near, _ = quad(_arrival_rate, 0.0, min(until, 1.0), epsabs=1e-13)
     far, _ = quad(_arrival_rate, 1.0, until, epsabs=1e-13, limit=200) if until > 1 else (0.0, 0.0)
     # Ein(t) is log t + Euler's constant up to E1(t), which is below e^{-200} here.
@@ -174,10 +172,10 @@ def parking_constant(attempts: float = np.inf) -> float:
 
 
 def expected_count_on_circle(delta: float, n: int | None = None) -> float:
-    """Mean number of Renyi centres of n uniform tokens on the circle: cars of length delta on 2 pi.
+    """Mean number of Renyi centres of n uniform tokens on the circle: random parking of length delta on 2 pi.
 
-    For n = None the street is full: parking constant times 2 pi/delta, with an error that vanishes
-    faster than exponentially in 1/delta. For finite n tokens are thought to arrive as a Poisson process.
+    For n = None it is the parking constant times 2 pi/delta, with an error that vanishes faster than
+    exponentially in 1/delta. For finite n the number of tokens is taken as Poisson.
     """
     _require_angle(delta)
     places = 2 * np.pi / delta
@@ -187,7 +185,7 @@ def expected_count_on_circle(delta: float, n: int | None = None) -> float:
 
 
 def interaction(angle: Any, beta: float) -> np.ndarray:
-    """h(x) = e^{beta (cos x - 1)} sin x: how strongly a token at angle x attracts."""
+    """h(x) = e^{beta (cos x - 1)} sin x, the strength of the attraction by a token at angle x."""
     angle = np.asarray(angle, dtype=float)
     return np.exp(-2 * beta * np.sin(angle / 2) ** 2) * np.sin(angle)
 
@@ -207,7 +205,7 @@ def interaction_peak(beta: float) -> float:
     0.313535
     """
     require_positive_number(beta, "beta")
-    # The same through the half angle, which keeps its digits where cos tau* is nearly one.
+    # Computed from the half angle, which keeps its digits where cos tau* is nearly one.
     return float(2 * np.arcsin(1 / np.sqrt(2 * beta + 1 + np.sqrt(4 * beta**2 + 1))))
 
 
@@ -226,14 +224,14 @@ def _centres(run: Any, delta: float, query_key: Any, strong: bool) -> xr.DataArr
 
 
 def _greedy(flat: np.ndarray, delta: float, query_key: Any, strong: bool) -> np.ndarray:
-    """One token after the other, all snapshots at once: memory stays of the tokens' size."""
-    offered = flat if query_key is None else flat @ np.asarray(query_key, dtype=float).T
+    """Centres found token by token, for all snapshots at once, in memory of the size of the tokens."""
+    keys = flat if query_key is None else flat @ np.asarray(query_key, dtype=float).T
     found = np.zeros(flat.shape[:2], bool)
     for k in range(flat.shape[1]):
         if query_key is None:
             angles = angles_between(flat[:, :k], flat[:, k, None])
         else:
-            angles = np.arccos(np.clip(np.einsum("rd,rjd->rj", flat[:, k], offered[:, :k]), -1, 1))
+            angles = np.arccos(np.clip(np.einsum("rd,rjd->rj", flat[:, k], keys[:, :k]), -1, 1))
         near = angles <= delta
         found[:, k] = ~np.any(near if strong else near & found[:, :k], axis=1)
     return found

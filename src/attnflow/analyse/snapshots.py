@@ -1,4 +1,4 @@
-"""The door of the analysis: tokens out of a dataset or an array, and numbers back into the same kind."""
+"""Tokens of a dataset or an array with named axes, and functions of one snapshot applied to all of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,18 +38,18 @@ def over_snapshots(
     dims: tuple[str, ...] = (),
     **attributes: Any,
 ) -> xr.DataArray:
-    """`function(tokens)` of every snapshot (n, d), with the axes of the run; `missing` where it holds no numbers.
+    """`function(tokens)` of every snapshot (n, d), with the axes of the run; `missing` where a token is not finite.
 
     `function` returns a number, or an array whose axes are `dims`.
     """
     tokens = tokens_of(run)
     lead = tokens.shape[:-2]
     flat = tokens.values.reshape(-1, *tokens.shape[-2:])
-    healthy = np.all(np.isfinite(flat), axis=(1, 2))
-    found = [np.asarray(function(one)) if ok else None for one, ok in zip(flat, healthy, strict=True)]
-    example = next((one for one in found if one is not None), np.asarray(missing))
+    is_finite = np.all(np.isfinite(flat), axis=(1, 2))
+    results = [np.asarray(function(one)) if ok else None for one, ok in zip(flat, is_finite, strict=True)]
+    example = next((result for result in results if result is not None), np.asarray(missing))
     filler = np.full(example.shape, missing)
-    values = np.stack([filler if one is None else one for one in found]).reshape(lead + example.shape)
+    values = np.stack([filler if result is None else result for result in results]).reshape(lead + example.shape)
     coordinates = {key: value for key, value in tokens.coords.items() if set(value.dims) <= set(tokens.dims[:-2])}
     coordinates |= {key: tokens.coords[key] for key in dims if key in tokens.coords}
     return xr.DataArray(values, coordinates, tokens.dims[:-2] + dims, name, attributes)

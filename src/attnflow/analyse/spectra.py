@@ -1,4 +1,4 @@
-"""Spectra: eigenvalues with multiplicities, and the spaces that win as time goes on. Plain matrices in and out."""
+"""Spectra of matrices: eigenvalues with multiplicities, and the subspaces that dominate e^{tV} for large t."""
 
 import dataclasses
 import functools
@@ -11,23 +11,22 @@ from scipy.sparse.csgraph import connected_components
 from attnflow._common.checks import InputError, require_matrix, require_square
 from attnflow.analyse.invariant_spaces import InvariantSpaces
 
-SAME = 1e-8  # eigenvalues closer than this times |V| are one; the papers' matrices are printed with eight digits
-# A k-fold eigenvalue of a defective matrix is computed only to eps^{1/k}: candidates for one lie this close ...
-WIDE = 1e-3
-# ... and are one if V is within this many roundings of a matrix in which they coincide.
-ROUNDINGS = 1e4 * np.finfo(float).eps
-RANK = 1e-7  # singular values below this times |V|^j are zero in (V - lambda)^j
+SAME = 1e-8  # times |V|; matrices in papers are printed with eight digits
+# A k-fold eigenvalue of a defective matrix is computed only to eps^{1/k}. Eigenvalues within 1e-3 |V| are one if V is
+# within this relative distance of a matrix in which they coincide.
+MATRIX_ROUNDING = 1e4 * np.finfo(float).eps
+ZERO_SINGULAR_VALUE = 1e-7  # times |V|^j, in (V - lambda)^j
 
 
 @dataclasses.dataclass(frozen=True)
 class Eigenvalue:
-    """One eigenvalue and how it sits in the matrix."""
+    """One eigenvalue with its multiplicities."""
 
     value: complex
     multiplicity: int
-    """Algebraic: how often it is a root."""
+    """Algebraic multiplicity."""
     geometric: int
-    """Independent eigenvectors; fewer than `multiplicity` where the matrix is defective."""
+    """Geometric multiplicity; smaller than `multiplicity` where the matrix is defective."""
     block: int
     """Size of its largest Jordan block."""
 
@@ -39,12 +38,12 @@ class Eigenvalue:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The eigenvalues of a matrix by falling real part; those with the largest one lead."""
+    """The eigenvalues of a matrix by falling real part; those with the largest real part lead."""
 
     matrix: np.ndarray
     eigenvalues: tuple[Eigenvalue, ...]
     scale: float
-    """|V|, the largest singular value; what tolerances are relative to."""
+    """|V|, the largest singular value, to which tolerances are relative."""
 
     @property
     def values(self) -> np.ndarray:
@@ -101,7 +100,7 @@ class Spectrum:
 
     @functools.cached_property
     def largest_block_space(self) -> np.ndarray:
-        """L: orthonormal columns that span the ends of the largest Jordan blocks, which e^{tV} x turns towards."""
+        """L: orthonormal columns that span the ends of the largest Jordan blocks, the limit directions of e^{tV} x."""
         longest = max(one.block for one in self.leaders)
         return _real_span([_block_ends(self, one) for one in self.leaders if one.block == longest])
 
@@ -131,7 +130,7 @@ def spectrum(value: Any) -> Spectrum:
     """The spectrum of a real square matrix.
 
     Eigenvalues within 1e-8 |V| of each other count as one, and so do those that rounding alone
-    scatters around a defective one.
+    separates where V is defective.
 
     Examples
     --------
@@ -159,7 +158,7 @@ def query_key(query: Any, key: Any) -> np.ndarray:
 
 
 def generalised_eigenspace(found: Spectrum, one: Eigenvalue) -> np.ndarray:
-    """Orthonormal (complex) columns that span the vectors which some power of V - lambda sends to zero."""
+    """Orthonormal (complex) columns that span the null space of (V - lambda)^d."""
     return found._spaces.basis(np.flatnonzero(found.values == one.value))
 
 
@@ -176,7 +175,7 @@ def least_of_symmetric_part(matrix: Any) -> float:
 
 
 def require_real(value: Any) -> np.ndarray:
-    """A real finite square matrix, as an array of its own."""
+    """A copy of a real finite square matrix; raises for others."""
     if np.iscomplexobj(value):
         raise InputError("`value` must be a real matrix, but it is complex. Tokens are real vectors.")
     require_square(value, "value")
@@ -184,9 +183,9 @@ def require_real(value: Any) -> np.ndarray:
 
 
 def _groups(spaces: InvariantSpaces, scale: float) -> list[np.ndarray]:
-    """Positions of the eigenvalues that are one."""
+    """Indices of the eigenvalues that count as one."""
     found = []
-    for members in _linked(spaces.values, WIDE * scale):
+    for members in _linked(spaces.values, 1e-3 * scale):
         if _is_one(spaces, members, scale):
             found.append(members)
         else:
@@ -200,20 +199,20 @@ def _linked(values: np.ndarray, distance: float) -> list[np.ndarray]:
 
 
 def _is_one(spaces: InvariantSpaces, members: np.ndarray, scale: float) -> bool:
-    """Whether rounding alone can have scattered them.
+    """Whether rounding alone can have separated these eigenvalues.
 
-    A change e of a nilpotent N with largest block m scatters its eigenvalues by (e |N^{m-1}|)^{1/m}.
+    A change e of a nilpotent N with largest block m moves its eigenvalues by (e |N^{m-1}|)^{1/m}.
     """
     if len(members) == 1:
         return True
     values, k = spaces.values[members], len(members)
     scatter = np.abs(values - values.mean()).max()
-    if scatter > scale * (2 ** (k - 1) * ROUNDINGS) ** (1 / k):  # more than any N of norm 2 |V| allows
+    if scatter > scale * (2 ** (k - 1) * MATRIX_ROUNDING) ** (1 / k):  # more than any N of norm 2 |V| allows
         return False
     nilpotent = spaces.nilpotent(members)
     power = np.eye(k)
     for m in range(1, k + 1):
-        if scatter**m <= ROUNDINGS * scale * np.linalg.norm(power, 2):
+        if scatter**m <= MATRIX_ROUNDING * scale * np.linalg.norm(power, 2):
             return True
         power = power @ nilpotent
     return False
@@ -226,30 +225,30 @@ def _eigenvalue(spaces: InvariantSpaces, members: np.ndarray, scale: float) -> E
         return Eigenvalue(value, 1, 1, 1)
     nilpotent = spaces.nilpotent(members)
     multiplicity, power, block = len(members), nilpotent, 1
-    geometric = multiplicity - _rank(power, RANK * scale)
-    while block < multiplicity and _rank(power, RANK * scale**block) > 0:
+    geometric = multiplicity - _rank(power, ZERO_SINGULAR_VALUE * scale)
+    while block < multiplicity and _rank(power, ZERO_SINGULAR_VALUE * scale**block) > 0:
         power, block = power @ nilpotent, block + 1
     return Eigenvalue(value, multiplicity, geometric, block)
 
 
 def _rank(matrix: np.ndarray, tolerance: float) -> int:
-    if np.linalg.norm(matrix) <= tolerance:  # mere rounding, whose singular values cost seconds where it is wide
+    if np.linalg.norm(matrix) <= tolerance:  # rounding; the singular values of a large matrix take seconds
         return 0
     return int(np.sum(np.linalg.svd(matrix, compute_uv=False) > tolerance))
 
 
 def _block_ends(found: Spectrum, one: Eigenvalue) -> np.ndarray:
-    """What (V - lambda)^{block - 1} makes of the generalised eigenspace."""
+    """The image of the generalised eigenspace under (V - lambda)^{block - 1}."""
     basis = generalised_eigenspace(found, one)
     nilpotent = basis.conj().T @ found.matrix @ basis - one.value * np.eye(one.multiplicity)
     left, sizes, _ = np.linalg.svd(np.linalg.matrix_power(nilpotent, one.block - 1))
-    return basis @ left[:, sizes > RANK * found.scale ** (one.block - 1)]
+    return basis @ left[:, sizes > ZERO_SINGULAR_VALUE * found.scale ** (one.block - 1)]
 
 
 def _real_span(bases: list[np.ndarray]) -> np.ndarray:
-    """Orthonormal real columns of a space that is closed under conjugation."""
+    """Orthonormal real columns of a subspace that is closed under conjugation."""
     columns = np.concatenate([part for basis in bases for part in (np.real(basis), np.imag(basis))], axis=1)
-    return orth(columns, rcond=RANK)
+    return orth(columns, rcond=ZERO_SINGULAR_VALUE)
 
 
 def complement(basis: np.ndarray) -> np.ndarray:

@@ -191,7 +191,7 @@ def _best_matches(tokens: np.ndarray) -> np.ndarray:
     """(time, token, token): True at the best match, ties included."""
     scores = np.einsum("tik,tjk->tij", tokens, tokens)
     best = scores.max(axis=-1, keepdims=True)
-    return scores >= best - leaders.TIE * np.abs(scores).max(axis=-1, keepdims=True)
+    return scores >= best - leaders.TIE_TOLERANCE * np.abs(scores).max(axis=-1, keepdims=True)
 
 
 def leader_numbers(data: xr.Dataset) -> dict:

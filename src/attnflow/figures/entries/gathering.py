@@ -220,7 +220,7 @@ def follow_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: 
 
 def draw_leaders(run: xr.Dataset) -> Any:
     """Four moments; arrows to everyone who gets attention."""
-    scene = scene_of(run, arrows=run.attention.values > attention_matrices.NOTICED)
+    scene = scene_of(run, arrows=run.attention.values > attention_matrices.DRAWN_WEIGHT)
     followed_last = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
     scene = replace(scene, drawn=replace(scene.drawn, labels=followed_last))
     drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
