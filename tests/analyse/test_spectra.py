@@ -1,4 +1,4 @@
-"""Spectra: multiplicities, Jordan blocks, leading spaces and the theorems' conditions, against matrices built to order."""
+"""Spectra: multiplicities, Jordan blocks, leading spaces, against matrices built to order."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from scipy.linalg import block_diag, expm
 
 from attnflow.analyse import spectra
 from attnflow.model import values
-from attnflow.theorems.spectral_hypotheses import hypotheses_met
 
 
 def in_random_basis(blocks, seed=0):
@@ -115,53 +114,6 @@ def test_query_key():
     np.testing.assert_array_equal(spectra.query_key(query, key), query.T @ key)
     with pytest.raises(ValueError, match="one shape"):
         spectra.query_key(query, np.ones((3, 3)))
-
-
-I2, I3 = np.eye(2), np.eye(3)
-INDEFINITE = np.diag([-1.0, 1.0])
-MIX = "polytope-times-hyperplane"
-MET = [
-    (I2, I2, {"polytope", "identity-value", "single-cluster"}),
-    (3 * I2, INDEFINITE, {"identity-value"}),
-    (-I2, I2, {"minus-identity", "table-1-cloud"}),
-    (np.diag([2.0, 1.0]), I2, {"hyperplanes", "codimension-k", "conjecture-1"}),
-    (np.diag([2.0, 1.0]), INDEFINITE, {"codimension-k"}),
-    (np.diag([2.0, 1.0]), np.diag([0.05, 4.0]), {"hyperplanes", "codimension-k"}),
-    (np.array([[2.0, 3.0], [0.0, 1.0]]), I2, {"hyperplanes", "codimension-k"}),  # not normal: V does not split
-    (np.diag([1.0, 2.0]), INDEFINITE, {"hyperplanes", "codimension-k"}),
-    (np.diag([1.0, -1.0]), I2, {"codimension-k", "conjecture-1"}),  # equal moduli: none is the largest
-    (np.diag([1.0, -2.0]), I2, {"codimension-k", "conjecture-1"}),
-    (np.diag([2.0, 1.0, 1.0]), I3, {"hyperplanes", "conjecture-1"}),  # 1 is not simple
-    (np.diag([-1.0, -2.0]), I2, {"table-1-two-clouds"}),
-    (values.complex_pair(1.0, 1.0), I2, set()),
-    (values.jordan_block(1.0, 2), I2, set()),
-    (0 * I2, I2, {"zero-value"}),
-    (np.diag([1.0, 1.0, 0.5]), I3, {MIX, f"{MIX}-general", "conjecture-2"}),
-    (np.diag([1.0, 1.0, 0.5]), I3 + 0.2, {f"{MIX}-general", "conjecture-2"}),
-    (np.diag([1.0, 1.0, -2.0]), I3, {"conjecture-2"}),
-    (np.array([[1.0, 0, 3], [0, 1, 0], [0, 0, 0.5]]), I3, {f"{MIX}-general"}),  # V does not split
-]
-
-
-@pytest.mark.parametrize(("value", "query_key", "expected"), MET)
-def test_which_conditions_are_met(value, query_key, expected):
-    met = hypotheses_met(value, query_key)
-    assert {name for name, conditions in met.items() if all(one.margin > 0 for one in conditions)} == expected
-
-
-def test_margins_say_by_how_much():
-    met = hypotheses_met(np.diag([2.0, 1.5]), np.diag([0.25, 4.0]))
-    margins = {one.says: one.margin for one in met["hyperplanes"]}
-    np.testing.assert_allclose(margins["it is simple and larger than all others in modulus"], 0.5, atol=1e-6)
-    np.testing.assert_allclose(margins["<Q phi_1, K phi_1> > 0 for the leading eigenvector phi_1"], 0.25)
-    (_, _, definite) = met["polytope"]
-    np.testing.assert_allclose(definite.margin, 0.25)
-    np.testing.assert_allclose(met["polytope"][0].margin, -0.25, atol=1e-6)
-
-
-def test_scores_of_another_size_are_refused():
-    with pytest.raises(ValueError, match="query_key"):
-        hypotheses_met(np.eye(2), np.eye(3))
 
 
 def test_a_wide_matrix_of_low_rank():

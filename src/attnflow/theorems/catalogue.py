@@ -8,10 +8,16 @@ from attnflow.theorems.statement import Computation, Statement
 
 FAMILIES = (
     "euclidean",
+    "line",
+    "eigendirections",
     "sphere",
+    "equiangular",
+    "circle",
     "metastable",
     "plateaus",
     "causal",
+    "centre_formulas",
+    "causal_centres",
     "normalised",
     "hardmax",
     "long_context",
@@ -21,13 +27,13 @@ FAMILIES = (
 
 @functools.cache
 def catalogue() -> dict[str, Statement | Computation]:
-    """Every statement, in the order of the papers."""
+    """All statements by id, in the order of `FAMILIES`: each family is a module of `statements` with its STATEMENTS."""
     modules = [importlib.import_module(f"attnflow.theorems.statements.{family}") for family in FAMILIES]
     statements = [statement for module in modules for statement in module.STATEMENTS]
     return {statement.id: statement for statement in statements}
 
 
 def find(name: str) -> Statement | Computation:
-    """The statement called `name`."""
+    """The statement with the id `name`."""
     require_known(name, catalogue(), "statement")
     return catalogue()[name]

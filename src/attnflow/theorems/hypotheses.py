@@ -1,22 +1,25 @@
-"""Hypotheses that many statements share, measured on a flow and its first tokens.
+"""Hypotheses on a flow and on its first tokens that several theorems share.
 
-Each function returns one `Hypothesis`. What a flow means mathematically (V, the matrix B of
-the scores, beta included) is read off here and nowhere else.
+Each function returns one `Hypothesis`, or the tuple of those that make up a setting. V, Q^T K and beta are read off a
+flow here and nowhere else; hypotheses on their spectra are in `spectral_hypotheses`.
 """
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.spatial.distance import pdist
 
 from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import AbstractMask, Boolean, Causal, Full
-from attnflow.model.normalisation import Post
+from attnflow.model.normalisation import AbstractNormalisation, Post
 from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
 
-SAME = 1e-9  # matrices that differ by less are taken for the same
+MATRIX_TOLERANCE = 1e-9  # largest difference of entries of equal matrices: a million roundings of numbers of size one
+REST_SPEED = 1e-9  # over |V|: slower tokens are at rest up to rounding
+POINT_TOLERANCE = 1e-9  # distance on the unit sphere below which two points are one, up to rounding
+
+
+# The matrices of a flow
 
 
 def value_matrix(flow: AbstractDynamics) -> np.ndarray:
@@ -28,7 +31,7 @@ def value_matrix(flow: AbstractDynamics) -> np.ndarray:
 
 
 def query_key_matrix(flow: AbstractDynamics) -> np.ndarray:
-    """Q^T K of the one head; NaN where there are several or it changes in time."""
+    """Q^T K of the only head; NaN where there are several or it changes in time."""
     head = flow.heads[0]
     if len(flow.heads) > 1 or not isinstance(head, Head):
         return np.full((flow.dimension, flow.dimension), np.nan)
@@ -36,40 +39,59 @@ def query_key_matrix(flow: AbstractDynamics) -> np.ndarray:
 
 
 def beta_of(flow: AbstractDynamics) -> float:
-    """The rule's beta; infinity for hardmax."""
+    """The inverse temperature; infinity for hardmax."""
     return np.inf if flow.beta is None else flow.beta
 
 
 def score_matrix(flow: AbstractDynamics) -> np.ndarray:
-    """B of the scores x_i^T B x_j: beta Q^T K, or Q^T K itself for hardmax."""
-    beta = beta_of(flow)
-    return (1.0 if np.isinf(beta) else beta) * query_key_matrix(flow)
+    """B of the scores <x_i, B x_j>: beta Q^T K, or Q^T K itself for hardmax."""
+    return (1.0 if flow.beta is None else flow.beta) * query_key_matrix(flow)
+
+
+def growth_rate(flow: AbstractDynamics) -> float:
+    """c of V = c I: time is measured in units of 1/|c|."""
+    value = value_matrix(flow)
+    return float(np.trace(value)) / len(value)
+
+
+# The setting
 
 
 def in_euclidean_space(flow: AbstractDynamics) -> Hypothesis:
     """Tokens move in R^d, rescaled or not."""
-    return is_true("tokens move in R^d", not flow.is_on_sphere)
+    return is_true("tokens move in R^d", not flow.is_on_sphere, "space")
 
 
 def rescaled(flow: AbstractDynamics) -> Hypothesis:
     """The run holds z = e^{-tV} x."""
-    return is_true(
-        "the run is the rescaled flow z = e^{-tV} x", isinstance(flow, RescaledAttention) and flow.rescaling is None
-    )
+    is_frame = isinstance(flow, RescaledAttention) and flow.rescaling is None
+    return is_true("the run is the rescaled flow z = e^{-tV} x", is_frame)
+
+
+def seen_as_x_or_z(flow: AbstractDynamics) -> Hypothesis:
+    """The run holds x, or z = e^{-tV} x with the flow's own V."""
+    is_other = isinstance(flow, RescaledAttention) and flow.rescaling is not None
+    return is_true("the run is x or z = e^{-tV} x", not is_other)
 
 
 def on_the_sphere(flow: AbstractDynamics) -> Hypothesis:
-    """Tokens move on the unit sphere without lengths of their own."""
-    return is_true(
-        "tokens move on the unit sphere (post-normalisation)",
-        isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post),
-    )
+    """Tokens move on the unit sphere and have no lengths of their own."""
+    return normalised_by(flow, Post)
+
+
+def normalised_by(flow: AbstractDynamics, *schemes: type[AbstractNormalisation]) -> Hypothesis:
+    """Tokens move on the unit sphere under one of some normalisation schemes."""
+    is_met = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, schemes)
+    names = " or ".join(scheme.__name__ for scheme in schemes)
+    # On the sphere another scheme is a difference of setting, not of space.
+    kind = "setting" if flow.is_on_sphere else "space"
+    return is_true(f"tokens move on the unit sphere under {names} normalisation", is_met, kind)
 
 
 def plain(flow: AbstractDynamics) -> Hypothesis:
-    """One head with constant weights, and nothing besides attention."""
-    weights = None if flow.masses is None or np.all(np.asarray(flow.masses) == 1) else flow.masses
-    extras = (flow.mlp, flow.noise, flow.frozen, weights)
+    """One head with constant weights; neither MLP, noise, frozen tokens nor unequal masses."""
+    masses = None if flow.masses is None or np.all(np.asarray(flow.masses) == 1) else flow.masses
+    extras = (flow.mlp, flow.noise, flow.frozen, masses)
     one_constant_head = len(flow.heads) == 1 and isinstance(flow.heads[0], Head)
     return is_true(
         "one head with constant weights; no noise, MLP, frozen tokens or masses",
@@ -78,22 +100,22 @@ def plain(flow: AbstractDynamics) -> Hypothesis:
 
 
 def attention_is(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> Hypothesis:
-    """The rule is one of `kinds`."""
+    """The attention weights are of one of `kinds`."""
     names = " or ".join(kind.__name__.lower() for kind in kinds)
     return is_true(f"{names} attention", isinstance(flow.attention, kinds))
 
 
 def mask_is(flow: AbstractDynamics, kind: type[AbstractMask]) -> Hypothesis:
-    """`Full` or (not strictly) `Causal`."""
+    """The mask is `Full` or `Causal`, each token attending to itself."""
     mask: AbstractMask = flow.mask
     if isinstance(mask, Boolean):
         mask = _named(mask)
-    matches = isinstance(mask, kind) and not getattr(mask, "strict", False)
-    return is_true(f"{kind.__name__.lower()} mask", matches)
+    is_strict = isinstance(mask, Causal) and mask.strict
+    return is_true(f"{kind.__name__.lower()} mask", isinstance(mask, kind) and not is_strict)
 
 
 def _named(mask: Boolean) -> AbstractMask:
-    """A matrix that is one of the masks with names as that one."""
+    """`Full` or `Causal` where the matrix of a mask is theirs, otherwise the mask itself."""
     matrix = np.asarray(mask.matrix)
     if np.all(matrix):
         return Full()
@@ -105,34 +127,63 @@ def value_is(flow: AbstractDynamics, multiple: float = 1.0) -> Hypothesis:
     value = value_matrix(flow)
     distance = float(np.abs(value - multiple * np.eye(len(value))).max())
     name = {1.0: "V = I", -1.0: "V = -I"}.get(multiple, f"V = {multiple:g} I")
-    return at_most(name, distance, SAME, "in the largest entry")
-
-
-def scores_are_symmetric_positive(flow: AbstractDynamics) -> Hypothesis:
-    """Q^T K symmetric and positive definite."""
-    says, matrix = "Q^T K symmetric positive definite", score_matrix(flow)
-    if not np.all(np.isfinite(matrix)):
-        return is_true(says, False)
-    asymmetry = float(np.abs(matrix - matrix.T).max())
-    if asymmetry > SAME * max(1.0, np.abs(matrix).max()):
-        return Hypothesis(says, -asymmetry, "of asymmetry")
-    return above(says, float(np.linalg.eigvalsh(matrix).min()), 0.0, "in the least eigenvalue")
+    return at_most(name, distance, MATRIX_TOLERANCE, "in the largest entry", "value")
 
 
 def scores_are_inner_products(flow: AbstractDynamics) -> Hypothesis:
-    """Q^T K = I, beta aside."""
+    """Q^T K = I; beta is free."""
     matrix = query_key_matrix(flow)
-    return at_most("Q^T K = I", float(np.abs(matrix - np.eye(len(matrix))).max()), SAME, "in the largest entry")
+    distance = float(np.abs(matrix - np.eye(len(matrix))).max())
+    return at_most("Q^T K = I", distance, MATRIX_TOLERANCE, "in the largest entry", "scores")
 
 
 def beta_at_least(flow: AbstractDynamics, least: float) -> Hypothesis:
     """beta >= least."""
-    return at_most(f"beta >= {least:g}", least, beta_of(flow), "in beta")
+    return at_most(f"beta >= {least:g}", least, beta_of(flow), "in beta", "scores")
+
+
+def beta_above(flow: AbstractDynamics, limit: float) -> Hypothesis:
+    """beta > limit."""
+    return above(f"beta > {limit:g}", beta_of(flow), limit, "in beta", "scores")
+
+
+def dimension_is(flow: AbstractDynamics, d: int) -> Hypothesis:
+    """The tokens have d coordinates."""
+    return at_most(f"d = {d}", abs(flow.dimension - d), 0, "dimensions")
 
 
 def dimension_is_at_least(flow: AbstractDynamics, least: int) -> Hypothesis:
     """d >= least."""
     return at_most(f"d >= {least}", least, flow.dimension, "dimensions")
+
+
+def transformer(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> tuple[Hypothesis, ...]:
+    """The setting of arXiv:2305.05465: plain softmax (or `kinds`) attention in R^d with a full mask."""
+    return (
+        in_euclidean_space(flow),
+        seen_as_x_or_z(flow),
+        plain(flow),
+        attention_is(flow, *(kinds or (Softmax,))),
+        mask_is(flow, Full),
+    )
+
+
+def full_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+    """Plain softmax or unnormalised attention on the sphere with a full mask; any Q, K, V."""
+    return (on_the_sphere(flow), plain(flow), attention_is(flow, Softmax, Unnormalised), mask_is(flow, Full))
+
+
+def causal_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+    """Plain softmax or unnormalised attention on the sphere with a causal mask; any Q, K, V."""
+    return (on_the_sphere(flow), plain(flow), attention_is(flow, Softmax, Unnormalised), mask_is(flow, Causal))
+
+
+def self_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+    """The setting of SA and USA: softmax or unnormalised attention on the sphere, full mask, Q^T K = V = I."""
+    return (*full_attention(flow), scores_are_inner_products(flow), value_is(flow))
+
+
+# The first tokens
 
 
 def at_least_two_tokens(tokens: np.ndarray) -> Hypothesis:
@@ -141,42 +192,70 @@ def at_least_two_tokens(tokens: np.ndarray) -> Hypothesis:
 
 
 def distinct(tokens: np.ndarray) -> Hypothesis:
-    """No two tokens in one place."""
+    """No two tokens are equal."""
+    from scipy.spatial.distance import pdist
+
     closest = float(pdist(tokens).min()) if len(tokens) > 1 else np.inf
     return above("distinct first tokens", closest, 0.0, "between the closest two")
 
 
 def filling(tokens: np.ndarray) -> Hypothesis:
-    """The first tokens differ in every direction."""
+    """The first tokens have a positive variance in every direction."""
     spread = float(np.linalg.eigvalsh(np.atleast_2d(np.cov(tokens.T, bias=True))).min()) if len(tokens) > 1 else 0.0
-    return above("first tokens fill R^d", spread, SAME, "in the least variance")
+    return above("first tokens with a positive variance in every direction", spread, 1e-9, "in the least variance")
 
 
 def in_an_open_hemisphere(tokens: np.ndarray) -> Hypothesis:
     """Some w has <x_i, w> > 0 for all i; the margin is the largest min_i <x_i, w> over |w|_inf <= 1."""
+    pole = hemisphere_pole(tokens)
+    margin = float((tokens @ pole).min() / np.abs(pole).max())
+    return above("first tokens in an open hemisphere", margin, 1e-9, "in the least inner product")
+
+
+def hemisphere_pole(tokens: np.ndarray) -> np.ndarray:
+    """The unit vector along the w that maximises min_i <x_i, w> over |w|_inf <= 1; NaN where none is found."""
+    from scipy.optimize import linprog
+
+    # Linear programme in (w, s): maximise s subject to s - <x_i, w> <= 0 for all i.
     n, d = tokens.shape
-    programme = linprog(
-        np.r_[np.zeros(d), -1.0],
-        A_ub=np.c_[-tokens, np.ones(n)],
-        b_ub=np.zeros(n),
-        bounds=[(-1, 1)] * d + [(None, 1)],
-    )
-    margin = float(programme.x[-1]) if programme.success else np.nan
-    return above("first tokens in an open hemisphere", margin, SAME, "in the least inner product")
+    constraint = np.c_[-tokens, np.ones(n)]
+    solution = linprog(np.r_[np.zeros(d), -1.0], constraint, np.zeros(n), bounds=[(-1, 1)] * d + [(None, None)])
+    if not solution.success or not np.any(solution.x[:d]):
+        return np.full(d, np.nan)
+    return solution.x[:d] / np.linalg.norm(solution.x[:d])
 
 
-def self_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
-    """The setting of SA and USA: plain softmax or unnormalised attention on the sphere, full mask, Q^T K = V = I."""
-    return (
-        on_the_sphere(flow),
-        plain(flow),
-        attention_is(flow, Softmax, Unnormalised),
-        mask_is(flow, Full),
-        scores_are_inner_products(flow),
-        value_is(flow),
-    )
+def no_antipodes(tokens: np.ndarray) -> Hypothesis:
+    """No two tokens on the sphere are antipodal."""
+    from scipy.spatial import KDTree
+
+    sums = KDTree(tokens).query(-tokens)[0]  # |x_i + x_j| for the x_j nearest to -x_i
+    return above("no two first tokens antipodal", float(sums.min()), POINT_TOLERANCE, "in |x_i + x_j|")
 
 
-def causal_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
-    """Plain softmax or unnormalised attention on the sphere with a causal mask; any Q, K, V."""
-    return (on_the_sphere(flow), plain(flow), attention_is(flow, Softmax, Unnormalised), mask_is(flow, Causal))
+def no_antipode_of_the_first(tokens: np.ndarray) -> Hypothesis:
+    """No token is antipodal to token 1. The second token would rest there if V = I."""
+    sums = np.linalg.norm(tokens + tokens[0], axis=1)
+    return above("no first token antipodal to token 1", float(sums.min()), POINT_TOLERANCE, "in |x_1 + x_k|")
+
+
+def not_at_rest(flow: AbstractDynamics, tokens: np.ndarray, is_limit: bool | None = None) -> Hypothesis:
+    """The first tokens move, unless they are at their limit: `is_limit`, or by default all in one point."""
+    from attnflow.integrate.evaluate import velocity
+
+    says = "the first tokens are not at rest away from their limit"
+    if np.ptp(tokens, axis=0).max() == 0 if is_limit is None else is_limit:
+        return is_true(says, True)
+    speed = float(np.abs(velocity(flow, tokens)).max())
+    return above(says, speed, REST_SPEED * np.abs(value_matrix(flow)).max(), "in the largest speed")
+
+
+def generic(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, Hypothesis]:
+    """Outside the exceptional starts that can be recognised: with antipodal pairs, or at rest."""
+    return no_antipodes(tokens), not_at_rest(flow, tokens)
+
+
+def directions(tokens: np.ndarray) -> np.ndarray:
+    """Tokens divided by their lengths; zero stays zero."""
+    lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
+    return tokens / np.where(lengths > 0, lengths, 1.0)

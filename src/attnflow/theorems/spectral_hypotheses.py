@@ -1,6 +1,12 @@
-"""What the theorems ask of the value matrix V and of B = Q^T K, each with a margin. Plain matrices in."""
+"""Hypotheses on the value matrix V and on the matrix B = beta Q^T K of the scores, each with a margin.
 
-from typing import Any, Literal, NamedTuple
+A theorem lists the functions of this module that it needs. V = c I with c > 0 is V = I in another unit of time, and
+beta is a factor of Q^T K, so neither is asked for separately.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,155 +20,183 @@ from attnflow.analyse.spectra import (
     require_real,
     spectrum,
 )
+from attnflow.theorems.verdict import Hypothesis, above, at_most
+
+LEADING = "the leading eigenvalue of V"
 
 
-class Condition(NamedTuple):
-    """One thing a theorem asks of the matrices."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Weights:
+    """V by its spectrum, and B = beta Q^T K, so that the scores are <x_i, B x_j>."""
 
-    says: str
-    margin: float
-    """Above zero where it is met; below, by how much it is missed."""
-    unit: str = ""
-    matrix: Literal["V", "Q^T K"] = "V"
-    """Which matrix it is about."""
+    spectrum: Spectrum
+    scores: np.ndarray
+
+    @classmethod
+    def of_matrices(cls, value: Any, scores: Any) -> "Weights":
+        """The weights of a matrix V and a matrix B of the same size.
+
+        Examples
+        --------
+        >>> weights = Weights.of_matrices(np.diag([2.0, 1.0]), np.eye(2))
+        >>> isotropic(weights).holds, leading_is_simple(weights).holds
+        (False, True)
+        """
+        matrix = require_real(value)
+        if np.shape(scores) != matrix.shape:
+            raise InputError(f"`scores` must be {matrix.shape} like V, but it is {np.shape(scores)}.")
+        return cls(spectrum(matrix), require_real(scores))
 
 
-def hypotheses_met(value: Any, query_key: Any) -> dict[str, tuple[Condition, ...]]:
-    """What each theorem asks of V and Q^T K, with margins; it is met where all margins are above zero.
+SpectralHypothesis = Callable[[Weights], Hypothesis]
 
-    V = lambda I with lambda > 0 counts as V = I, since that only changes the unit of time. V may
-    be given by its `spectrum`.
 
-    Examples
-    --------
-    >>> met = hypotheses_met(np.diag([2.0, 1.0]), np.eye(2))
-    >>> [name for name, conditions in met.items() if all(one.margin > 0 for one in conditions)]
-    ['hyperplanes', 'codimension-k', 'conjecture-1']
+def zero(weights: Weights) -> Hypothesis:
+    """V = 0."""
+    return at_most("V = 0", weights.spectrum.scale, 0.0, "in the largest singular value", "value")
+
+
+def isotropic(weights: Weights) -> Hypothesis:
+    """V = c I for some c."""
+    value = weights.spectrum.matrix
+    mean = np.trace(value) / len(value)
+    distance = float(np.abs(value - mean * np.eye(len(value))).max())
+    limit = SAME * weights.spectrum.scale
+    return at_most("V is a multiple of I", distance, limit, "in the largest entry", "isotropy")
+
+
+def leading_is_positive(weights: Weights) -> Hypothesis:
+    """The largest real part of an eigenvalue of V is positive, by more than rounding."""
+    found = weights.spectrum
+    return above(f"{LEADING} is positive", found.leading.value.real, SAME * found.scale, "in its real part", "value")
+
+
+def leading_is_negative(weights: Weights) -> Hypothesis:
+    """All eigenvalues of V have a negative real part, by more than rounding."""
+    found = weights.spectrum
+    return above(f"{LEADING} is negative", -found.leading.value.real, SAME * found.scale, "in its real part", "value")
+
+
+def leading_is_real(weights: Weights) -> Hypothesis:
+    """No eigenvalue of largest real part is complex."""
+    turning = max(abs(one.value.imag) for one in weights.spectrum.leaders)
+    return Hypothesis(f"{LEADING} is real", -turning if turning else np.inf, "in its imaginary part", "value")
+
+
+def leading_is_simple(weights: Weights) -> Hypothesis:
+    """One real eigenvalue of multiplicity one leads.
+
+    The margin is the gap to the next real part; a complex pair misses by its imaginary part, a multiple eigenvalue by
+    the number of its copies.
     """
-    found, scores = value if isinstance(value, Spectrum) else spectrum(value), require_real(query_key)
-    if scores.shape != found.matrix.shape:
-        raise InputError(f"`query_key` must be {found.matrix.shape} like V, but it is {scores.shape}.")
-    multiple, positive, negative = _is_multiple(found), _sign(found, 1), _sign(found, -1)
-    definite, identity = _is_definite(scores), _is_identity(scores)
-    real, simple, repeated = _is_real(found), _is_simple(found), _is_repeated(found)
-    mixed = (real, positive, repeated, _is_proper(found), _outgrows(found), definite)
-    return {
-        "zero-value": (Condition("V = 0", np.nextafter(0, 1) - found.scale, "in the largest singular value"),),
-        "polytope": (multiple, positive, definite),
-        "minus-identity": (multiple, negative, definite),
-        "hyperplanes": (real, _dominates(found), positive, _sees_itself(found, scores)),
-        "polytope-times-hyperplane": (*mixed, _respects(found, scores)),
-        "polytope-times-hyperplane-general": mixed,
-        "codimension-k": (simple, positive, _growing_are_simple(found)),
-        "identity-value": (multiple, positive),
-        "single-cluster": (multiple, positive, identity),
-        "conjecture-1": (simple, positive, *_splits(found), identity),
-        "conjecture-2": (real, positive, repeated, _is_proper(found), *_splits(found)),
-        "table-1-cloud": (real, negative, repeated, identity),
-        "table-1-two-clouds": (simple, negative, identity),
-    }
-
-
-def _is_multiple(found: Spectrum) -> Condition:
-    mean = np.trace(found.matrix) / len(found.matrix)
-    distance = np.abs(found.matrix - mean * np.eye(len(found.matrix))).max()
-    return Condition("V is a multiple of I", _at_most(distance, SAME * found.scale), "in the largest entry")
-
-
-def _sign(found: Spectrum, sign: int) -> Condition:
-    says = "positive" if sign > 0 else "negative"
-    margin = _above(sign * found.leading.value.real, found.scale)
-    return Condition(f"the leading eigenvalue is {says}", margin, "in its real part")
-
-
-def _is_real(found: Spectrum) -> Condition:
-    turning = max(abs(one.value.imag) for one in found.leaders)
-    return Condition("the leading eigenvalue is real", -turning if turning else np.inf, "in its imaginary part")
-
-
-def _is_simple(found: Spectrum) -> Condition:
-    """The gap to the next eigenvalue; a complex pair misses by its imaginary part, a multiple one by its copies."""
-    says = "the leading eigenvalue is real and simple"
+    says, found = f"{LEADING} is real and simple", weights.spectrum
     if not found.is_leading_real:
-        return Condition(says, _is_real(found).margin, "in its imaginary part")
+        return Hypothesis(says, leading_is_real(weights).margin, "in its imaginary part", "value")
     if not found.is_leading_simple:
-        return Condition(says, 1.0 - found.leading.multiplicity, "copies")
-    return Condition(says, found.gap, "to the next eigenvalue")
+        return Hypothesis(says, 1.0 - found.leading.multiplicity, "copies", "value")
+    return Hypothesis(says, found.gap, "to the next eigenvalue", "value")
 
 
-def _growing_are_simple(found: Spectrum) -> Condition:
-    copies = max((one.multiplicity for one in found.eigenvalues if one.value.real > SAME * found.scale), default=1)
-    return Condition("all eigenvalues with a positive real part are simple", _at_most(copies, 1), "copies")
+def leading_has_no_jordan_block(weights: Weights) -> Hypothesis:
+    """V is diagonal on the generalised eigenvectors of its leading eigenvalue."""
+    leading = weights.spectrum.leading
+    defect = leading.multiplicity - leading.geometric
+    return at_most(f"{LEADING} has no Jordan block", defect, 0, "eigenvectors", "value")
 
 
-def _is_repeated(found: Spectrum) -> Condition:
-    says = "the leading eigenvalue has two or more independent eigenvectors and no Jordan block"
-    defect = found.leading.multiplicity - found.leading.geometric
-    return Condition(says, _at_most(2, found.leading.geometric) if defect == 0 else -defect, "eigenvectors")
+def leading_is_multiple(weights: Weights) -> Hypothesis:
+    """The leading eigenspace L has dimension two or more."""
+    geometric = weights.spectrum.leading.geometric
+    return at_most("the leading eigenspace L of V has dimension 2 or more", 2, geometric, "dimensions", "value")
 
 
-def _is_proper(found: Spectrum) -> Condition:
-    return Condition("V is not a multiple of I", len(found.matrix) - found.leading.multiplicity, "other eigenvalues")
+def others_exist(weights: Weights) -> Hypothesis:
+    """V has an eigenvalue other than the leading one."""
+    others = len(weights.spectrum.matrix) - weights.spectrum.leading.multiplicity
+    return above("V has other eigenvalues than the leading one", others, 0, "eigenvalues", "value")
 
 
-def _dominates(found: Spectrum) -> Condition:
-    return Condition(
-        "it is simple and larger than all others in modulus", _above(found.dominance, found.scale), "in modulus"
-    )
+def growing_are_simple(weights: Weights) -> Hypothesis:
+    """Every eigenvalue with a positive real part has multiplicity one."""
+    found = weights.spectrum
+    growing = [one.multiplicity for one in found.eigenvalues if one.value.real > SAME * found.scale]
+    says = "all eigenvalues of V with a positive real part are simple"
+    return at_most(says, max(growing, default=1), 1, "copies", "value")
 
 
-def _outgrows(found: Spectrum) -> Condition:
-    margin = _above(found.leading.value.real - found.rest_radius, found.scale)
-    return Condition("it is larger than the others in modulus", margin, "in modulus")
+def leading_dominates(weights: Weights) -> Hypothesis:
+    """lambda_1 > |lambda_j| for every other eigenvalue, copies of lambda_1 included."""
+    found = weights.spectrum
+    says = f"{LEADING} is simple and larger than all others in modulus"
+    return above(says, found.dominance, SAME * found.scale, "in modulus", "value")
 
 
-def _sees_itself(found: Spectrum, scores: np.ndarray) -> Condition:
-    says = "<Q phi_1, K phi_1> > 0 for the leading eigenvector phi_1"
-    margin = float(found.right @ scores @ found.right) if found.is_leading_simple else np.nan
-    return Condition(says, margin, "", "Q^T K")
+def leading_outgrows(weights: Weights) -> Hypothesis:
+    """lambda > |lambda_j| for every eigenvalue with another real part: the spectral radius on G is below lambda."""
+    found = weights.spectrum
+    gap = found.leading.value.real - found.rest_radius
+    return above(f"{LEADING} is larger than the others in modulus", gap, SAME * found.scale, "in modulus", "value")
 
 
-def _is_definite(scores: np.ndarray) -> Condition:
-    says = "Q^T K is symmetric positive definite"
-    if asymmetry(scores) > SAME * np.abs(scores).max():
-        return Condition(says, -asymmetry(scores), "of asymmetry", "Q^T K")
-    return Condition(says, least_of_symmetric_part(scores), "in the least eigenvalue", "Q^T K")
-
-
-def _respects(found: Spectrum, scores: np.ndarray) -> Condition:
-    """<Qf, Kg> = 0 between the leading space F and the span G of the other generalised eigenvectors."""
-    others = complement(spectrum(found.matrix.T).leading_space)
-    leak = float(np.abs(found.leading_space.T @ scores @ others).max(initial=0.0))
-    margin = _at_most(leak, SAME * np.abs(scores).max())
-    return Condition("Q^T K does not mix F and G", margin, "in the largest entry", "Q^T K")
-
-
-def _is_identity(scores: np.ndarray) -> Condition:
-    mean = np.trace(scores) / len(scores)
-    distance = np.abs(scores - mean * np.eye(len(scores))).max()
-    says = "Q^T K is a multiple of I, not a negative one"
-    margin = min(_at_most(distance, SAME * abs(mean)), _at_most(0.0, mean))
-    return Condition(says, margin, "in the largest entry", "Q^T K")
-
-
-def _splits(found: Spectrum) -> tuple[Condition, Condition]:
-    """V respects the complement of the leading space L, and pulls less there than lambda."""
-    inside = found.leading_space
+def complement_is_invariant(weights: Weights) -> Hypothesis:
+    """V maps the orthogonal complement of the leading space L into itself."""
+    found, inside = weights.spectrum, weights.spectrum.leading_space
     outside = complement(inside)
     leak = float(np.linalg.norm(inside.T @ found.matrix @ outside, 2)) if outside.size else 0.0
-    pull = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else np.nan
-    margin = _above(found.leading.value.real - pull, found.scale)
-    return (
-        Condition("V maps the complement of L into itself", _at_most(leak, SAME * found.scale), "in the norm"),
-        Condition("<Vz, z> < lambda |z|^2 on the complement of L", margin),
-    )
+    says = "V maps the orthogonal complement of L into itself"
+    return at_most(says, leak, SAME * found.scale, "in the norm", "value")
 
 
-def _above(value: float, scale: float) -> float:
-    """Margin of value > 0, what rounding makes of zero not being met."""
-    return float(value - SAME * scale)
+def complement_grows_slower(weights: Weights) -> Hypothesis:
+    """<Vz, z> < lambda |z|^2 for every z orthogonal to L; there is no such z where L is the whole space."""
+    found, outside = weights.spectrum, complement(weights.spectrum.leading_space)
+    largest = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else -np.inf
+    gap = found.leading.value.real - largest
+    return above("<Vz, z> < lambda |z|^2 for z orthogonal to L", gap, SAME * found.scale, kind="value")
 
 
-def _at_most(value: float, limit: float) -> float:
-    """Margin of value <= limit, equality being met."""
-    return float(np.nextafter(limit - value, np.inf))
+def scores_are_definite(weights: Weights) -> Hypothesis:
+    """B is symmetric, and its least eigenvalue is positive by more than rounding."""
+    says, scores = "Q^T K is symmetric positive definite", weights.scores
+    largest = float(np.abs(scores).max())
+    if asymmetry(scores) > SAME * largest:
+        return Hypothesis(says, -asymmetry(scores), "of asymmetry", "scores")
+    rounding = len(scores) * np.finfo(float).eps * largest
+    return above(says, least_of_symmetric_part(scores), rounding, "in the least eigenvalue", "scores")
+
+
+def leading_direction_attends_to_itself(weights: Weights) -> Hypothesis:
+    """<Q phi_1, K phi_1> > 0 for the eigenvector phi_1 of a simple leading eigenvalue."""
+    says, found = "<Q phi_1, K phi_1> > 0 for the leading eigenvector phi_1", weights.spectrum
+    score = float(found.right @ weights.scores @ found.right) if found.is_leading_simple else np.nan
+    return above(says, score, 0.0, kind="scores")
+
+
+def spaces_are_orthogonal(weights: Weights) -> Hypothesis:
+    """<Qf, Kg> = 0 for f in the leading space F and g in the span G of the other generalised eigenvectors."""
+    found, scores = weights.spectrum, weights.scores
+    others = complement(spectrum(found.matrix.T).leading_space)
+    leak = float(np.abs(found.leading_space.T @ scores @ others).max(initial=0.0))
+    says = "F and G orthogonal for Q^T K"
+    return at_most(says, leak, SAME * np.abs(scores).max(), "in the largest entry", "scores")
+
+
+def scores_are_isotropic(weights: Weights) -> Hypothesis:
+    """B = b I for some b."""
+    multiple = score_multiple(weights)
+    distance = float(np.abs(weights.scores - multiple * np.eye(len(weights.scores))).max())
+    return at_most("Q^T K is a multiple of I", distance, SAME * abs(multiple), "in the largest entry", "scores")
+
+
+def score_multiple_at_least(least: float) -> SpectralHypothesis:
+    """The hypothesis b >= `least` on B = b I, that is, on beta k for Q^T K = k I."""
+
+    def hypothesis(weights: Weights) -> Hypothesis:
+        return at_most(f"Q^T K = k I with beta k >= {least:g}", least, score_multiple(weights), "in beta k", "scores")
+
+    return hypothesis
+
+
+def score_multiple(weights: Weights) -> float:
+    """b of B = b I."""
+    return float(np.trace(weights.scores)) / len(weights.scores)

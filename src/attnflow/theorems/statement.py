@@ -1,4 +1,4 @@
-"""Statements: a theorem, lemma or conjecture that software can hold against an instance."""
+"""Statements: a theorem with the measurement that checks its conclusion on a run, an example and a control."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,14 +16,15 @@ from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.solvers.layers import Layers
 from attnflow.solvers.token_by_token import TokenByToken
+from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
 
-COARSE = 1e-6  # relative tolerance above which the solver's error may exceed what statements tolerate
+Measure = Callable[[AbstractDynamics, xr.Dataset], Measurement]
 
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """A flow, its first tokens and the times to look at."""
+    """A flow, its first tokens and the times that are saved."""
 
     flow: AbstractDynamics
     tokens: np.ndarray
@@ -31,7 +32,7 @@ class Instance:
     solver: AbstractSolver | None = None
     seed: int = 0
     coalesces: bool = False
-    """Whether it is followed by `coalesce`, to one cluster, instead of to `times`."""
+    """Whether it is solved by `coalesce`, until one cluster is left, instead of up to the last of `times`."""
 
     def simulate(self, progress: Any = False) -> xr.Dataset:
         """The run of this instance."""
@@ -42,35 +43,54 @@ class Instance:
 
 @dataclasses.dataclass(frozen=True)
 class OnCoalescing:
-    """How a statement is held against a run of `coalesce`, whose times may be beyond floats."""
+    """The measurement on a run of `coalesce`, whose times may be too large for floats."""
 
-    measure: Callable[[AbstractDynamics, xr.Dataset], Measurement]
+    measure: Measure
     hypotheses: Callable[[AbstractDynamics, xr.Dataset], Sequence[Hypothesis]] | None = None
-    """Instead of the statement's own, which look at the first tokens."""
+    """Hypotheses on the run, in place of those of the theorem on the first tokens."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A statement about a flow's tokens, checked on a run.
+    """A theorem about the tokens of a flow, checked on a run.
 
-    `hypotheses` and `measure` look at one run (no `run` axis). `example` is an instance
-    the statement is true of, `control` one outside its hypotheses.
+    `measure` takes one run (no `run` axis). `example` is an instance of which the theorem is true, `control` an
+    instance outside its hypotheses.
     """
 
-    id: str
-    paper: str
-    says: str
-    hypotheses: Callable[[AbstractDynamics, np.ndarray], Sequence[Hypothesis]]
-    measure: Callable[[AbstractDynamics, xr.Dataset], Measurement] | None
-    """None where only a run of `coalesce` can tell."""
+    theorem: Theorem
+    measure: Measure | None
+    """None where only a run of `coalesce` can be measured."""
     example: Callable[[], Instance]
     control: Callable[[], Instance]
     coalescing: OnCoalescing | None = None
-    """None where the statement needs times of its own to look at."""
-    proved: bool = True
-    """False for conjectures: a `fails` is then news, not a bug."""
+    """None where the measurement needs chosen times."""
     continuous: bool = True
-    """False where the statement is about discrete layers."""
+    """False where the theorem is about discrete layers."""
+
+    @property
+    def id(self) -> str:
+        """The name of the theorem."""
+        return self.theorem.id
+
+    @property
+    def paper(self) -> str:
+        """Where the theorem is published."""
+        return self.theorem.paper
+
+    @property
+    def says(self) -> str:
+        """The theorem in a sentence."""
+        return self.theorem.says
+
+    @property
+    def proved(self) -> bool:
+        """False for conjectures, of which `fails` is a discovery and not a mistake of the software."""
+        return self.theorem.proved
+
+    def hypotheses(self, flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
+        """The hypotheses of the theorem, measured on a flow and its first tokens."""
+        return self.theorem.hypotheses(flow, tokens)
 
     def check(self, flow: AbstractDynamics, run: xr.Dataset) -> Verdict:
         """The verdict on one run of `flow`."""
@@ -82,10 +102,10 @@ class Statement:
 
     def _of_coalescing(self, flow: AbstractDynamics, run: xr.Dataset) -> tuple[Hypothesis, ...]:
         if self.coalescing is None:
-            return (is_true("a run of `simulate`, with times to look at", False),)
+            return (is_true("a run of `simulate`, with tokens at chosen times", False),)
         if self.coalescing.hypotheses is not None:
             return tuple(self.coalescing.hypotheses(flow, run))
-        return tuple(self.hypotheses(flow, run.initial_tokens.values))
+        return self.hypotheses(flow, run.initial_tokens.values)
 
     def _of_simulating(self, flow: AbstractDynamics, run: xr.Dataset) -> tuple[Hypothesis, ...]:
         if self.measure is None:
@@ -93,23 +113,24 @@ class Statement:
         return (*self.hypotheses(flow, run.initial_tokens.values), *self._hypotheses_on_time(run))
 
     def _measured(self, flow: AbstractDynamics, run: xr.Dataset, is_coalescing: bool) -> Measurement:
-        """The measurement; what a coarse solver misses is held against the solver, not the statement."""
+        """The measurement; a miss is left open where the solver is too coarse to decide."""
         if is_coalescing:
             assert self.coalescing is not None  # or it would not apply
             return self.coalescing.measure(flow, run)
         assert self.measure is not None
-        found, solver = self.measure(flow, run), solver_of(run)
+        measured, solver = self.measure(flow, run), solver_of(run)
+        # Above a relative tolerance of 1e-6 the error of the solver may exceed the tolerances of measurements.
         is_coarse = isinstance(solver, AbstractFixedStep) or (
-            isinstance(solver, Adaptive | TokenByToken) and solver.rtol > COARSE
+            isinstance(solver, Adaptive | TokenByToken) and solver.rtol > 1e-6
         )
-        if self.continuous and is_coarse and not found.open:
-            return dataclasses.replace(found, open="the solver is coarse: repeat with `Adaptive()` to decide")
-        return found
+        if self.continuous and is_coarse and not measured.open:
+            return dataclasses.replace(measured, open="the solver is coarse: repeat with `Adaptive()` to decide")
+        return measured
 
     def _hypotheses_on_time(self, run: xr.Dataset) -> tuple[Hypothesis, ...]:
         is_layers = isinstance(solver_of(run), Layers)
         if not self.continuous:
-            # Layers that overflow have failed as the statement can fail: that is left to the measurement.
+            # That layers overflow can contradict the theorem, so it is left to the measurement.
             return (is_true("discrete layers, not continuous time", is_layers),)
         return (
             is_true("continuous time, not discrete layers", not is_layers),
@@ -118,7 +139,7 @@ class Statement:
 
     def check_instance(self, instance: Instance) -> Verdict:
         """The verdict on an instance; nothing is simulated when it does not apply."""
-        hypotheses = tuple(self.hypotheses(instance.flow, instance.tokens))
+        hypotheses = self.hypotheses(instance.flow, instance.tokens)
         if not all(hypothesis.holds for hypothesis in hypotheses):
             return Verdict(self.id, self.paper, self.says, "not_applicable", hypotheses)
         return self.check(instance.flow, instance.simulate())
@@ -134,9 +155,10 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Computation:
-    """A statement about numbers rather than a run: a probability, a closed form, an ODE.
+    """A statement about numbers instead of a run: a probability, a closed form, an ODE.
 
-    `check(**parameters)` gives hypotheses and a measurement; `example` and `control` are parameters.
+    `evaluate(**parameters)` returns the hypotheses and a function that measures; `example` and `control` are its
+    parameters.
     """
 
     id: str

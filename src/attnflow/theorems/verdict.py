@@ -1,4 +1,4 @@
-"""Verdicts: what a statement says of one instance, with the hypotheses and the number behind it."""
+"""Hypotheses with their margins, measurements with their tolerances, and the verdicts that follow from both."""
 
 import dataclasses
 import math
@@ -8,11 +8,12 @@ from typing import Any, Literal
 from attnflow._common.plain import number_or_text
 
 Answer = Literal["holds", "fails", "not_applicable", "undecided"]
+Kind = Literal["space", "setting", "value", "isotropy", "scores", "start"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """One thing a statement assumes, measured on the instance."""
+    """One assumption of a theorem, measured on an instance."""
 
     says: str
     """What is assumed, in a few words."""
@@ -20,31 +21,43 @@ class Hypothesis:
     """By how much it holds: above zero it does, below zero it is missed by that much."""
     unit: str = ""
     """What the margin is measured in, for readers."""
+    kind: Kind = "setting"
+    """What it restricts: the space, the rest of the setting (heads, attention, mask, dimension), V ("isotropy" where V
+    must be a multiple of I), the scores beta Q^T K, or the first tokens."""
 
     @property
     def holds(self) -> bool:
         """Whether the margin is above zero; NaN is not."""
         return bool(self.margin > 0)
 
+    @property
+    def shortfall(self) -> str:
+        """By how much it is missed, such as "missed by 0.5 in beta"; empty where there is no finite distance."""
+        return f"missed by {-self.margin:.3g} {self.unit}".rstrip() if math.isfinite(self.margin) else ""
 
-def is_true(says: str, condition: bool) -> Hypothesis:
-    """A hypothesis that is met or not, without a distance."""
-    return Hypothesis(says, math.inf if condition else -math.inf)
+    def as_dict(self) -> dict[str, Any]:
+        """All fields as plain values, for JSON; infinities become words."""
+        return dataclasses.asdict(self) | {"holds": self.holds, "margin": number_or_text(self.margin)}
 
 
-def at_most(says: str, value: float, limit: float, unit: str = "") -> Hypothesis:
-    """value <= limit; equality counts as met."""
-    return Hypothesis(says, math.nextafter(limit - value, math.inf), unit)
+def is_true(says: str, condition: bool, kind: Kind = "setting") -> Hypothesis:
+    """The hypothesis that a condition is true, without a distance."""
+    return Hypothesis(says, math.inf if condition else -math.inf, kind=kind)
 
 
-def above(says: str, value: float, limit: float, unit: str = "") -> Hypothesis:
-    """value > limit."""
-    return Hypothesis(says, value - limit, unit)
+def at_most(says: str, value: float, limit: float, unit: str = "", kind: Kind = "setting") -> Hypothesis:
+    """The hypothesis value <= limit; equality counts as met."""
+    return Hypothesis(says, math.nextafter(limit - value, math.inf), unit, kind)
+
+
+def above(says: str, value: float, limit: float, unit: str = "", kind: Kind = "setting") -> Hypothesis:
+    """The hypothesis value > limit."""
+    return Hypothesis(says, float(value - limit), unit, kind)
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """The quantity a statement is judged by."""
+    """The quantity that a conclusion is judged by."""
 
     quantity: str
     """What was measured, in a few words."""
@@ -54,9 +67,9 @@ class Measurement:
     """The reason for the tolerance."""
     compare: Literal["at most", "at least"] = "at most"
     open: str = ""
-    """Not empty: what finite time or float64 leaves open, so that missing the tolerance decides nothing."""
+    """Where not empty: what finite time or float64 leaves open, so that missing the tolerance decides nothing."""
     unsettled: str = ""
-    """Not empty: why the limit is not reached yet, so that even meeting the tolerance decides nothing."""
+    """Where not empty: why the limit is not reached yet, so that even meeting the tolerance decides nothing."""
 
     @property
     def met(self) -> bool:
@@ -66,7 +79,7 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a statement says of one instance."""
+    """The answer of a statement on one instance, with its hypotheses and its measurement."""
 
     id: str
     paper: str
@@ -88,17 +101,14 @@ class Verdict:
         measured = self.measurement
         if measured is None:
             return self.note
-        found = f"{measured.quantity} is {measured.value:.3g} ({measured.compare} {measured.tolerance:.3g})"
-        still = f"; {measured.unsettled or measured.open}" if self.verdict == "undecided" else ""
-        return found + still + "."
+        compared = f"{measured.quantity} is {measured.value:.3g} ({measured.compare} {measured.tolerance:.3g})"
+        undecided = f"; {measured.unsettled or measured.open}" if self.verdict == "undecided" else ""
+        return compared + undecided + "."
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON; infinities become words."""
         plain: dict[str, Any] = dataclasses.asdict(self) | {"explanation": self.explanation()}
-        plain["hypotheses"] = [
-            dataclasses.asdict(one) | {"holds": one.holds, "margin": number_or_text(one.margin)}
-            for one in self.hypotheses
-        ]
+        plain["hypotheses"] = [hypothesis.as_dict() for hypothesis in self.hypotheses]
         if self.measurement is not None:
             measured = self.measurement
             plain["measurement"] |= {
@@ -110,7 +120,7 @@ class Verdict:
 
 
 def judge(hypotheses: Sequence[Hypothesis], measurement: Measurement | None) -> Answer:
-    """`not_applicable` without the hypotheses; else what the measurement says."""
+    """The answer: `not_applicable` where a hypothesis is not met, otherwise by the measurement."""
     if not all(hypothesis.holds for hypothesis in hypotheses):
         return "not_applicable"
     if measurement is None or math.isnan(measurement.value):
@@ -123,6 +133,4 @@ def judge(hypotheses: Sequence[Hypothesis], measurement: Measurement | None) -> 
 
 
 def _missed(hypothesis: Hypothesis) -> str:
-    if math.isinf(hypothesis.margin) or math.isnan(hypothesis.margin):
-        return f"not met: {hypothesis.says}"
-    return f"not met: {hypothesis.says}, missed by {-hypothesis.margin:.3g} {hypothesis.unit}".rstrip()
+    return f"not met: {hypothesis.says}" + (f", {hypothesis.shortfall}" if hypothesis.shortfall else "")

@@ -139,12 +139,12 @@ def test_predictions_can_be_read_and_stored():
 
 def test_every_rule_has_a_known_word_and_a_name_of_its_own():
     assert {rule.limit for rule in RULES} <= set(WORDS)
-    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert len({rule.theorem.id for rule in RULES}) == len(RULES)
 
 
 def test_rules_are_called_like_the_statements_that_check_them():
     of_their_own = {"zero-value", f"{MIX}-general", "table-1-cloud", "table-1-two-clouds"}
-    assert {rule.id for rule in RULES} - of_their_own <= set(catalogue())
+    assert {rule.theorem.id for rule in RULES} - of_their_own <= set(catalogue())
 
 
 def test_wrong_arguments_are_refused():

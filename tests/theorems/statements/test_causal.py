@@ -8,8 +8,10 @@ import pytest
 import attnflow as af
 from attnflow.analyse import renyi
 from attnflow.theorems.statement import Instance
-from attnflow.theorems.statements.causal import STATEMENTS
+from attnflow.theorems.statements import causal as causal_statements
+from attnflow.theorems.statements import causal_centres, centre_formulas
 
+STATEMENTS = (*causal_statements.STATEMENTS, *centre_formulas.STATEMENTS, *causal_centres.STATEMENTS)
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 IDS = [
     "first-token", "first-token-jordan", "identity-value", "conjecture-1", "conjecture-2", "interaction-peak",

@@ -6,9 +6,10 @@ import pytest
 import attnflow as af
 from attnflow.theorems.moving_frame import box, instance, with_value
 from attnflow.theorems.statement import Instance
-from attnflow.theorems.statements import eigendirections, euclidean
+from attnflow.theorems.statements import eigendirections, euclidean, line
 
-STATEMENTS = {statement.id: statement for statement in euclidean.STATEMENTS}
+FAMILIES = (euclidean, line, eigendirections)
+STATEMENTS = {statement.id: statement for family in FAMILIES for statement in family.STATEMENTS}
 LINE = af.initial.box(20, 1, -1.0, 1.0, rng=0)
 EYE = np.eye(2)
 
@@ -45,8 +46,8 @@ def test_only_the_codimension_statement_is_a_conjecture():
     assert [name for name, statement in STATEMENTS.items() if not statement.proved] == ["codimension-k"]
 
 
-def slow(scores):
-    flow = af.EuclideanAttention(af.Head.bilinear(scores, -EYE))
+def slow(scores, value):
+    flow = af.EuclideanAttention(af.Head.bilinear(scores, value))
     return Instance(flow, box(2), np.r_[0.0, np.geomspace(0.1, 1000.0, 40)])
 
 
@@ -74,8 +75,8 @@ OUTSIDE = {
     "polytope-times-hyperplane": lambda: with_value(np.diag([1.0, 1.0, -0.5]), box(3), 3.0),
     # With V = I every vertex of the polytope is a subspace of its own.
     "codimension-k": lambda: with_value(np.eye(3), box(3), 20.0),
-    # With Q^T K = diag(1, 2) the second variance is I/(4t).
-    "minus-identity": lambda: slow(np.diag([1.0, 2.0])),
+    # With V = diag(-1, -2) the second variance is half the first.
+    "minus-identity": lambda: slow(EYE, np.diag([-1.0, -2.0])),
 }
 
 

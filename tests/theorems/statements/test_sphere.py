@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.theorems.statements import metastable, normalised, sphere
+from attnflow.theorems.statements import circle, equiangular, metastable, normalised, sphere
 
-STATEMENTS = {statement.id: statement for statement in sphere.STATEMENTS}
-ALL = {one.id: one for family in (sphere, metastable, normalised) for one in family.STATEMENTS}
+FAMILIES = (sphere, equiangular, circle)
+STATEMENTS = {statement.id: statement for family in FAMILIES for statement in family.STATEMENTS}
+ALL = {one.id: one for family in (*FAMILIES, metastable, normalised) for one in family.STATEMENTS}
 IDENTITY = af.Head.identity
 
 

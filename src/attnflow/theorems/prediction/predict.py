@@ -1,26 +1,27 @@
-"""`predict`: what is known of a flow's limit, from space, Q, K, V, mask and attention alone."""
+"""`predict`: the limit of a flow by the theorems that apply to it, without a simulation."""
 
+import collections
 import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 
-from attnflow._common.plain import number_or_text
 from attnflow._common.threads import one_blas_thread
-from attnflow.analyse.spectra import SAME, Spectrum, spectrum
+from attnflow.analyse.spectra import SAME, Spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow, require_one_configuration
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
-from attnflow.theorems.prediction.limit_rules import RULES, Case, Rule
-from attnflow.theorems.spectral_hypotheses import Condition, hypotheses_met
+from attnflow.theorems.limit_theorems import ZERO_VALUE
+from attnflow.theorems.prediction.limit_rules import RULES, Rule
+from attnflow.theorems.theorem import weights_of
 from attnflow.theorems.verdict import Hypothesis
 
 DISCRETE = (
-    "The run is of discrete layers, which the result is not about: small steps follow it, large ones need not "
-    "(`attnflow verify --steps` says which conclusions survive which)."
+    "The run is of discrete layers, but the result is about continuous time: layers with small steps follow it, layers "
+    "with large steps need not (`attnflow verify --steps` says which conclusions survive which steps)."
 )
 COUNTEREXAMPLE = (
     "Conjecture 1 of arXiv:2411.04990 is not true of every Q, K and V: with V = diag(2, 1), Q = I, K = diag(-1, 1) and "
@@ -71,10 +72,7 @@ class Prediction:
         """Everything as plain values, for JSON; infinities become words."""
         plain = dataclasses.asdict(self) | {"proved": self.proved}
         plain["results"] = [dataclasses.asdict(result) for result in self.results]
-        plain["hypotheses"] = [
-            dataclasses.asdict(one) | {"holds": one.holds, "margin": number_or_text(one.margin)}
-            for one in self.hypotheses
-        ]
+        plain["hypotheses"] = [hypothesis.as_dict() for hypothesis in self.hypotheses]
         return plain
 
     def __str__(self) -> str:
@@ -107,70 +105,58 @@ def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver |
     ('hyperplanes', True, 'e^(-2 t)')
     """
     require_flow(flow)
-    case = _case(flow, tokens)
-    if case is None:
-        return Prediction(
-            "unknown", "Nothing is known of weights that change in time.", (), "", (given.plain(flow),), ""
-        )
-    judged = [(rule, _hypotheses(rule, case)) for rule in RULES]
+    if tokens is not None:
+        tokens = require_one_configuration(flow, tokens)
+    with one_blas_thread():
+        weights = weights_of(flow)
+        if weights is None:
+            return _of_changing_weights(flow)
+        judged = [(rule, rule.theorem.hypotheses(flow, tokens)) for rule in RULES]
     applying = [(rule, hypotheses) for rule, hypotheses in judged if all(one.holds for one in hypotheses)]
     if not applying:
-        return _without_result(case, judged)
-    results = tuple(_result(rule, case) for rule, _ in applying)
+        return _without_result(flow, weights.spectrum, judged)
+    results = tuple(_result(rule, weights.spectrum) for rule, _ in applying)
     first, (rule, hypotheses) = results[0], applying[0]
     caution = DISCRETE if isinstance(solver, Layers) else rule.caution
     return Prediction(first.limit, first.says, results, first.rate, hypotheses, caution)
 
 
-def _case(flow: AbstractDynamics, tokens: Any) -> Case | None:
-    """The instance with its spectrum; None where V or Q^T K is not one constant matrix."""
-    if tokens is not None:
-        tokens = require_one_configuration(flow, tokens)
-    value, scores = given.value_matrix(flow), given.score_matrix(flow)
-    if not np.all(np.isfinite(value)):
-        return None
-    several = not np.all(np.isfinite(scores))
-    with one_blas_thread():
-        found = spectrum(value)
-        return Case(flow, tokens, found, hypotheses_met(found, np.zeros_like(value) if several else scores))
+def _of_changing_weights(flow: AbstractDynamics) -> Prediction:
+    says = "No result is about weights that change in time."
+    return Prediction("unknown", says, (), "", (given.plain(flow),), "")
 
 
-def _hypotheses(rule: Rule, case: Case) -> tuple[Hypothesis, ...]:
-    setting = tuple(rule.setting(case))
-    spectral = tuple(_as_hypothesis(one) for one in case.conditions[rule.spectral])
-    applies = all(one.holds for one in (*setting, *spectral))
-    return (*setting, *spectral, *(rule.start(case) if applies else ()))  # starts are looked at last: they cost most
+def _result(rule: Rule, found: Spectrum) -> Result:
+    theorem = rule.theorem
+    return Result(theorem.id, theorem.paper, theorem.says, rule.limit, theorem.proved, rule.rate(found), rule.note)
 
 
-def _as_hypothesis(condition: Condition) -> Hypothesis:
-    return Hypothesis(condition.says, float(condition.margin), condition.unit)
-
-
-def _result(rule: Rule, case: Case) -> Result:
-    return Result(rule.id, rule.paper, rule.says, rule.limit, rule.proved, rule.rate(case.spectrum), rule.note)
-
-
-def _without_result(case: Case, judged: list[tuple[Rule, tuple[Hypothesis, ...]]]) -> Prediction:
-    """The result that comes nearest, and what the spectrum suggests."""
-    candidates = [pair for pair in judged if pair[0].id != "zero-value"]
-    rule, hypotheses = min(candidates, key=lambda pair: _distance(pair[0], case, pair[1]))
+def _without_result(
+    flow: AbstractDynamics, found: Spectrum, judged: list[tuple[Rule, tuple[Hypothesis, ...]]]
+) -> Prediction:
+    """The prediction "unknown" with the theorem whose hypotheses come nearest, and what the spectrum suggests."""
+    candidates = [pair for pair in judged if pair[0].theorem is not ZERO_VALUE]
+    rule, hypotheses = min(candidates, key=lambda pair: _distance(pair[1]))
     missed = "; ".join(_missed(one) for one in hypotheses if not one.holds)
-    says = f"No result applies. The nearest is {rule.id} ({rule.paper}): {missed}."
-    return Prediction("unknown", says, (), "", hypotheses, suggestion(case.spectrum, case.flow))
+    says = f"No result applies. The nearest is {rule.theorem.id} ({rule.theorem.paper}): {missed}."
+    return Prediction("unknown", says, (), "", hypotheses, suggestion(found, flow))
 
 
-def _distance(rule: Rule, case: Case, hypotheses: tuple[Hypothesis, ...]) -> tuple[float, ...]:
-    """How far a result is from applying: by its setting, then by V, then by Q^T K and the start, then by how much."""
-    asked = rule.setting(case)
-    elsewhere = asked[0].says.startswith("tokens move in R^d") == case.flow.is_on_sphere
-    setting = sum(not one.holds for one in asked) + (100 if elsewhere else 0)  # another space's result is no help
-    # That V is no multiple of I says less than what its leading eigenvalue lacks.
-    weights = {"V is a multiple of I": 3}
-    conditions = [one for one in case.conditions[rule.spectral] if one.matrix == "V"]
-    of_value = sum(weights.get(one.says, 1) for one in conditions if not one.margin > 0)
-    broken = [one.margin for one in hypotheses if not one.holds]
-    missed = max((-margin for margin in broken if math.isfinite(margin)), default=0.0)
-    return setting, of_value, len(broken), missed
+def _distance(hypotheses: tuple[Hypothesis, ...]) -> tuple[float, ...]:
+    """How far a theorem is from applying: by space, setting, V, the number of missed hypotheses, the largest miss.
+
+    That V is not a multiple of I counts three times: a missing property of its leading eigenvalue tells a reader more.
+    """
+    broken = [one for one in hypotheses if not one.holds]
+    count = collections.Counter(one.kind for one in broken)
+    misses = [-one.margin for one in broken if math.isfinite(one.margin)]
+    return (
+        count["space"],
+        count["setting"],
+        count["value"] + 3 * count["isotropy"],
+        len(broken),
+        max(misses, default=0.0),
+    )
 
 
 def suggestion(found: Spectrum, flow: AbstractDynamics) -> str:
@@ -232,6 +218,4 @@ def _hypothesis_line(one: Hypothesis) -> str:
 
 
 def _missed(one: Hypothesis) -> str:
-    if not math.isfinite(one.margin):
-        return f"{one.says} (not so)"
-    return f"{one.says} (missed by {-one.margin:.3g}{' ' + one.unit if one.unit else ''})"
+    return f"{one.says} ({one.shortfall or 'not so'})"

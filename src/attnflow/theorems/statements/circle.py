@@ -1,4 +1,4 @@
-"""Statements about attention on the circle: one cluster, growth of Fourier modes, how many clusters form first."""
+"""Statements about attention on the circle: one cluster, growth of Fourier modes, the number of first clusters."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,24 +14,19 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.adaptive import Adaptive
-from attnflow.theorems.hypotheses import beta_at_least, beta_of, in_an_open_hemisphere, self_attention
-from attnflow.theorems.measurements import generic, offset_of, on_a_path, one_cluster, present
+from attnflow.theorems import hypotheses as given
+from attnflow.theorems.hypotheses import beta_of
+from attnflow.theorems.limit_theorems import SINGLE_CLUSTER_CIRCLE
+from attnflow.theorems.measurements import offset_of, on_a_path, one_cluster, present
 from attnflow.theorems.statement import Computation, Instance, Statement
+from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most
 
-LINEAR = 1e-3  # displacements, in radians, whose squares are negligible
+LARGEST_LINEAR_DISPLACEMENT = 1e-3  # radians; its square is negligible
 
 
 def _flow(rule: AbstractAttention) -> SphereAttention:
     return SphereAttention(Head.identity(2), rule)
-
-
-def _circle_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    return (*self_attention(flow), _on_the_circle(flow), beta_at_least(flow, -0.16), *generic(flow, tokens))
-
-
-def _on_the_circle(flow: AbstractDynamics) -> Hypothesis:
-    return at_most("d = 2", abs(flow.dimension - 2), 0, "dimensions")
 
 
 @on_a_path
@@ -53,25 +48,22 @@ def _circle_control() -> Instance:
 # The circle's modes
 
 
-def _near_uniform(tokens: np.ndarray) -> float:
-    """Largest displacement, in radians, from n equally spaced points, rotated as suits best."""
+def _displacement(tokens: np.ndarray) -> float:
+    """The largest displacement, in radians, from the nearest rotation of n equally spaced points."""
     angles = np.sort(np.arctan2(tokens[:, 1], tokens[:, 0]))
     gaps = angles - 2 * np.pi * np.arange(len(angles)) / len(angles)
     return float(np.ptp(gaps) / 2)
 
 
-def _modes_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    on_circle = _on_the_circle(flow)
-    beta = beta_of(flow) if np.isfinite(beta_of(flow)) else 0.0
-    displacement = _near_uniform(tokens) if on_circle.holds else np.nan
+def _modes_setting(flow: AbstractDynamics) -> Sequence[Hypothesis]:
+    return (*given.self_attention(flow), given.dimension_is(flow, 2), given.beta_above(flow, 0.0))
+
+
+def _almost_equally_spaced(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    needed, displacement = 8 * circle.predicted_clusters(beta_of(flow)), _displacement(tokens)
     return (
-        *self_attention(flow),
-        on_circle,
-        above("beta > 0", beta, 0.0, "in beta"),
-        at_most("first tokens almost equally spaced", displacement, LINEAR, "radians"),
-        at_most(
-            "enough tokens to resolve the modes", 8 * circle.predicted_clusters(max(beta, 0.0)), len(tokens), "tokens"
-        ),
+        at_most("first tokens almost equally spaced", displacement, LARGEST_LINEAR_DISPLACEMENT, "radians"),
+        at_most("enough tokens to resolve the modes", needed, len(tokens), "tokens"),
     )
 
 
@@ -81,23 +73,24 @@ def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     most = tokens.shape[1] // 4
     sizes = np.abs(order.fourier_modes(tokens, most).values)
     mode = int(np.argmax(sizes[0]))
-    early = np.array([_near_uniform(snapshot) < LINEAR for snapshot in tokens])
+    early = np.array([_displacement(snapshot) < LARGEST_LINEAR_DISPLACEMENT for snapshot in tokens])
     last = len(early) - 1 if early.all() else int(np.argmin(early)) - 1
-    slower = np.exp(-beta_of(flow) * offset_of(flow))
-    expected = slower * circle.growth_rates(beta_of(flow), most, softmax=isinstance(flow.attention, Softmax))[mode]
-    found = np.log(sizes[last, mode] / sizes[0, mode]) / (times[last] - times[0]) if last > 0 else np.nan
+    speed = np.exp(-beta_of(flow) * offset_of(flow))
+    expected = speed * circle.growth_rates(beta_of(flow), most, softmax=isinstance(flow.attention, Softmax))[mode]
+    measured = np.log(sizes[last, mode] / sizes[0, mode]) / (times[last] - times[0]) if last > 0 else np.nan
     return Measurement(
         quantity=f"relative error of the growth rate of mode {mode + 1}, expected {expected:.4g}",
-        value=abs(found / expected - 1),
-        tolerance=10 * _near_uniform(tokens[max(last, 0)]) + _solver_error(run) / max(_near_uniform(tokens[0]), 1e-12),
+        value=abs(measured / expected - 1),
+        tolerance=10 * _displacement(tokens[max(last, 0)]) + _solver_error(run) / max(_displacement(tokens[0]), 1e-12),
         why="modes interact in proportion to the largest displacement, and the solver errs in the first one",
         open="the tokens left the linear regime before the second saved time" if last <= 0 else "",
     )
 
 
 def _solver_error(run: xr.Dataset) -> float:
-    """A hundred times the absolute tolerance of the run."""
-    return 100 * float(getattr(solver_of(run), "atol", 1e-10))
+    """A hundred times the absolute tolerance of the solver."""
+    solver = solver_of(run)
+    return 100 * float(solver.atol if isinstance(solver, Adaptive) else 1e-10)
 
 
 def _growth_example() -> Instance:
@@ -130,16 +123,16 @@ def _number(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
         value=abs(first - expected),
         tolerance=0,
         why="a number of clusters, constant for five times the time in which the fastest mode grows e-fold",
-        open=_rival(speeds, expected, _near_uniform(tokens[0])),
+        open=_competing_mode(speeds, expected, _displacement(tokens[0])),
     )
 
 
-def _rival(speeds: np.ndarray, fastest: int, displacement: float) -> str:
-    """Not empty when a neighbouring mode is still visible by the time the fastest one has grown up."""
-    rival = max((mode for mode in (fastest - 1, fastest + 1) if mode > 0), key=lambda mode: speeds[mode - 1])
-    ratio = speeds[rival - 1] / speeds[fastest - 1]
-    is_close = displacement ** (1 - ratio) > 0.1
-    return f"mode {rival} grows {ratio:.3g} times as fast, so that the start decides" if is_close else ""
+def _competing_mode(speeds: np.ndarray, fastest: int, displacement: float) -> str:
+    """A sentence if a neighbouring mode is still visible when the fastest mode has grown to order one, else nothing."""
+    other = max((mode for mode in (fastest - 1, fastest + 1) if mode > 0), key=lambda mode: speeds[mode - 1])
+    ratio = speeds[other - 1] / speeds[fastest - 1]
+    is_visible = displacement ** (1 - ratio) > 0.1
+    return f"mode {other} grows {ratio:.3g} times as fast, so that the start decides" if is_visible else ""
 
 
 def _number_example() -> Instance:
@@ -158,7 +151,7 @@ def _number_control() -> Instance:
 def _wendel(n: int, d: int, samples: int = 500, seed: int = 0, shift: float = 0.0):
     def measure() -> Measurement:
         points = np.random.default_rng(seed).normal(size=(samples, n, d)) + shift
-        share = float(np.mean([in_an_open_hemisphere(draw).holds for draw in points]))
+        share = float(np.mean([given.in_an_open_hemisphere(draw).holds for draw in points]))
         expected = circle.hemisphere_probability(n, d)
         return Measurement(
             quantity=f"difference between the share of draws in one hemisphere and {expected:.4g}",
@@ -175,7 +168,7 @@ def _wendel(n: int, d: int, samples: int = 500, seed: int = 0, shift: float = 0.
 
 
 def _noisy_threshold(beta: float, mode: int = 1, noise: float | None = None):
-    """A small ripple on the uniform density neither grows nor decays at the formula's kappa, by quadrature."""
+    """Hypotheses and measurement: at the critical kappa a ripple on the uniform density neither grows nor decays."""
     kappa = circle.critical_kappa(beta, mode) if noise is None else noise
 
     def measure() -> Measurement:
@@ -208,35 +201,33 @@ def _growth_of_ripple(beta: float, mode: int, kappa: float, points: int = 512, r
 
 
 STATEMENTS: tuple[Statement | Computation, ...] = (
+    Statement(SINGLE_CLUSTER_CIRCLE, _single, _circle_example, _circle_control),
     Statement(
-        id="single-cluster-circle",
-        paper="arXiv:2507.22857; beta in [0, 1] in arXiv:2405.18273",
-        says="On the circle, for any beta >= -0.16, almost every start ends in one cluster.",
-        hypotheses=_circle_hypotheses,
-        measure=_single,
-        example=_circle_example,
-        control=_circle_control,
+        Theorem(
+            id="fourier-growth",
+            paper="arXiv:2312.10794 and arXiv:2410.23228",
+            says="Around equally spaced tokens on the circle mode k grows at the rate k^2 I_k(beta)/beta "
+            "(over I_0(beta) for softmax).",
+            setting=_modes_setting,
+            start=_almost_equally_spaced,
+        ),
+        _growth,
+        _growth_example,
+        _growth_control,
     ),
     Statement(
-        id="fourier-growth",
-        paper="arXiv:2312.10794 and arXiv:2410.23228",
-        says="Around equally spaced tokens on the circle mode k grows at the rate k^2 I_k(beta)/beta "
-        "(over I_0(beta) for softmax).",
-        hypotheses=_modes_hypotheses,
-        measure=_growth,
-        example=_growth_example,
-        control=_growth_control,
-    ),
-    Statement(
-        id="cluster-number",
-        paper="arXiv:2410.23228",
-        says="From almost equally spaced tokens on the circle, the first clusters are as many as the k with the "
-        "largest k^2 I_k(beta); proved in the limit of many tokens.",
-        hypotheses=_modes_hypotheses,
-        measure=_number,
-        example=_number_example,
-        control=_number_control,
-        proved=False,
+        Theorem(
+            id="cluster-number",
+            paper="arXiv:2410.23228",
+            says="From almost equally spaced tokens on the circle, the number of the first clusters is the k with the "
+            "largest k^2 I_k(beta); proved in the limit of many tokens.",
+            setting=_modes_setting,
+            start=_almost_equally_spaced,
+            proved=False,
+        ),
+        _number,
+        _number_example,
+        _number_control,
     ),
     Computation(
         id="noisy-threshold",

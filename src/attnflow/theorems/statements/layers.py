@@ -1,8 +1,8 @@
-"""Statements on discrete layers: which conclusions of continuous time survive steps of finite size.
+"""Statements about discrete layers: which conclusions of continuous time hold for steps of finite size.
 
-With V = I a layer averages tokens with what they attend to, whatever the step, and averages do not leave
-a hull or a cone: nothing breaks. With V = -I a layer can overshoot, and large steps break what small ones keep.
-`surviving_steps` says which.
+With V = I a layer averages tokens with the tokens that they attend to, whatever the step, and averages do not leave a
+hull or a cone. With V = -I a layer can overshoot, and conclusions that hold for small steps fail for large ones.
+`surviving_steps` checks a statement for several sizes of step.
 """
 
 from collections.abc import Sequence
@@ -14,22 +14,21 @@ from scipy.spatial.distance import pdist
 from attnflow._common.checks import InputError, require_positive_number
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model import initial
-from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
-from attnflow.model.masks import Full
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
+from attnflow.theorems.spectral_hypotheses import scores_are_definite
 from attnflow.theorems.statement import Instance, Statement
+from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true
 
-FEWEST_LAYERS = 60
-MOST_LAYERS = 20_000
-ARRIVED = 1e-3
+FEWEST_LAYERS, MOST_LAYERS = 60, 20_000  # of a run with another step than the example's
+LIMIT_DISTANCE = 1e-3  # over the size of the tokens, from a limit that infinitely many layers would reach
 ROUNDING = 1e-12  # a few thousand roundings of numbers of size one
-DIRECTIONS = 64
 
 
 def surviving_steps(statement: Statement, steps: Sequence[float]) -> dict[float, Verdict]:
@@ -60,26 +59,15 @@ def _with_step(example: Instance, step: float, span: float) -> Instance:
     return Instance(example.flow, example.tokens, step * np.arange(count + 1), Layers(step), example.seed)
 
 
-def _cluster_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
-    return (
-        given.on_the_sphere(flow),
-        given.plain(flow),
-        given.attention_is(flow, Softmax, Unnormalised),
-        given.mask_is(flow, Full),
-        given.value_is(flow),
-        given.in_an_open_hemisphere(tokens),
-    )
-
-
 def _measure_cluster(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     middle, last = (_width(tokens_of(run).values[layer]) for layer in (run.sizes["time"] // 2, -1))
-    why, still = "a thousandth of the sphere's radius", _still(run, middle, last)
-    return _of_layers(run, Measurement("largest distance between two tokens", last, ARRIVED, why, open=still))
+    why, trend = "a thousandth of the sphere's radius", _trend(run, middle, last)
+    return _of_layers(run, Measurement("largest distance between two tokens", last, LIMIT_DISTANCE, why, open=trend))
 
 
-def _still(run: xr.Dataset, middle: float, last: float) -> str:
-    """What a limit looks like when layers end before it is reached; clusters may rest for very long."""
+def _trend(run: xr.Dataset, middle: float, last: float) -> str:
+    """The distance from the limit after the last layer, and whether it has fallen since the middle of the run."""
     trend = "and falling" if last < middle else f"after {middle:.2g} half way"
     return f"after {int(run.steps)} layers it is {last:.2g}, {trend}"
 
@@ -88,45 +76,35 @@ def _width(tokens: np.ndarray) -> float:
     return float(pdist(tokens).max(initial=0.0))
 
 
-def _rescaled_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
-    del tokens
+def _rescaled_setting(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
     return (given.rescaled(flow), given.plain(flow), given.attention_is(flow, Softmax), given.value_is(flow))
 
 
 def _measure_hull(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     tokens = tokens_of(run).values
-    directions = initial.sphere(DIRECTIONS, tokens.shape[-1], rng=0)
+    directions = initial.sphere(64, tokens.shape[-1], rng=0)
     heights = (tokens @ directions.T).max(axis=1)
     growth = float(np.diff(heights, axis=0).max() / np.abs(tokens[0]).max())
     why = "rounding; a layer only averages"
     return _of_layers(run, Measurement("largest growth of the hull's width in 64 directions", growth, ROUNDING, why))
 
 
-def _polytope_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
-    return (
-        *_rescaled_hypotheses(flow, tokens),
-        given.mask_is(flow, Full),
-        given.scores_are_symmetric_positive(flow),
-        given.distinct(tokens),
-    )
-
-
 def _measure_polytope(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     scores = given.query_key_matrix(flow)
     middle, last = (_miss_of_limit_set(tokens_of(run).values[at], scores) for at in (run.sizes["time"] // 2, -1))
-    why, still = "a thousandth of the tokens' size", _still(run, middle, last)
+    why, trend = "a thousandth of the tokens' size", _trend(run, middle, last)
     quantity = "largest | |Az|^2 - max_v <Az, Av> | over max |Az|^2"
     moving = _moving(tokens_of(run).values)
-    return _of_layers(run, Measurement(quantity, last, ARRIVED, why, open=still, unsettled=moving))
+    return _of_layers(run, Measurement(quantity, last, LIMIT_DISTANCE, why, open=trend, unsettled=moving))
 
 
 def _moving(tokens: np.ndarray) -> str:
-    """A sentence if the last layers still moved the tokens by more than what counts as arrived."""
+    """A sentence if the last layer still moved the tokens, else nothing."""
     if len(tokens) < 2:
         return "there is only one layer"
     move = float(np.abs(tokens[-1] - tokens[-2]).max() / (np.abs(tokens[-1]).max() or 1.0))
-    return f"the last layer kept still moves tokens by {move:.1e} of their size" if move > ARRIVED else ""
+    return f"the last layer kept still moves tokens by {move:.1e} of their size" if move > LIMIT_DISTANCE else ""
 
 
 def _miss_of_limit_set(tokens: np.ndarray, scores: np.ndarray) -> float:
@@ -135,14 +113,10 @@ def _miss_of_limit_set(tokens: np.ndarray, scores: np.ndarray) -> float:
     return float(np.abs(gram.max(axis=1) - own).max() / own.max())
 
 
-def _shrinking_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
-    del tokens
+def _shrinking_setting(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
     return (
-        is_true("tokens x in R^d", isinstance(flow, EuclideanAttention)),
-        given.plain(flow),
-        given.attention_is(flow, Softmax),
-        given.mask_is(flow, Full),
-        given.scores_are_symmetric_positive(flow),
+        is_true("tokens x in R^d", isinstance(flow, EuclideanAttention), "space"),
+        *given.transformer(flow),
         given.value_is(flow, -1.0),
     )
 
@@ -153,16 +127,12 @@ def _measure_shrinking(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     return _monotone(run, "largest growth in a layer of sum_i <x_i, Q^T K x_i>, over its first value", -lengths)
 
 
-def _energy_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
+def _energy_setting(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
     return (
-        given.on_the_sphere(flow),
-        given.plain(flow),
-        given.attention_is(flow, Softmax, Unnormalised),
-        given.mask_is(flow, Full),
+        *given.full_attention(flow),
         given.scores_are_inner_products(flow),
         given.value_is(flow, -1.0),
         given.beta_at_least(flow, 0.0),
-        given.at_least_two_tokens(tokens),
     )
 
 
@@ -173,16 +143,16 @@ def _measure_energy(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
 
 
 def _monotone(run: xr.Dataset, quantity: str, rising: np.ndarray) -> Measurement:
-    """The largest fall of what should rise. A run that broke off decides something only if it fell before."""
+    """The largest fall of a quantity that should rise; NaN where the run broke off before any fall."""
     falls = -np.diff(rising) / abs(rising[0])
-    seen = falls[np.isfinite(falls)]
-    worst = float(seen.max()) if len(seen) else np.nan
-    worst = worst if len(seen) == len(falls) or worst > ROUNDING else np.nan
+    finite = falls[np.isfinite(falls)]
+    worst = float(finite.max()) if len(finite) else np.nan
+    worst = worst if len(finite) == len(falls) or worst > ROUNDING else np.nan
     return _of_layers(run, Measurement(quantity, worst, ROUNDING, "rounding"))
 
 
 def _of_layers(run: xr.Dataset, measured: Measurement) -> Measurement:
-    """NaN, which decides nothing, for a run that was not made of layers, or of layers that turn tokens around."""
+    """The measurement of a run of layers with a residual that is not negative; NaN for other runs."""
     solver = solver_of(run)
     applies = isinstance(solver, Layers) and float(solver.residual) >= 0
     value = measured.value if applies else np.nan
@@ -205,57 +175,73 @@ def _in_space(kind: type, value: float, step: float, layers: int) -> Instance:
 
 STATEMENTS: tuple[Statement, ...] = (
     Statement(
-        id="layers-single-cluster",
-        paper="arXiv:2312.10794, cone collapse, in discrete layers",
-        says="With V = I, tokens that start in an open hemisphere gather in one point, layer by layer.",
-        hypotheses=_cluster_hypotheses,
-        measure=_measure_cluster,
-        example=lambda: _on_sphere(1.0, initial.hemisphere(12, 3, rng=0), 0.1, 200),
-        control=lambda: _on_sphere(-1.0, initial.hemisphere(12, 3, rng=0), 0.1, 200),
-        proved=False,
+        Theorem(
+            id="layers-single-cluster",
+            paper="arXiv:2312.10794, cone collapse, in discrete layers",
+            says="With V = I, tokens that start in an open hemisphere gather in one point, layer by layer.",
+            setting=lambda flow: (*given.full_attention(flow), given.value_is(flow)),
+            start=lambda _, tokens: (given.in_an_open_hemisphere(tokens),),
+            proved=False,
+        ),
+        _measure_cluster,
+        lambda: _on_sphere(1.0, initial.hemisphere(12, 3, rng=0), 0.1, 200),
+        lambda: _on_sphere(-1.0, initial.hemisphere(12, 3, rng=0), 0.1, 200),
         continuous=False,
     ),
     Statement(
-        id="layers-shrinking-hull",
-        paper="arXiv:2305.05465, discrete time",
-        says="With V = I the convex hull of the rescaled tokens never grows, whatever the step.",
-        hypotheses=_rescaled_hypotheses,
-        measure=_measure_hull,
-        example=lambda: _in_space(RescaledAttention, 1.0, 0.1, 150),
-        control=lambda: _in_space(RescaledAttention, -0.5, 0.1, 150),
+        Theorem(
+            id="layers-shrinking-hull",
+            paper="arXiv:2305.05465, discrete time",
+            says="With V = I the convex hull of the rescaled tokens never grows, whatever the step.",
+            setting=_rescaled_setting,
+        ),
+        _measure_hull,
+        lambda: _in_space(RescaledAttention, 1.0, 0.1, 150),
+        lambda: _in_space(RescaledAttention, -0.5, 0.1, 150),
         continuous=False,
     ),
     Statement(
-        id="layers-polytope",
-        paper="arXiv:2305.05465 Theorem 3.1 in discrete time",
-        says="With V = I and Q^T K > 0 the rescaled tokens end where |Az|^2 = max_v <Az, Av>, in discrete layers too.",
-        hypotheses=_polytope_hypotheses,
-        measure=_measure_polytope,
-        example=lambda: _in_space(RescaledAttention, 1.0, 0.1, 150),
-        control=lambda: _in_space(RescaledAttention, -0.5, 0.1, 150),
-        proved=False,
+        Theorem(
+            id="layers-polytope",
+            paper="arXiv:2305.05465 Theorem 3.1 in discrete time",
+            says="With V = I and Q^T K > 0 the rescaled tokens end where |Az|^2 = max_v <Az, Av>, in discrete layers "
+            "too.",
+            setting=lambda flow: (given.rescaled(flow), *given.transformer(flow), given.value_is(flow)),
+            spectral=(scores_are_definite,),
+            start=lambda _, tokens: (given.distinct(tokens),),
+            proved=False,
+        ),
+        _measure_polytope,
+        lambda: _in_space(RescaledAttention, 1.0, 0.1, 150),
+        lambda: _in_space(RescaledAttention, -0.5, 0.1, 150),
         continuous=False,
     ),
     Statement(
-        id="layers-shrinking-tokens",
-        paper="arXiv:2305.05465, V = -I, in discrete layers",
-        says="With V = -I and Q^T K > 0 the sum of <x_i, Q^T K x_i> never grows, if layers are short.",
-        hypotheses=_shrinking_hypotheses,
-        measure=_measure_shrinking,
-        example=lambda: _in_space(EuclideanAttention, -1.0, 0.1, 150),
-        control=lambda: _in_space(EuclideanAttention, 1.0, 0.1, 150),
-        proved=False,
+        Theorem(
+            id="layers-shrinking-tokens",
+            paper="arXiv:2305.05465, V = -I, in discrete layers",
+            says="With V = -I and Q^T K > 0 the sum of <x_i, Q^T K x_i> never grows, if layers are short.",
+            setting=_shrinking_setting,
+            spectral=(scores_are_definite,),
+            proved=False,
+        ),
+        _measure_shrinking,
+        lambda: _in_space(EuclideanAttention, -1.0, 0.1, 150),
+        lambda: _in_space(EuclideanAttention, 1.0, 0.1, 150),
         continuous=False,
     ),
     Statement(
-        id="layers-falling-energy",
-        paper="arXiv:2312.10794, gradient flow with V = -I, in discrete layers",
-        says="With V = -I the energy of tokens on the sphere falls from layer to layer, if layers are short.",
-        hypotheses=_energy_hypotheses,
-        measure=_measure_energy,
-        example=lambda: _on_sphere(-1.0, initial.sphere(12, 3, rng=0), 0.1, 200),
-        control=lambda: _on_sphere(1.0, initial.sphere(12, 3, rng=0), 0.1, 200),
-        proved=False,
+        Theorem(
+            id="layers-falling-energy",
+            paper="arXiv:2312.10794, gradient flow with V = -I, in discrete layers",
+            says="With V = -I the energy of tokens on the sphere falls from layer to layer, if layers are short.",
+            setting=_energy_setting,
+            start=lambda _, tokens: (given.at_least_two_tokens(tokens),),
+            proved=False,
+        ),
+        _measure_energy,
+        lambda: _on_sphere(-1.0, initial.sphere(12, 3, rng=0), 0.1, 200),
+        lambda: _on_sphere(1.0, initial.sphere(12, 3, rng=0), 0.1, 200),
         continuous=False,
     ),
 )

@@ -1,7 +1,7 @@
-"""Statements on long contexts (arXiv:2510.05554): what one layer does to equiangular tokens when beta = gamma log n.
+"""Statements about long contexts (arXiv:2510.05554): one layer on equiangular tokens when beta = gamma log n.
 
-Everything is the closed form of one attention layer. Near the critical gamma the limit is approached
-like n^{-|1 - gamma/gamma_c|}, out of reach of any simulation.
+All are closed forms of one attention layer. Near the critical gamma the limit is approached like
+n^{-|1 - gamma/gamma_c|}, for which no simulation has enough tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.theorems.hypotheses import SAME
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most
 
-CLOSE = 1e-3
-WHY = "a thousandth of the range of cosines; the limit itself needs infinite n"
+PAPER = "arXiv:2510.05554"
 
 Evaluated = tuple[Sequence[Hypothesis], Callable[[], Measurement]]
 
@@ -25,7 +23,7 @@ def critical_gamma(rho: float) -> float:
 
 
 def output_cosine(rho: float, gamma: float, log_n: float) -> float:
-    """Cosine between what two of n equiangular tokens receive, at beta = gamma log n.
+    """The cosine between the attention outputs of two of n equiangular tokens, at beta = gamma log n.
 
     Parameters
     ----------
@@ -47,7 +45,7 @@ def output_cosine(rho: float, gamma: float, log_n: float) -> float:
         )
     inverse = np.exp(-log_n)  # 1/n; zero when n is beyond floats
     share = inverse / (1 - inverse)  # 1/(n-1)
-    # others' total weight over the own one: (n-1) e^{-beta (1-rho)}
+    # Logarithm of the weight of all other tokens over the own weight: (n-1) e^{-beta (1-rho)}.
     log_others = log_n * (1 - gamma * (1 - rho)) + np.log1p(-inverse)
     own = float(np.exp(-np.logaddexp(0.0, log_others)))
     others = 1 - own if own > 0.5 else float(np.exp(log_others - np.logaddexp(0.0, log_others)))
@@ -72,7 +70,8 @@ def _against(limit: float, rho: float, gamma: float, log10_n: float) -> Measurem
     miss = abs(cosine - limit)
     exponent = abs(1 - gamma / critical_gamma(rho))
     away = f"at n = 10^{log10_n:g} the cosine is {cosine:.4g}, and the distance falls like n^-{exponent:.2g}"
-    return Measurement(f"distance of the output's cosine from {limit:.4g}", miss, CLOSE, WHY, open=away)
+    why = "a thousandth of the range of cosines; the limit itself needs infinite n"
+    return Measurement(f"distance of the output's cosine from {limit:.4g}", miss, 1e-3, why, open=away)
 
 
 def _below(rho: float, gamma: float, log10_n: float) -> Evaluated:
@@ -83,7 +82,7 @@ def _below(rho: float, gamma: float, log10_n: float) -> Evaluated:
 
 def _at(rho: float, gamma: float, log10_n: float) -> Evaluated:
     critical = critical_gamma(rho) if rho < 1 else np.nan
-    side = at_most("gamma = 1/(1 - rho)", abs(gamma - critical), SAME)
+    side = at_most("gamma = 1/(1 - rho)", abs(gamma - critical), 1e-9)
     limit = 4 * rho / (1 + 3 * rho)
     return (*_setting(rho, gamma, log10_n), side), lambda: _against(limit, rho, gamma, log10_n)
 
@@ -94,7 +93,6 @@ def _above(rho: float, gamma: float, log10_n: float) -> Evaluated:
     return (*_setting(rho, gamma, log10_n), side), lambda: _against(rho, rho, gamma, log10_n)
 
 
-PAPER = "arXiv:2510.05554"
 STATEMENTS: tuple[Computation, ...] = (
     Computation(
         id="long-context-below",

@@ -15,17 +15,13 @@ from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.theorems.hypotheses import (
-    beta_of,
-    self_attention,
-)
+from attnflow.theorems.hypotheses import beta_above, beta_of, self_attention
 from attnflow.theorems.measurements import diameters, offset_of, on_a_path, present
-from attnflow.theorems.statement import Computation, Instance, OnCoalescing, Statement
+from attnflow.theorems.statement import Instance, OnCoalescing, Statement
+from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, is_true
 
-WIDEST = 1 / 16  # caps must be smaller than this
-MOST_DECADES = 30.0  # collapse is looked for down to squared distances of 2 e^{-30}, which float64 can tell from 0
-MOST_CAPS = 64
+LARGEST_WIDTH = 1 / 16  # of a cap, by the theorem
 
 
 class Caps(NamedTuple):
@@ -43,15 +39,15 @@ class Caps(NamedTuple):
 def caps(tokens: np.ndarray, beta: float) -> Caps:
     """The caps with the largest margin gamma = 1 - alpha - 8 width - log(2 n^2 / width) / beta.
 
-    Groupings by single linkage into 2 to 64 groups are tried, and for each a range of widths.
+    All groupings by single linkage into 2 to 64 groups are compared, each with a range of widths.
     """
-    nothing = Caps(np.zeros(len(tokens), int), tokens[:1], np.nan, 1.0, -np.inf)
+    unseparated = Caps(np.zeros(len(tokens), int), tokens[:1], np.nan, 1.0, -np.inf)
     if len(tokens) < 2 or not (np.isfinite(beta) and beta > 0):
-        return nothing
+        return unseparated
     tree = linkage(pdist(tokens))
-    groupings = [fcluster(tree, count, "maxclust") - 1 for count in range(2, min(len(tokens), MOST_CAPS) + 1)]
+    groupings = [fcluster(tree, count, "maxclust") - 1 for count in range(2, min(len(tokens), 64) + 1)]
     candidates = [_caps_of(tokens, labels, beta) for labels in groupings if labels.max() > 0]
-    return max(candidates, key=lambda found: found.margin, default=nothing)
+    return max(candidates, key=lambda found: found.margin, default=unseparated)
 
 
 def _caps_of(tokens: np.ndarray, labels: np.ndarray, beta: float) -> Caps:
@@ -61,9 +57,9 @@ def _caps_of(tokens: np.ndarray, labels: np.ndarray, beta: float) -> Caps:
         return Caps(labels, means, np.nan, 1.0, -np.inf)
     centres = means / lengths
     least = max(float((1 - np.sum(tokens * centres[labels], axis=1)).max()), 1e-12)
-    if least >= WIDEST:
+    if least >= LARGEST_WIDTH:
         return Caps(labels, centres, least, 1.0, -np.inf)
-    widths = np.geomspace(least * (1 + 1e-9), WIDEST * (1 - 1e-9), 100)
+    widths = np.geomspace(least * (1 + 1e-9), LARGEST_WIDTH * (1 - 1e-9), 100)
     between = clusters.angle(pdist(centres).min())
     nearest = np.cos(np.maximum(between - 2 * np.arccos(1 - 2 * widths), 0.0))
     margins = 1 - nearest - 8 * widths - np.log(2 * len(tokens) ** 2 / widths) / beta
@@ -71,24 +67,22 @@ def _caps_of(tokens: np.ndarray, labels: np.ndarray, beta: float) -> Caps:
     return Caps(labels, centres, float(widths[best]), float(nearest[best]), float(margins[best]))
 
 
-def _caps_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    margin = caps(tokens, beta_of(flow)).margin
-    return (
-        *self_attention(flow),
-        weights_at_most_one(flow),
-        above("beta > 1", beta_of(flow), 1.0, "in beta"),
-        above("first tokens in separated caps", margin, 0.0, "of gamma"),
-    )
+def _caps_setting(flow: AbstractDynamics) -> Sequence[Hypothesis]:
+    return (*self_attention(flow), weights_at_most_one(flow), beta_above(flow, 1.0))
+
+
+def _separated(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    return (above("first tokens in separated caps", caps(tokens, beta_of(flow)).margin, 0.0, "of gamma"),)
 
 
 def weights_at_most_one(flow: AbstractDynamics) -> Hypothesis:
-    """As the paper has it: time runs by e^{-beta} slower."""
+    """Unnormalised weights are e^{beta (<x, y> - 1)}, as in the paper; softmax weights always qualify."""
     says = "unnormalised weights e^{beta (<x, y> - 1)}, that is, offset 1"
     return is_true(says, not isinstance(flow.attention, Unnormalised) or offset_of(flow) == 1.0)
 
 
 def _log_leaving_time(found: Caps, beta: float) -> float:
-    """log T2: until then no token leaves its cap of twice the width."""
+    """log T2: up to time T2 no token leaves its cap of twice the width."""
     return float(np.log(found.width / len(found.labels)) + (1 - found.cosine) * beta)
 
 
@@ -116,17 +110,17 @@ def _held(flow: AbstractDynamics, first: np.ndarray, log_times: np.ndarray, toke
 
 
 def _collapse_exponent(found: Caps, beta: float) -> float:
-    """lambda: below the statement's bounds, and small enough for float64 to see e^{-lambda beta}."""
+    """lambda: below the bounds of the theorem, and at most 30 / beta, so that float64 resolves e^{-lambda beta}."""
     n, width = len(found.labels), found.width
     with np.errstate(over="ignore"):
         speed = np.exp((1 - found.cosine) * beta) * (beta - 1) * width / (beta**2 * n**2 * np.e)
     first = speed * (1 - np.exp(-found.margin * beta))
     second = 1 - found.cosine - np.log(2 * n**2 / (1 - 8 * width)) / beta - 8 * width
-    return float(min(0.99 * first, 0.99 * second, MOST_DECADES / beta))
+    return float(min(0.99 * first, 0.99 * second, 30.0 / beta))
 
 
 def collapse_time(found: Caps, beta: float) -> float:
-    """T1: from then on tokens of one cap are together, for the exponent that is looked for."""
+    """T1: from this time on the squared distances within a cap are at most 2 e^{-lambda beta}."""
     n, exponent = len(found.labels), _collapse_exponent(found, beta)
     return float(2 * n * np.exp(8 * found.width * beta) + np.e * n * exponent * beta**2 / (beta - 1))
 
@@ -144,7 +138,10 @@ def _caps_stay_collapsed(flow: AbstractDynamics, run: xr.Dataset) -> Measurement
 def _collapsed(
     flow: AbstractDynamics, first: np.ndarray, log_times: np.ndarray, tokens: np.ndarray, lasts: bool = False
 ) -> Measurement:
-    """`lasts`: states are kept where something changes, so the last one before the time in question is good for it."""
+    """The largest squared distance within a cap between T1 and T2.
+
+    `lasts`: the run saves a state whenever something changes, so the last state before T1 is that at T1.
+    """
     beta = beta_of(flow)
     found = caps(first, beta)
     start = float(np.log(collapse_time(found, beta)))
@@ -158,7 +155,7 @@ def _collapsed(
         value=float(widest**2) if late.any() else np.nan,
         tolerance=2 * float(np.exp(-_collapse_exponent(found, beta) * beta)),
         why=f"the statement's own bound, from log t = {start:.3g} on",
-        open="" if late.any() else f"nothing is known of the tokens between log t = {start:.3g} and their leaving",
+        open="" if late.any() else f"no saved time lies between log t = {start:.3g} and the end of the bound",
     )
 
 
@@ -180,25 +177,31 @@ def _caps_control() -> Instance:
     return dataclasses.replace(_caps_example(), tokens=initial.sphere(8, 3, rng=0))
 
 
-STATEMENTS: tuple[Statement | Computation, ...] = (
+STATEMENTS: tuple[Statement, ...] = (
     Statement(
-        id="caps-hold",
-        paper="arXiv:2410.06833",
-        says="Tokens that start in separated caps stay in caps of twice the width for a time exponential in beta.",
-        hypotheses=_caps_hypotheses,
-        measure=_caps_hold,
-        coalescing=OnCoalescing(_caps_hold_for_long),
-        example=_caps_example,
-        control=_caps_control,
+        Theorem(
+            id="caps-hold",
+            paper="arXiv:2410.06833",
+            says="Tokens that start in separated caps stay in caps of twice the width for a time exponential in beta.",
+            setting=_caps_setting,
+            start=_separated,
+        ),
+        _caps_hold,
+        _caps_example,
+        _caps_control,
+        OnCoalescing(_caps_hold_for_long),
     ),
     Statement(
-        id="caps-collapse",
-        paper="arXiv:2410.06833",
-        says="Tokens of one separated cap are together, up to an error exponentially small in beta, soon after.",
-        hypotheses=_caps_hypotheses,
-        measure=_caps_collapse,
-        coalescing=OnCoalescing(_caps_stay_collapsed),
-        example=_caps_example,
-        control=_caps_control,
+        Theorem(
+            id="caps-collapse",
+            paper="arXiv:2410.06833",
+            says="Tokens of one separated cap soon coincide, up to an error exponentially small in beta.",
+            setting=_caps_setting,
+            start=_separated,
+        ),
+        _caps_collapse,
+        _caps_example,
+        _caps_control,
+        OnCoalescing(_caps_stay_collapsed),
     ),
 )

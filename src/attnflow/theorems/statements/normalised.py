@@ -1,6 +1,6 @@
-"""Statements about where layer normalisation sits: synchronisation, first speeds, last rates, growth of lengths.
+"""Statements about schemes of layer normalisation (arXiv:2510.22026): synchronisation, speeds, rates, lengths.
 
-Facts of arXiv:2510.22026 about x = r theta with Q = K = V = I and softmax attention.
+Tokens are x = r theta with softmax attention; V and Q^T K are multiples of the identity.
 """
 
 import dataclasses
@@ -18,51 +18,46 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import Full
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
-from attnflow.theorems.hypotheses import (
-    at_least_two_tokens,
-    attention_is,
-    beta_at_least,
-    beta_of,
-    dimension_is_at_least,
-    mask_is,
-    plain,
-    scores_are_inner_products,
-    value_is,
+from attnflow.theorems import hypotheses as given
+from attnflow.theorems.hypotheses import beta_of, directions
+from attnflow.theorems.limit_theorems import (
+    SYNCHRONISATION,
+    SYNCHRONISATION_WITH_LENGTHS,
+    at_most_exponentially_many,
 )
-from attnflow.theorems.measurements import cosines, diameters, generic, on_a_path, one_cluster, present
-from attnflow.theorems.statement import Computation, Instance, Statement
-from attnflow.theorems.verdict import Hypothesis, Measurement, at_most, is_true
+from attnflow.theorems.measurements import cosines, diameters, on_a_path, one_cluster, present
+from attnflow.theorems.statement import Instance, Statement
+from attnflow.theorems.theorem import Theorem
+from attnflow.theorems.verdict import Hypothesis, Measurement, at_most
 
-LATE = (1e-12, 1e-3)  # values of 1 - cosine in which a last rate shows
+PAPER = "arXiv:2510.22026"
+LATE_RANGE = (1e-12, 1e-3)  # values of 1 - cosine at which the last rate shows
 
 
 def _scheme(flow: AbstractDynamics) -> AbstractNormalisation | None:
     return flow.normalisation if isinstance(flow, SphereAttention) else None
 
 
-def setting(flow: AbstractDynamics, *schemes: type[AbstractNormalisation]) -> tuple[Hypothesis, ...]:
-    """Q = K = V = I, softmax, full mask, and one of some normalisation schemes."""
-    names = ", ".join(scheme.__name__ for scheme in schemes)
-    return (
-        is_true(f"tokens on the sphere under one of {names}", isinstance(_scheme(flow), schemes)),
-        plain(flow),
-        attention_is(flow, Softmax),
-        mask_is(flow, Full),
-        scores_are_inner_products(flow),
-        value_is(flow),
-        beta_at_least(flow, 0.0),
-        dimension_is_at_least(flow, 2),
-    )
+def _setting(*schemes: type[AbstractNormalisation]):
+    """Softmax attention with a full mask, Q^T K = V = I, d >= 2, under one of some normalisation schemes."""
 
+    def setting(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+        return (
+            given.normalised_by(flow, *schemes),
+            given.plain(flow),
+            given.attention_is(flow, Softmax),
+            given.mask_is(flow, Full),
+            given.scores_are_inner_products(flow),
+            given.value_is(flow),
+            given.beta_at_least(flow, 0.0),
+            given.dimension_is_at_least(flow, 2),
+        )
 
-def directions(tokens: np.ndarray) -> np.ndarray:
-    """Tokens without their lengths."""
-    lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
-    return tokens / np.where(lengths > 0, lengths, 1.0)
+    return setting
 
 
 def _instance(scheme: AbstractNormalisation, seed: int, end: float, beta: float) -> Instance:
-    """Eight tokens in R^3: uniform on the sphere, or Gaussian for schemes with lengths, then at ever later times."""
+    """Eight tokens in R^3: uniform on the sphere, or Gaussian and at geometric times for schemes with lengths."""
     flow = SphereAttention(Head.identity(3), Softmax(beta), normalisation=scheme)
     if scheme.has_radii:
         return Instance(flow, initial.gaussian(8, 3, rng=seed), np.r_[0.0, np.geomspace(1e-2, end, 120)])
@@ -70,20 +65,6 @@ def _instance(scheme: AbstractNormalisation, seed: int, end: float, beta: float)
 
 
 # Synchronisation
-
-
-def _sync_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    return (*setting(flow, Post, NGPT, Sqrt), *generic(flow, tokens))
-
-
-def _lengths_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    return (*setting(flow, Pre, Mix, Peri), few(flow, tokens), *generic(flow, directions(tokens)))
-
-
-def few(flow: AbstractDynamics, tokens: np.ndarray) -> Hypothesis:
-    """n <= e^beta, which keeps lengths growing."""
-    # In logarithms: e^beta overflows.
-    return at_most("n <= e^beta", float(np.log(len(tokens))), beta_of(flow), "in log n")
 
 
 @on_a_path
@@ -95,19 +76,19 @@ def _sync(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
 # First speeds
 
 
-def _orthonormal_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    found = np.abs(cosines(directions(tokens))).max(initial=0.0)
+def _orthogonal(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    del flow
+    largest = np.abs(cosines(directions(tokens))).max(initial=0.0)
     lengths = np.linalg.norm(tokens, axis=-1)
     return (
-        *setting(flow, Post, Pre, Mix, Peri, NGPT, Sqrt),
-        at_least_two_tokens(tokens),
-        at_most("first tokens orthogonal", float(found), 1e-9, "in the cosine"),
+        given.at_least_two_tokens(tokens),
+        at_most("first tokens orthogonal", float(largest), 1e-9, "in the cosine"),
         at_most("first tokens of one length", float(np.ptp(lengths)), 1e-9, "in length"),
     )
 
 
 def first_speed(scheme: AbstractNormalisation, n: int, beta: float, length: float = 1.0, time: float = 0.0) -> float:
-    """d(rho)/dt of n orthogonal tokens of one length: 2 / (s (e^beta + n - 1)), s being the scheme's speed factor.
+    """d(rho)/dt of n orthogonal tokens of one length: 2 / (s (e^beta + n - 1)), s the speed factor of the scheme.
 
     Examples
     --------
@@ -130,12 +111,12 @@ def _first(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     tokens, start = run.initial_tokens.values, float(run.time[0])
     turning = velocity(flow, tokens, start) @ directions(tokens).T
     pairs = np.triu_indices(len(tokens), 1)
-    found = (turning + turning.T)[pairs]
+    measured = (turning + turning.T)[pairs]
     scheme = _scheme(flow) or Post()
     expected = first_speed(scheme, len(tokens), beta_of(flow), float(np.linalg.norm(tokens[0])), start)
     return Measurement(
         quantity=f"relative error of the first speed of the cosines, expected {expected:.4g}",
-        value=float(np.abs(found / expected - 1).max()),
+        value=float(np.abs(measured / expected - 1).max()),
         tolerance=1e-9,
         why="a closed form in float64, for tokens orthogonal to 1e-9",
     )
@@ -149,17 +130,14 @@ def _first_example(scheme: AbstractNormalisation | None = None) -> Instance:
 # Last rates
 
 
-def _rate_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
-    schemes = setting(flow, Post, NGPT, Sqrt, Pre, Mix, Peri)
-    return (*schemes, at_least_two_tokens(tokens), *_few_if_lengths(flow, tokens), *generic(flow, directions(tokens)))
-
-
-def _few_if_lengths(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, ...]:
-    return (few(flow, tokens),) if flow.has_radii else ()
+def _synchronising(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
+    """Two tokens or more from a start that synchronises; schemes with lengths need n <= e^beta."""
+    few = (at_most_exponentially_many(flow, tokens),) if flow.has_radii else ()
+    return (given.at_least_two_tokens(tokens), *few, *given.generic(flow, directions(tokens)))
 
 
 def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> tuple[float, float]:
-    """Fitted and expected rate: of e^{-rate t} (t, or sqrt(t + 1)), or of t^{-rate} where lengths grow."""
+    """The fitted and the expected rate of e^{-rate t}, of e^{-rate sqrt(t + 1)}, or of t^{-rate} where lengths grow."""
     scheme = _scheme(flow)
     if flow.has_radii:
         return rates.algebraic(times, heights).rate, 2.0
@@ -172,14 +150,14 @@ def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> tupl
 def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     heights = diameters(tokens) ** 2 / 2
-    late = (heights > LATE[0]) & (heights < LATE[1]) & (times > 0)
-    if flow.has_radii:  # powers of t show in the last decade, where r is t and no longer t + constant
+    late = (heights > LATE_RANGE[0]) & (heights < LATE_RANGE[1]) & (times > 0)
+    if flow.has_radii:  # powers of t show in the last decade, where r = t + constant is nearly t
         late &= times > times[-1] / 10
     enough = late.sum() >= rates.FEWEST_POINTS
-    found, expected = _fit(flow, times[late], heights[late]) if enough else (np.nan, np.nan)
+    measured, expected = _fit(flow, times[late], heights[late]) if enough else (np.nan, np.nan)
     return Measurement(
         quantity=f"relative error of the rate at which 1 - cosine vanishes, expected {expected:.4g}",
-        value=abs(found / expected - 1),
+        value=abs(measured / expected - 1),
         tolerance=0.01,
         why="the fitted stretch starts where 1 - cosine is 1e-3, or where t is a tenth of the end",
         open=f"at t = {times[-1]:.3g} the rate has not settled" if flow.has_radii or not enough else "",
@@ -190,8 +168,7 @@ def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
 def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     times, radii = run.time.values, run.radius.values
-    there = np.isfinite(radii).all(axis=1)
-    end = int(np.flatnonzero(there)[-1])
+    end = int(np.flatnonzero(np.isfinite(radii).all(axis=1))[-1])
     shares = radii[end] / (times[end] - times[0])
     return Measurement(
         quantity="largest difference between a token's length over time and 1",
@@ -202,54 +179,57 @@ def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     )
 
 
-STATEMENTS: tuple[Statement | Computation, ...] = (
+STATEMENTS: tuple[Statement, ...] = (
     Statement(
-        id="synchronisation",
-        paper="arXiv:2510.22026",
-        says="Under Post-LN, nGPT and LayerNorm scaling almost every start ends in one cluster.",
-        hypotheses=_sync_hypotheses,
-        measure=_sync,
-        example=lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
-        control=lambda: dataclasses.replace(
+        SYNCHRONISATION,
+        _sync,
+        lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
+        lambda: dataclasses.replace(
             _instance(NGPT(), seed=0, end=100.0, beta=1.0),
             tokens=initial.with_antipodes(initial.sphere(4, 3, rng=0), 4),
         ),
     ),
     Statement(
-        id="synchronisation-with-lengths",
-        paper="arXiv:2510.22026",
-        says="Under Pre-LN, Mix-LN and Peri-LN almost every start of n <= e^beta tokens ends in one cluster.",
-        hypotheses=_lengths_hypotheses,
-        measure=_sync,
-        example=lambda: _instance(Pre(), seed=1, end=1e5, beta=2.1),
-        control=lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),
+        SYNCHRONISATION_WITH_LENGTHS,
+        _sync,
+        lambda: _instance(Pre(), seed=1, end=1e5, beta=2.1),
+        lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),
     ),
     Statement(
-        id="first-speed",
-        paper="arXiv:2510.22026",
-        says="Orthogonal tokens start to turn at 2 / (s (e^beta + n - 1)), s being the scheme's speed factor.",
-        hypotheses=_orthonormal_hypotheses,
-        measure=_first,
-        example=_first_example,
-        control=lambda: dataclasses.replace(_first_example(), tokens=initial.gaussian(3, 3, rng=0)),
+        Theorem(
+            id="first-speed",
+            paper=PAPER,
+            says="Orthogonal tokens start to turn at 2 / (s (e^beta + n - 1)), s being the scheme's speed factor.",
+            setting=_setting(Post, Pre, Mix, Peri, NGPT, Sqrt),
+            start=_orthogonal,
+        ),
+        _first,
+        _first_example,
+        lambda: dataclasses.replace(_first_example(), tokens=initial.gaussian(3, 3, rng=0)),
     ),
     Statement(
-        id="last-rate",
-        paper="arXiv:2510.22026",
-        says="In the end 1 - cosine falls like e^{-2t} (Post), e^{-2 alpha t} (nGPT), e^{-4 sqrt(t+1)} (LayerNorm "
-        "scaling), and like t^{-2} where lengths grow (Pre, Mix, Peri).",
-        hypotheses=_rate_hypotheses,
-        measure=_last_rate,
-        example=lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
-        control=lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),
+        Theorem(
+            id="last-rate",
+            paper=PAPER,
+            says="In the end 1 - cosine falls like e^{-2t} (Post), e^{-2 alpha t} (nGPT), e^{-4 sqrt(t+1)} (LayerNorm "
+            "scaling), and like t^{-2} where lengths grow (Pre, Mix, Peri).",
+            setting=_setting(Post, NGPT, Sqrt, Pre, Mix, Peri),
+            start=_synchronising,
+        ),
+        _last_rate,
+        lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
+        lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),
     ),
     Statement(
-        id="length-growth",
-        paper="arXiv:2510.22026",
-        says="Where lengths grow (Pre, Mix, Peri) they end up growing like t.",
-        hypotheses=_lengths_hypotheses,
-        measure=_growth,
-        example=lambda: _instance(Peri(), seed=1, end=1e5, beta=2.1),
-        control=lambda: _instance(Peri(), seed=1, end=1e5, beta=1.0),
+        Theorem(
+            id="length-growth",
+            paper=PAPER,
+            says="Where lengths grow (Pre, Mix, Peri) they grow like t in the end.",
+            setting=_setting(Pre, Mix, Peri),
+            start=SYNCHRONISATION_WITH_LENGTHS.start,
+        ),
+        _growth,
+        lambda: _instance(Peri(), seed=1, end=1e5, beta=2.1),
+        lambda: _instance(Peri(), seed=1, end=1e5, beta=1.0),
     ),
 )

@@ -27,6 +27,7 @@ from attnflow.theorems.hypotheses import (
 from attnflow.theorems.measurements import on_a_path, present
 from attnflow.theorems.statement import Computation, Instance, OnCoalescing, Statement
 from attnflow.theorems.statements.metastable import weights_at_most_one
+from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true
 
 LEAST_PLATEAU = 0.05  # of log time
@@ -249,37 +250,44 @@ def _lengths_example(beta: float = 60.0) -> Instance:
 
 STATEMENTS: tuple[Statement | Computation, ...] = (
     Statement(
-        id="pair-merge-time",
-        paper="leading order for large beta; compare arXiv:2410.06833 and arXiv:2512.01868",
-        says="Two clusters at angle th meet after e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), "
-        "r being the ratio of their masses.",
-        hypotheses=_pair_hypotheses,
+        Theorem(
+            id="pair-merge-time",
+            paper="leading order for large beta; compare arXiv:2410.06833 and arXiv:2512.01868",
+            says="Two clusters at angle th meet after e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), "
+            "r being the ratio of their masses.",
+            start=_pair_hypotheses,
+        ),
         measure=_pair,
         coalescing=OnCoalescing(_pair_of_merges),
         example=_pair_example,
         control=lambda: _pair_example(beta=4.0),
     ),
     Statement(
-        id="staircase-levels",
-        paper="arXiv:2410.06833",
-        says="While clusters of m_q tokens wait to merge the normalised energy rests at sum_q m_q^2 / n^2, "
-        "so a merge of a and b raises it by 2 m_a m_b / n^2.",
-        hypotheses=_staircase_hypotheses,
+        Theorem(
+            id="staircase-levels",
+            paper="arXiv:2410.06833",
+            says="While clusters of m_q tokens wait to merge the normalised energy rests at sum_q m_q^2 / n^2, "
+            "so a merge of a and b raises it by 2 m_a m_b / n^2.",
+            start=_staircase_hypotheses,
+        ),
         measure=_staircase,
         coalescing=OnCoalescing(_staircase_of_merges, _staircase_on_coalescing),
         example=_staircase_example,
         control=lambda: _staircase_example(beta=4.0),
     ),
     Statement(
-        id="plateau-lengths",
-        paper="the pair formula applied to every plateau; compare arXiv:2410.06833",
-        says="Where, as a plateau begins, one pair of clusters should meet long before all others, it lasts as long as "
-        "that pair would take alone: e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), th being its angle.",
-        hypotheses=_length_hypotheses,
+        Theorem(
+            id="plateau-lengths",
+            paper="the pair formula applied to every plateau; compare arXiv:2410.06833",
+            says="Where, as a plateau begins, one pair of clusters should meet long before all others, it lasts as "
+            "long as that pair would take alone: e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), th being its "
+            "angle.",
+            start=_length_hypotheses,
+            proved=False,
+        ),
         measure=None,
         coalescing=OnCoalescing(_lengths),
         example=_lengths_example,
         control=lambda: _lengths_example(beta=4.0),
-        proved=False,
     ),
 )
