@@ -192,7 +192,7 @@ def test_dragging_turns_the_picture_and_leaves_the_tokens(page, explorer):
 AXES = "[0, 1, 2].map((k) => document.getElementById(`axis-${k}`).value)"
 
 
-def test_a_link_keeps_chosen_axes_and_the_place_in_a_run_through_all_clusters(page, explorer):
+def test_a_link_keeps_chosen_axes_and_the_time_of_a_coalescing_run(page, explorer):
     page.goto(explorer.address + SMALL + "&d=5&axes=4,0,2&t=0.5")
     wait_for(page, "window.explorer?.frame?.time === 0.5")
     assert value(page, "explorer.stage.chosen") == [4, 0, 2]
@@ -274,7 +274,7 @@ def test_a_slow_change_is_announced_on_the_stage(page, explorer, monkeypatch):
     wait_for(page, "document.getElementById('waiting').hidden && explorer.model.settings.beta === 3")
 
 
-def test_nothing_jumps_while_it_loads_and_plays(page, explorer):
+def test_the_layout_does_not_shift_while_a_run_plays(page, explorer):
     """By the browser's own measure, whose limit for a good page is 0.1; moving a panel on purpose is seen."""
     page.goto(explorer.address + SMALL)
     page.evaluate(SHIFTS)
@@ -327,7 +327,7 @@ def test_a_run_can_be_exported(page, explorer, tmp_path):
     np.testing.assert_array_equal(shown_frame(page)[1], tokens)
 
 
-def test_a_page_of_its_own_plays_a_run_without_a_server(page, tmp_path):
+def test_a_single_page_plays_a_run_without_a_server(page, tmp_path):
     flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=2.0))
     run = af.simulate(flow, af.initial.sphere(8, 3, rng=0), np.linspace(0, 3, 31))
 
@@ -419,7 +419,7 @@ def test_many_tokens_are_drawn_as_a_cloud(page, explorer):
     assert value(page, "explorer.stage.cloud.gl.getError()") == 0
 
 
-def test_a_server_that_comes_back_is_found_again(browser):
+def test_the_page_reconnects_to_a_restarted_server(browser):
     served = Served()
     page = browser.new_page()
     page.goto(served.address + SMALL)

@@ -121,7 +121,7 @@ def test_a_coalescing_run_is_a_page_and_a_dataset_in_log_time(coalescing, tmp_pa
     assert messages["panels"][-1]["verdict"]["answer"] == "agrees"
 
 
-def test_a_movie_of_a_coalescing_run_goes_by_the_logarithm_of_time(coalescing, tmp_path):
+def test_a_movie_of_a_coalescing_run_is_in_log_time(coalescing, tmp_path):
     run = coalescing.run.dataset.isel(state=slice(0, None, 4))
 
     with Image.open(af.show.movie(run, tmp_path / "run.gif")) as picture:
@@ -150,7 +150,7 @@ def test_a_movie_has_as_many_frames_as_the_run(changed, tmp_path):
         assert picture.n_frames == len(changed.frames)
 
 
-def test_a_movie_that_needs_ffmpeg_says_so_or_is_one(changed):
+def test_an_mp4_is_written_or_the_missing_package_is_named(changed):
     if has_video():
         assert exports.exported_file(changed, "mp4")[1][4:8] == b"ftyp"
     else:
@@ -189,7 +189,7 @@ def test_the_page_holds_the_run_and_nothing_from_elsewhere(changed):
     assert "default-src 'none'" in page
 
 
-def test_words_in_a_page_are_words(run, tmp_path):
+def test_a_title_is_escaped(run, tmp_path):
     """A title is text, whatever it has in it: nothing of it ends the script or becomes an element."""
     title = '</script><img src=x onerror="alert(1)">'
 
@@ -199,7 +199,7 @@ def test_words_in_a_page_are_words(run, tmp_path):
     assert messages_in(page)["hello"]["catalogue"][0]["name"] == title
 
 
-def test_a_page_is_thinned_to_what_was_asked_for(run, tmp_path):
+def test_a_page_has_at_most_the_requested_number_of_frames(run, tmp_path):
     messages = messages_in(af.show.html(run, tmp_path / "run.html", frames=5).read_text())
 
     assert messages["times"] == [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -220,7 +220,7 @@ def test_a_page_that_cannot_be_made_says_why(options, sentence, run, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_page_of_something_else_is_refused(run, tmp_path):
+def test_a_page_needs_a_result_with_tokens(run, tmp_path):
     with pytest.raises(InputError, match="keep_tokens=False"):
         af.show.html(run.drop_vars("tokens"), tmp_path / "run.html")
     with pytest.raises(InputError, match="not a whole result"):

@@ -1,4 +1,4 @@
-"""A prompt on its way through the real layers of a trained model, in the explorer: its states, its attention, its files."""
+"""A prompt in the layers of a trained model, in the explorer: its states, its attention, its files."""
 
 import base64
 import json
@@ -52,7 +52,7 @@ def test_frames_are_the_directions_after_each_layer(run, directions):
     assert np.abs(found[6] - found[5]).max() > 0.01  # a layer does something
 
 
-def test_the_attention_shown_is_that_of_the_layer_that_brought_the_tokens_there(run, expected):
+def test_the_attention_of_a_frame_is_that_of_the_layer_before(run, expected):
     weights = expected.attention.values.mean(axis=1)
     for layer, frame in enumerate(run.recording.frames):
         image = run.measurements.attention_image(frame)
@@ -62,7 +62,7 @@ def test_the_attention_shown_is_that_of_the_layer_that_brought_the_tokens_there(
     assert np.abs(weights[0] - weights[1]).max() > 0.05  # layers differ
 
 
-def test_numbers_are_counted_on_the_directions(run, directions):
+def test_numbers_are_measured_on_directions(run, directions):
     """Mean cosine, clusters and histogram by plain NumPy."""
     for layer, frame in enumerate(run.recording.frames):
         found, cosines = run.measurements.numbers(frame), directions[layer] @ directions[layer].T
@@ -95,7 +95,7 @@ def test_a_link_goes_to_its_layer():
 
 
 @pytest.mark.parametrize("name", ["minilm-layers", "staircase"])
-def test_a_link_that_changes_a_run_on_its_way_is_refused_where_there_is_no_way(name):
+def test_later_changes_are_refused_for_precomputed_runs(name):
     with pytest.raises(InputError, match="`later` changes a run while it plays"):
         LiveRun(1, protocol.Start(name, {}, later=((1.0, {"beta": 2.0}),)), lambda *_: None)
 
@@ -114,7 +114,7 @@ def test_a_link_that_changes_a_run_on_its_way_is_refused_where_there_is_no_way(n
         ({"prompt": "half \ud83d of a sign"}, "halves of others"),
     ],
 )
-def test_only_a_prompt_of_some_length_can_be_given(changes, sentence):
+def test_only_the_prompt_can_be_changed_and_its_length_is_limited(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         started(**changes)
 
@@ -122,7 +122,7 @@ def test_only_a_prompt_of_some_length_can_be_given(changes, sentence):
 @pytest.mark.parametrize(
     "prompt", ["<script>alert(1)</script>", "__import__('os').system('x')", "猫 👩‍🚀 \0 \u202e", "a"]
 )
-def test_a_strange_prompt_is_a_text_like_any_other(prompt, tmp_path):
+def test_a_prompt_may_contain_any_characters(prompt, tmp_path):
     run = started(prompt=prompt)
     _, content = exports.exported_file(snapshot_of(run), "code")
 

@@ -58,23 +58,23 @@ def test_scattered_tokens_lie_on_no_subspaces():
     assert shown_subspaces(flow_of("codim2"), np.random.default_rng(0).normal(size=(30, 3)), 0.05) is None
 
 
-def test_few_tokens_are_neighbours_at_the_start():
+def test_few_first_tokens_are_within_the_cluster_distance():
     for name in ("sphere", "polytope", "renyi"):
         tokens = scenarios.build(scenarios.get(name).settings).tokens
         size = 1.0 if name != "polytope" else np.linalg.norm(tokens, axis=1).max()
         distance = cluster_distance(tokens, size)
         apart = np.linalg.norm(tokens[:, None] - tokens, axis=2)
         has_neighbour = (apart + np.eye(len(tokens)) * 10 * size).min(axis=1) < distance
-        # Half of what a quarter has; on a crowded circle it is the smallest distance that is used at all.
+        # Half of what a quarter has; on a tokensed circle it is the smallest distance that is used at all.
         assert has_neighbour.mean() <= 0.25 or distance == pytest.approx(0.01 * size)
         assert distance <= 0.1 * size
 
 
-def test_of_many_tokens_a_pair_has_no_colour():
-    crowd = np.arange(200.0)[:, None]
-    crowd[:2], crowd[10:20] = 0.0, 10.0
+def test_a_pair_among_many_tokens_has_no_colour():
+    tokens = np.arange(200.0)[:, None]
+    tokens[:2], tokens[10:20] = 0.0, 10.0
 
-    colours = ClusterColours(0.1).update(crowd).colours
+    colours = ClusterColours(0.1).update(tokens).colours
 
     assert set(colours[10:20]) == {1}
     assert not colours[:2].any()
@@ -87,7 +87,7 @@ def test_the_leading_direction_is_an_eigenvector_and_the_identity_has_none():
 
 
 @pytest.mark.parametrize(("beta", "name", "height"), [(0.0, "order", 0.5), (2.0, "energy", None)])
-def test_at_beta_zero_the_curve_is_the_order(beta, name, height):
+def test_the_second_curve_is_the_order_at_beta_zero(beta, name, height):
     tokens = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
     flow = flow_of("kuramoto", beta=beta)
     if height is None:  # pairs that agree count 1, others e^{-2 beta}
@@ -103,7 +103,7 @@ def test_every_paper_has_a_title():
     assert {scenario.paper for scenario in CATALOGUE.values()} == set(descriptions.PAPERS)
 
 
-def test_a_coalescing_run_is_decided_by_its_last_merge():
+def test_a_coalescing_run_agrees_when_one_cluster_is_left():
     assert check_cluster_count(1, 380.25) == {
         "answer": "agrees",
         "summary": "The tokens are in one place at log t = 380.2",
@@ -114,7 +114,7 @@ def test_a_coalescing_run_is_decided_by_its_last_merge():
     assert "3 places at log t = 2." in check_cluster_count(3, 2.0)["says"]
 
 
-def test_a_run_is_held_against_its_prediction():
+def test_a_run_is_compared_with_its_prediction():
     """Several points are no argument against one point, which comes later; two poles are one against a polytope."""
     flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=60.0))
     rest = np.repeat(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])[None], 6, axis=0)
@@ -129,7 +129,7 @@ def test_a_run_is_held_against_its_prediction():
     assert answers == ["not-yet", "agrees", "differs", "none"]
 
 
-def test_tokens_that_go_to_zero_are_seen_to_where_their_rescaled_ones_are_no_numbers():
+def test_convergence_to_zero_is_seen_although_rescaled_tokens_overflow():
     """V = -I for so long that z = e^t x is infinite. Tokens that grow are no limit that could be seen then."""
     flow = af.EuclideanAttention(af.Head(np.eye(2), np.eye(2), -np.eye(2)))
     times = np.concatenate([[0.0], np.geomspace(0.1, 1000.0, 20)])
@@ -175,7 +175,7 @@ def test_the_energy_of_many_tokens_is_that_of_all_pairs(monkeypatch):
     assert second_curve.estimated_energy(tokens[:500], 30.0) == pytest.approx(1 / 500 + uniform, rel=0.05)
 
 
-def test_all_that_a_verdict_measures_has_words():
+def test_every_measured_number_has_a_clause():
     tree = ast.parse(inspect.getsource(limits))
     dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict) and len(node.keys) <= 3]
     names = {key.value for node in dicts for key in node.keys if isinstance(key, ast.Constant)}
@@ -188,7 +188,7 @@ def test_all_that_a_verdict_measures_has_words():
             assert "0.25" in clause or "25%" in clause or name in ("places", "hyperplanes", "vertices")
 
 
-def test_a_share_of_the_whole_space_is_not_worth_telling():
+def test_the_share_in_the_whole_space_is_not_reported():
     numbers = {"share in L": 1.0, "of uniform tokens": 1.0, "late move": 0.1}
     assert "L" not in in_words(limits.Shown("undecided", numbers), is_sphere=True)
     assert "L" in in_words(limits.Shown("undecided", {**numbers, "of uniform tokens": 0.5}), is_sphere=True)

@@ -104,7 +104,7 @@ def test_times_are_written_with_four_digits_or_a_power_of_ten(page, time, is_log
     assert call(page, "numbers.js", "m.timeText(...a)", [time, is_log]) == text
 
 
-def test_axes_have_one_scale_unless_tokens_would_be_lost_on_one(page):
+def test_axes_share_a_scale_unless_extents_differ_much(page):
     assert call(page, "geometry.js", "m.extentsOf(a)", [5, 4, 5]) == [5, 5, 5]
     wide = call(page, "geometry.js", "m.extentsOf(a)", [5, 5, 300])
     assert wide[2] == 300
@@ -140,7 +140,7 @@ def test_every_control_has_a_name(controls):
     assert nameless == []
 
 
-def test_a_word_with_numbers_is_told_when_it_is_whole(controls):
+def test_a_setting_that_needs_numbers_is_sent_with_them(controls):
     controls.select_option("select[name=value]", "diagonal")
     assert told(controls) == []
     assert controls.evaluate("document.activeElement.name") == "value-numbers"
@@ -152,7 +152,7 @@ def test_a_word_with_numbers_is_told_when_it_is_whole(controls):
     assert told(controls) == [{"value": "diagonal:2,1,0.5"}, {"value": "goe"}]
 
 
-def test_masks_join_and_what_is_optional_can_be_left_out(controls):
+def test_masks_can_be_joined_and_optional_settings_removed(controls):
     controls.select_option("select[name=mask]", "typed")
     controls.keyboard.type("causal + window:8")
     controls.keyboard.press("Enter")
@@ -164,7 +164,7 @@ def test_masks_join_and_what_is_optional_can_be_left_out(controls):
     assert controls.input_value("input[name=n]") == "8"
 
 
-def test_the_fields_show_what_the_run_has(controls):
+def test_the_fields_show_the_settings_of_the_run(controls):
     changed = {**SETTINGS, "value": "pair:0.5,2", "mask": "causal+window:8", "attention": "hardmax:1e-06", "beta": 9.0}
     controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [changed, SETTINGS])
 
@@ -175,7 +175,7 @@ def test_the_fields_show_what_the_run_has(controls):
     assert controls.locator(".changed").count() >= 4
 
 
-def test_the_sphere_brings_first_tokens_that_lie_on_it(controls):
+def test_choosing_the_sphere_chooses_first_tokens_on_it(controls):
     flat = {**SETTINGS, "space": "rescaled", "start": "box:-5,5"}
     controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [flat, SETTINGS])
     assert controls.is_disabled("select[name=normalisation]")
@@ -195,7 +195,7 @@ def test_the_sphere_brings_first_tokens_that_lie_on_it(controls):
 
 
 @pytest.mark.parametrize("prompt", ["A cat.", ""])
-def test_enter_ends_a_prompt_and_an_empty_one_is_none(controls, prompt):
+def test_enter_sends_a_prompt_and_an_empty_prompt_is_not_sent(controls, prompt):
     trained = {**SETTINGS, "prompt": "Before.", "layer": 0}
     controls.evaluate("([now, usual]) => window.controls.show(now, usual)", [trained, trained])
     controls.fill("textarea[name=prompt]", prompt)
@@ -238,7 +238,7 @@ STAGE = """async (tokens) => {
 }"""
 
 
-def test_tokens_are_drawn_where_they_are_and_found_there(page):
+def test_tokens_are_drawn_and_picked_at_their_positions(page):
     angles = np.array([0.3, 1.9, 2.5, 4.4])
     tokens = np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -249,7 +249,7 @@ def test_tokens_are_drawn_where_they_are_and_found_there(page):
     assert [page.evaluate("([x, y]) => stage.nearest(x, y)", place[:2].tolist()) for place in seen] == [0, 1, 2, 3]
 
 
-def test_what_is_under_the_pointer_stays_there_when_zooming(page):
+def test_zooming_keeps_the_point_under_the_pointer(page):
     page.evaluate(STAGE, [[1, 0], [0, 1], [-1, 0]])
     before, after = page.evaluate(
         """() => {

@@ -1,4 +1,4 @@
-"""A trained model's heads and a prompt in the explorer: its own attention, its words, and what cannot be asked."""
+"""A flow with the heads of a trained model in the explorer: its attention, its words, its fixed settings."""
 
 import runpy
 
@@ -29,7 +29,7 @@ def test_tokens_are_the_words_of_the_prompt(settings):
     assert settings.n == 9
 
 
-def test_at_beta_one_attention_is_the_models_own_without_biases(settings):
+def test_attention_at_beta_one_is_that_of_the_model_without_biases(settings):
     """By NumPy from the stored matrices, with every token at the root mean square of the lengths."""
     setup = catalogue.build(settings)
     model = af.models.load("minilm")
@@ -50,7 +50,7 @@ def test_at_beta_one_attention_is_the_models_own_without_biases(settings):
     assert np.ptp(found, axis=-1).max() > 0.1  # not all equal
 
 
-def test_eigenvalues_of_few_columns_are_those_of_the_whole_matrix():
+def test_eigenvalues_of_a_low_rank_value_are_those_of_the_full_matrix():
     rng = np.random.default_rng(0)
     head = af.Head(np.eye(6)[:2], np.eye(6)[:2], rng.normal(size=(2, 6)), rng.normal(size=(6, 2)))
 
@@ -71,7 +71,7 @@ def test_eigenvalues_of_few_columns_are_those_of_the_whole_matrix():
         ({"n": 40}, "`n` comes with the trained model"),
     ],
 )
-def test_what_the_model_says_cannot_be_changed(changes, sentence, settings):
+def test_settings_of_the_model_cannot_be_changed(changes, sentence, settings):
     with pytest.raises(InputError, match=sentence):
         changed_settings(settings, changes)
 

@@ -44,11 +44,11 @@ def test_requests_are_read():
         (message(type="change", changes={"n": True}), "`n` must be a whole number"),
         (message(type="change", changes={"betta": 3}), "Did you mean 'beta'"),
         (message(type="change", changes={"mask": "x" * 3000}), "at most 2,000 characters"),
-        (message(type="start", scenario="sphere", later=[[1]]), "a time and changes"),
+        (message(type="start", scenario="sphere", later=[[1]]), "a list of a time and changes"),
         (message(type="play", plays=1), "true or false"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
+def test_malformed_requests_are_refused_with_a_sentence(text, sentence):
     with pytest.raises(InputError, match=sentence):
         protocol.parse(text)
 
@@ -74,13 +74,13 @@ def test_what_cannot_be_meant_is_refused_with_a_sentence(text, sentence):
         ({"solver": "kvaerno5", "n": 500}, "n times d with the solver kvaerno5 must be at most 600"),
     ],
 )
-def test_what_is_too_large_or_names_a_file_is_refused(changes, sentence):
+def test_settings_that_are_too_large_or_name_a_file_are_refused(changes, sentence):
     with pytest.raises(InputError, match=sentence):
         changed_settings(scenarios.get("sphere").settings, changes)
 
 
 @pytest.mark.parametrize("number", ["inf", "nan", "2.5"])
-def test_a_count_in_a_word_is_whole(number):
+def test_a_count_in_a_setting_is_a_whole_number(number):
     with pytest.raises(InputError, match="takes a whole number"):
         specs.attention(f"sinkhorn:{number}", 1.0)
 
@@ -90,7 +90,7 @@ def test_a_run_through_all_metastable_states_has_a_limit_of_its_own():
         LiveRun(1, protocol.Start("metastable", {"n": 2_000}), lambda *_: None)
 
 
-def test_an_optional_part_can_be_taken_away():
+def test_an_optional_part_can_be_removed():
     assert scenarios.get("noisy").settings.kappa == 8.0
     assert changed_settings(scenarios.get("noisy").settings, {"kappa": None}).kappa is None
 
@@ -122,7 +122,7 @@ def test_any_json_is_a_request_or_a_sentence(value, kind):
     assert isinstance(found, protocol.PageRequest) or found.endswith((".", "?"))
 
 
-def test_frames_come_back_as_they_were():
+def test_frames_are_decoded_as_they_were_encoded():
     tokens = np.random.default_rng(0).normal(size=(5, 3))
     labels = np.arange(5, dtype=np.uint16)
 
@@ -133,7 +133,7 @@ def test_frames_come_back_as_they_were():
     np.testing.assert_array_equal(frame.labels, labels)
 
 
-def test_the_header_is_where_the_page_looks_for_it():
+def test_the_header_has_the_documented_layout():
     data = protocol.frame_bytes(protocol.FrameMessage(3, 7, 1.25, np.zeros((5, 2)), None, protocol.LOG_TIME))
 
     assert data[:4] == bytes([protocol.FRAME, protocol.VERSION, protocol.LOG_TIME, 0])
@@ -157,11 +157,11 @@ def test_the_header_is_where_the_page_looks_for_it():
         ("", None, False, True),
     ],
 )
-def test_only_the_own_page_is_heard(host, origin, is_socket, is_refused):
+def test_only_the_own_page_may_connect(host, origin, is_socket, is_refused):
     assert (security.refusal(host, origin, security.LOCAL, is_socket) is not None) == is_refused
 
 
-def test_every_scenario_is_explained():
+def test_every_scenario_has_a_description():
     assert set(WHAT_TO_WATCH) == {*scenarios.CATALOGUE, prompt_scenarios.LAYERS.name, prompt_scenarios.HEADS.name}
 
 

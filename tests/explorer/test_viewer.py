@@ -1,178 +1,44 @@
-"""A viewer's run without a browser: what it computes, records, replays and refuses."""
+"""A viewer without a browser: its requests, frames and limits."""
 
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-import attnflow as af
-from attnflow._common.checks import InputError
-from attnflow.experiments import scenarios
 from attnflow.explorer import catalogue, protocol, server
-from attnflow.explorer.live_run import LiveRun
-from attnflow.explorer.playback_clock import PlaybackClock
-from attnflow.explorer.settings_changes import changed_settings
-from attnflow.explorer.stepper import Stepper
+from attnflow.explorer.mailbox import Mailbox
 from attnflow.explorer.unpainted_frames import LIMIT
 from attnflow.explorer.viewer import Viewer
 
-SMALL = {"n": 8}  # one shape for all tests: compiled once
+SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
 OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}
 
 
-def started(name="sphere", later=(), **changes):
-    return LiveRun(1, protocol.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
+def test_a_mailbox_keeps_the_latest_request_of_each_type_and_merges_changes():
+    mailbox = Mailbox()
+    for request in (
+        protocol.Seek(0.2),
+        protocol.ChangeSettings({"beta": 2.0, "n": 5}),
+        protocol.Seek(0.7),
+        protocol.ChangeSettings({"beta": 3.0}),
+    ):
+        mailbox.post(request)
+
+    assert mailbox.take(None) == [protocol.Seek(0.7), protocol.ChangeSettings({"beta": 3.0, "n": 5})]
+    assert mailbox.take(0.0) == []
 
 
-def forward(run, frames, factor=1.0):
-    for _ in range(frames):
-        while not run.forward(factor):
-            pass
-    return run
+def test_a_start_replaces_all_waiting_requests():
+    mailbox = Mailbox()
+    mailbox.post(protocol.Seek(0.2))
+    mailbox.post(protocol.Start("sphere", {}))
+    mailbox.post(protocol.Step(1))
 
-
-def simulated(run, times, **changes):
-    setup = scenarios.build(changed_settings(run.scenario.settings, {**SMALL, **changes}))
-    return af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng).tokens.values
-
-
-@pytest.mark.parametrize(("name", "tolerance"), [("sphere", 1e-7), ("redrawn", 1e-6), ("layers", 0.0)])
-def test_frames_are_what_simulate_gives_at_their_times(name, tolerance):
-    """Two steppings of one solver agree to its tolerance of 1e-8, grown along the run; layers to the bit."""
-    run = forward(started(name), 60, 4.0)
-
-    times = np.array(run.recording.times)
-    expected = simulated(run, times)
-
-    found = np.stack([frame.tokens for frame in run.recording.frames])
-    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
-    assert times[-1] > 1.0  # past a redrawing of the weights
-
-
-def test_a_change_acts_on_the_tokens_that_are_shown():
-    run = forward(started(), 10)
-    before = run.frame
-    run.change({"beta": 6.0})
-    forward(run, 10)
-
-    setup = scenarios.build(changed_settings(run.scenario.settings, {**SMALL, "beta": 6.0}))
-    expected = af.simulate(setup.flow, before.tokens, [before.time, run.frame.time], solver=setup.solver).tokens.values[
-        -1
-    ]
-
-    np.testing.assert_allclose(run.frame.tokens, expected, atol=1e-7)
-    assert np.abs(run.frame.tokens - simulated(run, [0.0, run.frame.time])[-1]).max() > 1e-4  # not what beta = 1 gives
-
-
-def test_changes_of_a_link_give_the_same_bits_as_making_them():
-    made = forward(started(), 10)
-    made.change({"beta": 6.0})
-    forward(made, 15, 2.0)
-
-    again = started(later=made.later)
-    while again.frame.time < made.frame.time:
-        while not again.forward(0.7, made.frame.time):
-            pass
-
-    np.testing.assert_array_equal(again.frame.tokens, made.frame.tokens)
-    assert again.later == made.later
-
-
-def test_another_beta_compiles_nothing(caplog):
-    import jax
-
-    run = forward(started(), 3)
-    run.change({"beta": 3.0})
-    forward(run, 2)
-    with jax.log_compiles(), caplog.at_level("WARNING"):
-        run.change({"beta": 5.0})
-        forward(run, 2)
-
-    assert not [record for record in caplog.records if "Compiling" in record.message and "advance" in record.message]
-
-
-def test_going_back_shows_recorded_frames_and_going_on_returns_to_the_edge():
-    run = forward(started(), 20)
-    edge = run.frame
-    run.seek(0.0)
-    assert run.frame.time == 0.0
-    while run.frame.index < edge.index:
-        forward(run, 1)
-
-    assert run.frame is edge
-
-
-def test_a_coalescing_scenario_is_played_through_all_of_its_states():
-    run = LiveRun(1, protocol.Start("staircase", {}), lambda *_: None)
-    assert run.frame.time == -np.inf
-    forward(run, 600)
-
-    assert run.is_at_end
-    assert run.frame.time > 100  # log t
-    assert np.ptp(run.frame.tokens, axis=0).max() < 1e-5  # all in one place
-
-
-def test_what_a_page_may_not_ask_leaves_the_run_as_it_is():
-    run = forward(started(), 3)
-    before = run.settings
-    with pytest.raises(InputError, match="`mask` 'causel' is not known"):
-        run.change({"mask": "causel"})
-
-    assert run.settings == before
-    forward(run, 1)
-
-
-@pytest.mark.parametrize(("before", "after"), [("post", "pre"), ("pre", "post")])
-def test_a_normalisation_that_gives_or_takes_lengths_restarts(before, after):
-    run = forward(started("layernorm-post", normalisation=before), 2)
-
-    restarts = [
-        run.needs_restart(changed_settings(run.settings, {"normalisation": name}), {"normalisation": name})
-        for name in (after, before)
-    ]
-
-    assert restarts == [True, False]
-
-
-def test_weights_redrawn_long_after_the_end_are_not_listed_until_then():
-    """The next jump is all that a step needs; a list to t = 1e15 would fill the memory."""
-    run = forward(started("redrawn"), 1)
-
-    assert run.stepper._window(run.stepper._cursors, 1e15).targets.time[0, 0] == 1.0
-
-
-def test_changes_made_while_it_rests_are_all_remembered():
-    run = forward(started(), 3)
-    run.change({"beta": 3.0})
-    run.change({"mask": "causal"})
-    run.change({"beta": 4.0})
-
-    assert run.later == [(run.frame.time, {"beta": 4.0, "mask": "causal"})]
-
-
-def test_noise_is_the_same_as_in_simulate():
-    run = forward(started("noisy"), 30)
-
-    expected = simulated(run, run.recording.times)
-
-    np.testing.assert_allclose(run.frame.tokens, expected[-1], atol=1e-12)
-
-
-def test_the_clock_maps_times_to_shares_and_back():
-    for clock in (PlaybackClock(7.0), PlaybackClock(7.0, is_log=True)):
-        times = [0.0, 0.01, 3.0, 7.0]
-        np.testing.assert_allclose([clock.time_of(clock.share_of(time)) for time in times], times, rtol=1e-9)
-        assert clock.after(3.0, 1.0) > 3.0
-
-
-def test_a_stepper_shows_one_run():
-    setup = scenarios.build(scenarios.get("conjecture1").settings)
-    with pytest.raises(InputError, match="one run at a time"):
-        Stepper(setup)
+    assert protocol.Start in mailbox
+    assert mailbox.take(None) == [protocol.Start("sphere", {}), protocol.Step(1)]
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +61,7 @@ def received(socket, kind):
     raise AssertionError(f"no {kind}")
 
 
-def test_the_page_is_served_with_its_rules_and_nothing_else_is(client):
+def test_only_the_page_is_served_and_with_security_headers(client):
     page = client.get("/", headers={"host": OWN["host"]})
 
     assert "attnflow explorer" in page.text
@@ -205,7 +71,7 @@ def test_the_page_is_served_with_its_rules_and_nothing_else_is(client):
     assert client.get("/", headers={"host": "evil.example"}).status_code == 403
 
 
-def test_a_viewer_plays_and_hears_sentences(client):
+def test_a_viewer_plays_and_answers_refused_requests(client):
     with client.websocket_connect("/live", headers=OWN) as socket:
         assert len(received(socket, "hello")["catalogue"]) == len(catalogue.all_scenarios())
         socket.send_text("{")
@@ -225,7 +91,7 @@ def test_a_viewer_plays_and_hears_sentences(client):
         assert received(socket, "changed")["settings"]["beta"] == 3.0  # nor what came with it
 
 
-def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_is_waited_for():
+def test_a_run_waits_for_a_page_that_paints_nothing():
     frames = []
     viewer = Viewer(
         lambda kind, message: frames.append(protocol.read_frame(message)) if kind == "frame" else None,
@@ -247,7 +113,7 @@ def test_a_page_that_leaves_frames_out_is_played_on_and_one_that_paints_nothing_
     assert viewer.join(20)
 
 
-def test_viewers_are_limited_and_strangers_refused(client):
+def test_the_number_of_viewers_is_limited_and_other_origins_are_refused(client):
     connect = lambda: client.websocket_connect("/live", headers=OWN)
     with connect(), connect(), connect() as third:
         assert "has 2 viewers already" in received(third, "problem")["sentence"]

@@ -249,7 +249,7 @@ def _start(message: dict) -> Start:
 
 def _later_change(entry: Any) -> tuple[float, dict[str, Any]]:
     if not isinstance(entry, list) or len(entry) != 2:
-        raise InputError("Every entry of `later` must be a time and changes, but one is something else.")
+        raise InputError("Every entry of `later` must be a list of a time and changes, but one is not.")
     return _number(entry[0], "later"), checked_changes(entry[1])
 
 

@@ -8,7 +8,7 @@ export class LayerInterpolation {
   #began = 0;
 
   pictureAt(now, frame, shown, pause) {
-    // The frame, or a picture on the way to it: `shown` is on display, the next frame comes in `pause` milliseconds.
+    // The frame, or an interpolated picture before it: `shown` is on display, the next frame comes in `pause` milliseconds.
     if (frame !== this.#to) this.#start(frame, shown, now);
     const part = this.#from ? (now - this.#began) / Math.min(SHARE * pause, MAX_MILLISECONDS) : 1;
     if (!(part < 1)) { this.#from = null; return frame; }

@@ -1,4 +1,4 @@
-"""The explorer among hostile, broken, slow and vanished clients: it goes on for everybody else, and forgets them."""
+"""The server with hostile, broken, slow and dropped clients: it continues for other viewers and keeps no state of them."""
 
 import contextlib
 import gc
@@ -58,7 +58,7 @@ def read_all(client):
 
 
 def plays(explorer):
-    """Whether a new visitor gets frames."""
+    """Whether a new viewer gets frames."""
     with connected(explorer) as client:
         client.send(json.dumps(SMALL))
         return received(client, "frame").tokens.shape == (8, 3)
@@ -99,7 +99,7 @@ def test_only_the_pages_own_files_are_served(path, explorer):
     assert b"root:" not in answer
 
 
-def test_a_page_of_another_site_is_not_heard(explorer):
+def test_pages_of_other_sites_are_refused(explorer):
     for options in (
         {"origin": "http://evil.example"},
         {"origin": "null"},
@@ -119,7 +119,7 @@ def test_a_page_of_another_site_is_not_heard(explorer):
     assert b"frame-ancestors 'none'" in own
 
 
-def test_what_is_too_large_is_refused_and_the_run_goes_on(explorer):
+def test_requests_that_are_too_large_are_refused_and_the_run_continues(explorer):
     with connected(explorer) as client:
         client.send(json.dumps(SMALL))
         received(client, "frame")
@@ -140,7 +140,7 @@ def test_what_is_too_large_is_refused_and_the_run_goes_on(explorer):
     all_gone(explorer)
 
 
-def test_a_page_cannot_ask_for_more_frames_than_it_paints(explorer):
+def test_a_page_gets_no_more_frames_than_it_paints(explorer):
     """Any speed is clamped, and a page that paints nothing gets three frames."""
     with connected(explorer) as client:
         client.send(json.dumps(SMALL))
@@ -212,7 +212,7 @@ def test_hostile_messages_are_answered_or_the_connection_is_closed(seed, explore
     assert plays(explorer)
 
 
-def test_unreadable_messages_without_end_are_cut_off(explorer):
+def test_a_stream_of_unreadable_messages_closes_the_connection(explorer):
     sent = 0
     with connected(explorer) as client, contextlib.suppress(ConnectionClosed):
         read_all(client)
@@ -224,7 +224,7 @@ def test_unreadable_messages_without_end_are_cut_off(explorer):
     assert plays(explorer)
 
 
-def test_endless_requests_of_one_visitor_leave_others_alone(explorer):
+def test_endless_requests_of_one_viewer_do_not_block_others(explorer):
     is_over = threading.Event()
 
     def flood():
@@ -280,7 +280,7 @@ def memory():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is measured where Linux tells it")
-def test_500_connections_that_vanish_leave_nothing_behind(explorer):
+def test_500_dropped_connections_leave_no_memory_behind(explorer):
     def open_and_drop(times):
         for _ in range(times):
             plugs = [socket.create_connection(("127.0.0.1", explorer.port)) for _ in range(10)]

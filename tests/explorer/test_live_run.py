@@ -1,0 +1,180 @@
+"""A run of the explorer without a browser: what it computes, records, replays and refuses."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow._common.checks import InputError
+from attnflow.experiments import scenarios
+from attnflow.explorer import protocol
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.measure import flow_measurements
+from attnflow.explorer.playback_clock import PlaybackClock
+from attnflow.explorer.settings_changes import changed_settings
+from attnflow.explorer.stepper import Stepper
+
+SMALL = {"n": 8}  # one shape for all tests: compiled once
+
+
+def started(name="sphere", later=(), **changes):
+    return LiveRun(1, protocol.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
+
+
+def forward(run, frames, factor=1.0):
+    for _ in range(frames):
+        while not run.forward(factor):
+            pass
+    return run
+
+
+def simulated(run, times, **changes):
+    setup = scenarios.build(changed_settings(run.scenario.settings, {**SMALL, **changes}))
+    return af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng).tokens.values
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("sphere", 1e-7), ("redrawn", 1e-6), ("layers", 0.0)])
+def test_frames_are_what_simulate_gives_at_their_times(name, tolerance):
+    """Two steppings of one solver agree to its tolerance of 1e-8, grown along the run; layers to the bit."""
+    run = forward(started(name), 60, 4.0)
+
+    times = np.array(run.recording.times)
+    expected = simulated(run, times)
+
+    found = np.stack([frame.tokens for frame in run.recording.frames])
+    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+    assert times[-1] > 1.0  # past a redrawing of the weights
+
+
+def test_a_change_acts_on_the_tokens_that_are_shown():
+    run = forward(started(), 10)
+    before = run.frame
+    run.change({"beta": 6.0})
+    forward(run, 10)
+
+    setup = scenarios.build(changed_settings(run.scenario.settings, {**SMALL, "beta": 6.0}))
+    expected = af.simulate(setup.flow, before.tokens, [before.time, run.frame.time], solver=setup.solver).tokens.values[
+        -1
+    ]
+
+    np.testing.assert_allclose(run.frame.tokens, expected, atol=1e-7)
+    assert np.abs(run.frame.tokens - simulated(run, [0.0, run.frame.time])[-1]).max() > 1e-4  # not what beta = 1 gives
+
+
+def test_changes_of_a_link_give_the_same_bits_as_making_them():
+    made = forward(started(), 10)
+    made.change({"beta": 6.0})
+    forward(made, 15, 2.0)
+
+    again = started(later=made.later)
+    while again.frame.time < made.frame.time:
+        while not again.forward(0.7, made.frame.time):
+            pass
+
+    np.testing.assert_array_equal(again.frame.tokens, made.frame.tokens)
+    assert again.later == made.later
+
+
+def test_another_beta_compiles_nothing(caplog):
+    import jax
+
+    run = forward(started(), 3)
+    run.change({"beta": 3.0})
+    forward(run, 2)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        run.change({"beta": 5.0})
+        forward(run, 2)
+
+    assert not [record for record in caplog.records if "Compiling" in record.message and "advance" in record.message]
+
+
+def test_recorded_frames_are_replayed_up_to_the_last_one():
+    run = forward(started(), 20)
+    edge = run.frame
+    run.seek(0.0)
+    assert run.frame.time == 0.0
+    while run.frame.index < edge.index:
+        forward(run, 1)
+
+    assert run.frame is edge
+
+
+def test_a_coalescing_scenario_is_played_through_all_of_its_states():
+    run = LiveRun(1, protocol.Start("staircase", {}), lambda *_: None)
+    assert run.frame.time == -np.inf
+    forward(run, 600)
+
+    assert run.is_at_end
+    assert run.frame.time > 100  # log t
+    assert np.ptp(run.frame.tokens, axis=0).max() < 1e-5  # all in one place
+
+
+def test_a_refused_change_leaves_the_run_as_it_is():
+    run = forward(started(), 3)
+    before = run.settings
+    with pytest.raises(InputError, match="`mask` 'causel' is not known"):
+        run.change({"mask": "causel"})
+
+    assert run.settings == before
+    forward(run, 1)
+
+
+@pytest.mark.parametrize(("before", "after"), [("post", "pre"), ("pre", "post")])
+def test_a_normalisation_that_gives_or_takes_lengths_restarts(before, after):
+    run = forward(started("layernorm-post", normalisation=before), 2)
+
+    restarts = [
+        run.needs_restart(changed_settings(run.settings, {"normalisation": name}), {"normalisation": name})
+        for name in (after, before)
+    ]
+
+    assert restarts == [True, False]
+
+
+def test_only_the_next_jump_of_redrawn_weights_is_computed():
+    """The next jump is all that a step needs; a list to t = 1e15 would fill the memory."""
+    run = forward(started("redrawn"), 1)
+
+    assert run.stepper._window(run.stepper._cursors, 1e15).targets.time[0, 0] == 1.0
+
+
+def test_changes_made_while_paused_are_all_recorded():
+    run = forward(started(), 3)
+    run.change({"beta": 3.0})
+    run.change({"mask": "causal"})
+    run.change({"beta": 4.0})
+
+    assert run.later == [(run.frame.time, {"beta": 4.0, "mask": "causal"})]
+
+
+def test_noise_is_the_same_as_in_simulate():
+    run = forward(started("noisy"), 30)
+
+    expected = simulated(run, run.recording.times)
+
+    np.testing.assert_allclose(run.frame.tokens, expected[-1], atol=1e-12)
+
+
+def test_the_clock_maps_times_to_shares_and_back():
+    for clock in (PlaybackClock(7.0), PlaybackClock(7.0, is_log=True)):
+        times = [0.0, 0.01, 3.0, 7.0]
+        np.testing.assert_allclose([clock.time_of(clock.share_of(time)) for time in times], times, rtol=1e-9)
+        assert clock.after(3.0, 1.0) > 3.0
+
+
+def test_a_stepper_takes_one_run():
+    setup = scenarios.build(scenarios.get("conjecture1").settings)
+    with pytest.raises(InputError, match="one run at a time"):
+        Stepper(setup)
+
+
+def test_clusters_that_were_counted_for_the_colours_are_not_counted_again(monkeypatch):
+    run = forward(started("polytope"), 5)
+    expected = run.measurements.numbers(run.frame._replace(clusters=None))
+
+    def fail(*_):
+        raise AssertionError("the clusters and their distance are known")
+
+    monkeypatch.setattr(flow_measurements.clusters, "labels", fail)
+    monkeypatch.setattr(flow_measurements, "cluster_distance", fail)
+
+    assert run.measurements.numbers(run.frame) == expected
