@@ -191,13 +191,13 @@ def trained() -> dict[str, Any]:
 
 def frames() -> dict[str, Any]:
     """Frames of the explorer: tokens, cluster colours and bytes on the wire."""
-    from attnflow.explorer import catalogue, protocol
+    from attnflow.explorer import catalogue, page_requests, protocol
     from attnflow.explorer.live_run import LiveRun
 
     found = {}
     for name in ("sphere", "polytope", "renyi", "staircase"):
         assert catalogue.get(name)
-        run = LiveRun(1, protocol.parse(json.dumps({"type": "start", "scenario": name})), lambda *_: None)
+        run = LiveRun(1, page_requests.parse(json.dumps({"type": "start", "scenario": name})), lambda *_: None)
         while run.position < 12:
             run.forward(1.0)
         shown = run.frame

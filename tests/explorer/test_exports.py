@@ -13,7 +13,7 @@ from PIL import Image
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.explorer import catalogue, protocol
+from attnflow.explorer import catalogue, page_requests
 from attnflow.explorer.export import exports
 from attnflow.explorer.export.exports import snapshot_of
 from attnflow.explorer.export.single_page import single_page
@@ -25,7 +25,7 @@ SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
 
 
 def played(name, frames, factor=4.0, change=None, **changes):
-    run = LiveRun(1, protocol.Start(name, changes), lambda *_: None)
+    run = LiveRun(1, page_requests.Start(name, changes), lambda *_: None)
     for frame in range(frames):
         if change and frame == frames // 2:
             run.change(change)
@@ -229,7 +229,7 @@ def test_a_page_needs_a_result_with_tokens(run, tmp_path):
 
 def test_a_run_with_one_frame_cannot_be_exported():
     with pytest.raises(InputError, match="Play a little"):
-        snapshot_of(LiveRun(1, protocol.Start("sphere", SMALL), lambda *_: None))
+        snapshot_of(LiveRun(1, page_requests.Start("sphere", SMALL), lambda *_: None))
 
 
 def test_modules_import_each_other_by_name():

@@ -11,7 +11,7 @@ import xarray as xr
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.explorer import prompt_scenarios, protocol
+from attnflow.explorer import page_requests, prompt_scenarios, protocol
 from attnflow.explorer.export import exports
 from attnflow.explorer.export.exports import snapshot_of
 from attnflow.explorer.live_run import LiveRun
@@ -24,7 +24,7 @@ PROMPT = "The cat sat on the mat."
 
 
 def started(**changes):
-    return LiveRun(1, protocol.Start("minilm-layers", {"prompt": PROMPT, **changes}), lambda *_: None)
+    return LiveRun(1, page_requests.Start("minilm-layers", {"prompt": PROMPT, **changes}), lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_a_prompt_plays_stops_at_its_last_layer_and_goes_back(run):
 
 
 def test_a_link_goes_to_its_layer():
-    run = LiveRun(1, protocol.Start("minilm-layers", {"prompt": PROMPT, "n": 9}, until=4.0), lambda *_: None)
+    run = LiveRun(1, page_requests.Start("minilm-layers", {"prompt": PROMPT, "n": 9}, until=4.0), lambda *_: None)
 
     assert run.frame.time == 4
 
@@ -97,7 +97,7 @@ def test_a_link_goes_to_its_layer():
 @pytest.mark.parametrize("name", ["minilm-layers", "staircase"])
 def test_later_changes_are_refused_for_precomputed_runs(name):
     with pytest.raises(InputError, match="`later` changes a run while it plays"):
-        LiveRun(1, protocol.Start(name, {}, later=((1.0, {"beta": 2.0}),)), lambda *_: None)
+        LiveRun(1, page_requests.Start(name, {}, later=((1.0, {"beta": 2.0}),)), lambda *_: None)
 
 
 @pytest.mark.parametrize(

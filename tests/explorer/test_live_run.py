@@ -6,7 +6,7 @@ import pytest
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios
-from attnflow.explorer import protocol
+from attnflow.explorer import page_requests
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure import flow_measurements
 from attnflow.explorer.playback_clock import PlaybackClock
@@ -17,7 +17,7 @@ SMALL = {"n": 8}  # one shape for all tests: compiled once
 
 
 def started(name="sphere", later=(), **changes):
-    return LiveRun(1, protocol.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
+    return LiveRun(1, page_requests.Start(name, {**SMALL, **changes}, tuple(later)), lambda *_: None)
 
 
 def forward(run, frames, factor=1.0):
@@ -99,7 +99,7 @@ def test_recorded_frames_are_replayed_up_to_the_last_one():
 
 
 def test_a_coalescing_scenario_is_played_through_all_of_its_states():
-    run = LiveRun(1, protocol.Start("staircase", {}), lambda *_: None)
+    run = LiveRun(1, page_requests.Start("staircase", {}), lambda *_: None)
     assert run.frame.time == -np.inf
     forward(run, 600)
 

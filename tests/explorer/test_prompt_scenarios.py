@@ -7,7 +7,7 @@ import pytest
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.explorer import catalogue, prompt_scenarios, protocol
+from attnflow.explorer import catalogue, page_requests, prompt_scenarios
 from attnflow.explorer.export.exports import exported_file, snapshot_of
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.model_facts import eigenvalues_of
@@ -78,12 +78,12 @@ def test_settings_of_the_model_cannot_be_changed(changes, sentence, settings):
 
 def test_other_scenarios_have_no_prompt():
     with pytest.raises(InputError, match="prompt"):
-        LiveRun(1, protocol.Start("sphere", {"prompt": "x"}), lambda *_: None)
+        LiveRun(1, page_requests.Start("sphere", {"prompt": "x"}), lambda *_: None)
 
 
 @pytest.mark.parametrize("layer", [0, 2])
 def test_the_code_repeats_a_flow_of_heads_and_its_changes(layer, tmp_path):
-    run = LiveRun(1, protocol.Start("minilm-heads", {"prompt": PROMPT, "layer": layer}), lambda *_: None)
+    run = LiveRun(1, page_requests.Start("minilm-heads", {"prompt": PROMPT, "layer": layer}), lambda *_: None)
     for change in ({"beta": 2.0}, {"mask": "causal"}):
         forward(run, 3)
         run.change(change)

@@ -15,7 +15,7 @@ from tests.helpers.served_explorer import Served, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from attnflow.explorer import protocol, server
+from attnflow.explorer import page_requests, protocol, security, server
 from attnflow.explorer.unpainted_frames import LIMIT
 from attnflow.explorer.viewer import Viewer
 
@@ -39,7 +39,7 @@ def received(client, kind, patience=60):
     while time.monotonic() < end:
         message = client.recv(timeout=patience)
         if isinstance(message, bytes):
-            if kind == "frame" and message[0] == protocol.FRAME:
+            if kind == "frame" and message[0] == protocol.MessageKind.FRAME:
                 return protocol.read_frame(message)
         elif json.loads(message)["type"] == kind:
             return json.loads(message)
@@ -134,7 +134,7 @@ def test_requests_that_are_too_large_are_refused_and_the_run_continues(explorer)
             assert sentence in received(client, "problem")["sentence"]
         client.send(json.dumps({"type": "step", "by": 1}))
         assert received(client, "frame").index > 0
-        client.send("x" * (protocol.MESSAGE_BYTES + 1))
+        client.send("x" * (page_requests.MESSAGE_BYTES + 1))
         with pytest.raises(ConnectionClosed):
             received(client, "nothing")
     all_gone(explorer)
@@ -151,7 +151,7 @@ def test_a_page_gets_no_more_frames_than_it_paints(explorer):
         time.sleep(0.3)
         assert viewer.run.frame.index == index
         client.send(json.dumps({"type": "speed", "factor": 1e290}))
-        wait_until(lambda: viewer._speed == protocol.SPEEDS[1])
+        wait_until(lambda: viewer._speed == page_requests.SPEEDS[1])
         assert viewer.run.frame.index == index
 
 
@@ -255,7 +255,7 @@ def test_a_client_that_does_not_read_makes_no_queue(explorer):
     for _ in range(200):
         plug.sendall(frame_of('{"type": "step", "by": 1}') + frame_of('{"type": "axes"}'))
     assert plays(explorer)
-    assert len(viewer._mailbox) <= len(protocol.PageRequest.__args__)
+    assert len(viewer._mailbox) <= len(page_requests.PageRequest.__args__)
     plug.close()  # it vanishes without a word
     all_gone(explorer)
 
@@ -307,3 +307,21 @@ def viewers_in_memory():
 
 def threads():
     return sum(thread.name == "attnflow viewer" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "is_socket", "is_refused"),
+    [
+        ("127.0.0.1:8000", "http://127.0.0.1:8000", True, False),
+        ("localhost:8000", None, False, False),
+        ("[::1]:8000", "http://[::1]:8000", True, False),
+        ("evil.example:8000", "http://evil.example:8000", True, True),
+        ("127.0.0.1:8000", "http://evil.example", True, True),
+        ("127.0.0.1:8000", "http://127.0.0.1:9000", True, True),
+        ("127.0.0.1:8000", None, True, True),
+        ("127.0.0.1:8000", "null", True, True),
+        ("", None, False, True),
+    ],
+)
+def test_only_the_own_page_may_connect(host, origin, is_socket, is_refused):
+    assert (security.refusal(host, origin, security.LOCAL, is_socket) is not None) == is_refused

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from attnflow.explorer import catalogue, protocol, server
+from attnflow.explorer import catalogue, page_requests, protocol, server
 from attnflow.explorer.mailbox import Mailbox
 from attnflow.explorer.unpainted_frames import LIMIT
 from attnflow.explorer.viewer import Viewer
@@ -20,25 +20,25 @@ OWN = {"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}
 def test_a_mailbox_keeps_the_latest_request_of_each_type_and_merges_changes():
     mailbox = Mailbox()
     for request in (
-        protocol.Seek(0.2),
-        protocol.ChangeSettings({"beta": 2.0, "n": 5}),
-        protocol.Seek(0.7),
-        protocol.ChangeSettings({"beta": 3.0}),
+        page_requests.Seek(0.2),
+        page_requests.ChangeSettings({"beta": 2.0, "n": 5}),
+        page_requests.Seek(0.7),
+        page_requests.ChangeSettings({"beta": 3.0}),
     ):
         mailbox.post(request)
 
-    assert mailbox.take(None) == [protocol.Seek(0.7), protocol.ChangeSettings({"beta": 3.0, "n": 5})]
+    assert mailbox.take(None) == [page_requests.Seek(0.7), page_requests.ChangeSettings({"beta": 3.0, "n": 5})]
     assert mailbox.take(0.0) == []
 
 
 def test_a_start_replaces_all_waiting_requests():
     mailbox = Mailbox()
-    mailbox.post(protocol.Seek(0.2))
-    mailbox.post(protocol.Start("sphere", {}))
-    mailbox.post(protocol.Step(1))
+    mailbox.post(page_requests.Seek(0.2))
+    mailbox.post(page_requests.Start("sphere", {}))
+    mailbox.post(page_requests.Step(1))
 
-    assert protocol.Start in mailbox
-    assert mailbox.take(None) == [protocol.Start("sphere", {}), protocol.Step(1)]
+    assert page_requests.Start in mailbox
+    assert mailbox.take(None) == [page_requests.Start("sphere", {}), page_requests.Step(1)]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def received(socket, kind):
     for _ in range(400):
         message = socket.receive()
         if message.get("bytes") is not None:
-            if kind == "frame" and message["bytes"][0] == protocol.FRAME:
+            if kind == "frame" and message["bytes"][0] == protocol.MessageKind.FRAME:
                 frame = protocol.read_frame(message["bytes"])
                 socket.send_json({"type": "seen", "run": frame.run, "frame": frame.index})
                 return frame
@@ -97,7 +97,7 @@ def test_a_run_waits_for_a_page_that_paints_nothing():
         lambda kind, message: frames.append(protocol.read_frame(message)) if kind == "frame" else None,
         ThreadPoolExecutor(1),
     )
-    viewer.post(protocol.Start("sphere", SMALL))
+    viewer.post(page_requests.Start("sphere", SMALL))
     patience = time.monotonic() + 60
     while len(frames) < LIMIT and time.monotonic() < patience:
         time.sleep(0.02)
@@ -105,7 +105,7 @@ def test_a_run_waits_for_a_page_that_paints_nothing():
     assert len(frames) == LIMIT
 
     while len(frames) < 5 * LIMIT and time.monotonic() < patience:
-        viewer.post(protocol.FramePainted(frames[-1].run, frames[-1].index))
+        viewer.post(page_requests.FramePainted(frames[-1].run, frames[-1].index))
         time.sleep(0.05)
     viewer.close()
 

@@ -10,7 +10,7 @@ import xarray as xr
 from attnflow._common.checks import InputError
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.experiments.scenarios import Scenario, Settings
-from attnflow.explorer import catalogue, protocol, request_limits
+from attnflow.explorer import catalogue, page_requests, request_limits
 from attnflow.explorer.measure.cluster_colours import ClusterColours
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.measure.measurements import AbstractMeasurements
@@ -31,7 +31,7 @@ class LiveRun:
     no `stepper`. All other runs are computed while they are watched.
     """
 
-    def __init__(self, number: int, request: protocol.Start, report: Callable[[float, str], None]):
+    def __init__(self, number: int, request: page_requests.Start, report: Callable[[float, str], None]):
         self.number = number
         self.scenario: Scenario = catalogue.get(request.scenario)
         self.first_changes = request.changes

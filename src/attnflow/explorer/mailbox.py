@@ -2,7 +2,7 @@
 
 import threading
 
-from attnflow.explorer.protocol import ChangeSettings, PageRequest, Start
+from attnflow.explorer.page_requests import ChangeSettings, PageRequest, Start
 
 
 class Mailbox:

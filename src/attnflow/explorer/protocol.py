@@ -1,115 +1,35 @@
-"""The messages between page and server: checked requests in, JSON and binary messages out.
+"""The layout of binary messages to the page: frames, attention images and files. PROTOCOL.md describes it."""
 
-A message of the page is not trusted: it is parsed into one of the requests below, or refused with a sentence.
-PROTOCOL.md describes every message.
-"""
-
-import json
-import math
 import struct
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 import numpy as np
 
-from attnflow._common.checks import InputError, require_known
-from attnflow.explorer.prompt_scenarios import HeadsSettings
+from attnflow._common.checks import InputError
 
 VERSION = 1
-MAX_TEXT = 2_000  # characters of a setting; a typed 8 x 8 matrix fits
-MAX_CHANGES = 200  # that one link may make while its run plays
-MESSAGE_BYTES = 32_768  # of one request; the longest link fits
-SPEEDS = (1e-3, 1e3)  # smallest and largest speed, relative to the usual one
-
-FRAME, ATTENTION, FILE = 1, 2, 3  # kinds of binary messages
-HAS_LABELS, LOG_TIME = 1, 2  # flags of a frame
 # little-endian: kind, version, flags, run, frame, time, n, d; 32 bytes, so that float32 follow aligned
 FRAME_HEADER = struct.Struct("<BBHIIxxxxdII")
 # kind, version, heads, run, frame, time, side, n
 ATTENTION_HEADER = struct.Struct("<BBHIIxxxxdII")
 # kind, version, bytes of the name, run; the name follows, then the content
 FILE_HEADER = struct.Struct("<BBHI24x")
-EXPORTS = ("dataset", "code", "html", "mp4", "gif")
-
-_WHOLE = {"n", "d", "heads", "saves", "runs", "seed", "layer"}
-_NUMBERS = {"beta", "redraw", "kappa", "end", "rtol", "atol"}
-_FIELDS = [entry.name for entry in fields(HeadsSettings)]
 
 
-@dataclass(frozen=True)
-class Start:
-    """Start a run of a scenario with changes, optionally with later changes at given times and up to a given time."""
+class MessageKind(IntEnum):
+    """The first byte of a binary message."""
 
-    scenario: str
-    changes: dict[str, Any]
-    later: tuple[tuple[float, dict[str, Any]], ...] = ()
-    until: float | None = None
-    plays: bool = True
+    FRAME = 1
+    ATTENTION = 2
+    FILE = 3
 
 
-@dataclass(frozen=True)
-class ChangeSettings:
-    """Change the model and continue from the tokens on display."""
+class FrameFlag(IntFlag):
+    """Flags of a frame."""
 
-    changes: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Play:
-    """Play or pause."""
-
-    plays: bool
-
-
-@dataclass(frozen=True)
-class Step:
-    """Pause and show the next or the previous frame."""
-
-    by: int
-
-
-@dataclass(frozen=True)
-class Seek:
-    """Show the recorded frame at a share of the time slider."""
-
-    share: float
-
-
-@dataclass(frozen=True)
-class SetSpeed:
-    """Play at a multiple of the usual speed."""
-
-    factor: float
-
-
-@dataclass(frozen=True)
-class SendRow:
-    """Send the attention weights of one token with every measurement; None ends this."""
-
-    token: int | None
-
-
-@dataclass(frozen=True)
-class SendAxes:
-    """Send the principal axes of the tokens on display."""
-
-
-@dataclass(frozen=True)
-class FramePainted:
-    """Confirm that the page has painted a frame of a run."""
-
-    run: int
-    frame: int
-
-
-@dataclass(frozen=True)
-class Export:
-    """Write a file of the recorded run."""
-
-    kind: str
-
-
-PageRequest = Start | ChangeSettings | Play | Step | Seek | SetSpeed | SendRow | SendAxes | FramePainted | Export
+    HAS_LABELS = 1
+    LOG_TIME = 2
 
 
 class FrameMessage(NamedTuple):
@@ -123,34 +43,11 @@ class FrameMessage(NamedTuple):
     flags: int = 0
 
 
-def parse(text: str) -> PageRequest:
-    """The request that a message of the page contains.
-
-    Examples
-    --------
-    >>> parse('{"type": "seek", "share": 0.5}')
-    Seek(share=0.5)
-    """
-    if len(text.encode("utf-8", "surrogatepass")) > MESSAGE_BYTES:
-        raise InputError(f"A message must be at most {MESSAGE_BYTES:,} bytes, but this one is longer.")
-    try:
-        message = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("A message must be JSON, but this one cannot be read as such.") from None
-    if not isinstance(message, dict):
-        raise InputError("A message must be a JSON object with a `type`, but this one is not.")
-    kind = str(message.get("type"))[:40]
-    require_known(kind, _PARSERS, "type")
-    return _PARSERS[kind](message)
-
-
 def frame_bytes(frame: FrameMessage) -> bytes:
     """A frame as a binary message: header, tokens as float32, and labels, if any, as uint16."""
     n, d = frame.tokens.shape
-    flags = frame.flags | (HAS_LABELS if frame.labels is not None else 0)
-    header = FRAME_HEADER.pack(FRAME, VERSION, flags, frame.run, frame.index, frame.time, n, d)
+    flags = frame.flags | (FrameFlag.HAS_LABELS if frame.labels is not None else 0)
+    header = FRAME_HEADER.pack(MessageKind.FRAME, VERSION, flags, frame.run, frame.index, frame.time, n, d)
     with np.errstate(over="ignore"):  # a token beyond the range of float32 is not drawn
         body = header + np.ascontiguousarray(frame.tokens, "<f4").tobytes()
     return body if frame.labels is None else body + np.ascontiguousarray(frame.labels, "<u2").tobytes()
@@ -159,124 +56,23 @@ def frame_bytes(frame: FrameMessage) -> bytes:
 def read_frame(data: bytes) -> FrameMessage:
     """The frame in a binary message, as the page decodes it in JavaScript."""
     kind, version, flags, run, index, time, n, d = FRAME_HEADER.unpack_from(data)
-    if (kind, version) != (FRAME, VERSION):
+    if (kind, version) != (MessageKind.FRAME, VERSION):
         raise InputError(
-            f"A frame must have kind {FRAME} and version {VERSION}, but this one has {kind} and {version}."
+            f"A frame must have kind {MessageKind.FRAME} and version {VERSION}, but this one has {kind} and {version}."
         )
     tokens = np.frombuffer(data, "<f4", n * d, FRAME_HEADER.size).reshape(n, d)
-    has_labels = bool(flags & HAS_LABELS)
+    has_labels = bool(flags & FrameFlag.HAS_LABELS)
     labels = np.frombuffer(data, "<u2", n, FRAME_HEADER.size + 4 * n * d) if has_labels else None
     return FrameMessage(run, index, time, tokens, labels, flags)
 
 
 def attention_bytes(run: int, index: int, time: float, matrix: np.ndarray, n: int, heads: int) -> bytes:
     """An image of P(t) as a binary message: header and weights as float32."""
-    header = ATTENTION_HEADER.pack(ATTENTION, VERSION, heads, run, index, time, len(matrix), n)
+    header = ATTENTION_HEADER.pack(MessageKind.ATTENTION, VERSION, heads, run, index, time, len(matrix), n)
     return header + np.ascontiguousarray(matrix, "<f4").tobytes()
 
 
 def file_bytes(run: int, name: str, content: bytes) -> bytes:
     """A file as a binary message: header, name, content."""
     named = name.encode()
-    return FILE_HEADER.pack(FILE, VERSION, len(named), run) + named + content
-
-
-def checked_changes(given: Any) -> dict[str, Any]:
-    """Changes of settings whose values have the right types; their meaning is checked when the model is built."""
-    if not isinstance(given, dict):
-        raise InputError("`changes` must be settings by name, but it is another type.")
-    for name in given:
-        require_known(name, _FIELDS, "setting")
-    return {name: _checked(name, value) for name, value in given.items()}
-
-
-def _checked(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name in _WHOLE:
-        return _whole(value, name)
-    if name in _NUMBERS:
-        return _number(value, name)
-    if not isinstance(value, str) or len(value) > MAX_TEXT:
-        raise InputError(f"`{name}` must be a text of at most {MAX_TEXT:,} characters.")
-    return value
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**53:
-        raise InputError(f"`{name}` must be a whole number, but it is {_short(value)}.")
-    return value
-
-
-def _number(value: Any, name: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or abs(value) > 1e300 or not math.isfinite(value):
-        raise InputError(f"`{name}` must be a finite number, but it is {_short(value)}.")
-    return float(value)
-
-
-def _flag(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"`{name}` must be true or false, but it is {_short(value)}.")
-    return value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def _refuse_constant(name: str) -> Any:
-    raise InputError(f"Numbers in a message must be finite, but one is {name}.")
-
-
-def _start(message: dict) -> Start:
-    name, later = message.get("scenario"), message.get("later", [])
-    if not isinstance(name, str) or len(name) > 100:
-        raise InputError("`scenario` must be the name of a scenario.")
-    if not isinstance(later, list) or len(later) > MAX_CHANGES:
-        raise InputError(f"`later` must be a list of at most {MAX_CHANGES} changes.")
-    until = message.get("until")
-    until = None if until is None else _number(until, "until")
-    return Start(
-        scenario=name,
-        changes=checked_changes(message.get("changes", {})),
-        later=tuple(_later_change(entry) for entry in later),
-        until=until,
-        plays=_flag(message.get("plays", True), "plays"),
-    )
-
-
-def _later_change(entry: Any) -> tuple[float, dict[str, Any]]:
-    if not isinstance(entry, list) or len(entry) != 2:
-        raise InputError("Every entry of `later` must be a list of a time and changes, but one is not.")
-    return _number(entry[0], "later"), checked_changes(entry[1])
-
-
-def _row(message: dict) -> SendRow:
-    token = message.get("token")
-    return SendRow(None if token is None else max(_whole(token, "token"), 0))
-
-
-def _speed(message: dict) -> SetSpeed:
-    return SetSpeed(min(max(_number(message.get("factor"), "factor"), SPEEDS[0]), SPEEDS[1]))
-
-
-def _export(message: dict) -> Export:
-    kind = str(message.get("kind"))[:40]
-    require_known(kind, EXPORTS, "kind")
-    return Export(kind)
-
-
-_PARSERS = {
-    "start": _start,
-    "change": lambda message: ChangeSettings(checked_changes(message.get("changes"))),
-    "play": lambda message: Play(_flag(message.get("plays"), "plays")),
-    "step": lambda message: Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1),
-    "seek": lambda message: Seek(min(max(_number(message.get("share"), "share"), 0.0), 1.0)),
-    "speed": _speed,
-    "row": _row,
-    "axes": lambda message: SendAxes(),
-    "export": _export,
-    "seen": lambda message: FramePainted(_whole(message.get("run"), "run"), _whole(message.get("frame"), "frame")),
-}
+    return FILE_HEADER.pack(MessageKind.FILE, VERSION, len(named), run) + named + content

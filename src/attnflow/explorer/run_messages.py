@@ -61,7 +61,7 @@ def axes(run: LiveRun, tokens: np.ndarray) -> dict[str, Any]:
 
 def frame(run: LiveRun) -> bytes:
     """The frame on display."""
-    shown, flags = run.frame, protocol.LOG_TIME if run.is_coalescing else 0
+    shown, flags = run.frame, protocol.FrameFlag.LOG_TIME if run.is_coalescing else 0
     message = protocol.FrameMessage(run.number, shown.index, shown.time, shown.tokens, shown.colours, flags)
     return protocol.frame_bytes(message)
 

@@ -29,7 +29,7 @@ def require_installed() -> None:
 def hello() -> dict[str, Any]:
     """The first message to a page: scenarios, known words of settings, limits, colours."""
     from attnflow.experiments.scenarios import SPACES
-    from attnflow.explorer import catalogue, descriptions, protocol, request_limits
+    from attnflow.explorer import catalogue, descriptions, page_requests, protocol, request_limits
     from attnflow.explorer.export.recorded_run import palette
 
     offered = [
@@ -46,7 +46,7 @@ def hello() -> dict[str, Any]:
     known = {"space": SPACES, "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
              "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS,
              "solver": specs.SOLVERS}  # fmt: skip
-    limits = {**request_limits.COUNTS, "numbers": request_limits.MAX_NUMBERS, "bytes": protocol.MESSAGE_BYTES}
+    limits = {**request_limits.COUNTS, "numbers": request_limits.MAX_NUMBERS, "bytes": page_requests.MESSAGE_BYTES}
     return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": limits,
             "palette": palette()}  # fmt: skip
 
@@ -111,7 +111,7 @@ async def _live(websocket: Any) -> None:
 
 
 async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
-    from attnflow.explorer import protocol
+    from attnflow.explorer import page_requests
 
     refused = 0
     while refused < MAX_REFUSALS:
@@ -121,7 +121,7 @@ async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
         try:
             if message.get("text") is None:
                 raise InputError("Messages must be JSON text, but this one is binary.")
-            viewer.post(protocol.parse(message["text"]))
+            viewer.post(page_requests.parse(message["text"]))
             refused = 0
         except InputError as error:
             refused += 1
@@ -171,7 +171,7 @@ def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> A
     """The server that `serve` runs."""
     import uvicorn
 
-    from attnflow.explorer import protocol
+    from attnflow.explorer import page_requests
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -184,7 +184,7 @@ def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> A
         port=port,
         log_level="warning",
         ws="websockets-sansio",
-        ws_max_size=protocol.MESSAGE_BYTES,
+        ws_max_size=page_requests.MESSAGE_BYTES,
         ws_per_message_deflate=False,  # the bits of tokens do not compress
         timeout_graceful_shutdown=1,
         server_header=False,

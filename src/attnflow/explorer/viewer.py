@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.explorer import protocol, run_messages
+from attnflow.explorer import page_requests, protocol, run_messages
 from attnflow.explorer.export.exports import RunSnapshot, exported_file, snapshot_of
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.mailbox import Mailbox
@@ -52,9 +52,9 @@ class Viewer:
         self._thread = threading.Thread(target=self._work, name="attnflow viewer", daemon=True)
         self._thread.start()
 
-    def post(self, request: protocol.PageRequest) -> None:
+    def post(self, request: page_requests.PageRequest) -> None:
         """Pass on a request of the page without waiting."""
-        if isinstance(request, protocol.FramePainted):
+        if isinstance(request, page_requests.FramePainted):
             self._unpainted.confirm(request.run, request.frame)
             self._mailbox.wake()
         else:
@@ -107,39 +107,39 @@ class Viewer:
     def _is_moving(self) -> bool:
         return self.run is not None and (self._plays or self._until is not None)
 
-    def _answer_or_refuse(self, request: protocol.PageRequest) -> None:
+    def _answer_or_refuse(self, request: page_requests.PageRequest) -> None:
         """Answer a request; a refused one leaves the run as it is, so that a playing run goes on."""
         try:
             self._answer(request)
         except InputError as error:
-            if isinstance(request, protocol.ChangeSettings) and len(request.changes) > 1:
+            if isinstance(request, page_requests.ChangeSettings) and len(request.changes) > 1:
                 for name, value in request.changes.items():  # changes that were merged while they waited
-                    self._answer_or_refuse(protocol.ChangeSettings({name: value}))
+                    self._answer_or_refuse(page_requests.ChangeSettings({name: value}))
                 return
             self._publish("problem", run_messages.problem(str(error)))
             self._publish_state()
 
-    def _answer(self, request: protocol.PageRequest) -> None:
-        if self.run is None and not isinstance(request, protocol.Start | protocol.SetSpeed):
+    def _answer(self, request: page_requests.PageRequest) -> None:
+        if self.run is None and not isinstance(request, page_requests.Start | page_requests.SetSpeed):
             raise InputError(NO_RUN)
         match request:
-            case protocol.Start():
+            case page_requests.Start():
                 self._start(request)
-            case protocol.SetSpeed(factor):
+            case page_requests.SetSpeed(factor):
                 self._speed = factor
-            case protocol.ChangeSettings(changes):
+            case page_requests.ChangeSettings(changes):
                 self._change(changes)
-            case protocol.Play(plays):
+            case page_requests.Play(plays):
                 self._play(plays)
-            case protocol.Step(by):
+            case page_requests.Step(by):
                 self._step(by)
-            case protocol.Seek(share):
+            case page_requests.Seek(share):
                 self._seek(share)
-            case protocol.SendRow(token):
+            case page_requests.SendRow(token):
                 self._panels.select_token(None if token is None or token >= self._token_count else token)
-            case protocol.SendAxes():
+            case page_requests.SendAxes():
                 self._publish("axes", run_messages.axes(self._current, self._current.frame.tokens))
-            case protocol.Export(kind):
+            case page_requests.Export(kind):
                 self._export(kind)
 
     @property
@@ -152,7 +152,7 @@ class Viewer:
     def _token_count(self) -> int:
         return len(self._current.first.tokens)
 
-    def _start(self, request: protocol.Start) -> None:
+    def _start(self, request: page_requests.Start) -> None:
         self._publish("busy", run_messages.busy("Preparing the run ..."))
         run = LiveRun(self._runs + 1, request, self._report)
         self._runs += 1
@@ -174,7 +174,7 @@ class Viewer:
 
     def _report(self, share: float, sentence: str) -> None:
         """Publish the progress of a run that is computed at once; cancel it if the page wants another."""
-        if self._mailbox.is_closed or protocol.Start in self._mailbox:
+        if self._mailbox.is_closed or page_requests.Start in self._mailbox:
             raise _CancelledError
         self._publish("busy", run_messages.busy(f"Computing: {sentence}", share=share))
 
@@ -183,7 +183,7 @@ class Viewer:
         settings = changed_settings(run.settings, changes)
         if run.needs_restart(settings, changes):
             plays = self._plays or (run.is_at_end and self._played_from_start)
-            self._start(protocol.Start(run.scenario.name, changes_from(run.scenario, settings), plays=plays))
+            self._start(page_requests.Start(run.scenario.name, changes_from(run.scenario, settings), plays=plays))
             return
         run.change(changes)
         self._note_change()

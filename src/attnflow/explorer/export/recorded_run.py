@@ -170,7 +170,7 @@ def _shares(run: RecordedRun) -> np.ndarray:
 
 
 def _frame_message(frame: Frame, is_log: bool) -> bytes:
-    flags = protocol.LOG_TIME if is_log else 0
+    flags = protocol.FrameFlag.LOG_TIME if is_log else 0
     message = protocol.FrameMessage(1, frame.index, frame.time, frame.tokens, frame.colours, flags)
     return protocol.frame_bytes(message)
 
