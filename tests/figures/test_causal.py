@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from tests.helpers import oracle
 
-from attnflow.figures.entries import causal, centres
+from attnflow.figures.entries import causal, renyi_centres, value_spectrum
 from attnflow.model import initial
 
 N, BETA = 10, 16.0
@@ -62,7 +62,7 @@ def test_a_run_that_has_not_arrived_is_not_counted(limits):
 
 
 def test_the_spectrum_is_that_of_the_whole_value_matrix():
-    data = causal.compute_spectrum(False, width=40, head_width=6, heads=1, deviation=0.5, seed=3)
+    data = value_spectrum.compute_spectrum(False, width=40, head_width=6, heads=1, deviation=0.5, seed=3)
     inward, outward = np.random.default_rng(3).normal(scale=0.5, size=(2, 6, 40))
     whole = np.linalg.eigvals(outward.T @ inward)
     largest = whole[np.argsort(-np.abs(whole))][:6]
@@ -72,8 +72,8 @@ def test_the_spectrum_is_that_of_the_whole_value_matrix():
 
 
 def test_sizes_of_eigenvalues_follow_the_law_of_products():
-    data = causal.compute_spectrum(False, width=240, head_width=120, heads=3, deviation=0.1, seed=0)
-    numbers = causal.spectrum_numbers(data)
+    data = value_spectrum.compute_spectrum(False, width=240, head_width=120, heads=3, deviation=0.1, seed=0)
+    numbers = value_spectrum.spectrum_numbers(data)
     # The median of 360 correlated sizes is within a few per cent, the edge within one more order of k^-1/2.
     assert numbers["median size"] == pytest.approx(numbers["median size in the limit"], rel=0.03)
     assert numbers["largest eigenvalue in size, mean over heads"] == pytest.approx(0.01 * np.sqrt(120 * 240), rel=0.1)
@@ -98,11 +98,11 @@ def greedy(tokens, delta):
 
 def test_centres_and_their_numbers_are_those_of_the_definitions():
     moments = {"end": 8.0, "saves": 4, "moments": [0.0, 8.0], "frames": 2}
-    data = centres.compute_centres(False, n=N, beta=BETA, c=4.0, **moments, seed=7)
+    data = renyi_centres.compute_centres(False, n=N, beta=BETA, c=4.0, **moments, seed=7)
     found, strong = greedy(initial.circle(N, rng=7), 4 / np.sqrt(BETA))
     np.testing.assert_array_equal(np.flatnonzero(data.centre), found)
     np.testing.assert_array_equal(np.flatnonzero(data.strong), strong)
-    numbers = centres.centre_numbers(data)
+    numbers = renyi_centres.centre_numbers(data)
     assert (numbers["Renyi centres"], numbers["strong Renyi centres"]) == (len(found), len(strong))
     path = path_of(initial.circle(N, rng=7), np.eye(2), BETA, data.time.values)
     moved = np.linalg.norm(path[-1] - path[0], axis=1)
@@ -111,12 +111,12 @@ def test_centres_and_their_numbers_are_those_of_the_definitions():
 
 
 def test_captured_fractions_are_those_of_the_definition():
-    data = centres.compute_captured(
+    data = renyi_centres.compute_captured(
         False, n=N, beta=BETA, c=4.0, radius=1.0, end=8.0, saves=4, runs=2, seed=0
     )  # fmt: skip
     for run, tokens in enumerate(initial.circle(N, rng=0, runs=2)):
         path = path_of(tokens, np.eye(2), BETA, data.time.values)
-        for kind, members in zip(centres.KINDS, greedy(tokens, 1.0), strict=True):
+        for kind, members in zip(renyi_centres.KINDS, greedy(tokens, 1.0), strict=True):
             cosines = np.einsum("tid,tjd->tij", path, path[:, members])
             expected = (cosines.max(axis=2) >= np.cos(0.25)).mean(axis=1)
             np.testing.assert_allclose(data.captured.sel(kind=kind)[run], expected)
@@ -124,9 +124,9 @@ def test_captured_fractions_are_those_of_the_definition():
 
 def test_runs_in_several_batches_are_the_runs_of_one(monkeypatch):
     settings = {"n": N, "beta": BETA, "c": 4.0, "radius": 1.0, "end": 8.0, "saves": 4, "seed": 0}
-    whole = centres.compute_captured(False, **settings, runs=3)
-    monkeypatch.setattr(centres, "BATCH", 2)
-    parts = centres.compute_captured(False, **settings, runs=3)
+    whole = renyi_centres.compute_captured(False, **settings, runs=3)
+    monkeypatch.setattr(renyi_centres, "BATCH_RUNS", 2)
+    parts = renyi_centres.compute_captured(False, **settings, runs=3)
     np.testing.assert_array_equal(whole.captured, parts.captured)
 
 
@@ -134,11 +134,11 @@ def test_runs_in_several_batches_are_the_runs_of_one(monkeypatch):
 
 
 def test_the_peak_of_the_force_is_where_a_search_finds_it():
-    data = centres.compute_force(False, beta=10.0, points=11, seed=0)
+    data = renyi_centres.compute_force(False, beta=10.0, points=11, seed=0)
     force = lambda angle: np.exp(10 * (np.cos(angle) - 1)) * np.sin(angle)
     found = minimize_scalar(lambda angle: -force(angle), bounds=(0, 1), method="bounded", options={"xatol": 1e-10})
-    numbers = centres.force_numbers(data)
+    numbers = renyi_centres.force_numbers(data)
     assert numbers["tau*"] == pytest.approx(found.x, abs=1e-7)
     assert numbers["h(tau*)"] == pytest.approx(-found.fun, rel=1e-12)
     np.testing.assert_allclose(data.force, force(data.angle.values), atol=1e-15)
-    assert [one.verdict for one in centres.force_verdicts(data)] == ["holds"] * 3
+    assert [one.verdict for one in renyi_centres.force_verdicts(data)] == ["holds"] * 3

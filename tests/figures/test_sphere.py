@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.helpers import oracle
 
-from attnflow.figures.entries import sphere
+from attnflow.figures.entries import phase_diagrams, sphere
 from attnflow.model import initial
 
 TIMES = np.linspace(0, 6, 5)
@@ -46,7 +46,9 @@ def test_verdicts_are_of_the_row_they_stand_for(clustering):
 @pytest.fixture(scope="module")
 def phases():
     settings = {"n": 4, "dimensions": [2, 64], "least_beta": 0.5, "largest_beta": 2.0, "betas": 2, "end": 8.0}
-    return sphere.compute_phases(False, **settings, saves=17, runs=[2, 3], cosine=0.999, published_n=128, seed=0)
+    return phase_diagrams.compute_phases(
+        False, **settings, saves=17, runs=[2, 3], cosine=0.999, published_n=128, seed=0
+    )
 
 
 @pytest.mark.parametrize(("d", "count"), [(2, 2), (64, 3)])
@@ -65,15 +67,15 @@ def test_shares_of_close_pairs_are_those_of_the_flow_in_its_own_dimension(phases
 
 
 def test_nearly_orthogonal_tokens_meet_when_the_curve_says(phases):
-    numbers = sphere.phase_numbers(phases)
+    numbers = phase_diagrams.phase_numbers(phases)
     curve = numbers["time on the curve at beta = 0.5, n = 4"]
     assert abs(numbers["time at which half of the pairs are close, d = 64"] / curve - 1) < 0.1  # cosines start at 1/8
     assert phases.published_arrival[0] > phases.arrival[0]
 
 
 def test_a_share_that_never_reaches_one_half_has_no_half_time():
-    assert np.isnan(sphere.half_time(TIMES, np.full(5, 0.4)))
-    assert sphere.half_time(TIMES, np.full(5, 0.6)) == 0
+    assert np.isnan(phase_diagrams.half_time(TIMES, np.full(5, 0.4)))
+    assert phase_diagrams.half_time(TIMES, np.full(5, 0.6)) == 0
 
 
 @pytest.mark.parametrize("n", [2, 5])
@@ -83,7 +85,7 @@ def test_the_curve_at_beta_zero_is_known(n):
     found = sphere.equiangular_cosines(n, 0.0, TIMES)
     np.testing.assert_allclose(found, (growth - 1) / (growth + n - 1), atol=1e-9)
     time = np.log((1 + 0.999 * (n - 1)) / (1 - 0.999)) / 2
-    np.testing.assert_allclose(sphere.arrival(n, 0.0, 0.999), time, rtol=1e-9)
+    np.testing.assert_allclose(phase_diagrams.arrival(n, 0.0, 0.999), time, rtol=1e-9)
 
 
 def test_histograms_are_of_the_tokens_of_their_time():

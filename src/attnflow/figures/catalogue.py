@@ -1,40 +1,43 @@
-"""All figures there are, by id, in the order of the report and its chapters."""
+"""The figures by id, in the order of the report and its chapters."""
 
 from functools import cache
 
 from attnflow._common.checks import require_known
 from attnflow.figures.entries import (
-    beyond,
     causal,
-    centres,
     emergence,
+    hardmax,
+    long_context,
     metastability,
     noise_and_beta,
-    slides,
+    normalisation,
+    renyi_centres,
     sphere,
+    sugolov_aubry,
     trained,
+    value_spectrum,
 )
 from attnflow.figures.figure import Figure
 
 CHAPTERS = {
     "Clusters in Euclidean space": (emergence,),
-    "The slides of Sugolov and Aubry": (slides,),
+    "The slides of Sugolov and Aubry": (sugolov_aubry,),
     "Clusters on the sphere": (sphere,),
-    "Causal attention": (causal, centres),
+    "Causal attention": (causal, value_spectrum, renyi_centres),
     "Metastable clusters": (metastability,),
-    "Further afield": (beyond, noise_and_beta),
+    "Further afield": (normalisation, hardmax, long_context, noise_and_beta),
     "Trained weights": (trained,),
 }
 
 
 @cache
 def catalogue() -> dict[str, Figure]:
-    """Every entry by its id."""
+    """All figures by id."""
     return {figure.id: figure for sources in CHAPTERS.values() for source in sources for figure in source.FIGURES}
 
 
 def chapter_of(name: str) -> str:
-    """The chapter that a figure stands in; nothing for one that is not in the catalogue.
+    """The chapter of a figure; an empty text for a figure that is not in the catalogue.
 
     Examples
     --------
@@ -46,6 +49,6 @@ def chapter_of(name: str) -> str:
 
 
 def find(name: str) -> Figure:
-    """The entry of that id."""
+    """The figure of an id, or InputError with the nearest known id."""
     require_known(name, catalogue(), "figure")
     return catalogue()[name]

@@ -1,4 +1,4 @@
-"""`Figure`: one entry of the catalogue, from parameters to labelled arrays to a picture and its numbers."""
+"""`Figure`: one entry of the catalogue: parameters, labelled arrays computed from them, picture and numbers."""
 
 from __future__ import annotations
 
@@ -17,42 +17,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """How one published figure is made: `compute`, then `draw` and count what was computed."""
+    """How one published figure is made: `compute`, then `draw` and `numbers` from the arrays computed."""
 
     id: str
-    """What users type: kebab-case, unique in the catalogue."""
+    """Name in commands: lower case with hyphens, unique in the catalogue."""
     source: str
-    """Where it was published: "arXiv:2305.05465, Figure 3"."""
+    """Publication, such as "arXiv:2305.05465, Figure 3"."""
     title: str
     shows: str
-    """Two sentences for readers."""
+    """Two sentences on what the figure shows."""
     deviates: str
-    """How it differs from the published code or text, and why; empty if it does not."""
+    """How it differs from the published figure, and why; empty if it does not."""
     compute: Callable[..., xr.Dataset]
-    """compute(progress, **settings): everything that is drawn and counted, as labelled arrays; `progress` as in
-    `simulate`, to be handed on."""
+    """compute(progress, **settings): all arrays that are drawn or counted; `progress` is that of `simulate`."""
     draw: Callable[[xr.Dataset], matplotlib.figure.Figure]
     numbers: Callable[[xr.Dataset], dict[str, float | int | str]]
-    """What is printed beside the picture, from the same arrays."""
+    """Numbers printed beside the picture, from the same arrays."""
     settings: dict[str, Any]
-    """Full-size parameters, seed included, as JSON can hold them."""
+    """Parameters of the full figure, seed included, as JSON values."""
     quick: dict[str, Any]
-    """What `--quick` replaces: sizes of ensembles, not the physics, where possible."""
+    """Parameters that `--quick` replaces: where possible sizes of ensembles, not the physics."""
     seconds: tuple[float, float]
-    """What to expect on two idle cores, compiling included: the full figure, and the quick one."""
+    """Expected seconds on two idle cores, with compilation: of the full and of the quick figure."""
     verdicts: Callable[[xr.Dataset], list[Verdict]] | None = None
     movie: Callable[[xr.Dataset], Movie] | None = None
-    """Frames drawn by the functions that draw the picture."""
+    """Movie from the same arrays."""
     needs: str = ""
-    """The extra that must be installed; without it the figure is skipped, in a sentence."""
+    """Extra that must be installed; without it the figure is skipped with a message."""
 
     @property
     def has_model(self) -> bool:
-        """Whether it is made with a trained model."""
+        """Whether the figure is made with a trained model."""
         return "model" in self.settings
 
     def on_model(self, name: str) -> Figure:
-        """The same figure made with another trained model; figures without one stay as they are."""
+        """The same figure with another trained model; a figure without a model is returned as it is."""
         if not self.has_model:
             return self
         return replace(self, settings=self.settings | {"model": name}, needs="models")

@@ -1,4 +1,4 @@
-"""Figures of arXiv:2411.04990 on where causal attention takes its tokens: Figures 1 and 5, and Table 1, measured."""
+"""Figure 1 and Table 1 of arXiv:2411.04990: the limits of causal attention, predicted and measured."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,18 +15,14 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.sphere_panel import SpherePanel
-from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.parts.tables import Table
 from attnflow.theorems.verify import verify
 
 PAPER = "arXiv:2411.04990"
-ARRIVED = 1e-3  # an angle
-CLOSE = 0.05
-
-
-# -- Figure 1 and Table 1: the leading eigenvalue decides --------------------------------------------------------------
+ARRIVAL_ANGLE = 1e-3  # radians: a token closer than this to its limit has arrived
+CLUSTER_DISTANCE = 0.05  # tokens closer than this cannot be told apart in the picture
 
 
 def compute_limits(
@@ -40,7 +36,7 @@ def compute_limits(
     starts: int,
     seed: int,
 ) -> xr.Dataset:
-    """The same starts under diagonal V of several spectra, over (case, run, time, token, coordinate)."""
+    """Runs of the same starts under diagonal V of several spectra, over (case, run, time, token, coordinate)."""
     tokens = initial.sphere(n, 3, rng=seed, runs=starts)
     times = np.r_[0.0, np.geomspace(end / 1e6, end, saves)]
     runs = [
@@ -68,10 +64,10 @@ def leading_subspace(spectrum: np.ndarray) -> np.ndarray:
 
 
 def angles_to_limit(spectrum: np.ndarray, first: np.ndarray, final: np.ndarray) -> np.ndarray:
-    """Angle of every final token (run, token, 3) to where Table 1 sends it.
+    """Angle of every final token (run, token, 3) to its limit in Table 1.
 
-    A positive leading eigenvalue: the first token's start, projected to L; or the nearer of the two points of L
-    if it is simple. A negative one: the subspace L, around which tokens form clouds.
+    For a positive leading eigenvalue the limit is the initial first token projected to L, or the nearer of the two
+    points of L if the eigenvalue is simple. For a negative one it is the subspace L, around which tokens form clouds.
     """
     basis = leading_subspace(spectrum)
     along = final @ basis.T
@@ -84,11 +80,13 @@ def angles_to_limit(spectrum: np.ndarray, first: np.ndarray, final: np.ndarray) 
 
 
 def draw_limits(data: xr.Dataset) -> Any:
-    """A globe for each row of the table, and the table."""
+    """Draw one globe for each row of the table, and the table."""
     panels = []
     for case, spectrum in enumerate(data.spectrum.values):
         basis = leading_subspace(spectrum)
-        drawn = _coloured(run_to_draw(data.isel(case=case, run=0), 0, None, CLOSE), basis, spectrum.max() > 0)
+        drawn = _coloured(
+            run_to_draw(data.isel(case=case, run=0), 0, None, CLUSTER_DISTANCE), basis, spectrum.max() > 0
+        )
         title = f"V = diag({', '.join(f'{value:g}' for value in spectrum)})"
         panels.append(SpherePanel(drawn, len(drawn.times) - 1, title, basis if len(basis) < 3 else None))
     header = [
@@ -108,7 +106,7 @@ def draw_limits(data: xr.Dataset) -> Any:
 
 
 def _coloured(drawn: DrawnRun, basis: np.ndarray, is_attracted: bool) -> DrawnRun:
-    """Clouds get one colour for each point of L, or one in all."""
+    """The run with clouds coloured by the nearer point of L, or in one colour."""
     if is_attracted:
         return drawn
     side = (drawn.tokens[-1] @ basis[0] < 0).astype(int)
@@ -124,11 +122,11 @@ def _rows(data: xr.Dataset) -> list[list[str]]:
         sign = "positive" if spectrum.max() > 0 else "negative"
         if spectrum.max() > 0:
             measured = f"largest {_degrees(np.median(worst))}, {_clusters(data, case)} (median start)"
-            arrived = f"{np.sum(worst < ARRIVED)} of {len(worst)}"
+            arrived = f"{np.sum(worst < ARRIVAL_ANGLE)} of {len(worst)}"
         else:
             measured = f"mean {_degrees(angles.mean())}; of uniform tokens {_degrees(_uniform_mean(multiplicity))}"
             arrived = "stay a cloud"
-        rows.append([sign, str(multiplicity), _saying(spectrum), measured, arrived])
+        rows.append([sign, str(multiplicity), _predicted_limit(spectrum), measured, arrived])
     return rows
 
 
@@ -138,7 +136,7 @@ def _degrees(angle: float) -> str:
 
 
 def _clusters(data: xr.Dataset, case: int) -> str:
-    count = int(np.median(clusters.count(data.isel(case=case, time=-1), CLOSE)))
+    count = int(np.median(clusters.count(data.isel(case=case, time=-1), CLUSTER_DISTANCE)))
     return f"{count} cluster{'' if count == 1 else 's'}"
 
 
@@ -152,7 +150,7 @@ def _uniform_mean(multiplicity: int) -> float:
     return 1.0 if multiplicity == 1 else np.pi / 2 - 1
 
 
-def _saying(spectrum: np.ndarray) -> str:
+def _predicted_limit(spectrum: np.ndarray) -> str:
     multiplicity = len(leading_subspace(spectrum))
     if spectrum.max() > 0:
         points = {1: "to one of the two points of L (conjecture)", len(spectrum): "to the first token (theorem)"}
@@ -161,99 +159,22 @@ def _saying(spectrum: np.ndarray) -> str:
 
 
 def limit_numbers(data: xr.Dataset) -> dict:
-    """The measured column of Table 1."""
-    found = {}
+    """Table 1 with its measured columns."""
+    numbers = {}
     for row in _rows(data):
-        found[f"{row[0]}, multiplicity {row[1]}"] = f"{row[2]}; angle: {row[3]}; arrived: {row[4]}"
-    return found
+        numbers[f"{row[0]}, multiplicity {row[1]}"] = f"{row[2]}; angle: {row[3]}; arrived: {row[4]}"
+    return numbers
 
 
 def limit_verdicts(data: xr.Dataset) -> list:
-    """The theorem and the two conjectures, on the first start of the rows that they are about."""
-    found = []
+    """Verdicts on the theorem and the two conjectures, on the first start of the rows to which they apply."""
+    verdicts = []
     for case, spectrum in enumerate(data.spectrum.values):
         multiplicity = len(leading_subspace(spectrum))
         name = {1: "conjecture-1", 2: "conjecture-2", 3: "identity-value"}[multiplicity]
         if spectrum.max() > 0:
-            found += verify(_flow(spectrum, data.attrs["beta"]), data.isel(case=case, run=0), [name])
-    return found
-
-
-# -- Figure 5: the spectrum of a value matrix at initialisation --------------------------------------------------------
-
-
-def compute_spectrum(
-    progress: Progress, *, width: int, head_width: int, heads: int, deviation: float, seed: int
-) -> xr.Dataset:
-    """Eigenvalues other than zero of V = W_O W_V, Gaussian factors, over (head, eigenvalue)."""
-    generator = np.random.default_rng(seed)
-    found = []
-    for share in parts_of(progress, heads):
-        inward, outward = generator.normal(scale=deviation, size=(2, head_width, width))
-        found.append(np.linalg.eigvals(inward @ outward.T))  # those of W_O W_V, without its zeros
-        if callable(share):
-            share(1.0, "eigenvalues")
-    values = np.array(found)
-    variables = {
-        "real_part": (("head", "eigenvalue"), np.real(values)),
-        "imaginary_part": (("head", "eigenvalue"), np.imag(values)),
-    }
-    return xr.Dataset(variables, attrs={"width": width, "head_width": head_width, "deviation": deviation})
-
-
-def spectral_radius(share: float, width: int, head_width: int, deviation: float) -> float:
-    """Radius that holds this share of the eigenvalues of W_O W_V other than zero, in the limit of large matrices.
-
-    deviation^2 sqrt(s k (s k + d - k)) for the share s, width d and head width k: the law of products of
-    rectangular Gaussian matrices.
-    """
-    inner = share * head_width
-    return float(deviation**2 * np.sqrt(inner * (inner + width - head_width)))
-
-
-def draw_spectrum(data: xr.Dataset) -> Any:
-    """One head in the complex plane, and how the sizes of all are distributed."""
-    shape = (data.attrs["width"], data.attrs["head_width"], data.attrs["deviation"])
-    turn, shares = np.linspace(0, 2 * np.pi, 200), np.linspace(0, 1, 101)
-    radii = np.array([spectral_radius(share, *shape) for share in shares])
-    edge = [radii[-1] * np.cos(turn), radii[-1] * np.sin(turn)]
-    plane = Lines(
-        [
-            Line(edge[0], edge[1], "edge in the limit", OKABE_ITO[1]),
-            Line(data.real_part[0], data.imaginary_part[0], "eigenvalues of one head", OKABE_ITO[0], "", "."),
-        ],
-        xlabel="real part", ylabel="imaginary part", is_square=True,
-    )  # fmt: skip
-    sizes = np.sort(np.hypot(data.real_part, data.imaginary_part).values.ravel())
-    law = Lines(
-        [
-            Line(sizes, np.arange(1, len(sizes) + 1) / len(sizes), f"{data.sizes['head']} heads", OKABE_ITO[0]),
-            Line(radii, shares, "the law in the limit", OKABE_ITO[1], "--"),
-        ],
-        xlabel="size of an eigenvalue", ylabel="share below",
-    )  # fmt: skip
-    caption = (
-        f"V = W_O W_V of width {shape[0]} and rank {shape[1]}, Gaussian weights of deviation {shape[2]:g}; "
-        "all other eigenvalues are 0."
-    )
-    return panel_figure([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])
-
-
-def spectrum_numbers(data: xr.Dataset) -> dict:
-    """Radius against its limit, and whether the leading eigenvalue is real."""
-    shape = (data.attrs["width"], data.attrs["head_width"], data.attrs["deviation"])
-    sizes = np.hypot(data.real_part, data.imaginary_part).values
-    leading = data.real_part.argmax("eigenvalue")
-    is_real = data.imaginary_part.isel(eigenvalue=leading) == 0
-    is_positive = data.real_part.isel(eigenvalue=leading) > 0
-    return {
-        "largest eigenvalue in size, mean over heads": float(sizes.max(axis=1).mean()),
-        "edge in the limit": spectral_radius(1.0, *shape),
-        "median size": float(np.median(sizes)),
-        "median size in the limit": spectral_radius(0.5, *shape),
-        "heads whose leading eigenvalue is real": f"{int(is_real.sum())} of {len(sizes)}",
-        "heads whose leading eigenvalue is positive": f"{int(is_positive.sum())} of {len(sizes)}",
-    }
+            verdicts += verify(_flow(spectrum, data.attrs["beta"]), data.isel(case=case, run=0), [name])
+    return verdicts
 
 
 FIGURES = (
@@ -282,20 +203,5 @@ FIGURES = (
         quick={"starts": 1},
         seconds=(12.0, 7.0),
         verdicts=limit_verdicts,
-    ),
-    Figure(
-        id="value-spectrum",
-        source=f"{PAPER}, Figure 5, at initialisation",
-        title="The spectrum of a value matrix at initialisation",
-        shows="Eigenvalues of V = W_O W_V with Gaussian factors fill a disc whose radius and density are known. The "
-        "leading one has a positive real part, and comes alone or in a complex pair.",
-        deviates="The published weights are those of albert-xlarge-v2 before training; these are drawn anew with its "
-        "width, head width and deviation.",
-        compute=compute_spectrum,
-        draw=draw_spectrum,
-        numbers=spectrum_numbers,
-        settings={"width": 2048, "head_width": 128, "heads": 16, "deviation": 0.02, "seed": 0},
-        quick={"heads": 4},
-        seconds=(5.0, 1.5),
     ),
 )

@@ -1,12 +1,12 @@
-"""Figures of arXiv:2305.05465: where the tokens of attention in R^d gather."""
+"""Figures of arXiv:2305.05465: the limits of attention in R^d."""
 
 from collections.abc import Callable
 from typing import Any
 
 import xarray as xr
 
-from attnflow.figures.entries import depths, gathering
-from attnflow.figures.entries.runs import followed
+from attnflow.figures.entries import emergence_attention, emergence_limits, emergence_rates
+from attnflow.figures.entries.scenario_runs import scenario_run
 from attnflow.figures.figure import Figure
 from attnflow.theorems.verdict import Verdict
 from attnflow.theorems.verify import verify
@@ -21,29 +21,29 @@ SLOWER = f"{EULER} The run goes on after the published t = 5, where more groups 
 
 
 def verdicts_of(*names: str) -> Callable[[xr.Dataset], list[Verdict]]:
-    """The verdicts of these statements on the run that a figure shows."""
+    """Function that gives the verdicts on the named statements for the run of a figure."""
     return lambda run: verify(run, only=names)
 
 
 _BOX: dict[str, Any] = {"space": "rescaled", "start": "box:-5,5", "saves": 151}
 _SMALL_MOVIE = {"frames": 8}
 _HYPERPLANES: dict[str, Any] = {
-    "draw": gathering.draw_hyperplanes,
-    "numbers": gathering.hyperplane_numbers,
+    "draw": emergence_limits.draw_hyperplanes,
+    "numbers": emergence_limits.hyperplane_numbers,
     "verdicts": verdicts_of("hyperplanes", "eigen-coordinates"),
 }
 _POLYTOPE: dict[str, Any] = {
-    "compute": gathering.follow_with_frames,
-    "draw": gathering.draw_polytope,
-    "numbers": gathering.polytope_numbers,
-    "movie": gathering.polytope_movie,
+    "compute": emergence_limits.compute_with_frames,
+    "draw": emergence_limits.draw_polytope,
+    "numbers": emergence_limits.polytope_numbers,
+    "movie": emergence_limits.polytope_movie,
     "quick": _SMALL_MOVIE,
     "verdicts": verdicts_of("polytope", "shrinking-hull", "rank-bound"),
 }
 _COLUMNS: dict[str, Any] = {
-    "compute": followed,
-    "draw": gathering.draw_columns,
-    "numbers": gathering.column_numbers,
+    "compute": scenario_run,
+    "draw": emergence_limits.draw_columns,
+    "numbers": emergence_limits.column_numbers,
 }
 
 FIGURES = (
@@ -54,9 +54,9 @@ FIGURES = (
         shows="Forty tokens on the line look at everyone at first. As time goes by every row of the attention matrix "
         "keeps one entry, in the column of the leftmost or the rightmost token, and it does so doubly exponentially.",
         deviates=f"{EULER} Weights next to one are formed from scores, so that 1 - P is known far below 1e-16.",
-        compute=depths.follow_boolean,
-        draw=depths.draw_boolean,
-        numbers=depths.boolean_numbers,
+        compute=emergence_attention.compute_boolean,
+        draw=emergence_attention.draw_boolean,
+        numbers=emergence_attention.boolean_numbers,
         settings={"space": "rescaled", "start": "box:-1,1", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 0,
                   "moments": [0, 1, 2, 4, 12]},
         quick={},
@@ -94,8 +94,8 @@ FIGURES = (
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 2, "value": "published-2d", "end": 15.0, "seed": 0, "frames": 60},
         seconds=(9, 6),
-        compute=gathering.follow_with_frames,
-        movie=gathering.hyperplane_movie,
+        compute=emergence_limits.compute_with_frames,
+        movie=emergence_limits.hyperplane_movie,
         quick=_SMALL_MOVIE,
         **_HYPERPLANES,
     ),
@@ -108,7 +108,7 @@ FIGURES = (
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 18.0, "saves": 181, "seed": 0},
         seconds=(5, 5),
-        compute=followed,
+        compute=scenario_run,
         quick={},
         **_HYPERPLANES,
     ),
@@ -121,7 +121,7 @@ FIGURES = (
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-growing", "end": 15.0, "seed": 0},
         seconds=(2, 2),
-        compute=followed,
+        compute=scenario_run,
         quick={},
         **_HYPERPLANES,
     ),
@@ -158,9 +158,9 @@ FIGURES = (
         shows="Arrows go from every token to those it attends to, under random positive definite V and Q^T K. At first "
         "everyone attends to everyone; in the end a few leaders get all attention.",
         deviates=EULER,
-        compute=gathering.follow_leaders,
-        draw=gathering.draw_leaders,
-        numbers=gathering.leader_numbers,
+        compute=emergence_limits.compute_leaders,
+        draw=emergence_limits.draw_leaders,
+        numbers=emergence_limits.leader_numbers,
         settings={"n": 20, "end": 10.0, "saves": 41, "seed": 0},
         quick={},
         seconds=(5, 5),
@@ -174,9 +174,9 @@ FIGURES = (
         "ever fewer columns are left; the second row is the flow x' = V x without attention.",
         deviates="The published script integrates x' = V x, without attention; both are shown, and they differ. V is "
         "divided by its largest eigenvalue, so that the ranks fall within the time shown.",
-        compute=depths.follow_rank,
-        draw=depths.draw_rank,
-        numbers=depths.rank_numbers,
+        compute=emergence_attention.compute_rank,
+        draw=emergence_attention.draw_rank,
+        numbers=emergence_attention.rank_numbers,
         settings={"n": 40, "d": 80, "end": 11.0, "saves": 45, "seed": 0},
         quick={"n": 20, "d": 40, "saves": 23},
         seconds=(8, 6),
@@ -189,9 +189,9 @@ FIGURES = (
         "negative eigenvalues run away exponentially, the faster the more negative they are.",
         deviates="As published, this is a network with residual step 0.1 and 150 layers, not a flow; rescaled by the "
         "exact (I + 0.1 V)^-k instead of e^-tV.",
-        compute=depths.follow_coordinates,
-        draw=depths.draw_coordinates,
-        numbers=depths.coordinate_numbers,
+        compute=emergence_rates.compute_coordinates,
+        draw=emergence_rates.draw_coordinates,
+        numbers=emergence_rates.coordinate_numbers,
         settings={"n": 128, "d": 128, "end": 15.0, "step": 0.1, "seed": 0},
         quick={},
         seconds=(4, 4),
@@ -203,9 +203,9 @@ FIGURES = (
         shows="With V = -I tokens repel what they attend to and all go to zero. They do so only like one over the root "
         "of time: their covariance is I/(2t) in the long run, and attention becomes equal like 1/t.",
         deviates=f"{EULER} Times are logarithmic up to 1000, since the decay is algebraic.",
-        compute=depths.follow_minus,
-        draw=depths.draw_minus,
-        numbers=depths.minus_numbers,
+        compute=emergence_rates.compute_minus,
+        draw=emergence_rates.draw_minus,
+        numbers=emergence_rates.minus_numbers,
         settings={
             "space": "euclidean", "n": 40, "d": 2, "value": "minus-identity", "start": "box:-5,5", "end": 1000.0,
             "saves": 61, "spacing": "log", "seed": 0,
@@ -221,9 +221,9 @@ FIGURES = (
         shows="From a small start the hull shrinks while attention is still spread. Then attention is hardmax to any "
         "precision and every token runs straight to its vertex, like e^-t.",
         deviates=EULER,
-        compute=depths.follow_scales,
-        draw=depths.draw_scales,
-        numbers=depths.scale_numbers,
+        compute=emergence_rates.compute_scales,
+        draw=emergence_rates.draw_scales,
+        numbers=emergence_rates.scale_numbers,
         settings=_BOX | {"start": "box:-1,1", "n": 20, "d": 2, "end": 15.0, "seed": 1},
         quick={},
         seconds=(3, 3),

@@ -1,4 +1,4 @@
-"""Figures of arXiv:2410.06833: tokens that rest in clusters for times exponential in beta, by coalescing dynamics."""
+"""Figures of arXiv:2410.06833: clusters that last for times exponential in beta, by coalescing dynamics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ COUNTS = ("first", "second", "clusters")  # whole numbers, which padding makes f
 
 
 def packed(runs: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Coalescing runs of different lengths as one dataset, missing numbers at the ends."""
+    """Coalescing runs of different lengths as one dataset, padded with NaN at the ends."""
     longest = {name: max(run.sizes[name] for run in runs) for name in ("state", "merge")}
     padded = [run.pad({name: (0, most - run.sizes[name]) for name, most in longest.items()}) for run in runs]
     together = xr.concat(padded, "run", data_vars="all", coords="all", combine_attrs="override")
@@ -56,12 +56,12 @@ def compute_five(progress: Progress, *, tokens: list[list[float]], beta: float, 
 
 
 def draw_five(data: xr.Dataset) -> Any:
-    """The circle at several moments, and all angles."""
+    """Draw the circle at several times, and all angles."""
     return through_clusters(data, title="Five tokens on the circle, through fewer and fewer clusters")
 
 
 def five_numbers(data: xr.Dataset) -> dict:
-    """When each merge happened, and which clusters were left."""
+    """Time of each merge, and the number of clusters on the longest plateau."""
     times, n = np.exp(data.merge_log_time.values), data.sizes["token"]
     closer = f"two being closer than {data.attrs['merge']:g}"
     found: dict[str, Any] = {
@@ -75,7 +75,7 @@ def five_numbers(data: xr.Dataset) -> dict:
 
 
 def compute_staircase(progress: Progress, *, betas: list[float], units: list[float], seed: int) -> xr.Dataset:
-    """The published start of five tokens, half of `units` log(2000)/sqrt(2000) along the circle, at every beta."""
+    """Runs of the published start at every beta: five tokens at angles `units` log(2000) / (2 sqrt(2000))."""
     del seed  # the start is given
     tokens = initial.on_circle(0.5 * np.array(units) * np.log(2000) / np.sqrt(2000))
     runs = [
@@ -86,12 +86,12 @@ def compute_staircase(progress: Progress, *, betas: list[float], units: list[flo
 
 
 def draw_staircase(data: xr.Dataset) -> Any:
-    """All energies on logarithmic time."""
+    """Draw all energies over logarithmic time."""
     return staircases(unpacked(data), title="The staircase of energy: every merge is a step up")
 
 
 def staircase_numbers(data: xr.Dataset) -> dict:
-    """Plateau heights against the sum of squared shares, and the times of the last merges."""
+    """Energies of the plateaus against the sum of squared shares, and the times of the last merges."""
     late = data.isel(merge=slice(1, None))
     found: dict[str, Any] = {
         "levels of the plateaus, sum of squared shares": ", ".join(
@@ -107,7 +107,7 @@ def staircase_numbers(data: xr.Dataset) -> dict:
 
 
 def staircase_verdicts(data: xr.Dataset) -> list:
-    """Levels at the largest beta."""
+    """Verdict on the levels at the largest beta."""
     return verify(unpacked(data)[-1], only=["staircase-levels"])
 
 
@@ -115,7 +115,7 @@ def staircase_verdicts(data: xr.Dataset) -> list:
 
 
 def compute_plateaus(progress: Progress, *, n: int, beta: float, starts: int, seed: int) -> xr.Dataset:
-    """Random starts on the circle, each to one cluster."""
+    """Runs of random starts on the circle, each to one cluster."""
     flow = SphereAttention(Head.identity(2), Softmax(beta))
     tokens = initial.circle(n, rng=seed, runs=starts)
     shares = parts_of(progress, starts)
@@ -123,12 +123,12 @@ def compute_plateaus(progress: Progress, *, n: int, beta: float, starts: int, se
 
 
 def draw_plateaus(data: xr.Dataset) -> Any:
-    """Every merge against the formula for a pair."""
+    """Draw the duration before every merge against the formula for an isolated pair."""
     return plateau_lengths(unpacked(data))
 
 
 def plateau_numbers(data: xr.Dataset) -> dict:
-    """How well the formula of an isolated pair tells the length of a plateau."""
+    """Number of plateaus with a forecast, and the largest error of the formula for an isolated pair."""
     known = [run.isel(merge=plateau_forecasts.is_forecast(run)) for run in unpacked(data)]
     errors = np.abs(np.concatenate([run.log_duration.values - run.forecast_log_duration.values for run in known]))
     return {
@@ -140,7 +140,7 @@ def plateau_numbers(data: xr.Dataset) -> dict:
 
 
 def plateau_verdicts(data: xr.Dataset) -> list:
-    """Whether plateaus last as long as the formula says, on the first run."""
+    """Verdict on the lengths of plateaus in the first run."""
     return verify(unpacked(data)[0], only=["plateau-lengths"])
 
 
@@ -151,12 +151,12 @@ def compute_tree(progress: Progress, *, n: int, beta: float, seed: int) -> xr.Da
 
 
 def draw_tree(data: xr.Dataset) -> Any:
-    """Who joined whom."""
+    """Draw the tree of merges."""
     return merge_tree(data, title="Who joined whom, and when")
 
 
 def tree_numbers(data: xr.Dataset) -> dict:
-    """Merges early and late, and how long the longest plateau is."""
+    """Clusters, beginning and end of the longest plateau, and the time of the last merge."""
     times = data.merge_log_time.values
     gaps = np.diff(times)
     longest = int(np.argmax(gaps))
@@ -169,7 +169,7 @@ def tree_numbers(data: xr.Dataset) -> dict:
 
 
 def tree_verdicts(data: xr.Dataset) -> list:
-    """Whether plateaus last as long as a pair alone would take."""
+    """Verdict on the lengths of plateaus."""
     return verify(data, only=["plateau-lengths"])
 
 

@@ -1,4 +1,4 @@
-"""Figures of what beta decides on the circle: order against noise, and the number of clusters."""
+"""Figures of the role of beta on the circle: order against noise, and the number of clusters."""
 
 from typing import Any
 
@@ -42,17 +42,17 @@ def compute_order(
 ) -> xr.Dataset:
     """Order parameter over (start, kappa, beta), the mean of the second half of every run."""
     grid = np.linspace(0, largest_beta, betas), np.geomspace(least_kappa, largest_kappa, kappas)
-    near = np.random.default_rng(seed).normal(scale=0.1, size=n)
-    tokens = np.stack([initial.circle(n, rng=seed), initial.on_circle(near)])
+    small_angles = np.random.default_rng(seed).normal(scale=0.1, size=n)
+    tokens = np.stack([initial.circle(n, rng=seed), initial.on_circle(small_angles)])
     times = np.linspace(0, end, 33)
     tasks = [(beta, kappa) for kappa in grid[1] for beta in grid[0]]
-    found = []
+    orders = []
     for (beta, kappa), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
         flow = SphereAttention(Head.identity(2), Unnormalised(float(beta)), noise=Noise(float(kappa)))
         how: dict[str, Any] = {"observables": {"order": observables.order_parameter}, "keep_tokens": False}
         run = simulate(flow, tokens, times, solver=StochasticHeun(step), rng=seed, progress=share, **how)
-        found.append(run.order.sel(time=slice(end / 2, None)).mean("time").values)
-    values = np.moveaxis(np.reshape(found, (kappas, betas, len(STARTS))), -1, 0)
+        orders.append(run.order.sel(time=slice(end / 2, None)).mean("time").values)
+    values = np.moveaxis(np.reshape(orders, (kappas, betas, len(STARTS))), -1, 0)
     fine = np.linspace(0, largest_beta, 101)
     variables = {
         "order": (("start", "kappa", "beta"), values),
@@ -63,7 +63,7 @@ def compute_order(
 
 
 def draw_order(data: xr.Dataset) -> Any:
-    """A map for each start, with the curve at which the uniform distribution loses its stability."""
+    """Draw one map for each start, with the curve at which the uniform distribution loses its stability."""
     panels = []
     for start in STARTS:
         label = "κ = β / I₁(β)" if start == STARTS[0] else ""
@@ -90,7 +90,7 @@ def draw_order(data: xr.Dataset) -> Any:
 
 
 def order_numbers(data: xr.Dataset) -> dict:
-    """Mean order well below and well above the curve, and where the two starts differ."""
+    """Mean order well below and well above the curve, for both starts."""
     critical = np.array([circle.critical_kappa(beta) for beta in data.beta.values])
     ratio = data.kappa.values[:, None] / critical
     return {
@@ -106,7 +106,7 @@ def order_numbers(data: xr.Dataset) -> dict:
 
 
 def order_verdicts(data: xr.Dataset) -> list:
-    """The threshold itself, from the growth of a ripple in the mean-field equation."""
+    """Verdicts on the threshold, from the growth of a perturbation in the mean-field equation."""
     statement = find("noisy-threshold")
     betas = [beta for beta in (1.0, 2.0) if beta <= data.beta.values[-1]]
     return [statement.check(beta=beta) for beta in betas] if isinstance(statement, Computation) else []
@@ -118,7 +118,6 @@ def _mean(values: np.ndarray) -> float:
 
 # -- The number of clusters --------------------------------------------------------------------------------------------
 
-BESIDE = 1.06  # factor between the points of two cases, so that bars do not cover each other
 CASES = ("nearly uniform start", "random start", "random start, causal")
 
 
@@ -132,21 +131,21 @@ def compute_counts(
     random = initial.circle(n, rng=seed, runs=runs)
     starts = ((initial.on_circle(even), masks.full), (random, masks.full), (random, masks.causal))
     tasks = [(tokens, mask, beta) for tokens, mask in starts for beta in betas]
-    found = []
+    counts = []
     for (tokens, mask, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
         flow = SphereAttention(Head.identity(2), Softmax(float(beta)), mask)
         run = simulate(flow, tokens, np.array([0.0, end]), progress=share)
-        found.append(clusters.count(run.isel(time=-1), 0.25 / np.sqrt(beta)).values)
-    values = np.reshape(found, (len(CASES), len(betas), runs))
+        counts.append(clusters.count(run.isel(time=-1), 0.25 / np.sqrt(beta)).values)
+    values = np.reshape(counts, (len(CASES), len(betas), runs))
     variables = {"clusters": (("case", "beta", "run"), values)}
     coordinates = {"case": list(CASES), "beta": np.array(betas, dtype=float)}
     return xr.Dataset(variables, coordinates, {"n": n, "end": end, "c": 4.0})
 
 
 def draw_counts(data: xr.Dataset) -> Any:
-    """Counts with their ranges, and the laws."""
+    """Draw mean counts with their ranges, and the laws."""
     betas, c = data.beta.values, data.attrs["c"]
-    fine = np.geomspace(betas[0], betas[-1], 400)  # so that the steps of the mode look like steps
+    fine = np.geomspace(betas[0], betas[-1], 400)  # so that the jumps of the mode are vertical
     expected = [renyi.expected_count_on_circle(renyi.separation(beta, c)) for beta in fine]
     lines = [
         Line(fine, np.sqrt(2 * fine), "(2β)$^{1/2}$", GREY, "--"),
@@ -154,10 +153,10 @@ def draw_counts(data: xr.Dataset) -> Any:
         Line(fine, expected, f"Rényi centres, δ = {c:g} β$^{{-1/2}}$", INK, ":"),
     ]
     for place, (case, marker) in enumerate(zip(CASES, "os^", strict=True)):
-        counts, beside = data.clusters.sel(case=case), betas * BESIDE ** (place - 1)
-        ranges = zip(beside, counts.min("run").values, counts.max("run").values, strict=True)
+        counts, shifted = data.clusters.sel(case=case), betas * 1.06 ** (place - 1)  # bars side by side
+        ranges = zip(shifted, counts.min("run").values, counts.max("run").values, strict=True)
         lines += [Line([x, x], [low, high], "", OKABE_ITO[place], width=1.2, alpha=0.6) for x, low, high in ranges]
-        lines.append(Line(beside, counts.mean("run").values, case, OKABE_ITO[place], "", marker))
+        lines.append(Line(shifted, counts.mean("run").values, case, OKABE_ITO[place], "", marker))
     panel = Lines(lines, xlabel="β", ylabel="clusters", xscale="log", yscale="log", columns=2)
     caption = (
         f"{data.attrs['n']} tokens on the circle, t = {data.attrs['end']:g}. Points: mean of {data.sizes['run']} "
@@ -171,18 +170,18 @@ def draw_counts(data: xr.Dataset) -> Any:
 
 
 def count_numbers(data: xr.Dataset) -> dict:
-    """Mean counts over the laws, and the exponent of beta."""
+    """Exponent of beta, and mean ratios of the counts to the laws."""
     betas = data.beta.values
     means = data.clusters.mean("run")
     modes = np.array([circle.predicted_clusters(beta) for beta in betas])
     centres = np.array([renyi.expected_count_on_circle(renyi.separation(beta, data.attrs["c"])) for beta in betas])
-    found = {}
+    numbers = {}
     for case in CASES:
         counts = means.sel(case=case).values
-        found[f"{case}: exponent of beta (expected 1/2)"] = float(np.polyfit(np.log(betas), np.log(counts), 1)[0])
-        found[f"{case}: mean of clusters over the fastest mode"] = float(np.mean(counts / modes))
-        found[f"{case}: mean of clusters over Renyi centres"] = float(np.mean(counts / centres))
-    return found
+        numbers[f"{case}: exponent of beta (expected 1/2)"] = float(np.polyfit(np.log(betas), np.log(counts), 1)[0])
+        numbers[f"{case}: mean of clusters over the fastest mode"] = float(np.mean(counts / modes))
+        numbers[f"{case}: mean of clusters over Renyi centres"] = float(np.mean(counts / centres))
+    return numbers
 
 
 FIGURES = (

@@ -1,13 +1,14 @@
-"""Figures of arXiv:2312.10794: clustering on the sphere, phase diagrams, and inner products over time."""
+"""Figures of arXiv:2312.10794: clustering on the sphere, and inner products over time."""
 
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.integrate import quad, solve_ivp
+from scipy.integrate import solve_ivp
 
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, energy, order
+from attnflow.figures.entries import phase_diagrams
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
@@ -15,16 +16,13 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.drawn_run import run_to_draw
-from attnflow.show.parts.heatmaps import HeatMap
-from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.ridgeline import RidgelinePanel
 from attnflow.show.parts.sphere_panel import sphere_movie, sphere_panels
-from attnflow.show.parts.style import OKABE_ITO
-from attnflow.solvers.observables import ClosePairs
 from attnflow.theorems.verify import verify
 
 PAPER = "arXiv:2312.10794"
-CLOSE = 0.05  # an angle: tokens nearer than this are one cluster to the eye
+CLUSTER_DISTANCE = 0.05  # tokens closer than this cannot be told apart in the picture
 
 
 def _flow(d: int, beta: float) -> SphereAttention:
@@ -37,7 +35,7 @@ def _flow(d: int, beta: float) -> SphereAttention:
 def compute_clustering(
     progress: Progress, *, n: int, betas: list[float], end: float, saves: int, frames: int, seed: int
 ) -> xr.Dataset:
-    """One start, followed at several beta."""
+    """Runs of one start at several beta."""
     tokens, times = initial.sphere(n, 3, rng=seed), np.linspace(0, end, saves)
     runs = [
         simulate(_flow(3, beta), tokens, times, progress=share)
@@ -48,10 +46,13 @@ def compute_clustering(
 
 
 def draw_clustering(data: xr.Dataset) -> Any:
-    """A row of globes for each beta."""
+    """Draw one row of globes for each beta."""
     end = float(data.time[-1])
     times = [0.0, end / 5, end / 2, end]
-    rows = [sphere_panels(run_to_draw(run, 0, None, CLOSE), times, f"β = {beta:g}") for beta, run in _by_beta(data)]
+    rows = [
+        sphere_panels(run_to_draw(run, 0, None, CLUSTER_DISTANCE), times, f"β = {beta:g}")
+        for beta, run in _by_beta(data)
+    ]
     caption = (
         "The same start in every row. Colours: clusters at the last time of the row. "
         "Hollow dots: start. The far side is faint."
@@ -63,166 +64,31 @@ def draw_clustering(data: xr.Dataset) -> Any:
 
 def clustering_numbers(data: xr.Dataset) -> dict:
     """Clusters and energy at the end, for each beta."""
-    found = {}
+    numbers = {}
     for beta, run in _by_beta(data):
-        found[f"clusters at t = {float(run.time[-1]):g}, beta = {beta:g}"] = int(clusters.count(run, CLOSE)[-1])
+        numbers[f"clusters at t = {float(run.time[-1]):g}, beta = {beta:g}"] = int(
+            clusters.count(run, CLUSTER_DISTANCE)[-1]
+        )
         heights = energy.normalised(run.isel(time=[0, -1]), beta).values
-        found[f"energy at the start and at the end, beta = {beta:g}"] = f"{heights[0]:.4f}, {heights[1]:.4f}"
-    return found
+        numbers[f"energy at the start and at the end, beta = {beta:g}"] = f"{heights[0]:.4f}, {heights[1]:.4f}"
+    return numbers
 
 
 def clustering_verdicts(data: xr.Dataset) -> list:
-    """One cluster, and a rising energy, for each beta."""
+    """Verdicts on a single cluster and on a rising energy, for each beta."""
     only = ["single-cluster", "energy-sa"]
     return [verdict for beta, run in _by_beta(data) for verdict in verify(_flow(3, beta), run, only)]
 
 
 def clustering_movie(data: xr.Dataset) -> Any:
-    """The first beta."""
+    """Movie of the run with the first beta."""
     beta, run = _by_beta(data)[0]
     title = f"Attention on the sphere, β = {beta:g}"
-    return sphere_movie(run_to_draw(run, 0, None, CLOSE), title, most=data.attrs["frames"])
+    return sphere_movie(run_to_draw(run, 0, None, CLUSTER_DISTANCE), title, most=data.attrs["frames"])
 
 
 def _by_beta(data: xr.Dataset) -> list[tuple[float, xr.Dataset]]:
     return [(float(beta), data.sel(beta=beta, drop=True)) for beta in data.beta.values]
-
-
-# -- Phase diagrams ----------------------------------------------------------------------------------------------------
-
-
-def compute_phases(
-    progress: Progress,
-    *,
-    n: int,
-    dimensions: list[int],
-    least_beta: float,
-    largest_beta: float,
-    betas: int,
-    end: float,
-    saves: int,
-    runs: list[int],
-    cosine: float,
-    published_n: int,
-    seed: int,
-) -> xr.Dataset:
-    """Share of close pairs over (dimension, beta, time) and its standard error; when equiangular tokens are that close.
-
-    Every dimension has its own number of runs: in few dimensions starts differ more, and a run costs less.
-    """
-    grid, times = np.linspace(least_beta, largest_beta, betas), np.linspace(0, end, saves)
-    tasks = [(d, count, beta) for d, count in zip(dimensions, runs, strict=True) for beta in grid]
-    observables = {"share": ClosePairs(cosine)}
-    means, errors = [], []
-    for (d, count, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
-        tokens = spanned(initial.sphere(n, d, rng=seed, runs=count))
-        how: dict[str, Any] = {"observables": observables, "keep_tokens": False, "dtype": "float32", "progress": share}
-        found = simulate(_flow(tokens.shape[-1], float(beta)), tokens, times, **how).share
-        means.append(found.mean("run").values)
-        errors.append(found.std("run").values / np.sqrt(count))
-    dims, shape = ("dimension", "beta", "time"), (len(dimensions), betas, saves)
-    variables = {
-        "share": (dims, np.reshape(means, shape)),
-        "error": (dims, np.reshape(errors, shape)),
-        "runs": (("dimension",), runs),
-        "arrival": (("beta",), [arrival(n, beta, cosine) for beta in grid]),
-        "published_arrival": (("beta",), [arrival(published_n, beta, cosine) for beta in grid]),
-    }
-    attributes = {"n": n, "published_n": published_n, "cosine": cosine}
-    return xr.Dataset(variables, {"dimension": dimensions, "beta": grid, "time": times}, attributes)
-
-
-def arrival(n: int, beta: float, cosine: float) -> float:
-    """Time at which n tokens that were orthogonal have this cosine: the integral of 1 over its speed.
-
-    Examples
-    --------
-    Two tokens at beta = 0 have the cosine tanh t.
-
-    >>> bool(abs(arrival(2, 0.0, 0.999) - np.arctanh(0.999)) < 1e-9)
-    True
-    """
-    slowness = lambda rho: 1 / circle.equiangular_rate(rho, n, beta)
-    return float(quad(slowness, 0.0, cosine, epsabs=1e-10, limit=200)[0])
-
-
-def spanned(tokens: np.ndarray) -> np.ndarray:
-    """The same tokens (run, token, coordinate), turned into R^n where d is larger.
-
-    n tokens never leave the space that they span, and attention sees only their inner products.
-
-    Examples
-    --------
-    >>> tokens = initial.sphere(3, 50, rng=0, runs=1)
-    >>> turned = spanned(tokens)
-    >>> turned.shape, bool(np.allclose(turned[0] @ turned[0].T, tokens[0] @ tokens[0].T))
-    ((1, 3, 3), True)
-    """
-    _, n, d = tokens.shape
-    return tokens if d <= n else np.swapaxes(np.linalg.qr(np.swapaxes(tokens, 1, 2))[1], 1, 2)
-
-
-def draw_phases(data: xr.Dataset) -> Any:
-    """A panel for each dimension, with the curve of equiangular tokens."""
-    n, published_n, cosine = data.attrs["n"], data.attrs["published_n"], data.attrs["cosine"]
-    curves = [
-        Line(data.arrival, data.beta, f"orthogonal tokens, n = {n}", OKABE_ITO[1]),
-        Line(data.published_arrival, data.beta, f"n = {published_n}, as published", OKABE_ITO[1], ":"),
-    ]
-    dimensions = data.dimension.values.tolist()
-    panels = [
-        HeatMap(
-            data.time.values,
-            data.beta.values,
-            data.share.sel(dimension=d).values,
-            xlabel="time t",
-            ylabel="β" if d == dimensions[0] else "",
-            title=f"d = {d}, {int(data.runs.sel(dimension=d))} starts",
-            curves=[
-                Line(one.x, one.y, one.label if d == dimensions[0] else "", one.colour, one.style) for one in curves
-            ],
-            bar="share of close pairs" if d == dimensions[-1] else "",
-        )
-        for d in dimensions
-    ]
-    caption = (
-        f"Share of pairs of {n} tokens with cosine above {cosine:g}, mean over uniform starts; its standard error is "
-        f"{_below(data.error.max())} everywhere, {_below(data.error.mean())} on average. "
-        "Curves: when tokens that start orthogonal to each other reach that cosine."
-    )
-    return panel_figure([panels], "When tokens meet: the higher the dimension, the sharper the transition", caption)
-
-
-def _below(error: Any) -> str:
-    """An error as a bound of two digits."""
-    return f"below {float(error) * 1.05:.2g}"
-
-
-def phase_numbers(data: xr.Dataset) -> dict:
-    """When half of the pairs are close at the beta nearest to one, and how far from the curve, for each dimension."""
-    beta = float(data.beta.sel(beta=1.0, method="nearest"))
-    curve = float(data.arrival.sel(beta=beta))
-    found: dict[str, Any] = {f"time on the curve at beta = {beta:.3g}, n = {data.attrs['n']}": curve}
-    for d in data.dimension.values.tolist():
-        half = half_time(data.time.values, data.share.sel(dimension=d, beta=beta).values)
-        found[f"time at which half of the pairs are close, d = {d}"] = half
-        found[f"largest standard error of a share, d = {d}"] = float(data.error.sel(dimension=d).max())
-    return found
-
-
-def half_time(times: np.ndarray, shares: np.ndarray) -> float:
-    """When a share first exceeds one half, between saved times; NaN if it never does.
-
-    Examples
-    --------
-    >>> half_time(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.4, 0.8]))
-    1.25
-    """
-    above = np.flatnonzero(shares > 0.5)
-    if len(above) == 0:
-        return float("nan")
-    last = above[0]
-    return float(np.interp(0.5, shares[last - 1 : last + 1], times[last - 1 : last + 1])) if last else float(times[0])
 
 
 # -- Inner products over time ------------------------------------------------------------------------------------------
@@ -231,7 +97,7 @@ def half_time(times: np.ndarray, shares: np.ndarray) -> float:
 def compute_cosines(
     progress: Progress, *, n: int, d: int, beta: float, times: list[float], bins: int, seed: int
 ) -> xr.Dataset:
-    """One run, the histogram of its cosines, and the cosine of orthogonal tokens."""
+    """One run, the histograms of its cosines, and the cosine of tokens that start orthogonal."""
     run = simulate(_flow(d, beta), initial.sphere(n, d, rng=seed), np.array(times), progress=progress)
     return run.assign(
         density=order.cosine_histogram(run, bins), curve=("time", equiangular_cosines(n, beta, times))
@@ -239,13 +105,13 @@ def compute_cosines(
 
 
 def equiangular_cosines(n: int, beta: float, times: Any) -> np.ndarray:
-    """Cosine at each time of n tokens that were orthogonal."""
+    """Cosine at each time of n tokens that start orthogonal."""
     rate = lambda _, rho: circle.equiangular_rate(rho, n, beta)
     return solve_ivp(rate, (times[0], times[-1]), [0.0], t_eval=times, rtol=1e-10, atol=1e-12).y[0]
 
 
 def draw_cosines(data: xr.Dataset) -> Any:
-    """Histograms above each other."""
+    """Draw the histograms above each other."""
     names = [f"t = {time:g}" for time in data.time.values]
     n, d = data.sizes["token"], data.sizes["coordinate"]
     ridges = RidgelinePanel(
@@ -263,7 +129,7 @@ def draw_cosines(data: xr.Dataset) -> Any:
 
 
 def cosine_numbers(data: xr.Dataset) -> dict:
-    """The mean cosine, and how far it is from the curve."""
+    """The mean cosine at each time, and its largest distance from the curve."""
     means = order.mean_cosine(data)
     return {
         **{f"mean inner product at t = {float(one.time):g}": float(one) for one in means},
@@ -272,7 +138,7 @@ def cosine_numbers(data: xr.Dataset) -> dict:
 
 
 def cosine_verdicts(data: xr.Dataset) -> list:
-    """Whether all cosines follow the curve."""
+    """Verdicts on whether the cosines follow the curve, and on the energy."""
     return verify(data, only=["phase-curve", "energy-sa"])
 
 
@@ -304,9 +170,9 @@ FIGURES = (
         "runs, the published one dotted. There are 1024 and 256 starts instead of 2048, with the errors that the "
         "caption gives; in high dimension starts differ little. Steps are adaptive instead of Euler's with 0.1. "
         "Colours show shares of close pairs, which is not a number of clusters: closeness is not transitive.",
-        compute=compute_phases,
-        draw=draw_phases,
-        numbers=phase_numbers,
+        compute=phase_diagrams.compute_phases,
+        draw=phase_diagrams.draw_phases,
+        numbers=phase_diagrams.phase_numbers,
         settings={
             "n": 32,
             "dimensions": [2, 8, 128, 1024],

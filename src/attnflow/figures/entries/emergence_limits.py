@@ -1,4 +1,4 @@
-"""Where tokens of R^d gather: polytopes, hyperplanes and other subspaces, and who follows whom on the way."""
+"""Limits of tokens in R^d: polytopes, hyperplanes, lines in space; and the leaders that attention selects."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ import xarray as xr
 
 from attnflow._common.progress import Progress
 from attnflow.analyse import attention_matrices, hyperplanes, leaders, polytope
-from attnflow.figures.entries.runs import followed, value_of
+from attnflow.figures.entries.scenario_runs import scenario_run, value_of
 from attnflow.integrate.evaluate import attention_over_time
 from attnflow.integrate.simulate import simulate
 from attnflow.model.flows import RescaledAttention
@@ -21,36 +21,36 @@ from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
 
 DOTS = "Hollow dots: start. Filled dots: now. Colours: cluster at the end."
-ON_ONE = 0.05  # coordinates closer than this lie on one hyperplane
+HYPERPLANE_TOLERANCE = 0.05  # coordinates closer than this lie on one hyperplane
 
 
-def follow_with_frames(progress: Progress, frames: int, **settings: Any) -> xr.Dataset:
-    """A run, and how many frames its movie has."""
-    return followed(progress, **settings).assign_attrs(frames=frames)
+def compute_with_frames(progress: Progress, frames: int, **settings: Any) -> xr.Dataset:
+    """A run, and the number of frames of its movie."""
+    return scenario_run(progress, **settings).assign_attrs(frames=frames)
 
 
 # -- V = I: a polytope -------------------------------------------------------------------------------------------------
 
 
 def draw_polytope(run: xr.Dataset) -> Any:
-    """Six moments, with the hull."""
+    """Draw the tokens and their hull at six times."""
     drawn = snapshots(_polytope_scene(run), [0, 0.5, 1, 2, 5, float(run.time[-1])])
     title = f"V = I: tokens gather at the vertices of a {_body(run)}"
     return panel_figure([drawn[:3], drawn[3:]], title, f"{DOTS} Grey: convex hull of all tokens.", width=3.3)
 
 
 def polytope_movie(run: xr.Dataset) -> Movie:
-    """Until most of the way is done; in space the view turns."""
+    """Movie until t = 6, when e^-6 of the first distances is left; in space the view turns."""
     turns = 60.0 if run.sizes["coordinate"] == 3 else 0.0
     title = f"Tokens gather at the vertices of a {_body(run)}"
     return scene_movie(_polytope_scene(run), title, until=6.0, turns=turns, most=run.attrs["frames"])
 
 
 def polytope_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """Vertices, tokens at them, and how well the limit is reached."""
-    corners = polytope.limit_vertices(run, _closeness(run))
+    """Vertices of the limit, tokens at them, and the distance to the limit."""
+    corners = polytope.limit_vertices(run, _cluster_distance(run))
     final = run.tokens[-1].values
-    at_vertices = np.linalg.norm(final[:, None] - corners, axis=-1).min(axis=1) < _closeness(run)
+    at_vertices = np.linalg.norm(final[:, None] - corners, axis=-1).min(axis=1) < _cluster_distance(run)
     volumes = polytope.volume(run.isel(time=[0, -1])).values
     return {
         "vertices of the limit": len(corners),
@@ -62,15 +62,15 @@ def polytope_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
 
 
 def _polytope_scene(run: xr.Dataset) -> Scene:
-    return scene_of(run, has_hull=True, distance=_closeness(run))
+    return scene_of(run, has_hull=True, distance=_cluster_distance(run))
 
 
 def _body(run: xr.Dataset) -> str:
     return "polygon" if run.sizes["coordinate"] == 2 else "polyhedron"
 
 
-def _closeness(run: xr.Dataset) -> float:
-    """Tokens closer than this are one: what is left at t of a first distance is about e^-t of it."""
+def _cluster_distance(run: xr.Dataset) -> float:
+    """Distance below which tokens are one cluster: at time t about e^-t of an initial distance is left."""
     size = float(np.abs(run.initial_tokens).max())
     return max(1e-3, 4 * float(np.exp(-run.time[-1]))) * size
 
@@ -79,34 +79,34 @@ def _closeness(run: xr.Dataset) -> float:
 
 
 def draw_hyperplanes(run: xr.Dataset) -> Any:
-    """Four moments, with the parallel hyperplanes that the tokens end on."""
-    scene, found = _hyperplane_scene(run)
+    """Draw the tokens at four times, with the parallel hyperplanes on which they end."""
+    scene, groups = _hyperplane_scene(run)
     drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])], azimuth=_azimuth(scene))
     kind = _kind(run)
-    title = f"Tokens gather on {found.count} parallel {kind}"
+    title = f"Tokens gather on {groups.count} parallel {kind}"
     caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start."
     return panel_figure([drawn], title, caption, width=3.2, heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5])
 
 
 def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """How many hyperplanes, their levels, how far tokens still are from them; the eigenvalues of V."""
+    """Number and coordinates of the hyperplanes, the largest distance from them, and the eigenvalues of V."""
     value, times = value_of(run), run.time.values
-    found = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=ON_ONE)
-    counts = hyperplanes.count(run, value, tolerance=ON_ONE).values
+    groups = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=HYPERPLANE_TOLERANCE)
+    counts = hyperplanes.count(run, value, tolerance=HYPERPLANE_TOLERANCE).values
     at_five = int(np.abs(times - 5).argmin())
     kind = _kind(run)
     return {
         "eigenvalues of V": _eigenvalue_words(run),
         f"parallel {kind} at t = 5": int(counts[at_five]),
-        f"parallel {kind} at the end": found.count,
-        "coordinates of each": "; ".join(_numbers(level) for level in found.levels),
-        "tokens on each": ", ".join(str(size) for size in found.sizes),
-        "largest distance from one at the end": float(found.spreads.max()),
+        f"parallel {kind} at the end": groups.count,
+        "coordinates of each": "; ".join(_numbers(level) for level in groups.levels),
+        "tokens on each": ", ".join(str(size) for size in groups.sizes),
+        "largest distance from one at the end": float(groups.spreads.max()),
     }
 
 
 def hyperplane_movie(run: xr.Dataset) -> Movie:
-    """From the start to where the hyperplanes are seen."""
+    """Movie until t = 8, when the hyperplanes are seen."""
     scene, _ = _hyperplane_scene(run)
     title = f"Tokens gather on parallel {_kind(run)}"
     return scene_movie(scene, title, until=8.0, turns=40.0, most=run.attrs["frames"])
@@ -114,18 +114,18 @@ def hyperplane_movie(run: xr.Dataset) -> Movie:
 
 def _hyperplane_scene(run: xr.Dataset) -> tuple[Scene, hyperplanes.Groups]:
     value = value_of(run)
-    found = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=ON_ONE)
+    groups = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=HYPERPLANE_TOLERANCE)
     rows = hyperplanes.left_eigenvectors(value).rows[:1]
     subspaces = tuple(
         AffineSubspace(rows, level, OKABE_ITO[place % len(OKABE_ITO)], f"{size} tokens")
-        for place, (level, size) in enumerate(zip(found.levels, found.sizes, strict=True))
+        for place, (level, size) in enumerate(zip(groups.levels, groups.sizes, strict=True))
     )
     scene = scene_of(run, subspaces=subspaces)
-    return replace(scene, drawn=replace(scene.drawn, labels=found.labels)), found
+    return replace(scene, drawn=replace(scene.drawn, labels=groups.labels)), groups
 
 
 def _azimuth(scene: Scene) -> float:
-    """From where planes are seen neither as lines nor in front of each other."""
+    """Azimuth of the view, in degrees, from which planes neither look like lines nor cover each other."""
     normal = scene.subspaces[0].rows[0]
     return float(np.degrees(np.arctan2(normal[1], normal[0]))) + 125
 
@@ -138,22 +138,22 @@ def _numbers(values: np.ndarray) -> str:
     return " ".join(f"{value:.3g}" for value in values)
 
 
-# -- Two leading directions and one that runs away: seen along the third -----------------------------------------------
+# -- Two leading directions and one that diverges: seen along the third -----------------------------------------------
 
 
 def draw_columns(run: xr.Dataset) -> Any:
-    """Three moments in the eigen-coordinates, with lines over the final groups, and the end seen from above."""
-    turned, found = _eigen_run(run), _columns(run)
-    subspaces = tuple(AffineSubspace(np.eye(3)[:2], level, "#7a7a7a") for level in found.levels)
+    """Draw three times in eigen-coordinates, with lines through the final groups, and the end seen from above."""
+    turned, groups = _eigen_run(run), _columns(run)
+    subspaces = tuple(AffineSubspace(np.eye(3)[:2], level, "#7a7a7a") for level in groups.levels)
     scene, above = scene_of(turned, subspaces=subspaces, is_to_scale=False), scene_of(turned.isel(coordinate=[0, 1]))
-    scene, above = (_relabelled(one, found.labels) for one in (scene, above))
+    scene, above = (_relabelled(one, groups.labels) for one in (scene, above))
     above = replace(above, has_hull=_is_polygon(run))
     drawn = [
         *snapshots(scene, [0, 2, float(run.time[-1])]),
         Snapshot(above, len(run.time) - 1, f"t = {float(run.time[-1]):.3g}, from above"),
     ]
     eigenvalues = _eigenvalue_words(run)
-    what = "a polygon times a line" if _is_polygon(run) else f"{found.count} parallel lines"
+    what = "a polygon times a line" if _is_polygon(run) else f"{groups.count} parallel lines"
     caption = (
         f"{DOTS} Axes: coordinates along the left eigenvectors of V, each with a scale of its own. Grey: the lines."
     )
@@ -161,26 +161,27 @@ def draw_columns(run: xr.Dataset) -> Any:
 
 
 def column_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """The lines, how close tokens are to them, and how the third coordinate runs away."""
-    turned, found = _eigen_run(run), _columns(run)
+    """The lines, the largest distance from them, and the growth of the third coordinate."""
+    turned, groups = _eigen_run(run), _columns(run)
     below = turned.tokens[-1, :, :2]
     largest = np.abs(turned.tokens[:, :, 2]).max("token").values
     extra = {"largest residual of S in the first two": float(polytope.residual_of_s(below).max())}
     return {
         "eigenvalues of V": _eigenvalue_words(run),
-        "lines": found.count,
-        "tokens on each": ", ".join(str(size) for size in found.sizes),
-        "largest distance from a line at the end": float(found.spreads.max()),
+        "lines": groups.count,
+        "tokens on each": ", ".join(str(size) for size in groups.sizes),
+        "largest distance from a line at the end": float(groups.spreads.max()),
         "growth of the third coordinate": float(largest[-1] / largest[0]),
     } | (extra if _is_polygon(run) else {})
 
 
 def _columns(run: xr.Dataset) -> hyperplanes.Groups:
-    """Groups of the first two eigen-coordinates at the end; the slower one closes in at its own rate."""
+    """Groups of the first two eigen-coordinates at the end, within 2 % of the initial size."""
     return hyperplanes.groups(_eigen_run(run).tokens[-1, :, :2].values, 0.02 * float(np.abs(run.initial_tokens).max()))
 
 
 def _eigen_run(run: xr.Dataset) -> xr.Dataset:
+    """The run in coordinates along the left eigenvectors of V."""
     rows = hyperplanes.left_eigenvectors(value_of(run)).rows
     names = ("tokens", "initial_tokens", "final_tokens")
     turned = {name: run[name].copy(data=run[name].values @ rows.T) for name in names}
@@ -188,7 +189,7 @@ def _eigen_run(run: xr.Dataset) -> xr.Dataset:
 
 
 def _is_polygon(run: xr.Dataset) -> bool:
-    """Whether the two leading eigenvalues agree: V = lambda I there."""
+    """Whether the two leading eigenvalues agree, so that V is a multiple of I on their space."""
     eigenvalues = hyperplanes.left_eigenvectors(value_of(run)).eigenvalues
     return bool(np.isclose(eigenvalues[0], eigenvalues[1]))
 
@@ -202,14 +203,14 @@ def _complex(number: complex) -> str:
 
 
 def _relabelled(scene: Scene, labels: np.ndarray) -> Scene:
-    """Coloured by groups, axes named as eigen-coordinates."""
+    """The scene coloured by groups, with axes named as eigen-coordinates."""
     return replace(scene, drawn=replace(scene.drawn, labels=labels, letter="\N{GREEK SMALL LETTER PHI}"))
 
 
-# -- Who follows whom --------------------------------------------------------------------------------------------------
+# -- Leaders --------------------------------------------------------------------------------------------------
 
 
-def follow_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: int) -> xr.Dataset:
+def compute_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: int) -> xr.Dataset:
     """Rescaled tokens of the plane under random positive definite V and Q^T K, with P at every time."""
     rng = np.random.default_rng(seed)
     value, query_key = (_random_positive(rng) for _ in range(2))
@@ -219,13 +220,14 @@ def follow_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: 
 
 
 def draw_leaders(run: xr.Dataset) -> Any:
-    """Four moments; arrows to everyone who gets attention."""
+    """Draw four times, with arrows to every token that gets attention."""
     scene = scene_of(run, arrows=run.attention.values > attention_matrices.DRAWN_WEIGHT)
-    followed_last = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
-    scene = replace(scene, drawn=replace(scene.drawn, labels=followed_last))
+    last_leader = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
+    scene = replace(scene, drawn=replace(scene.drawn, labels=last_leader))
     drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
     drawn = [
-        replace(one, title=f"t = {run.time.values[one.index]:.3g}, {_leader_words(run, one.index)}") for one in drawn
+        replace(panel, title=f"t = {run.time.values[panel.index]:.3g}, {_leader_words(run, panel.index)}")
+        for panel in drawn
     ]
     caption = (
         "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
@@ -235,7 +237,7 @@ def draw_leaders(run: xr.Dataset) -> Any:
 
 
 def leader_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """How many leaders are left, and how Boolean attention is."""
+    """Number of leaders at the start and at the end, and the distance of P to Boolean."""
     counts = [len(leaders.attended(matrix)) for matrix in run.attention.values]
     return {
         "leaders at the start": counts[0],

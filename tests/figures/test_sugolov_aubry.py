@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from attnflow.figures.entries import multihead, slides
+from attnflow.figures.entries import multihead, multihead_rates, sugolov_aubry
 
 
 @pytest.fixture(scope="module")
 def two_sizes():
     settings = {"n": [4, 8], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 25, "seed": 2}
-    return multihead.follow_heads(False, **settings)
+    return multihead.compute_heads(False, **settings)
 
 
 def test_tokens_grow_at_the_leading_eigenvalue_of_the_sum(two_sizes):
@@ -43,14 +43,14 @@ def test_the_velocity_of_several_heads_is_the_sum_of_theirs(two_sizes):
         velocity += weights / weights.sum(axis=1, keepdims=True) @ x @ value.T
 
     fine = {"n": [4], "d": 2, "heads": 3, "start": "gaussian", "end": 2e-4, "saves": 3, "seed": 2}
-    path = multihead.follow_heads(False, **fine).tokens_4.values
+    path = multihead.compute_heads(False, **fine).tokens_4.values
 
     np.testing.assert_allclose((path[2] - path[0]) / 2e-4, velocity, atol=2e-3)  # first order in the step
 
 
 @pytest.fixture(scope="module")
 def coming_to_rest():
-    return multihead.follow_rates(False, heads=[1, 2, 4], runs=3, n=8, d=2, end=16.0, seed=0)
+    return multihead_rates.compute_rates(False, heads=[1, 2, 4], runs=3, n=8, d=2, end=16.0, seed=0)
 
 
 def test_any_number_of_heads_comes_to_rest_at_rate_one(coming_to_rest):
@@ -65,7 +65,9 @@ def test_any_number_of_heads_comes_to_rest_at_rate_one(coming_to_rest):
     for law in coming_to_rest.law.values:
         for count in (1, 2, 4):
             of = f"Q^T K {law}, {count} head{'s' if count > 1 else ''}"
-            median = multihead.rate_numbers(coming_to_rest)[f"rate, {of}: median, least and largest"].split(",")[0]
+            median = multihead_rates.rate_numbers(coming_to_rest)[f"rate, {of}: median, least and largest"].split(",")[
+                0
+            ]
             assert float(median) == pytest.approx(np.nanmedian(measured.sel(law=law, heads=count)), abs=6e-4)
 
 
@@ -82,7 +84,7 @@ def test_a_rate_does_not_depend_on_where_noise_begins_or_on_the_first_phase(rate
     fast = np.exp(-rate * times) + 30 * np.exp(-3 * times)  # gone by t = 8
     noise = floor * np.random.default_rng(0).random(len(times))
 
-    found = multihead.late_rate(times, fast + noise)
+    found = multihead_rates.final_rate(times, fast + noise)
 
     assert found == pytest.approx(rate, abs=0.02)
 
@@ -91,21 +93,21 @@ def test_a_rate_that_still_changes_is_none():
     times = np.linspace(0, 16, 121)
     slow_then_fast = np.exp(-np.where(times < 8, 0.5 * times, 4 + (times - 8)))
 
-    assert np.isnan(multihead.late_rate(times[times < 10.1], slow_then_fast[times < 10.1]))
-    assert multihead.late_rate(times, slow_then_fast) == pytest.approx(1)
+    assert np.isnan(multihead_rates.final_rate(times[times < 10.1], slow_then_fast[times < 10.1]))
+    assert multihead_rates.final_rate(times, slow_then_fast) == pytest.approx(1)
 
 
 def test_the_time_at_rest_is_when_a_hundredth_of_the_way_is_left():
     times = np.linspace(0, 16, 161)
     tokens = np.exp(-times)[:, None, None] * np.array([[1.0, 2.0], [0.0, -3.0]])
 
-    assert multihead.time_at_rest(times, tokens) == pytest.approx(np.log(100), abs=0.1)  # the spacing of times
+    assert multihead_rates.time_at_rest(times, tokens) == pytest.approx(np.log(100), abs=0.1)  # the spacing of times
 
 
 def test_start_laws_report_the_means_of_their_starts():
-    dataset = slides.follow_laws(False, laws=["gaussian", "shell"], n=[8], d=[2], seeds=3, end=12.0, seed=0)
+    dataset = sugolov_aubry.compute_laws(False, laws=["gaussian", "shell"], n=[8], d=[2], seeds=3, end=12.0, seed=0)
 
-    numbers = slides.law_numbers(dataset)
+    numbers = sugolov_aubry.law_numbers(dataset)
 
     assert numbers["vertices, shell, n = 8, d = 2"] == dataset.vertices.sel(law="shell", n=8, d=2).values.mean()
     assert abs(numbers["median rate over all starts, 1 in theory"] - 1) < 0.02
@@ -113,7 +115,7 @@ def test_start_laws_report_the_means_of_their_starts():
 
 @pytest.fixture(scope="module")
 def frozen():
-    return slides.follow_frozen(False, n=8, sizes=[0.2, 1.0], end=5.0, saves=26, seed=0)
+    return sugolov_aubry.compute_frozen(False, n=8, sizes=[0.2, 1.0], end=5.0, saves=26, seed=0)
 
 
 def test_frozen_attention_is_the_matrix_exponential(frozen):
@@ -128,7 +130,7 @@ def test_frozen_attention_is_the_matrix_exponential(frozen):
 
 
 def test_frozen_attention_is_right_longer_for_small_starts(frozen):
-    numbers = slides.frozen_numbers(frozen)
+    numbers = sugolov_aubry.frozen_numbers(frozen)
     apart = np.linalg.norm(frozen.predicted - frozen.tokens, axis=(2, 3)) / np.linalg.norm(frozen.tokens, axis=(2, 3))
 
     until = [numbers[f"right within 5 % until t, size {size}"] for size in ("0.2", "1")]

@@ -1,4 +1,4 @@
-"""Figures of the slides of Sugolov and Aubry (2023): one and several heads in R^d, and what starts them."""
+"""Figures of the slides of Sugolov and Aubry (2023): one and several heads in R^d, laws of the start, frozen P."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import xarray as xr
 
 from attnflow._common.progress import Progress
 from attnflow.analyse import frozen_attention
-from attnflow.figures.entries import depths, gathering, multihead
+from attnflow.figures.entries import emergence_attention, emergence_limits, multihead, multihead_rates
 from attnflow.figures.entries.emergence import verdicts_of
 from attnflow.figures.figure import Figure
 from attnflow.integrate.evaluate import attention_matrix
@@ -29,23 +29,22 @@ REAL = f"{WEIGHTS} It was chosen by eye, with a real leading eigenvalue: where t
 # -- How n and the start law change the limit --------------------------------------------------------------------------
 
 
-def follow_laws(
+def compute_laws(
     progress: Progress, *, laws: list[str], n: list[int], d: list[int], seeds: int, end: float, seed: int
 ) -> xr.Dataset:
-    """Vertices, clusters, leaders and rates from many starts."""
-    heard = progress if callable(progress) else None
-    return robustness(laws, n, d, seeds=seeds, end=end, seed=seed, progress=heard)
+    """Vertices, clusters, leaders and rates from many starts of each law."""
+    return robustness(laws, n, d, seeds=seeds, end=end, seed=seed, progress=progress if callable(progress) else None)
 
 
 def law_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
-    """Mean vertices of every law for the most tokens, and the rate over all."""
+    """Mean number of vertices of every law for the largest n, and the rate over all starts."""
     means, n = dataset.vertices_interval.sel(bound="mean"), int(dataset.n[-1])
-    found: dict[str, float | int | str] = {
+    numbers: dict[str, float | int | str] = {
         f"vertices, {law}, n = {n}, d = {d}": float(means.sel(law=law, n=n, d=d))
         for law in dataset.law.values
         for d in dataset.d.values
     }
-    return found | {
+    return numbers | {
         "median rate over all starts, 1 in theory": float(dataset.rate.median()),
         "least mean rate of a law, n and d": float(dataset.rate_interval.sel(bound="mean").min()),
     }
@@ -54,8 +53,8 @@ def law_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
 # -- The master equation -----------------------------------------------------------------------------------------------
 
 
-def follow_frozen(progress: Progress, *, n: int, sizes: list[float], end: float, saves: int, seed: int) -> xr.Dataset:
-    """Rescaled tokens from one start at several sizes, and what Z' = (P(0) - I) Z says of them."""
+def compute_frozen(progress: Progress, *, n: int, sizes: list[float], end: float, saves: int, seed: int) -> xr.Dataset:
+    """Rescaled tokens from one start at several sizes, and the solution of Z' = (P(0) - I) Z."""
     flow, start = RescaledAttention(Head.identity(2)), initial.gaussian(n, 2, rng=seed)
     tokens = np.multiply.outer(sizes, start)
     run = simulate(flow, tokens, np.linspace(0, end, saves), progress=progress)
@@ -72,9 +71,9 @@ def follow_frozen(progress: Progress, *, n: int, sizes: list[float], end: float,
 
 
 def draw_frozen(run: xr.Dataset) -> Any:
-    """Tokens and prediction at every size, the error over time, and the rates of the modes."""
+    """Draw tokens and prediction at every size, the error over time, and the rates of the modes."""
     sizes = run.size.values
-    ways = [_way_panel(run, place) for place in range(len(sizes))]
+    paths = [_path_panel(run, place) for place in range(len(sizes))]
     errors = [Line(run.time[1:], run.error[k, 1:], f"size {size:g}", OKABE_ITO[k]) for k, size in enumerate(sizes)]
     modes = [
         Line(np.arange(1, run.sizes["mode"] + 1), run.rate[k], f"size {size:g}", OKABE_ITO[k], "-", "o")
@@ -86,21 +85,21 @@ def draw_frozen(run: xr.Dataset) -> Any:
     ]
     title = "Frozen attention Z' = (P(0) - I) Z, the slides' master equation, against the flow"
     caption = "Above: first coordinates of the tokens. Lines: the flow. Dashes: the prediction."
-    return panel_figure([ways, below], title, caption, width=3.4, heights=[3.1, 3.5])
+    return panel_figure([paths, below], title, caption, width=3.4, heights=[3.1, 3.5])
 
 
 def frozen_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """Until when the prediction is within five per cent, and the slowest mode."""
+    """Time until which the prediction is right within five per cent, and the slowest rate."""
     until = frozen_attention.valid_until(run.error).values
-    found: dict[str, float | int | str] = {
+    numbers: dict[str, float | int | str] = {
         f"right within 5 % until t, size {size:g}": "the end" if np.isinf(time) else float(time)
         for size, time in zip(run.size.values, until, strict=True)
     }
     slowest = zip(run.size.values, run.rate.values[:, 1], strict=True)
-    return found | {f"slowest rate, size {size:g}": float(rate) for size, rate in slowest}
+    return numbers | {f"slowest rate, size {size:g}": float(rate) for size, rate in slowest}
 
 
-def _way_panel(run: xr.Dataset, place: int) -> Lines:
+def _path_panel(run: xr.Dataset, place: int) -> Lines:
     one, lines = run.isel(run=place), []
     for token in range(min(run.sizes["token"], 6)):
         shade = OKABE_ITO[token]
@@ -109,7 +108,7 @@ def _way_panel(run: xr.Dataset, place: int) -> Lines:
     return Lines(lines, ylabel="z\u2081", title=f"Start of size {run.size.values[place]:g}")
 
 
-_HEADS: dict[str, Any] = {"compute": multihead.follow_heads, "numbers": multihead.head_numbers, "deviates": REAL}
+_HEADS: dict[str, Any] = {"compute": multihead.compute_heads, "numbers": multihead.head_numbers, "deviates": REAL}
 
 FIGURES = (
     Figure(
@@ -119,9 +118,9 @@ FIGURES = (
         shows="With Q = K = V = 1 the attention matrix of forty Gaussian tokens loses all columns but two. They belong "
         "to the leftmost and the rightmost token of the start.",
         deviates=DISCRETE,
-        compute=depths.follow_boolean,
-        draw=depths.draw_boolean,
-        numbers=depths.boolean_numbers,
+        compute=emergence_attention.compute_boolean,
+        draw=emergence_attention.draw_boolean,
+        numbers=emergence_attention.boolean_numbers,
         settings={"space": "rescaled", "start": "gaussian", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 7,
                   "moments": [0, 0.5, 1, 1.5, 12]},
         quick={},
@@ -135,15 +134,15 @@ FIGURES = (
         shows="With Q = K = V = I forty tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices are "
         "tokens of the start that hardly moved.",
         deviates=DISCRETE,
-        compute=gathering.follow_with_frames,
-        draw=gathering.draw_polytope,
-        numbers=gathering.polytope_numbers,
+        compute=emergence_limits.compute_with_frames,
+        draw=emergence_limits.draw_polytope,
+        numbers=emergence_limits.polytope_numbers,
         settings={"space": "rescaled", "start": "gaussian:2", "n": 40, "d": 3, "end": 15.0, "saves": 151, "seed": 3,
                   "frames": 60},
         quick={"frames": 8},
         seconds=(10, 3),
         verdicts=verdicts_of("polytope"),
-        movie=gathering.polytope_movie,
+        movie=emergence_limits.polytope_movie,
     ),
     Figure(
         id="multihead-eigenvalues",
@@ -201,9 +200,9 @@ FIGURES = (
         "come to rest at one minus the second eigenvalue of P. In the end that is one in nearly all runs, for any "
         "number of heads; what more heads change is how long it takes until then.",
         deviates=WEIGHTS,
-        compute=multihead.follow_rates,
-        draw=multihead.draw_rates,
-        numbers=multihead.rate_numbers,
+        compute=multihead_rates.compute_rates,
+        draw=multihead_rates.draw_rates,
+        numbers=multihead_rates.rate_numbers,
         settings={"heads": [1, 2, 4, 8, 16], "runs": 12, "n": 20, "d": 2, "end": 16.0, "seed": 0},
         quick={"heads": [1, 4], "runs": 3},
         seconds=(40, 7),
@@ -215,7 +214,7 @@ FIGURES = (
         shows="Vertices, clusters, leaders and the rate for four laws of the start, with 95 % intervals. Nearly every "
         "vertex is a cluster and a leader, by far the most where tokens start on a sphere; the rate is close to one.",
         deviates="The slides show single runs; here every point is a mean over many starts.",
-        compute=follow_laws,
+        compute=compute_laws,
         draw=draw_robustness,
         numbers=law_numbers,
         settings={"laws": ["gaussian", "box", "ball", "shell"], "n": [10, 20, 40, 80], "d": [2, 3], "seeds": 20,
@@ -233,7 +232,7 @@ FIGURES = (
         deviates="The slides write dP/dt = A P; the tokens obey its adjoint, the backward equation Z' = (P - I) Z, "
         "whose rows sum to one. The seed is that of a typical start: in a few others a token of the large start is "
         "undecided, and the prediction fails there, too.",
-        compute=follow_frozen,
+        compute=compute_frozen,
         draw=draw_frozen,
         numbers=frozen_numbers,
         settings={"n": 12, "sizes": [0.2, 1.0, 5.0], "end": 5.0, "saves": 101, "seed": 7},

@@ -1,4 +1,4 @@
-"""Figures 2, 3 and 4 of arXiv:2411.04990: Renyi centres, what they capture, and the force between two tokens."""
+"""Figures 2, 3 and 4 of arXiv:2411.04990: Renyi centres, the tokens they capture, and the force of two tokens."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.verify import verify
 
-BATCH = 64  # runs kept in memory at once
-SOLVER = Adaptive(rtol=1e-6, atol=1e-8)  # counts the same tokens as captured as the default, in half the time
+BATCH_RUNS = 64  # whose tokens are in memory at once
+SOLVER = Adaptive(rtol=1e-6, atol=1e-8)  # captures the same tokens as the default tolerances, in half the time
 KINDS = ("centres", "strong centres")
 
 
@@ -48,14 +48,14 @@ def compute_centres(
     frames: int,
     seed: int,
 ) -> xr.Dataset:
-    """One run, with its Renyi centres and strong ones at the start."""
+    """One run, with the Renyi centres and strong Renyi centres of its start."""
     times = np.union1d(np.r_[0.0, np.geomspace(0.05, end, saves)], moments)
     run = simulate(_flow(beta), initial.circle(n, rng=seed), times, progress=progress)
     delta = renyi.separation(beta, c)
     first = run.tokens[0]
-    found = {"centre": renyi.centres(first, delta), "strong": renyi.strong_centres(first, delta)}
-    found = {name: ("token", values.values) for name, values in found.items()}
-    return run.assign(found).assign_coords(moment=moments).assign_attrs(beta=beta, delta=delta, frames=frames)
+    is_centre, is_strong = renyi.centres(first, delta), renyi.strong_centres(first, delta)
+    centres = {"centre": ("token", is_centre.values), "strong": ("token", is_strong.values)}
+    return run.assign(centres).assign_coords(moment=moments).assign_attrs(beta=beta, delta=delta, frames=frames)
 
 
 def _kinds(data: xr.Dataset) -> list[tuple[str, str, np.ndarray]]:
@@ -64,28 +64,28 @@ def _kinds(data: xr.Dataset) -> list[tuple[str, str, np.ndarray]]:
 
 
 def draw_centres(data: xr.Dataset) -> Any:
-    """The circle at several times, and all angles over time."""
+    """Draw the circle at several times, and all angles over time."""
     kinds, moments = _kinds(data), data.moment.values
-    rings = [CirclePanel(data.tokens.sel(time=moment).values, kinds, f"t = {moment:g}") for moment in moments]
+    circles = [CirclePanel(data.tokens.sel(time=moment).values, kinds, f"t = {moment:g}") for moment in moments]
     later = data.isel(time=slice(1, None))
     angles = continuous_angles(later.tokens.values)
     lines = [Line(later.time, angles[:, token], "", GREY, width=0.5, alpha=0.35) for token in range(angles.shape[1])]
     for name, colour, is_kind in kinds:
         for place, token in enumerate(np.flatnonzero(is_kind)):
             lines.append(Line(later.time, angles[:, token], name if place == 0 else "", colour, width=1.5))
-    ways = Lines(lines, ylabel="angle", xscale="log", xlim=(float(later.time[0]), float(later.time[-1])), columns=2)
+    paths = Lines(lines, ylabel="angle", xscale="log", xlim=(float(later.time[0]), float(later.time[-1])), columns=2)
     n, beta, delta = data.sizes["token"], data.attrs["beta"], data.attrs["delta"]
     caption = f"{n} tokens in order of arrival, β = {beta:g}, δ = {delta:g}. Dots that share a place pile up outwards."
     title = "Strong Rényi centres stay long, most others merge, and all other tokens are captured"
-    return panel_figure([rings, [ways]], title, caption, width=2.35, heights=[2.7, 3.2])
+    return panel_figure([circles, [paths]], title, caption, width=2.35, heights=[2.7, 3.2])
 
 
 def centre_numbers(data: xr.Dataset) -> dict:
-    """Counts against their expectations, and how far centres move."""
+    """Numbers of centres against their expectations, and of centres that have not left their place."""
     n, delta, beta = data.sizes["token"], data.attrs["delta"], data.attrs["beta"]
     moved = clusters.angle(np.linalg.norm(data.tokens - data.tokens[0], axis=-1))
     within = 1 / np.sqrt(beta)
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "Renyi centres": int(data.centre.sum()),
         "Renyi centres expected": renyi.expected_count_on_circle(delta, n),
         "strong Renyi centres": int(data.strong.sum()),
@@ -93,20 +93,20 @@ def centre_numbers(data: xr.Dataset) -> dict:
     }
     for moment in data.moment.values[1:]:
         place = int(np.flatnonzero(data.time.values == moment)[0])
-        found[f"clusters at t = {moment:g}"] = int(clusters.count(data.tokens[place], within / 2))
+        numbers[f"clusters at t = {moment:g}"] = int(clusters.count(data.tokens[place], within / 2))
         for kind, members in (("Renyi", data.centre.values), ("strong Renyi", data.strong.values)):
             stayed = int(np.sum(moved[place, members] < within))
-            found[f"{kind} centres within beta^-1/2 of their start at t = {moment:g}"] = stayed
-    return found
+            numbers[f"{kind} centres within beta^-1/2 of their start at t = {moment:g}"] = stayed
+    return numbers
 
 
 def centre_verdicts(data: xr.Dataset) -> list:
-    """Lemma 5.1 on this run."""
+    """Verdict on Lemma 5.1 for this run."""
     return verify(data, only=["quasi-stationary"])
 
 
 def centre_movie(data: xr.Dataset) -> Any:
-    """On logarithmic time, as saved."""
+    """Movie over logarithmic time."""
     chosen = evenly_spaced(data.sizes["time"], data.attrs["frames"])
     tokens, times = data.tokens.values[chosen], data.time.values[chosen]
     return circle_movie(tokens, times, _kinds(data), "Rényi centres capture tokens")
@@ -118,22 +118,22 @@ def centre_movie(data: xr.Dataset) -> Any:
 def compute_captured(
     progress: Progress, *, n: int, beta: float, c: float, radius: float, end: float, saves: int, runs: int, seed: int
 ) -> xr.Dataset:
-    """Captured fraction over (kind, run, time), the runs in batches so that tokens need not be kept."""
+    """Captured fraction over (kind, run, time), computed in batches of runs to save memory."""
     times, delta = np.r_[0.0, np.geomspace(0.05, end, saves)], renyi.separation(beta, c)
     starts = initial.circle(n, rng=seed, runs=runs)
-    batches = [starts[first : first + BATCH] for first in range(0, runs, BATCH)]
-    found = []
+    batches = [starts[first : first + BATCH_RUNS] for first in range(0, runs, BATCH_RUNS)]
+    fractions = []
     for tokens, share in zip(batches, parts_of(progress, len(batches)), strict=True):
         run = simulate(_flow(beta), tokens, times, solver=SOLVER, progress=share)
         kinds = [renyi.captured_fraction(run, delta, radius / np.sqrt(beta), strong=strong) for strong in (False, True)]
-        found.append(np.stack([kind.values for kind in kinds]))
-    values = np.concatenate(found, axis=1)
+        fractions.append(np.stack([kind.values for kind in kinds]))
+    values = np.concatenate(fractions, axis=1)
     attributes = {"n": n, "beta": beta, "delta": delta, "radius": radius / np.sqrt(beta)}
     return xr.Dataset({"captured": (("kind", "run", "time"), values)}, {"kind": list(KINDS), "time": times}, attributes)
 
 
 def draw_captured(data: xr.Dataset) -> Any:
-    """Mean and quantiles over time, for both kinds."""
+    """Draw mean and quantiles over time, for both kinds of centres."""
     lines = []
     for kind, colour in zip(KINDS, (RENYI_COLOUR, STRONG_COLOUR), strict=True):
         shares = data.captured.sel(kind=kind)[:, 1:]
@@ -152,22 +152,22 @@ def draw_captured(data: xr.Dataset) -> Any:
 
 def captured_numbers(data: xr.Dataset) -> dict:
     """Mean and quantiles at the start, at t near 10 and at the end."""
-    found = {}
+    numbers = {}
     for time in (0.0, 10.0, float(data.time[-1])):
         now = data.captured.sel(time=time, method="nearest")
         for kind in KINDS:
             shares = now.sel(kind=kind).values
             low, high = np.quantile(shares, [0.1, 0.9])
             name = f"captured by {kind} at t = {float(now.time):.3g}: mean, 0.1 and 0.9 quantile"
-            found[name] = f"{shares.mean():.3f}, {low:.3f}, {high:.3f}"
-    return found
+            numbers[name] = f"{shares.mean():.3f}, {low:.3f}, {high:.3f}"
+    return numbers
 
 
 # -- Figure 4: the force -----------------------------------------------------------------------------------------------
 
 
 def compute_force(progress: Progress, *, beta: float, points: int, seed: int) -> xr.Dataset:
-    """h and its slope g over the angle, and the peak over beta."""
+    """The force h and its derivative over the angle, and the angle of its peak over beta."""
     del progress, seed  # closed forms
     angles, betas = np.linspace(0, np.pi, points), np.geomspace(1.0, 1000.0, 61)
     variables = {
@@ -179,13 +179,13 @@ def compute_force(progress: Progress, *, beta: float, points: int, seed: int) ->
 
 
 def draw_force(data: xr.Dataset) -> Any:
-    """h with its peak, and the peak between its bounds."""
+    """Draw h with its peak, and the peak between its bounds."""
     beta = data.attrs["beta_shown"]
-    tip = renyi.interaction_peak(beta)
+    peak_angle = renyi.interaction_peak(beta)
     force = Lines(
         [
             Line(data.angle, data.force, "h", OKABE_ITO[0]),
-            Line([tip], [renyi.interaction(tip, beta)], f"τ* = {tip:.4f}", OKABE_ITO[0], "", "o"),
+            Line([peak_angle], [renyi.interaction(peak_angle, beta)], f"τ* = {peak_angle:.4f}", OKABE_ITO[0], "", "o"),
         ],
         xlabel="angle x", ylabel="h(x)", title=f"β = {beta:g}", ylim=(0, None), columns=3,
         marked_x={f"β$^{{-1/2}}$ = {beta**-0.5:.4f}": beta**-0.5},
@@ -203,7 +203,7 @@ def draw_force(data: xr.Dataset) -> Any:
 
 
 def force_numbers(data: xr.Dataset) -> dict:
-    """The peak and its bounds."""
+    """Angle and height of the peak, and the bounds of the angle."""
     beta = data.attrs["beta_shown"]
     peak = renyi.interaction_peak(beta)
     return {
@@ -215,7 +215,7 @@ def force_numbers(data: xr.Dataset) -> dict:
 
 
 def force_verdicts(data: xr.Dataset) -> list:
-    """Peak, bracket and bounds at the beta shown."""
+    """Verdicts on the peak, its bracket and the bounds of h, at the beta shown."""
     names = ("interaction-peak", "interaction-peak-bracket", "interaction-bounds")
     return [one.check(beta=data.attrs["beta_shown"]) for one in map(find, names) if isinstance(one, Computation)]
 

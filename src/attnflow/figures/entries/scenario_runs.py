@@ -1,4 +1,4 @@
-"""Runs that figures are made of, from the words of scenarios."""
+"""Runs of figures that are described by the settings of scenarios."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,20 +13,20 @@ from attnflow.model.heads import Head
 from attnflow.results.provenance import flow_of
 
 
-def followed(progress: Progress, **settings: Any) -> xr.Dataset:
-    """The run of some `scenarios.Settings`."""
+def scenario_run(progress: Progress, **settings: Any) -> xr.Dataset:
+    """The run with these `scenarios.Settings`."""
     setup = scenarios.build(scenarios.Settings(**settings))
     return simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng, progress=progress)
 
 
 def value_of(run: xr.Dataset) -> np.ndarray:
-    """V of the only head of a run."""
+    """The matrix V of the only head of a run."""
     head = flow_of(run).heads[0]
     if not isinstance(head, Head):
         raise TypeError(f"The head of this run changes in time: {type(head).__name__}.")
     return np.asarray(head.value_matrix, dtype=float)
 
 
-def moments(run: xr.Dataset, times: Sequence[float]) -> list[xr.Dataset]:
-    """The run at the saved times nearest to some."""
+def at_times(run: xr.Dataset, times: Sequence[float]) -> list[xr.Dataset]:
+    """The run at the saved times nearest to `times`."""
     return [run.sel(time=time, method="nearest") for time in times]

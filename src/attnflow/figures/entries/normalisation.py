@@ -1,0 +1,159 @@
+"""Figure of arXiv:2510.22026: normalisation schemes and the rates at which tokens meet."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Progress, parts_of
+from attnflow.analyse import rates
+from attnflow.figures.figure import Figure
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial
+from attnflow.model.attention import Softmax
+from attnflow.model.flows import SphereAttention
+from attnflow.model.heads import Head
+from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.style import OKABE_ITO
+from attnflow.theorems.verify import verify
+
+SCHEMES: dict[str, AbstractNormalisation] = {
+    "Post-LN": Post(),
+    "nGPT": NGPT(0.2),
+    "LayerNorm scaling": Sqrt(),
+    "Pre-LN": Pre(),
+    "Mix-LN": Mix(3.0),
+    "Peri-LN": Peri(),
+}
+LAWS = {
+    "Post-LN": "e$^{-2t}$",
+    "nGPT": "e$^{-0.4t}$",
+    "LayerNorm scaling": "e$^{-4\\sqrt{t+1}}$",
+    "Pre-LN": "t$^{-2}$",
+    "Mix-LN": "t$^{-2}$",
+    "Peri-LN": "t$^{-2}$",
+}
+EXPECTED_RATES = {  # arXiv:2510.22026: of e^(-rate t), of e^(-rate sqrt(t + 1)), or of t^(-rate)
+    "Post-LN": 2.0,
+    "nGPT": 2 * 0.2,
+    "LayerNorm scaling": 4.0,
+    "Pre-LN": 2.0,
+    "Mix-LN": 2.0,
+    "Peri-LN": 2.0,
+}
+
+
+def compute_rates(
+    progress: Progress, *, schemes: list[str], n: int, beta: float, end: float, saves: int, seed: int
+) -> xr.Dataset:
+    """Runs of one start under every scheme, and the height 1 - cosine of the two tokens farthest apart."""
+    tokens, times = initial.gaussian(n, 3, rng=seed), np.r_[0.0, np.geomspace(1e-2, end, saves)]
+    directions = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
+    runs = []
+    for name, share in zip(schemes, parts_of(progress, len(schemes)), strict=True):
+        start = tokens if SCHEMES[name].has_radii else directions
+        run = simulate(_normalised(name, beta), start, times, progress=share)
+        runs.append(run.drop_vars("radius", errors="ignore"))
+    data = xr.concat(runs, xr.Variable("scheme", schemes), data_vars="all", combine_attrs="override")
+    chords = [_diameters(run.tokens.values) for run in runs]
+    return data.assign(height=(("scheme", "time"), np.square(chords) / 2)).assign_attrs(beta=beta)
+
+
+def _normalised(scheme: str, beta: float) -> SphereAttention:
+    return SphereAttention(Head.identity(3), Softmax(beta), normalisation=SCHEMES[scheme])
+
+
+def _diameters(tokens: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(tokens[:, :, None] - tokens[:, None], axis=-1).max(axis=(1, 2))
+
+
+def fitted_rate(scheme: str, times: np.ndarray, heights: np.ndarray) -> rates.Fit:
+    """Final rate: of e^{-rate t}, of e^{-rate sqrt(t+1)}, or of t^{-rate} in the last decade of time."""
+    is_late = (heights > 1e-11) & (heights < 1e-3)  # above rounding, and close to the limit
+    if SCHEMES[scheme].has_radii:
+        is_late &= times > times[-1] / 10
+        return rates.algebraic(times[is_late], heights[is_late])
+    return rates.exponential(_scaled_time(scheme, times)[is_late], heights[is_late])
+
+
+def _scaled_time(scheme: str, times: np.ndarray) -> np.ndarray:
+    """The function of t in which the heights of a scheme with fixed lengths decay exponentially."""
+    return np.sqrt(times + 1) if scheme == "LayerNorm scaling" else times
+
+
+def draw_rates(data: xr.Dataset) -> Any:
+    """Draw schemes with exponential decay over time, and schemes with algebraic decay over logarithmic time."""
+    times, panels = data.time.values, {False: [], True: []}
+    for place, scheme in enumerate(data.scheme.values.tolist()):
+        heights = data.height.sel(scheme=scheme).values
+        above_rounding = np.where(heights > 1e-13, heights, np.nan)
+        has_radii = SCHEMES[scheme].has_radii
+        law = _law(scheme, times, fitted_rate(scheme, times, heights))
+        panels[has_radii] += [
+            Line(times, above_rounding, f"{scheme}, {LAWS[scheme]}", OKABE_ITO[place]),
+            Line(times, np.where(law < 3, law, np.nan), "", OKABE_ITO[place], ":"),
+        ]
+    options: dict[str, Any] = {"ylabel": "1 − cosine", "yscale": "log"}
+    row = []
+    if panels[False]:
+        row.append(Lines(panels[False], title="lengths stay", xlim=(0, 75), ylim=(1e-13, 3), **options))
+    if panels[True]:
+        ends = (times[1], times[-1])
+        row.append(Lines(panels[True], title="lengths grow", xscale="log", xlim=ends, ylim=(None, 3), **options))
+    n, beta = data.sizes["token"], data.attrs["beta"]
+    caption = (
+        f"{n} tokens on the sphere, β = {beta:g}; the two tokens farthest apart. Dotted: the law, fitted at the end."
+    )
+    title = "Where layer normalisation sits decides how fast tokens meet"
+    return panel_figure([row], title, caption, width=4.2, heights=[4.2])
+
+
+def _law(scheme: str, times: np.ndarray, fit: rates.Fit) -> np.ndarray:
+    """The law with the expected rate and the fitted prefactor."""
+    with np.errstate(divide="ignore"):
+        if SCHEMES[scheme].has_radii:
+            return fit.prefactor * times**-2.0
+    return fit.prefactor * np.exp(-EXPECTED_RATES[scheme] * _scaled_time(scheme, times))
+
+
+def rate_numbers(data: xr.Dataset) -> dict:
+    """Fitted rates with their intervals, beside the expected rates."""
+    numbers = {}
+    for scheme in data.scheme.values.tolist():
+        fit = fitted_rate(scheme, data.time.values, data.height.sel(scheme=scheme).values)
+        kind = "power of t" if SCHEMES[scheme].has_radii else "rate"
+        if scheme == "LayerNorm scaling":
+            kind = "rate in sqrt(t + 1)"
+        numbers[f"{scheme}: {kind} (expected {EXPECTED_RATES[scheme]:g})"] = (
+            f"{fit.rate:.4f} [{fit.low:.4f}, {fit.high:.4f}]"
+        )
+    return numbers
+
+
+def rate_verdicts(data: xr.Dataset) -> list:
+    """Verdicts on the final rate of every scheme."""
+    verdicts = []
+    for scheme in data.scheme.values.tolist():
+        verdicts += verify(_normalised(scheme, data.attrs["beta"]), data.sel(scheme=scheme, drop=True), ["last-rate"])
+    return verdicts
+
+
+FIGURES = (
+    Figure(
+        id="normalisation-rates",
+        source="arXiv:2510.22026, rates of normalisation schemes",
+        title="Normalisation schemes and the rates at which tokens meet",
+        shows="Where lengths are fixed tokens meet exponentially fast; where they grow, only like one over the square "
+        "of time. The measured rates are those that theory gives.",
+        deviates="The published picture shows cosines in a randomly weighted model of width 512; here Q = K = V = I, "
+        "for which the rates are theorems.",
+        compute=compute_rates,
+        draw=draw_rates,
+        numbers=rate_numbers,
+        settings={"schemes": list(SCHEMES), "n": 8, "beta": 2.1, "end": 1e4, "saves": 240, "seed": 1},
+        quick={"schemes": ["Post-LN", "LayerNorm scaling", "Pre-LN"]},
+        seconds=(5.0, 5.0),
+        verdicts=rate_verdicts,
+    ),
+)

@@ -1,0 +1,157 @@
+"""Figure of arXiv:2312.10794: phase diagrams of close pairs in time and beta."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.integrate import quad
+
+from attnflow._common.progress import Progress, parts_of
+from attnflow.analyse import circle
+from attnflow.integrate.simulate import simulate
+from attnflow.model import initial
+from attnflow.model.attention import Softmax
+from attnflow.model.flows import SphereAttention
+from attnflow.model.heads import Head
+from attnflow.show.parts.heatmaps import HeatMap
+from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.style import OKABE_ITO
+from attnflow.solvers.observables import ClosePairs
+
+
+def _flow(d: int, beta: float) -> SphereAttention:
+    return SphereAttention(Head.identity(d), Softmax(beta))
+
+
+def compute_phases(
+    progress: Progress,
+    *,
+    n: int,
+    dimensions: list[int],
+    least_beta: float,
+    largest_beta: float,
+    betas: int,
+    end: float,
+    saves: int,
+    runs: list[int],
+    cosine: float,
+    published_n: int,
+    seed: int,
+) -> xr.Dataset:
+    """Share of close pairs over (dimension, beta, time), its standard error, and the times of the curve.
+
+    The curve is the time at which tokens that start orthogonal are that close. Every dimension has its own number of
+    runs: in low dimension starts differ more, and a run costs less.
+    """
+    grid, times = np.linspace(least_beta, largest_beta, betas), np.linspace(0, end, saves)
+    tasks = [(d, count, beta) for d, count in zip(dimensions, runs, strict=True) for beta in grid]
+    observables = {"share": ClosePairs(cosine)}
+    means, errors = [], []
+    for (d, count, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
+        tokens = spanned(initial.sphere(n, d, rng=seed, runs=count))
+        how: dict[str, Any] = {"observables": observables, "keep_tokens": False, "dtype": "float32", "progress": share}
+        close = simulate(_flow(tokens.shape[-1], float(beta)), tokens, times, **how).share
+        means.append(close.mean("run").values)
+        errors.append(close.std("run").values / np.sqrt(count))
+    dims, shape = ("dimension", "beta", "time"), (len(dimensions), betas, saves)
+    variables = {
+        "share": (dims, np.reshape(means, shape)),
+        "error": (dims, np.reshape(errors, shape)),
+        "runs": (("dimension",), runs),
+        "arrival": (("beta",), [arrival(n, beta, cosine) for beta in grid]),
+        "published_arrival": (("beta",), [arrival(published_n, beta, cosine) for beta in grid]),
+    }
+    attributes = {"n": n, "published_n": published_n, "cosine": cosine}
+    return xr.Dataset(variables, {"dimension": dimensions, "beta": grid, "time": times}, attributes)
+
+
+def arrival(n: int, beta: float, cosine: float) -> float:
+    """Time at which n tokens that start orthogonal have a cosine: the integral of 1 / (d cosine / dt).
+
+    Examples
+    --------
+    Two tokens at beta = 0 have the cosine tanh t.
+
+    >>> bool(abs(arrival(2, 0.0, 0.999) - np.arctanh(0.999)) < 1e-9)
+    True
+    """
+    inverse_speed = lambda rho: 1 / circle.equiangular_rate(rho, n, beta)
+    return float(quad(inverse_speed, 0.0, cosine, epsabs=1e-10, limit=200)[0])
+
+
+def spanned(tokens: np.ndarray) -> np.ndarray:
+    """The same tokens (run, token, coordinate), rotated into R^n where d is larger.
+
+    n tokens never leave the space that they span, and attention depends only on their inner products.
+
+    Examples
+    --------
+    >>> tokens = initial.sphere(3, 50, rng=0, runs=1)
+    >>> turned = spanned(tokens)
+    >>> turned.shape, bool(np.allclose(turned[0] @ turned[0].T, tokens[0] @ tokens[0].T))
+    ((1, 3, 3), True)
+    """
+    _, n, d = tokens.shape
+    return tokens if d <= n else np.swapaxes(np.linalg.qr(np.swapaxes(tokens, 1, 2))[1], 1, 2)
+
+
+def draw_phases(data: xr.Dataset) -> Any:
+    """Draw one panel for each dimension, with the curve of equiangular tokens."""
+    n, published_n, cosine = data.attrs["n"], data.attrs["published_n"], data.attrs["cosine"]
+    curves = [
+        Line(data.arrival, data.beta, f"orthogonal tokens, n = {n}", OKABE_ITO[1]),
+        Line(data.published_arrival, data.beta, f"n = {published_n}, as published", OKABE_ITO[1], ":"),
+    ]
+    dimensions = data.dimension.values.tolist()
+    panels = [
+        HeatMap(
+            data.time.values,
+            data.beta.values,
+            data.share.sel(dimension=d).values,
+            xlabel="time t",
+            ylabel="β" if d == dimensions[0] else "",
+            title=f"d = {d}, {int(data.runs.sel(dimension=d))} starts",
+            curves=[replace(curve, label=curve.label if d == dimensions[0] else "") for curve in curves],
+            bar="share of close pairs" if d == dimensions[-1] else "",
+        )
+        for d in dimensions
+    ]
+    caption = (
+        f"Share of pairs of {n} tokens with cosine above {cosine:g}, mean over uniform starts; its standard error is "
+        f"{_below(data.error.max())} everywhere, {_below(data.error.mean())} on average. "
+        "Curves: when tokens that start orthogonal to each other reach that cosine."
+    )
+    return panel_figure([panels], "When tokens meet: the higher the dimension, the sharper the transition", caption)
+
+
+def _below(error: Any) -> str:
+    """An error as an upper bound of two digits."""
+    return f"below {float(error) * 1.05:.2g}"
+
+
+def phase_numbers(data: xr.Dataset) -> dict:
+    """Time at which half of the pairs are close, at the beta nearest to one, and standard errors, by dimension."""
+    beta = float(data.beta.sel(beta=1.0, method="nearest"))
+    curve = float(data.arrival.sel(beta=beta))
+    numbers: dict[str, Any] = {f"time on the curve at beta = {beta:.3g}, n = {data.attrs['n']}": curve}
+    for d in data.dimension.values.tolist():
+        half = half_time(data.time.values, data.share.sel(dimension=d, beta=beta).values)
+        numbers[f"time at which half of the pairs are close, d = {d}"] = half
+        numbers[f"largest standard error of a share, d = {d}"] = float(data.error.sel(dimension=d).max())
+    return numbers
+
+
+def half_time(times: np.ndarray, shares: np.ndarray) -> float:
+    """Time at which a share first exceeds one half, interpolated; NaN if it never does.
+
+    Examples
+    --------
+    >>> half_time(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.4, 0.8]))
+    1.25
+    """
+    above = np.flatnonzero(shares > 0.5)
+    if len(above) == 0:
+        return float("nan")
+    last = above[0]
+    return float(np.interp(0.5, shares[last - 1 : last + 1], times[last - 1 : last + 1])) if last else float(times[0])

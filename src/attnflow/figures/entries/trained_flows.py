@@ -1,0 +1,145 @@
+"""Figures of trained weights: a prompt under one head of each kind, and under an increasing number of heads."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow import trained
+from attnflow._common.progress import Progress, parts_of
+from attnflow.analyse import order
+from attnflow.figures.entries.trained_prompts import prompt_or_ids
+from attnflow.models import load
+from attnflow.models.tokenizer import Prompt
+from attnflow.show.parts.animation import Movie
+from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.principal_components import principal_movie
+from attnflow.show.parts.scene import Snapshot
+from attnflow.show.trained.head_counts import against_count, counted_heads
+from attnflow.show.trained.head_kinds import alignment_panel, path_panel
+from attnflow.trained import head_flows
+from attnflow.trained.head_tables import KINDS
+
+# -- The flow of one head of each kind ---------------------------------------------------------------------------------
+
+
+def compute_heads(
+    progress: Progress, *, model: str, prompt: Prompt, n: int, end: float, saves: int, seed: int
+) -> xr.Dataset:
+    """Flows of the strongest head of each kind, from a prompt and from tokens on a circle."""
+    loaded = load(model)
+    given, words = prompt_or_ids(loaded, prompt)
+    table = trained.head_table(loaded, runs=0, progress=False)
+    heads = {kind: strongest for kind in KINDS if (strongest := trained.strongest(table, kind)) is not None}
+    settings = {"end": end, "saves": saves, "seed": seed}
+    starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": given}, "circle": {"n": n}}
+    kept: dict[str, Any] = {}
+    for (start, of_start), part in zip(starts.items(), parts_of(progress, 2), strict=True):
+        for (kind, (layer, head)), share in zip(heads.items(), parts_of(part, len(heads)), strict=True):
+            run = trained.head_flow(loaded, layer, [head], start=start, progress=share, **settings, **of_start)
+            kept[f"{start}, {kind}"] = (("time", f"token_{start}", "coordinate"), run.tokens.values)
+            kept[f"misalignment, {start}, {kind}"] = ("time", head_flows.misalignment(run))
+    places = {kind: f"layer {layer}, head {head}" for kind, (layer, head) in heads.items()}
+    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name, "words": words} | places)
+
+
+def draw_heads(dataset: xr.Dataset) -> Any:
+    """Draw principal components from the prompt (above) and the circle (below), and the misalignment over time."""
+    kinds = [kind for kind in KINDS if kind in dataset.attrs]
+    rows: list[list[Any]] = []
+    for start in ("prompt", "circle"):
+        drawn = [_panel(dataset, start, kind) for kind in kinds]
+        apart = {kind: (dataset.time.values, dataset[f"misalignment, {start}, {kind}"].values) for kind in kinds}
+        rows.append([*drawn, alignment_panel(apart, has_legend=start == "circle")])
+    caption = (
+        f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
+        "circle in the plane of V's leading eigenvectors."
+    )
+    title = f"One trained head for ever: the strongest of each kind in {dataset.attrs['model']}"
+    return panel_figure(rows, title, caption, width=2.9, heights=[3.0, 3.0])
+
+
+def _panel(dataset: xr.Dataset, start: str, kind: str) -> Snapshot:
+    return path_panel(_run_of(dataset, start, kind), f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
+
+
+def _run_of(dataset: xr.Dataset, start: str, kind: str) -> xr.Dataset:
+    tokens = dataset[f"{start}, {kind}"].rename({f"token_{start}": "token"})
+    return xr.Dataset({"tokens": tokens})
+
+
+def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """Mean cosine and misalignment at the end under each head."""
+    numbers: dict[str, float | int | str] = {}
+    for kind in (kind for kind in KINDS if kind in dataset.attrs):
+        run = _run_of(dataset, "prompt", kind)
+        numbers[f"{kind}: head"] = dataset.attrs[kind]
+        numbers[f"{kind}: mean cosine at the end"] = float(order.mean_cosine(run.tokens[-1]))
+        numbers[f"{kind}: 1 - mean squared cosine at the end"] = max(float(head_flows.misalignment(run)[-1]), 0.0)
+    return numbers
+
+
+def flow_movie(dataset: xr.Dataset) -> Movie:
+    """Movie of the prompt under the first kind of head, until the misalignment is below 1e-6."""
+    kind = next(kind for kind in KINDS if kind in dataset.attrs)
+    aligned = np.flatnonzero(dataset[f"misalignment, prompt, {kind}"] < 1e-6)
+    until = float(dataset.time[aligned[0]]) if len(aligned) else np.inf
+    title = f"{_capital(dataset)} under {dataset.attrs[kind]}, {kind}"
+    return principal_movie(_run_of(dataset, "prompt", kind), title, until=until)
+
+
+def _capital(dataset: xr.Dataset) -> str:
+    words = dataset.attrs["words"]
+    return words[0].upper() + words[1:]
+
+
+# -- Several heads -----------------------------------------------------------------------------------------------------
+
+
+def compute_counts(
+    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: Prompt, end: float, saves: int
+) -> xr.Dataset:
+    """Flows of the prompt under the first heads of a layer, for each number of heads."""
+    loaded = load(model)
+    layer = min(layer, loaded.config.layers - 1)
+    given, words = prompt_or_ids(loaded, prompt)
+    counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
+    curves, rows = [], []
+    for count, share in zip(counts, parts_of(progress, len(counts)), strict=True):
+        settings = {"start": "prompt", "prompt": given, "end": end, "saves": saves}
+        run = trained.head_flow(loaded, layer, range(count), progress=share, **settings)
+        curves.append(head_flows.misalignment(run))
+        rows.append(trained.flow_summary(run))
+    columns = {name: [np.nan if row[name] is None else row[name] for row in rows] for name in ("rate", "clusters")}
+    columns["attention_rank"] = [row["attention_rank"] for row in rows]
+    variables: dict[str, Any] = {name: ("heads", np.array(values, dtype=float)) for name, values in columns.items()}
+    variables["misalignment"] = (("heads", "time"), np.stack(curves))
+    attributes = {"model": loaded.name, "layer": layer, "words": words}
+    return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
+
+
+def draw_counts(dataset: xr.Dataset) -> Any:
+    """Draw the misalignment over time, and its rate, the clusters and the rank of P against the number of heads."""
+    curves = [
+        Line(dataset.time, np.maximum(dataset.misalignment.sel(heads=count), 1e-12), counted_heads(count))
+        for count in dataset["heads"].values
+    ]
+    over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
+    columns = {name: dataset[name].values for name in ("rate", "clusters", "attention_rank")}
+    panels = [over_time, *against_count(dataset["heads"].values, **columns)]
+    title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
+    return panel_figure([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
+
+
+def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
+    """The rate of alignment with every number of heads."""
+    counts = dataset["heads"].values
+    return {f"rate with {counted_heads(int(count))}": _rate_in_words(dataset.sel(heads=count)) for count in counts}
+
+
+def _rate_in_words(one: xr.Dataset) -> float | str:
+    """The rate with one number of heads, or the reason why there is none."""
+    if np.isfinite(one.rate.item()):
+        return one.rate.item()
+    is_aligned = one.misalignment[-1].item() < head_flows.FITTED[0]
+    return "tokens align between two kept times" if is_aligned else "tokens do not align at one rate"
