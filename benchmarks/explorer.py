@@ -1,25 +1,24 @@
-"""How many frames a second does the explorer paint, and how soon does a slider show its effect?
+"""Frames per second that the explorer paints, and delay from a move of the slider to its effect.
 
 500 tokens on the sphere, measured in the page that Chromium shows: frames between two paints, and the time from the
 slider's event to the first painted frame that another beta has moved. Server and browser share the computer.
 
     python -m benchmarks.explorer
 
-Targets, on two cores without a GPU: 25 frames a second, 150 ms.
+Targets, on two cores without a GPU: 25 frames per second, 150 ms.
 """
 
 import itertools
 import os
 import shutil
 import statistics
-import sys
 
 import pytest
 
-TOKENS, SECONDS, SLIDES = 500, 6, 12
-FEWEST_FRAMES, LONGEST_WAIT = 25.0, 150.0
+TOKENS, SECONDS, SLIDES = 500, 6, 12  # tokens, seconds of counting frames, moves of the slider
+MIN_FRAMES_PER_SECOND, MAX_SLIDER_MILLISECONDS = 25.0, 150.0  # targets
 
-# Frames are counted where the page paints them; the slider is moved as a hand would.
+# Frames are counted when the page paints them; the slider is moved by its input event.
 COUNT = """async (seconds) => {
   const times = [];
   let last = explorer.frame;
@@ -46,7 +45,7 @@ SLIDE = """async (slider) => {
 
 
 def measure(tokens=TOKENS, seconds=SECONDS, slides=SLIDES):
-    """Frames a second, the slowest twentieth's milliseconds, and milliseconds from slider to paint."""
+    """Frames per second, milliseconds of the slowest twentieth of them, and milliseconds from slider to paint."""
     from playwright.sync_api import sync_playwright
     from tests.helpers.served_explorer import Served
 
@@ -55,7 +54,7 @@ def measure(tokens=TOKENS, seconds=SECONDS, slides=SLIDES):
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1280, "height": 720})
-            # An end far away, so that the run is still going on when it has been measured.
+            # A late end, so that the run does not end during the measurement.
             page.goto(f"{served.address}#scenario=sphere&n={tokens}&end=300&beta=4")
             page.wait_for_selector("#beta")
             while not page.evaluate("() => window.explorer?.frame?.index > 20"):
@@ -85,7 +84,7 @@ def chromium():
 
 @pytest.mark.skipif(chromium() is None, reason="there is no Chromium here: apt-get install chromium")
 def test_the_measurement_measures():
-    """At the smallest size: it plays, and the slider acts. Targets are for a quiet computer."""
+    """At the smallest size the run plays and the slider acts; the targets are for an idle computer."""
     pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright: pip install playwright")
     found = measure(tokens=8, seconds=1, slides=1)
 
@@ -94,10 +93,11 @@ def test_the_measurement_measures():
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, "tests")
     found = measure()
     for name, number in found.items():
         print(f"{name:>20s} {number:8.1f}")
-    is_reached = found["frames_per_second"] >= FEWEST_FRAMES and found["slider_to_paint_ms"] <= LONGEST_WAIT
+    is_reached = (
+        found["frames_per_second"] >= MIN_FRAMES_PER_SECOND and found["slider_to_paint_ms"] <= MAX_SLIDER_MILLISECONDS
+    )
     answer = "reached" if is_reached else "missed"
-    print(f"{'targets':>20s} {answer}: {FEWEST_FRAMES:g} frames a second, {LONGEST_WAIT:g} ms")
+    print(f"{'targets':>20s} {answer}: {MIN_FRAMES_PER_SECOND:g} frames per second, {MAX_SLIDER_MILLISECONDS:g} ms")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from tests.helpers.served_explorer import PATIENCE, Served, wait_until
+from tests.helpers.served_explorer import TIMEOUT, Served, wait_until
 
 import attnflow as af
 from attnflow.experiments import scenarios
@@ -77,7 +77,7 @@ def value(page, expression):
 
 def wait_for(page, expression):
     """Polled from outside: the page's own rules forbid evaluating text in it."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         if found := value(page, expression):
             return found
@@ -299,7 +299,7 @@ def test_it_is_paused_if_less_motion_is_asked_for(new_page, explorer):
 
 def exported(page, kind, tmp_path):
     page.click("#export summary")
-    with page.expect_download(timeout=PATIENCE * 1000) as found:
+    with page.expect_download(timeout=TIMEOUT * 1000) as found:
         page.click(f"#export [data-kind={kind}]")
     path = tmp_path / found.value.suggested_filename
     found.value.save_as(path)

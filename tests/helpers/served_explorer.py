@@ -1,11 +1,11 @@
-"""The explorer in a thread of its own, as `attnflow explore` serves it."""
+"""The explorer's server in a thread, as `attnflow explore` runs it."""
 
 import threading
 import time
 
 from attnflow.explorer import server
 
-PATIENCE = 90  # seconds: a busy machine may compile for a long time
+TIMEOUT = 90  # seconds: a busy machine may compile for a long time
 
 
 class Served:
@@ -30,8 +30,8 @@ class Served:
         self._thread.join(20)
 
 
-def wait_until(condition, patience=PATIENCE):
-    end = time.monotonic() + patience
+def wait_until(condition, timeout=TIMEOUT):
+    end = time.monotonic() + timeout
     while time.monotonic() < end:
         if found := condition():
             return found

@@ -36,11 +36,11 @@ class Stepper:
         if setup.tokens.ndim != 2:
             raise InputError("The page shows one run at a time. Leave `runs` out.")
         self.flow: AbstractDynamics = setup.flow
-        self.solver: AbstractSolver = solver_of(setup)
+        self.solver: AbstractSolver = solver_for(setup)
         self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
         self._budget = 8
-        tokens = checked_request(self.flow, setup.tokens, [0.0, self.grid or 1.0], solver=self.solver).tokens
+        tokens = checked_request(self.flow, setup.tokens, [0.0, self.step_length or 1.0], solver=self.solver).tokens
         drop_old_programs()
         state = State.of(self.flow, tokens)
         self.first = Frame(0, 0.0, np.asarray(state.tokens), None if state.radii is None else np.asarray(state.radii))
@@ -56,16 +56,16 @@ class Stepper:
             self._keys = jax.random.wrap_key_data(jnp.asarray(self._seed)[None])
 
     @property
-    def grid(self) -> float | None:
+    def step_length(self) -> float | None:
         """Length of fixed steps, whose multiples after the model's start can be shown; None for adaptive steps."""
-        return grid_of(self.solver)
+        return step_length_of(self.solver)
 
     def set_model(self, setup: Setup, frame: Frame) -> None:
         """Continue from a frame with another model of tokens of the same shape."""
-        solver = solver_of(setup)
+        solver = solver_for(setup)
         if setup.flow.has_radii != (frame.radii is not None):
             raise InputError("This normalisation changes whether tokens have lengths. Restart with it.")
-        solver.require_serves(setup.flow, np.array([0.0, grid_of(solver) or 1.0]))
+        solver.require_serves(setup.flow, np.array([0.0, step_length_of(solver) or 1.0]))
         self.flow, self.solver = setup.flow, solver
         self._prepare()
         self.continue_from(frame)
@@ -76,11 +76,11 @@ class Stepper:
 
     def next_time(self, wanted: float) -> float:
         """The time nearest to `wanted`, and after the present one, at which the solver can give a frame."""
-        grid, now = self.grid, self._resume.time
-        if grid is None:
+        step, now = self.step_length, self._resume.time
+        if step is None:
             return max(wanted, float(np.nextafter(now, np.inf)))
-        steps = [round((time - self._start) / grid) for time in (wanted, now)]
-        return self._start + grid * max(steps[0], steps[1] + 1)
+        counts = [round((time - self._start) / step) for time in (wanted, now)]
+        return self._start + step * max(counts[0], counts[1] + 1)
 
     def advance(self, time: float) -> Frame | None:
         """The frame at `time`, or None if its computation needs another call."""
@@ -121,11 +121,11 @@ class Stepper:
             raise InputError(f"The run {WORDS[status].format(time=f'{reached:.6g}')}.")
 
 
-def solver_of(setup: Setup) -> AbstractSolver:
+def solver_for(setup: Setup) -> AbstractSolver:
     """The solver of a setup, or the default solver of its flow."""
     return setup.solver or default_solver(setup.flow)
 
 
-def grid_of(solver: AbstractSolver) -> float | None:
+def step_length_of(solver: AbstractSolver) -> float | None:
     """The length of fixed steps; None for adaptive steps."""
     return float(solver.step) if isinstance(solver, AbstractFixedStep) else None

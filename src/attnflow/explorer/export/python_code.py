@@ -11,7 +11,7 @@ from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings, plain_settings
 from attnflow.explorer.recording import Frame
 from attnflow.explorer.settings_changes import changed_settings
-from attnflow.explorer.stepper import grid_of, solver_of
+from attnflow.explorer.stepper import solver_for, step_length_of
 
 SAVED_TIMES = 101  # of a run with adaptive steps
 MAX_WRITTEN_TIMES = 60  # of a run with fixed steps, whose times are written out
@@ -131,7 +131,7 @@ def _changes(before: Settings, after: Settings) -> str:
 
 
 def _times(frames: Sequence[Frame], settings: Settings, start: float, end: float) -> str:
-    if grid_of(solver_of(catalogue.build(settings))) is not None:  # multiples of the step only
+    if step_length_of(solver_for(catalogue.build(settings))) is not None:  # multiples of the step only
         times = [frame.time for frame in frames if start <= frame.time <= end]
         return f"np.array({[times[index] for index in evenly_spaced(len(times), MAX_WRITTEN_TIMES)]})"
     if settings.spacing == "log" and start == 0:
