@@ -3,7 +3,8 @@
 import importlib.util
 from pathlib import Path
 
-from setuptools import Extension, setup
+import setuptools
+from setuptools import Distribution, Extension, setup
 
 NATIVE = "src/attnflow/model/native"
 QUIET = ["-Wno-psabi", "-Wno-attributes", "-Wno-return-type"]  # of XLA's headers
@@ -15,7 +16,21 @@ def xla_headers() -> str:
     return str(Path(spec.origin).parent / "include") if spec and spec.origin else ""
 
 
+class AnySetuptools(Distribution):
+    """Lets an older setuptools, which cannot read pyproject.toml, run `setup.py build_ext --inplace`."""
+
+    def parse_config_files(self, *arguments, **options) -> None:
+        """Read pyproject.toml, as far as this setuptools can."""
+        try:
+            super().parse_config_files(*arguments, **options)
+        except ValueError:
+            if int(setuptools.__version__.split(".")[0]) >= 77:  # as pyproject.toml requires for packages
+                raise
+
+
 setup(
+    distclass=AnySetuptools,
+    package_dir={"": "src"},
     ext_modules=[
         Extension(
             "attnflow.model.native._kernels",
@@ -26,5 +41,5 @@ setup(
             extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", *QUIET],
             optional=True,  # without a compiler the same sums go through XLA
         )
-    ]
+    ],
 )

@@ -1,22 +1,18 @@
-"""Through metastable states: against the plain solver, exact times, and the rules of the staircase."""
-
-import json
+"""`coalesce` against the plain solver, exact merge times and the energy levels of plateaus; its limits and messages."""
 
 import numpy as np
 import pytest
 from tests.helpers.coalescing import CIRCLE, exact_log_time, flow
 
 import attnflow as af
-from attnflow.coalescence.cluster_state import HeavyTokens, Pull
-from attnflow.coalescence.pair_quadrature import NEAR, _edges, meeting
 
 
-def anyhow(value, beta):
+def flow_with_value(value, beta):
     return af.SphereAttention(af.Head.bilinear(np.eye(len(value)), value), af.Softmax(beta))
 
 
 @pytest.mark.parametrize("beta", [80.0, 200.0, 800.0])
-def test_a_pair_meets_at_the_exact_time(beta):
+def test_a_pair_merges_at_the_exact_time(beta):
     """A step's error is rtol = 1e-6 of the gap, which beta sin(angle) magnifies in the logarithm of the time."""
     found = af.coalesce(flow(beta), CIRCLE(np.array([0.0, 1.2])), progress=False)
     assert float(found.merge_log_time[0]) == pytest.approx(exact_log_time(1.2, beta), abs=3e-6 * beta)
@@ -45,7 +41,7 @@ def test_the_pair_formula_is_approached_as_beta_grows(masses):
     ],
     ids=["softmax", "masses", "unnormalised", "any Q, K, V"],
 )
-def test_it_agrees_with_the_plain_solver(model):
+def test_tokens_agree_with_the_plain_solver(model):
     tokens = af.initial.sphere(6, 3, rng=3)
     for end in (0.3, 3.0):
         plain = af.simulate(model, tokens, [0.0, end], solver=af.Adaptive(rtol=1e-10, atol=1e-12))
@@ -75,8 +71,8 @@ def assert_times_are_near(found, exact, beta, rtol, merge=1e-6):
     ],
     ids=["circle", "S^2", "S^9 with masses", "unnormalised"],
 )
-def test_shortcuts_change_nothing(model):
-    """Each step, meeting and merge may be wrong by rtol or by merge; beta magnifies that in log t, and merges add up."""
+def test_accelerations_change_no_merge_beyond_the_stated_error(model):
+    """Each step and merge may be wrong by rtol or by merge; beta magnifies that in log t, and merges add up."""
     tokens = af.initial.sphere(8, model.dimension, rng=5)
     quick = af.coalesce(model, tokens, progress=False)
     exact = af.coalesce(model, tokens, shortcuts=False, rtol=1e-7, progress=False)
@@ -85,41 +81,6 @@ def test_shortcuts_change_nothing(model):
     np.testing.assert_array_equal(quick["first"], exact["first"])
     assert_times_are_near(quick, exact, 60.0, 1e-6)
     np.testing.assert_allclose(quick.tokens[-1], exact.tokens[-1], atol=1e-5)
-
-
-def test_a_pair_that_is_not_alone_is_not_followed_at_once():
-    """Of three tokens at equal distances no pair is faster than what else moves."""
-    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.9, 1.8])))
-    pull = Pull.of(flow(60.0), 3.0)
-    near = meeting(pull, heavy, np.array([0, 1]), pull.sums(heavy.places, heavy.masses), 1e-6)
-    assert near.error > 1e-3
-    far = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.4, 1.8])))
-    alone = meeting(pull, far, np.array([0, 1]), pull.sums(far.places, far.masses), 1e-6)
-    assert alone.error < 1e-9
-    np.testing.assert_allclose(alone.log_duration, exact_log_time(0.4, 60.0, merge=NEAR * 1e-6), atol=1e-8)
-
-
-def test_a_long_way_is_cut_where_nothing_is_left_of_its_integrals(monkeypatch):
-    """The same as with every part of the way: e^-40 of a time, and shares of the speed that do not change there."""
-    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.9, 2.5])), [1.0, 3.0, 1.0])
-    pull = Pull.of(flow(1e4), 5.0)
-    sums = pull.sums(heavy.places, heavy.masses)
-    quick = meeting(pull, heavy, np.array([0, 1]), sums, 1e-6)
-    parts = len(_edges(1e4, 0.9, 1e-6))
-    monkeypatch.setattr("attnflow.coalescence.pair_quadrature.PAST", np.inf)
-    whole = meeting(pull, heavy, np.array([0, 1]), sums, 1e-6)
-    assert parts < 30 < 400 < len(_edges(1e4, 0.9, 1e-6))
-    np.testing.assert_allclose(quick.places, whole.places, atol=1e-9)  # what 8 nodes leave
-    assert quick.log_duration == pytest.approx(whole.log_duration, abs=1e-8)
-
-
-def test_a_pair_that_others_hold_apart_has_no_meeting():
-    """Each of the two in the middle has a nearer and heavier neighbour on its other side."""
-    heavy = HeavyTokens.alone(CIRCLE(np.array([0.0, 0.3, 1.3, 1.6])), [9.0, 1.0, 1.0, 9.0])
-    pull = Pull.of(flow(20.0), 20.0)
-    sums = pull.sums(heavy.places, heavy.masses)
-    assert np.isinf(meeting(pull, heavy, np.array([1, 2]), sums, 1e-6).error)
-    assert np.isfinite(meeting(pull, heavy, np.array([0, 1]), sums, 1e-6).error)
 
 
 @pytest.mark.parametrize("seed", [5, 6, 7])
@@ -143,7 +104,7 @@ def test_the_energy_is_a_staircase():
     assert np.all(np.diff(times) >= 0)
     assert np.all(np.diff(clusters) <= 0)
     assert np.all(np.diff(found.energy) >= -1e-12)
-    alone = np.append(found.log_duration.values[1:], np.inf) > 5  # nobody else is on the way as these meet
+    alone = np.append(found.log_duration.values[1:], np.inf) > 5  # no other cluster moves as these merge
     late = found.isel(merge=alone & (found.predicted_log_duration.values > 5))
     assert late.sizes["merge"] >= 3
     np.testing.assert_allclose(late.energy_after, late.level_after, atol=1e-2)
@@ -159,7 +120,7 @@ def test_a_token_of_mass_three_is_three_tokens_in_one_place():
     assert many.clusters.values[0] == 3
 
 
-def test_who_met_is_told_by_their_first_tokens():
+def test_merged_clusters_are_named_by_their_smallest_tokens():
     found = af.coalesce(flow(60.0), CIRCLE(np.array([2.0, 0.0, 2.3, 0.4])), progress=False)
     met = list(zip(found.first.values.tolist(), found.second.values.tolist(), strict=True))
     assert met == [(0, 2), (1, 3), (0, 1)]
@@ -174,7 +135,7 @@ def test_an_unstable_equilibrium_is_reported_and_can_be_left(tokens):
     tokens = np.asarray(tokens, dtype=float)
     model = flow(6.0, tokens.shape[1])
     resting = af.coalesce(model, tokens, progress=False)
-    assert "all pulls cancel" in resting.outcome
+    assert "all forces cancel" in resting.outcome
     assert int(resting.clusters[-1]) == len(tokens)
     left = af.coalesce(model, tokens, perturb=1e-4, rng=0, progress=False)
     assert int(left.clusters[-1]) == 1
@@ -183,16 +144,16 @@ def test_an_unstable_equilibrium_is_reported_and_can_be_left(tokens):
 @pytest.mark.parametrize(
     ("model", "tokens"),
     [
-        (anyhow(-np.eye(2), 5.0), af.initial.circle(5, rng=0)),
+        (flow_with_value(-np.eye(2), 5.0), af.initial.circle(5, rng=0)),
         (flow(-3.0), af.initial.circle(5, rng=0)),
-        (anyhow(np.diag([2.0, 1.0]), 20.0), af.initial.circle(8, rng=0)),
+        (flow_with_value(np.diag([2.0, 1.0]), 20.0), af.initial.circle(8, rng=0)),
     ],
     ids=["V = -I", "beta < 0", "diagonal V"],
 )
-def test_a_stable_equilibrium_of_several_clusters_ends_it(model, tokens):
-    """Velocities there are below what steps of the tolerance leave: 1e-5 of gaps of order one."""
+def test_a_stable_equilibrium_of_several_clusters_ends_the_run(model, tokens):
+    """Velocities there are below the chatter of steps at the tolerance: 1e-5 of gaps of order one."""
     found = af.coalesce(model, tokens, max_steps=2000, progress=False)
-    assert "nobody has moved" in found.outcome
+    assert "no cluster moved" in found.outcome
     assert "perturb" not in found.outcome
     last = found.tokens[-1].values
     assert int(found.clusters[-1]) > 1
@@ -201,17 +162,17 @@ def test_a_stable_equilibrium_of_several_clusters_ends_it(model, tokens):
     assert np.abs(pulls - np.sum(pulls * last, axis=1, keepdims=True) * last).max() < 1e-4
 
 
-def test_a_plateau_under_another_v_is_not_called_a_limit():
+def test_a_plateau_with_v_not_scalar_is_not_called_a_limit():
     """In the plane diag(1, 1, 0.2) is I, and clusters merge at times that rounding of V x hides."""
     tokens = np.pad(af.initial.circle(8, rng=3), ((0, 0), (0, 1)))
-    found = af.coalesce(anyhow(np.diag([1.0, 1.0, 0.2]), 20.0), tokens, budget=20, progress=False)
+    found = af.coalesce(flow_with_value(np.diag([1.0, 1.0, 0.2]), 20.0), tokens, budget=20, progress=False)
     assert int(found.clusters[-1]) > 1
-    assert "may be a metastable state: V is no multiple of I" in found.outcome
-    assert int(af.coalesce(anyhow(np.eye(3), 20.0), tokens, progress=False).clusters[-1]) == 1
+    assert "may be a metastable state: V is not a multiple of I" in found.outcome
+    assert int(af.coalesce(flow_with_value(np.eye(3), 20.0), tokens, progress=False).clusters[-1]) == 1
 
 
 @pytest.mark.parametrize("beta", [2.0, 40.0, 300.0])
-def test_next_to_antipodes_nobody_nears_anybody_at_first(beta):
+def test_nearly_antipodal_tokens_merge(beta):
     found = af.coalesce(flow(beta), CIRCLE(np.array([0.0, np.pi - 1e-8])), progress=False)
     assert int(found.clusters[-1]) == 1
 
@@ -224,7 +185,7 @@ def test_times_beyond_floats_give_no_warning(beta):
     assert float(found.log_time[-1]) > beta
 
 
-def test_an_interrupt_in_the_callback_loses_nothing():
+def test_an_interrupt_in_the_callback_keeps_the_merges_so_far():
     def interrupt(share, words):
         if share > 0.3:
             raise KeyboardInterrupt
@@ -241,26 +202,17 @@ def test_recorded_tokens_give_the_same_run_bit_for_bit():
     np.testing.assert_array_equal(first.tokens, again.tokens)
 
 
-def test_a_repeated_run_tells_how_its_tokens_were_moved():
-    first = af.coalesce(flow(6.0), [[1.0, 0.0], [-1.0, 0.0]], perturb=1e-4, rng=0, progress=False)
-    again = af.rerun(first, progress=False)
-    assert again.perturbed == first.perturbed
-    np.testing.assert_array_equal(again.merge_log_time, first.merge_log_time)
-    other = af.rerun(first, perturb=1e-3, rng=1, progress=False)
-    assert json.loads(other.perturbed)["amount"] == 1e-3
-
-
-def test_nobody_pulls_nobody():
-    assert af.coalesce(anyhow(np.zeros((2, 2)), 5.0), CIRCLE(np.arange(3.0)), progress=False).outcome == (
-        "At rest with 3 clusters from the start: all pulls cancel."
+def test_without_forces_all_tokens_are_at_rest():
+    assert af.coalesce(flow_with_value(np.zeros((2, 2)), 5.0), CIRCLE(np.arange(3.0)), progress=False).outcome == (
+        "At rest with 3 clusters from the start: all forces cancel."
     )
 
 
-def test_what_is_one_or_at_rest_from_the_start_is_said_so():
+def test_the_outcome_names_one_cluster_or_rest_from_the_start():
     found = af.coalesce(flow(5.0), CIRCLE(np.ones(4)), progress=False)
     assert found.clusters.values.tolist() == [1]
     assert found.sizes["merge"] == 0
-    assert found.outcome == "All 4 tokens are in one place from the start; `perturb=1e-6` parts them."
+    assert found.outcome == "All 4 tokens coincide from the start; `perturb=1e-6` separates them."
     assert af.coalesce(flow(5.0), CIRCLE(np.ones(1)), progress=False).outcome.startswith("One token from the start")
     points = af.coalesce(flow(5.0, 1), np.array([[1.0], [-1.0]]), progress=False).outcome
     assert points.startswith("At rest with 2 clusters from the start")
@@ -273,10 +225,12 @@ def test_a_run_can_end_before_anything_happens():
     np.testing.assert_allclose(found.tokens[-1], found.initial_tokens, atol=1e-15)
 
 
-def test_one_cluster_that_v_still_carries_is_said_so():
-    found = af.coalesce(anyhow(np.diag([2.0, 1.0]), 1.0), CIRCLE(np.array([0.3, 0.8])), log_end=9.0, progress=False)
+def test_the_outcome_says_that_one_cluster_still_moves():
+    found = af.coalesce(
+        flow_with_value(np.diag([2.0, 1.0]), 1.0), CIRCLE(np.array([0.3, 0.8])), log_end=9.0, progress=False
+    )
     assert int(found.clusters[-1]) == 1
-    assert "is not followed" in found.outcome
+    assert "is not integrated" in found.outcome
 
 
 def test_beta_zero_is_served_without_a_warning():
@@ -286,23 +240,14 @@ def test_beta_zero_is_served_without_a_warning():
     assert np.exp(float(found.merge_log_time[0])) == pytest.approx(exact, abs=0.02)  # 0.01 rtol / merge, of two
 
 
-def test_the_outcome_tells_when_the_last_two_met():
+def test_the_outcome_has_the_time_of_the_last_merge():
     found = af.coalesce(flow(3.0), CIRCLE(np.array([0.0, 0.7])), rtol=1e-8, progress=False)
     last = float(found.merge_log_time[-1])
     assert last == pytest.approx(exact_log_time(0.7, 3.0), abs=1e-4)  # 0.01 rtol / merge of t
     assert f"One cluster since log t = {last:.6g}" in found.outcome
 
 
-def test_a_perturbation_is_recorded():
-    tokens = CIRCLE(np.array([0.0, np.pi]))
-    found = af.coalesce(flow(6.0), tokens, perturb=1e-3, rng=7, log_end=0.0, progress=False)
-    told = json.loads(found.attrs["perturbed"])
-    assert told == {"amount": 1e-3, "seed": "7", "spawn_key": []}
-    assert 0 < np.abs(found.initial_tokens.values - tokens).max() < 5e-3
-    assert "perturbed" not in af.coalesce(flow(6.0), tokens, log_end=0.0, progress=False).attrs
-
-
-def test_steps_and_budgets_end_it_with_what_exists():
+def test_max_steps_and_budget_end_a_run_with_the_merges_so_far():
     short = af.coalesce(flow(100.0), af.initial.circle(20, rng=0), max_steps=5, progress=False)
     assert "Stopped after 5 steps" in short.outcome
     brief = af.coalesce(flow(100.0), af.initial.circle(300, rng=0), budget=0.05, progress=False)
@@ -312,7 +257,7 @@ def test_steps_and_budgets_end_it_with_what_exists():
     assert heard[-1][0] == pytest.approx(1.0)
 
 
-def test_without_the_native_kernel_it_is_the_same(monkeypatch):
+def test_without_the_native_kernel_merge_times_are_the_same(monkeypatch):
     tokens = af.initial.circle(8, rng=2)
     exact = af.coalesce(flow(40.0), tokens, shortcuts=False, rtol=1e-9, progress=False)
     assert_times_are_near(af.coalesce(flow(40.0), tokens, progress=False), exact, 40.0, 1e-6)
@@ -321,32 +266,22 @@ def test_without_the_native_kernel_it_is_the_same(monkeypatch):
     assert int(plain.subcycled_steps) == 0
     assert_times_are_near(plain, exact, 40.0, 1e-6)
     monkeypatch.delenv("ATTNFLOW_NATIVE")
-    monkeypatch.setattr("attnflow.coalescence.integrator.is_possible", lambda pull: False)
+    monkeypatch.setattr("attnflow.coalescence.integrator.is_available", lambda field: False)
     native = af.coalesce(flow(40.0), tokens, progress=False)
     np.testing.assert_allclose(native.merge_log_time, plain.merge_log_time, atol=1e-6)  # other rounding, other steps
 
 
-def test_a_long_run_can_be_written_and_read(tmp_path):
-    found = af.coalesce(flow(40.0), af.initial.circle(6, rng=0), progress=False)
-    for name in ("long.zarr", "long.nc"):
-        af.save(found, tmp_path / name)
-        again = af.load(tmp_path / name)
-        np.testing.assert_array_equal(again.log_time, found.log_time)
-        np.testing.assert_array_equal(again["first"], found["first"])
-        assert af.rerun(again, progress=False).equals(found)
-
-
 REFUSED = {
-    "noise": (lambda: (flow(1.0, noise=af.Noise(5.0)), {}), "noise would part"),
+    "noise": (lambda: (flow(1.0, noise=af.Noise(5.0)), {}), "noise would separate"),
     "changing weights": (lambda: (af.SphereAttention(af.RedrawnHead(2, 1.0, 0)), {}), "constant weights"),
     "several heads": (lambda: (af.SphereAttention([af.Head.identity(2)] * 2), {}), "one head"),
-    "causal": (lambda: (flow(1.0, mask=af.masks.causal), {}), "see different others.*Use `stream`"),
+    "causal": (lambda: (flow(1.0, mask=af.masks.causal), {}), "see different tokens.*Use `stream`"),
     "window": (lambda: (flow(1.0, mask=af.masks.window(2)), {}), "Use `simulate`"),
     "R^d": (lambda: (af.EuclideanAttention(af.Head.identity(2)), {}), "on the sphere"),
     "hardmax": (lambda: (af.SphereAttention(af.Head.identity(2), af.Hardmax()), {}), "softmax or unnormalised"),
     "frozen": (lambda: (flow(1.0, frozen=[True, False, False]), {}), "frozen tokens"),
     "wide merge": (lambda: (flow(1.0), {"merge": 0.9}), "below the smallest gap"),
-    "narrow merge": (lambda: (flow(1.0), {"merge": 1e-14}), "where floats have digits"),
+    "narrow merge": (lambda: (flow(1.0), {"merge": 1e-14}), "where differences have digits"),
     "rtol": (lambda: (flow(1.0), {"rtol": 0.0}), "`rtol` must be above zero"),
     "coarse rtol": (lambda: (flow(1.0), {"rtol": 10.0}), "`rtol` must lie between"),
     "fine rtol": (lambda: (flow(1.0), {"rtol": 1e-16}), "`rtol` must lie between"),
@@ -356,14 +291,17 @@ REFUSED = {
     "budget": (lambda: (flow(1.0), {"budget": 0}), "`budget` must be above zero"),
     "no budget": (lambda: (flow(1.0), {"budget": np.nan}), "`budget` must be one finite number"),
     "perturb": (lambda: (flow(1.0), {"perturb": 100.0}), "`perturb` must be at most"),
-    "circling": (lambda: (anyhow(np.array([[0.0, -1.0], [1.0, 0.0]]), 5.0), {}), "periodic orbits are possible"),
+    "circling": (
+        lambda: (flow_with_value(np.array([[0.0, -1.0], [1.0, 0.0]]), 5.0), {}),
+        "periodic orbits are possible",
+    ),
     "ensemble": (lambda: (flow(1.0), {"tokens": af.initial.circle(3, rng=0, runs=2)}), "Take one run"),
-    "too close": (lambda: (flow(1.0), {"tokens": CIRCLE(np.array([0.0, 1e-11, 1.0]))}), "too close to follow"),
+    "too close": (lambda: (flow(1.0), {"tokens": CIRCLE(np.array([0.0, 1e-11, 1.0]))}), "too close to resolve"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_served_is_refused_with_the_reason(name):
+def test_unsupported_input_is_refused_with_the_reason(name):
     make, sentence = REFUSED[name]
     model, options = make()
     tokens = options.pop("tokens", CIRCLE(np.array([0.0, 0.5, 2.0])))

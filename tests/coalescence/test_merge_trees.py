@@ -1,4 +1,4 @@
-"""Whole merge trees against SciPy's integration of the plain equations, in which nobody is ever put together."""
+"""Whole merge trees against SciPy's integration of the plain equations, in which no tokens are merged."""
 
 import numpy as np
 import pytest
@@ -18,14 +18,14 @@ class Tree:
         self.clusters = [frozenset([token]) for token in range(len(masses))]
 
     def gaps(self, tokens):
-        """Between centres of mass."""
+        """Distances between centres of mass."""
         centres = [np.average(tokens[list(one)], axis=0, weights=self.masses[list(one)]) for one in self.clusters]
         found = np.linalg.norm(np.subtract(np.expand_dims(centres, 1), centres), axis=2)
         np.fill_diagonal(found, np.inf)
         return found
 
     def join(self, tokens, time):
-        """The two nearest."""
+        """Merge the two nearest clusters."""
         gaps = self.gaps(tokens)
         pair = np.unravel_index(np.argmin(gaps), gaps.shape)
         new = self.clusters[pair[0]] | self.clusters[pair[1]]
@@ -34,7 +34,7 @@ class Tree:
 
 
 def exact_tree(tokens, beta, masses, is_softmax, end):
-    """Merges before `end`, each moment by bisection in the solver's dense output."""
+    """Merges before `end`, each time by bisection in the solver's dense output."""
     shape, tree = tokens.shape, Tree(masses)
     slope = lambda _, flat: plain_velocity(flat.reshape(shape), beta, masses, is_softmax).ravel()
     solver = DOP853(slope, 0.0, tokens.ravel(), end, rtol=1e-13, atol=1e-15)
@@ -53,7 +53,7 @@ def exact_tree(tokens, beta, masses, is_softmax, end):
 
 
 def largest_error(found, exact, beta):
-    """Over what `coalesce` states: beta (rtol + merge) a merge in log t, and 10,000 rtol in t."""
+    """Largest error over the stated one: beta (rtol + merge) a merge in log t, and 10,000 rtol in t."""
     errors = [
         abs(found[cluster] - log_time) / (beta * (RTOL + MERGE) * place + 1e4 * RTOL * np.exp(-log_time))
         for place, (cluster, log_time) in enumerate(exact.items(), 1)
@@ -65,14 +65,14 @@ def largest_error(found, exact, beta):
 @pytest.mark.parametrize(
     ("n", "d", "beta", "rule", "heaviest", "seed", "last"),
     [
-        (28, 10, 10.76, af.Softmax, 1.0, 10, 7.2),  # three meet within a unit of time, four times
+        (28, 10, 10.76, af.Softmax, 1.0, 10, 7.2),  # three merge within a unit of time, four times
         (15, 5, 5.32, af.Unnormalised, 1.0, 56, 7.0),
         (20, 2, 5.0, af.Unnormalised, 100.0, 25, 6.0),
         (16, 10, 15.52, af.Unnormalised, 100.0, 51, 8.0),
         (20, 3, 20.0, af.Softmax, 10.0, 1, 6.0),
     ],
 )
-def test_the_tree_is_the_one_of_the_plain_equations(n, d, beta, rule, heaviest, seed, last, shortcuts):
+def test_the_merge_tree_is_that_of_the_plain_equations(n, d, beta, rule, heaviest, seed, last, shortcuts):
     tokens = af.initial.sphere(n, d, rng=seed)
     masses = np.random.default_rng(seed).choice([1.0, heaviest], size=n)
     attention = rule(beta) if rule is af.Softmax else rule(beta, offset=1.0)
@@ -99,20 +99,20 @@ def start_with_close_pairs(rng):
     return tokens, beta, np.exp(rng.uniform(0, 4, size=n))
 
 
-def test_close_pairs_are_looked_at_again_where_a_step_ends_elsewhere(monkeypatch):
+def test_velocities_of_close_pairs_are_computed_again_where_a_step_ends_elsewhere(monkeypatch):
     tokens, beta, masses = start_with_close_pairs(np.random.default_rng(52071))
     flow = af.SphereAttention(af.Head.identity(tokens.shape[1]), af.Unnormalised(beta, offset=1.0), masses=masses)
     exact = exact_tree(tokens, beta, masses, False, np.exp(4.5))
     found = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
     assert exact.keys() <= found.keys()
     assert largest_error(found, exact, beta) < 6
-    monkeypatch.setattr("attnflow.coalescence.multirate.NEAR", 0.0)
+    monkeypatch.setattr("attnflow.coalescence.multirate.NEIGHBOUR_DISTANCE", 0.0)
     careless = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
     assert largest_error(careless, exact, beta) > 6
 
 
-def test_a_small_merging_distance_costs_no_digits():
-    """Two begin 3e-8 apart, so that tokens become one 3e-9 from each other: the others' times are as right."""
+def test_a_small_merging_distance_costs_no_accuracy():
+    """Two begin 3e-8 apart, so that tokens merge at 3e-9: the other merge times are as accurate."""
     tokens = af.initial.sphere(8, 3, rng=4)
     tokens[1] = tokens[0] + [0.0, 3e-8, 0.0]
     tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)

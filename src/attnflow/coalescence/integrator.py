@@ -1,257 +1,282 @@
-"""A journey: heavy tokens on their way through metastable states, step by step and meeting by meeting."""
+"""The integrator loop: take a step or a pair merge, accept it, merge clusters, record, stop."""
 
+import dataclasses
 import time
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from attnflow.coalescence.cluster_state import HeavyTokens, Pull, Velocity
-from attnflow.coalescence.merge_events import Joining, joinings
-from attnflow.coalescence.multirate import Attempt, Course, TooLongError, attempt
-from attnflow.coalescence.pair_quadrature import Meeting, meeting
-from attnflow.coalescence.recorder import Chronicle, State
-from attnflow.coalescence.subcycling import Tolerances, is_possible, runners
-from attnflow.model.dynamics import AbstractDynamics
+from attnflow._common.progress import Report
+from attnflow.coalescence import multirate, outcomes
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import LogField, ScaledVelocity
+from attnflow.coalescence.merge_events import MergeEvent, merge_events
+from attnflow.coalescence.pair_quadrature import PairMerge, pair_merge
+from attnflow.coalescence.recorder import Counters, RecordedState, Recorder
+from attnflow.coalescence.request import Accelerations, CoalescingRequest
+from attnflow.coalescence.step_problem import SlowPaths, StepProblem
+from attnflow.coalescence.subcycling import Tolerances, fast_tokens, is_available
 
-NOBODY = np.empty(0, int)
-NARROW = 1e4  # merging distances: gaps below need no finer error than this one, tokens meet there
-WIDEST = 0.01  # of that
-ROUNDING = 1e-12  # of log t
-EVERY_LOG_TIME = 0.05  # of log t: so densely states are kept while something moves
-FAR = 0.1  # so far nobody moves between states, but in a meeting
-SUDDEN = 0.01  # a meeting takes at most this share of the time so far
-CHATTER = 10.0  # tolerances by which steps move tokens to and fro at a stable equilibrium
-ALIKE = (
-    1e-3  # |B| times the merging distance: below, who receives from two or from one of them feels 1e-7 of a difference
-)
-STILL = 10  # steps in which nobody goes farther while time doubles, at rest; on a plateau a single step takes longer
+# Errors are relative to the nearest gap, but not below 1e4 merging distances, where tokens merge anyway, or 0.01.
+GAP_FLOOR_IN_MERGES, MAX_GAP_FLOOR = 1e4, 0.01
+CHATTER = 10.0  # tolerances by which steps move tokens back and forth at a stable equilibrium
+NO_ROWS = np.empty(0, int)
 
 
-class Journey:
-    """Heavy tokens on their way; without shortcuts everybody is looked at in every step."""
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """What controls the next step."""
 
-    def __init__(
-        self, flow: AbstractDynamics, tokens: np.ndarray, merge: float, rtol: float, until: float, shortcuts: bool
-    ):
-        self.merge, self.rtol, self.until, self.shortcuts = merge, rtol, until, shortcuts
-        self.narrow = min(NARROW * merge, WIDEST)
-        heavy = HeavyTokens.alone(tokens, flow.masses)
-        self.pull = Pull.of(flow, float(heavy.masses.sum()))
-        self.may_run = shortcuts and is_possible(self.pull)
-        self.chronicle = Chronicle(flow, self.pull, merge)
-        self.log_time, self.step, self.steps, self.rejected = -np.inf, 0.02, 0, 0
-        self.meetings, self.meeting_error, self.sprints = 0, 0.0, 0
-        self.hope = 1.0  # falls where a meeting was tried too early
-        self.chronicle.keep(self.log_time, heavy)
-        self.heavy = heavy
-        self._stand(heavy.distinct())  # tokens in one place are one from the start
-        self.plateau = self._keep()
-        self.stirred = (self.log_time, self.steps, self.heavy)  # where somebody last had gone farther than chatter
+    promoted: np.ndarray
+    """Mask of tokens that the trapezoidal rule did not serve: they have all stages until clusters merge."""
+    step: float = 0.02
+    """In units of 1 / sigma."""
+    pair_backoff: float = 1.0
+    """Factor of the drift allowed for a pair by quadrature; it falls with every pair that was tried too early."""
 
-    def travel(self, max_steps: int, budget: float | None, show: Any) -> str:
-        """Until one cluster is left or something ends it; returns the outcome as a sentence."""
-        began, count = time.monotonic(), max(len(self.heavy) - 1, 1)
-        while len(self.heavy) > 1:
-            if self.velocity.is_balanced or self._is_still():
-                return self._rests()
-            if self._is_over():
-                return f"Reached log t = {self.until:.6g} with {len(self.heavy)} clusters, after {self.steps} steps."
-            if self.steps + self.rejected >= max_steps:
-                return f"Stopped after {max_steps} steps at {self._now()}, {len(self.heavy)} clusters left."
-            if budget is not None and time.monotonic() - began > budget:
-                return f"Reached the time budget at {self._now()} with {len(self.heavy)} clusters."
+
+class LastMotion(NamedTuple):
+    """The last state in which clusters had merged, or moved by more than CHATTER."""
+
+    log_time: float
+    steps: int
+    clusters: Clusters
+
+
+class Integrator:
+    """The state of a run: log time, clusters, velocity, control and counters, each replaced as the run goes on."""
+
+    def __init__(self, request: CoalescingRequest):
+        self.request = request
+        clusters = Clusters.singletons(request.tokens, request.flow.masses)
+        self.field = LogField.of(request.flow, float(clusters.masses.sum()))
+        self.accelerations = _available(request.accelerations, self.field)
+        gap_floor = min(GAP_FLOOR_IN_MERGES * request.merge, MAX_GAP_FLOOR)
+        self.tolerances = Tolerances(request.rtol, gap_floor, request.merge)
+        self.recorder = Recorder(request, self.field)
+        self.log_time, self.counters = -np.inf, Counters()
+        clusters = clusters.merge_duplicates()  # tokens at one position are one cluster from the start
+        self._set_state(clusters, Control(np.zeros(len(clusters), bool)), None)
+        self.plateau = self._record_state()
+        self.last_motion = LastMotion(self.log_time, 0, clusters)
+
+    def run(self, budget: float | None, report: Report) -> str:
+        """Integrate until one cluster is left or a limit is reached; returns the outcome as a sentence."""
+        began, first_count = time.monotonic(), max(len(self.clusters) - 1, 1)
+        while len(self.clusters) > 1:
+            ending = self._ending(budget is not None and time.monotonic() - began > budget)
+            if ending is not None:
+                return ending
             try:
                 self._advance()
-                if show is not None:
-                    show(1 - (len(self.heavy) - 1) / count, f"{len(self.heavy)} clusters, log t = {self.log_time:.4g}")
+                count = len(self.clusters)
+                report(1 - (count - 1) / first_count, f"{count} clusters, log t = {self.log_time:.4g}")
             except KeyboardInterrupt:
-                return f"Interrupted at {self._now()} with {len(self.heavy)} clusters."
+                return f"Interrupted at {self._now()} with {len(self.clusters)} clusters."
             except ArithmeticError as problem:
-                return f"Stopped at {self._now()} with {len(self.heavy)} clusters: {problem}."
-        return self._has_met()
+                return f"Stopped at {self._now()} with {len(self.clusters)} clusters: {problem}."
+        last_merge = self.recorder.merges[-1].merge_log_time if self.recorder.merges else None
+        return outcomes.one_cluster(self.field, self.clusters, last_merge, self.counters.steps)
 
-    def _now(self) -> str:
-        return "the start" if np.isneginf(self.log_time) else f"log t = {self.log_time:.6g}"
-
-    def _has_met(self) -> str:
-        """One cluster is left."""
-        count = sum(map(len, self.heavy.members))
-        alone = "" if self.pull.is_scalar else " Where V carries it from there, by x' = P_x V x, is not followed."
-        if np.isfinite(self.log_time):
-            since = self.chronicle.merges[-1].log_time  # within the last step
-            return f"One cluster since log t = {since:.6g}, after {self.steps} steps.{alone}"
-        if count == 1:
-            return f"One token from the start: nobody to meet.{alone}"
-        return f"All {count} tokens are in one place from the start; `perturb=1e-6` parts them.{alone}"
-
-    def _rests(self) -> str:
-        """Several clusters are left."""
-        since = "from the start" if np.isneginf(self.log_time) else f"since {self._now()}"
-        rests = f"At rest with {len(self.heavy)} clusters {since}: "
-        if self.heavy.places.shape[1] == 1:
-            return rests + "on a line the sphere is two points, between which nobody can move."
-        if not self.velocity.is_balanced:
-            way = CHATTER * self.rtol
-            return (
-                rests
-                + f"while time doubled, nobody has moved by more than {way:.2g} of the gap to another.{self._unless()}"
-            )
-        if np.isnan(self.pull.beta):
-            return rests + f"all pulls cancel.{self._unless()}"
-        return rests + (
-            "all pulls cancel. Such an equilibrium is unstable under attraction; pass `perturb=1e-6` to leave it."
-        )
-
-    def _unless(self) -> str:
-        """What a rest may be instead, where tokens' own V x drowns what they do to each other."""
-        if self.pull.is_scalar or not self.velocity.size_of_terms:
-            return ""
-        return " It may be a metastable state: V is no multiple of I, so pulls of order e^-beta are lost beside V x."
-
-    def _is_still(self) -> bool:
-        """Whether nobody has gone anywhere while time doubled, which under plain attraction is no rest."""
-        log_time, steps, _ = self.stirred
-        doubled = self.log_time - log_time >= np.log(2) and self.steps - steps >= STILL
-        return bool(doubled and np.isnan(self.pull.beta))
-
-    def _watch(self) -> None:
-        """Remember this place where somebody has met, or gone farther than steps chatter."""
-        heavy = self.stirred[2]
-        if len(heavy) == len(self.heavy):
-            ways = np.linalg.norm(self.heavy.places - heavy.places, axis=1)
-            if np.all(ways <= CHATTER * self._tolerances()):
-                return
-        self.stirred = (self.log_time, self.steps, self.heavy)
-
-    def _tolerances(self) -> np.ndarray:
-        """The error that a step may make, of every token."""
-        return self.rtol * np.maximum(self.heavy.gaps[0], self.narrow)
-
-    def _stand(self, heavy: HeavyTokens, velocity: Velocity | None = None) -> None:
-        """Be here now."""
-        if velocity is None:
-            self.startled = np.zeros(len(heavy), bool)  # slow ones that others have made fast
-        self.heavy = heavy
-        if len(heavy) > 1:
-            self.velocity = velocity or self.pull.velocity(heavy.places, heavy.masses)
-
-    def _keep(self) -> State:
-        return self.chronicle.keep(self.log_time, self.heavy, self.velocity.sums if len(self.heavy) > 1 else None)
-
-    def _advance(self) -> None:
-        """One accepted step or one meeting, and what has met at its end."""
-        gaps, nearest = self.heavy.gaps
-        closing = np.linalg.norm(self.velocity.directions - self.velocity.directions[nearest], axis=1)
-        fastest = int(np.argmax(closing / gaps))
-        pair = np.array([fastest, nearest[fastest]])
-        met = self._meeting(pair, float(closing[fastest] / gaps[fastest])) if self.shortcuts else None
-        if met is not None:
-            self.meetings, self.meeting_error = self.meetings + 1, max(self.meeting_error, met.error)
-            self._arrive(met.places, met.log_duration)
-            return
-        running = runners(self.pull, self.heavy, closing, self.merge) if self.may_run else NOBODY
-        try:
-            self._step(closing, running)
-        except TooLongError:
-            self._step(closing, NOBODY)
-
-    def _step(self, closing: np.ndarray, running: np.ndarray) -> None:
-        """One accepted step, in which runners have shorter ones of their own."""
-        tolerances = Tolerances(self.rtol, self.narrow, self.merge)
-        course = Course(self.pull, self.heavy, self.velocity, closing, running, tolerances)
-        found = self._accepted(course)
-        self.steps, self.sprints = self.steps + 1, self.sprints + int(len(running) > 0)
-        self._arrive(found.stride.places, found.log_duration, found.stride.velocity)
-
-    def _meeting(self, pair: np.ndarray, relative: float) -> Meeting | None:
-        """The meeting of the fastest pair, if the others are still enough and it takes next to no time."""
-        gaps, beta = self.heavy.gaps[0], self.pull.beta
-        gap = float(gaps[pair[0]])
-        if relative == 0:  # next to a balance nobody nears anybody
-            return None
-        reach = min(gap, 1 / (beta * gap))  # a way on which the pair becomes faster by a factor
-        others = float(np.delete(np.linalg.norm(self.velocity.directions, axis=1), pair).max(initial=0.0))
-        tolerance = self.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), self.narrow)
-        latest = min(self.log_time + np.log(SUDDEN), self._log_left())
-        drift, log_duration = others * reach / (relative * gap), np.log(reach / (relative * gap))
-        is_hopeful = 2 * beta * (drift / self.hope) ** 2 <= tolerance
-        if not is_hopeful or log_duration - self.velocity.logarithm > latest:  # also where beta is NaN
-            return None
-        found = meeting(self.pull, self.heavy, pair, self.velocity.sums, self.merge)
-        if found.error <= tolerance and found.log_duration <= latest:
-            return found
-        self.hope /= 4
+    def _ending(self, is_out_of_time: bool) -> str | None:
+        """The outcome if several clusters are left and the run ends here, otherwise None."""
+        count, counters, max_steps = len(self.clusters), self.counters, self.request.max_steps
+        if self.velocity.is_equilibrium or self._is_at_rest():
+            largest_share = CHATTER * self.request.rtol
+            return outcomes.at_rest(self.field, self.clusters, self.velocity, self.log_time, largest_share)
+        if self._has_reached_end():
+            return f"Reached log t = {self.request.log_end:.6g} with {count} clusters, after {counters.steps} steps."
+        if counters.steps + counters.rejected_steps >= max_steps:
+            return f"Stopped after {max_steps} steps at {self._now()}, {count} clusters left."
+        if is_out_of_time:
+            return f"Reached the time budget at {self._now()} with {count} clusters."
         return None
 
-    def _accepted(self, course: Course) -> Attempt:
-        """A step whose error is within the tolerance."""
-        scales = self._tolerances()
-        # What moves by D changes its velocity by a share |B| D, and so its way by |B| D^2.
-        calm = np.sqrt(scales / max(self.pull.score_size, 1.0)) / 3 if self.shortcuts else np.full_like(scales, -1.0)
+    def _now(self) -> str:
+        return outcomes.time_words(self.log_time)
+
+    def _has_reached_end(self) -> bool:
+        return self.log_time >= self.request.log_end - 1e-12  # rounding of log t
+
+    def _log_time_left(self) -> float:
+        """Logarithm of the time to the end: log(e^log_end - e^log_time)."""
+        log_end = self.request.log_end
+        return (
+            log_end if np.isinf(log_end) else log_end + float(np.log(-np.expm1(min(self.log_time - log_end, -1e-16))))
+        )
+
+    def _is_at_rest(self) -> bool:
+        """Whether no cluster has moved beyond CHATTER while time doubled, in ten steps or more.
+
+        Plain attraction has no stable equilibrium of several clusters; on its plateaus one step more than doubles time.
+        """
+        has_doubled = self.log_time - self.last_motion.log_time >= np.log(2)
+        return has_doubled and self.counters.steps - self.last_motion.steps >= 10 and not self.field.is_plain_attraction
+
+    def _note_motion(self) -> None:
+        """Remember this state if clusters have merged or moved beyond CHATTER."""
+        before = self.last_motion.clusters
+        if len(before) == len(self.clusters):
+            moved = np.linalg.norm(self.clusters.positions - before.positions, axis=1)
+            if np.all(moved <= CHATTER * self._scales()):
+                return
+        self.last_motion = LastMotion(self.log_time, self.counters.steps, self.clusters)
+
+    def _scales(self) -> np.ndarray:
+        """Error that a step may make in the position of each cluster."""
+        return self.tolerances.rtol * np.maximum(self.clusters.nearest.distances, self.tolerances.gap_floor)
+
+    def _set_state(self, clusters: Clusters, control: Control, velocity: ScaledVelocity | None) -> None:
+        """Set the current clusters; recompute the velocity unless it is given."""
+        self.clusters, self.control = clusters, control
+        if len(clusters) > 1:
+            self.velocity = velocity or self.field.velocity(clusters.positions, clusters.masses)
+
+    def _record_state(self) -> RecordedState:
+        sums = self.velocity.sums if len(self.clusters) > 1 else None
+        return self.recorder.add_state(self.log_time, self.clusters, sums)
+
+    def _count(self, **counts: float) -> None:
+        self.counters = dataclasses.replace(self.counters, **counts)
+
+    def _advance(self) -> None:
+        """One merge of an isolated pair, or one accepted step."""
+        gaps, nearest = self.clusters.nearest
+        closing = np.linalg.norm(self.velocity.mantissa - self.velocity.mantissa[nearest], axis=1)
+        leader = int(np.argmax(closing / gaps))
+        merged = None
+        if self.accelerations.pair_quadrature:
+            merged = self._pair_merge(np.array([leader, nearest[leader]]), float(closing[leader] / gaps[leader]))
+        if merged is None:
+            self._step(closing)
+            return
+        error = max(self.counters.quadrature_error, merged.error)
+        self._count(quadrature_merges=self.counters.quadrature_merges + 1, quadrature_error=error)
+        self._accept(merged.positions, merged.log_duration, None)
+
+    def _pair_merge(self, pair: np.ndarray, relative_rate: float) -> PairMerge | None:
+        """The merge of the pair with the largest relative rate, if its error and duration are small enough."""
+        gaps, beta = self.clusters.nearest.distances, self.field.beta
+        gap = float(gaps[pair[0]])
+        if relative_rate == 0:  # close to an equilibrium no gap changes
+            return None
+        # The pair's speed changes by a factor over the distance min(gap, 1 / (beta gap)), in the time e^log_duration.
+        distance = min(gap, 1 / (beta * gap))
+        other_speed = float(np.delete(np.linalg.norm(self.velocity.mantissa, axis=1), pair).max(initial=0.0))
+        drift, log_duration = other_speed * distance / (relative_rate * gap), np.log(distance / (relative_rate * gap))
+        tolerance = self.tolerances.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), self.tolerances.gap_floor)
+        # It must take less than a hundredth of the time so far, so that recorded states stay dense in log t.
+        latest = min(self.log_time + np.log(0.01), self._log_time_left())
+        is_isolated = 2 * beta * (drift / self.control.pair_backoff) ** 2 <= tolerance
+        if not is_isolated or log_duration - self.velocity.log_scale > latest:
+            return None
+        merged = pair_merge(self.field, self.clusters, pair, self.velocity.sums, self.tolerances.merge)
+        if merged.error <= tolerance and merged.log_duration <= latest:
+            return merged
+        self.control = dataclasses.replace(self.control, pair_backoff=self.control.pair_backoff / 4)
+        return None
+
+    def _step(self, closing: np.ndarray) -> None:
+        """One accepted multirate step; without fast tokens where subcycling fails."""
+        fast, merge = NO_ROWS, self.tolerances.merge
+        if self.accelerations.subcycling:
+            fast = fast_tokens(self.field, self.clusters, closing, merge)
+        accepted = self._accepted_step(closing, fast)
+        if accepted is None:
+            fast = NO_ROWS
+            accepted = self._accepted_step(closing, fast)
+            assert accepted is not None  # without fast tokens there is no subcycling
+        self._count(steps=self.counters.steps + 1, subcycled_steps=self.counters.subcycled_steps + int(len(fast) > 0))
+        self._accept(accepted.result.positions, accepted.log_duration, accepted.result.velocity)
+
+    def _accepted_step(self, closing: np.ndarray, fast: np.ndarray) -> multirate.Attempt | None:
+        """Attempts until all errors are within the tolerance; None if subcycling failed."""
+        problem, partition = StepProblem.of(self.field, self.clusters, self.velocity, closing, fast, self.tolerances)
+        carry, scales = multirate.Carry(partition, SlowPaths.predicted(problem)), self._scales()
+        slow_limits = self._slow_limits(scales)
         while True:
-            wanted = course.clock.cut(min(self.step, course.longest), self._log_left() - course.unit)
-            found = attempt(course, wanted, calm, self.startled, scales)
-            self.step = found.next_step
-            if found.is_good:
-                return found
-            self.startled |= found.missed
-            self.rejected += 1
-            if self.step < 1e-12:
+            longest = min(self.control.step, problem.longest)
+            wanted = problem.time_change.step_for(longest, self._log_time_left() - problem.log_unit)
+            attempt = multirate.attempt(problem, carry, wanted, slow_limits, self.control.promoted, scales)
+            if attempt is None:
+                return None
+            self.control = dataclasses.replace(self.control, step=attempt.next_step)
+            if attempt.is_accepted:
+                return attempt
+            carry, promoted = attempt.carry, self.control.promoted | attempt.misclassified
+            self.control = dataclasses.replace(self.control, promoted=promoted)
+            self._count(rejected_steps=self.counters.rejected_steps + 1)
+            if self.control.step < 1e-12:
                 raise ArithmeticError("steps became too short to resolve the gaps in float64; a larger `rtol` may help")
 
-    def _log_left(self) -> float:
-        """Logarithm of the time until the end."""
-        if np.isinf(self.until):
-            return np.inf
-        return self.until + float(np.log(-np.expm1(min(self.log_time - self.until, -1e-16))))
+    def _slow_limits(self, scales: np.ndarray) -> np.ndarray:
+        """Displacements up to which the trapezoidal rule serves a token.
 
-    def _arrive(self, places: np.ndarray, log_duration: float, velocity: Velocity | None = None) -> None:
-        """Be there after so long; who has met, on the way or just then, becomes one, and what is worth it is kept."""
-        began, moved = self.log_time, self.heavy.moved_to(places)
+        A displacement D changes the velocity by a share |B| D, and so the displacement by |B| D^2: a ninth of the
+        tolerance.
+        """
+        if not self.accelerations.slow_partition:
+            return np.full_like(scales, -1.0)
+        return np.sqrt(scales / max(self.field.score_norm, 1.0)) / 3
+
+    def _accept(self, positions: np.ndarray, log_duration: float, velocity: ScaledVelocity | None) -> None:
+        """Set the state after a step: merge clusters that have come within the merging distance, and record."""
+        began, before = self.log_time, self.clusters
+        moved = before.moved_to(positions)
         self.log_time = float(np.logaddexp(began, log_duration))
-        joined = joinings(self.heavy.places, moved, self.merge)
-        merged = moved.joined((one, other) for _, one, other in joined) if joined else moved
-        if joined and velocity is not None:
-            velocity = self._velocity_of_merged(merged, joined, velocity)
-        self._stand(merged, velocity)
-        self._watch()
-        if joined:
-            last, self.plateau, self.hope = self.plateau, self._keep(), 1.0
-            with np.errstate(divide="ignore"):  # at once
-                log_times = np.logaddexp(began, log_duration + np.log([one.share for one in joined]))
-            met = [(float(log_time), one, other) for log_time, (_, one, other) in zip(log_times, joined, strict=True)]
-            self.chronicle.record(moved, met, last, self.plateau)
-        elif self._has_changed() or self._is_over():
-            self._keep()
+        events = merge_events(before.positions, moved, self.tolerances.merge)
+        merged = moved.merge((event.first, event.second) for event in events) if events else moved
+        control = self.control
+        if events:
+            kept = np.delete(control.promoted, [event.second for event in events])
+            control = dataclasses.replace(control, promoted=kept, pair_backoff=1.0)
+            velocity = None if velocity is None else self._velocity_after(events, merged, velocity)
+        if velocity is None:
+            control = dataclasses.replace(control, promoted=np.zeros(len(merged), bool))
+        self._set_state(merged, control, velocity)
+        self._note_motion()
+        if events:
+            plateau, self.plateau = self.plateau, self._record_state()
+            with np.errstate(divide="ignore"):  # a merge at the start of the step
+                log_times = np.logaddexp(began, log_duration + np.log([event.share for event in events]))
+            self.recorder.add_merges(moved, events, log_times, plateau, self.plateau)
+        elif self._has_changed() or self._has_reached_end():
+            self._record_state()
 
-    def _velocity_of_merged(self, merged: HeavyTokens, joined: list[Joining], velocity: Velocity) -> Velocity | None:
-        """What everybody receives is as before, but for those who are one now; None where that is not near enough."""
-        if self.pull.score_size * self.merge > ALIKE or len(merged) == 1:
+    def _velocity_after(
+        self, events: list[MergeEvent], merged: Clusters, velocity: ScaledVelocity
+    ) -> ScaledVelocity | None:
+        """The velocity after merges, with new attention sums only for clusters near the merged ones.
+
+        The sums of distant clusters change by |B| times the merging distance, squared. None if that is not below 1e-6.
+        """
+        if self.field.score_norm * self.tolerances.merge > 1e-3 or len(merged) == 1:
             return None
-        gone = [one.other for one in joined]
-        kept = np.delete(np.arange(len(self.heavy)), gone)
-        ones = np.searchsorted(kept, np.setdiff1d([one.one for one in joined], gone))
-        rows = merged.near(ones, WIDEST)  # to those the centre is in another direction
-        self.startled = self.startled[kept]
-        sums = velocity.sums.of(kept).replaced(rows, self.pull.sums(merged.places, merged.masses, rows))
-        return self.pull.velocity_of(sums, merged.places, merged.masses)
+        absorbed = [event.second for event in events]
+        kept = np.delete(np.arange(len(self.clusters)), absorbed)
+        centres = np.searchsorted(kept, np.setdiff1d([event.first for event in events], absorbed))
+        rows = merged.rows_near(centres, 0.01)  # seen from there, the centre is in another direction than its parts
+        new = self.field.sums(merged.positions, merged.masses, rows)
+        return self.field.velocity_from(velocity.sums.take(kept).replaced(rows, new), merged.positions, merged.masses)
 
     def _has_changed(self) -> bool:
-        """Since the last state that was kept, in which nobody had met who has not now."""
-        last = self.chronicle.states[-1]
-        way = float(np.abs(self.heavy.places - last.heavy.places).max())
-        return way > FAR or self.log_time - last.log_time >= EVERY_LOG_TIME
+        """Whether the state differs enough from the last recorded one, which has the same clusters."""
+        last = self.recorder.states[-1]
+        moved = float(np.abs(self.clusters.positions - last.clusters.positions).max())
+        return moved > 0.1 or self.log_time - last.log_time >= 0.05
 
-    def _is_over(self) -> bool:
-        return self.log_time >= self.until - ROUNDING
+    def dataset(self, outcome: str) -> xr.Dataset:
+        """The dataset of the run so far."""
+        if self.recorder.states[-1].log_time < self.log_time:
+            self._record_state()
+        return self.recorder.dataset(outcome, self.counters, self.accelerations)
 
-    def dataset(self, first_tokens: np.ndarray, outcome: str) -> xr.Dataset:
-        """Everything that was kept."""
-        if self.chronicle.states[-1].log_time < self.log_time:
-            self._keep()
-        attributes = {"outcome": outcome, "merge": self.merge, "rtol": self.rtol}
-        counts = {"steps": self.steps, "rejected_steps": self.rejected}
-        counts |= {"quadrature_merges": self.meetings, "quadrature_error": self.meeting_error}
-        counts |= {"subcycled_steps": self.sprints}
-        return self.chronicle.dataset(first_tokens, attributes, counts)
+
+def _available(wanted: Accelerations, field: LogField) -> Accelerations:
+    """The accelerations that are wanted and serve this field here."""
+    return dataclasses.replace(
+        wanted,
+        pair_quadrature=wanted.pair_quadrature and field.is_plain_attraction,
+        subcycling=wanted.subcycling and is_available(field),
+    )

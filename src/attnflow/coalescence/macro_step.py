@@ -1,94 +1,95 @@
-"""A stride: one step of all heavy tokens, in which only those that move much are looked at closely.
+"""One step of all clusters with one step size: Dormand and Prince's DP5(4), or the trapezoidal rule for slow tokens.
 
-Dormand and Prince's method of order 5 with its companion of order 4 serves the fast ones. Slow ones move at the mean of
-their velocities at both ends; the difference of that to the first velocity is their error. Runners have had short
-steps of their own (`sprint`).
+Slow tokens are advanced in one of two ways. *Staged* tokens have the six stages of DP5(4); their error is the embedded
+estimate. *Trapezoidal* tokens move along straight lines through the stages and at the mean of their first and last
+velocity over the step; their error is half the change of velocity times the duration, which is the difference of the
+trapezoidal and the Euler step. Fast tokens are at positions that subcycling has computed before (`subcycling`).
 """
 
 import functools
 from typing import NamedTuple
 
 import numpy as np
+from scipy.integrate import RK45
 
-from attnflow.coalescence.cluster_state import HeavyTokens, Pull, Velocity
-from attnflow.coalescence.subcycling import Sprint
-from attnflow.coalescence.time_change import Clock
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import LogField, ScaledVelocity
+from attnflow.coalescence.subcycling import Subcycle
+from attnflow.coalescence.time_change import TimeChange
 
-STAGES = (
-    (1 / 5,),
-    (3 / 40, 9 / 40),
-    (44 / 45, -56 / 15, 32 / 9),
-    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-    (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
-)
-NODES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
-BETWEEN = 0.55  # where no stage looks for half a step
-SEEN = (*NODES[:2], BETWEEN, *NODES[2:5])
-OF_STAGES = (0, 1, 3, 4, 5, 5)  # in SEEN
-ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+# The tableau. The last stage is the end of the step, whose velocity is the first one of the next step.
+STAGES = (*(RK45.A[stage, :stage] for stage in range(1, 6)), RK45.B)
+NODES = (*RK45.C[1:].tolist(), 1.0)
+ERROR_WEIGHTS = RK45.E
+
+# Positions of fast tokens are computed at the distinct nodes and at one more, in the half of the step without a stage.
+EXTRA_NODE = 0.55
+PATH_NODES = (*NODES[:2], EXTRA_NODE, *NODES[2:5])
+PATH_NODE_OF_STAGE = (0, 1, 3, 4, 5, 5)
 
 
 @functools.cache
-def integral() -> np.ndarray:
-    """Weights of the values at the first moment of a step and those of `SEEN` in their integral."""
-    nodes = np.array([0.0, *SEEN])
+def quadrature_weights() -> np.ndarray:
+    """Weights of the interpolatory quadrature with the nodes 0 and PATH_NODES on [0, 1]."""
+    nodes = np.array([0.0, *PATH_NODES])
     return np.linalg.solve(np.vander(nodes, increasing=True).T, 1 / np.arange(1, len(nodes) + 1))
 
 
 @functools.cache
-def unseen() -> np.ndarray:
-    """Weights of what all moments find of an integral and the stages miss."""
-    return integral() - np.insert(STAGES[-1], 1 + SEEN.index(BETWEEN), 0.0)
-
-
-class Stride(NamedTuple):
-    """Where everybody is one step later, the error of every walker, and the velocity there."""
-
-    places: np.ndarray
-    errors: np.ndarray
-    velocity: Velocity
+def defect_weights() -> np.ndarray:
+    """Quadrature weights on all nodes minus those of the DP5 stages."""
+    return quadrature_weights() - np.insert(STAGES[-1], 1 + PATH_NODES.index(EXTRA_NODE), 0.0)
 
 
 @functools.lru_cache(maxsize=8)
-def moments(clock: Clock, step: float) -> np.ndarray:
-    """When runners are looked at in a step, in its stages and between, as shares of its duration."""
-    return np.array([clock.duration(node * step) for node in SEEN]) / clock.duration(step)
+def stage_times(time_change: TimeChange, step: float) -> np.ndarray:
+    """Times of PATH_NODES as shares of the duration of a step."""
+    return np.array([time_change.duration(node * step) for node in PATH_NODES]) / time_change.duration(step)
 
 
-def stride(
-    pull: Pull,
-    heavy: HeavyTokens,
-    velocity: Velocity,
+class StepResult(NamedTuple):
+    """Positions after a step, before projection to the sphere; the errors of slow tokens; the velocity there."""
+
+    positions: np.ndarray
+    errors: np.ndarray
+    velocity: ScaledVelocity
+
+
+def dormand_prince(
+    field: LogField,
+    clusters: Clusters,
+    velocity: ScaledVelocity,
     rate: float,
-    clock: Clock,
+    time_change: TimeChange,
     step: float,
-    fast: np.ndarray,
-    ahead: Sprint,
-) -> Stride:
-    """One step of length `step` in units of 1 / rate on `clock`.
+    staged: np.ndarray,
+    subcycle: Subcycle,
+) -> StepResult:
+    """Advance all clusters by `step`, in units of 1 / rate under the time change.
 
-    `fast` says who is looked at closely; runners are where `ahead` has them at the `moments` of a step.
+    `staged` marks the tokens with all stages; fast tokens are on the paths of `subcycle`.
     """
-    rows, start = np.flatnonzero(fast), heavy.places
-    way = velocity.directions / rate
-    way[ahead.rows] = 0.0
+    # Equations of a step: dx/du = (v / rate) e^{-g(u)} with e^log_scale of the first velocity taken out of v.
+    rows, start = np.flatnonzero(staged), clusters.positions
+    slope = velocity.mantissa / rate
+    slope[subcycle.rows] = 0.0
     slopes = np.empty((len(STAGES) + 1, len(rows), start.shape[1]))
-    slopes[0] = way[rows]
-    there, places, growth = velocity, start, 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for stage, (node, row) in enumerate(zip(NODES, STAGES, strict=True)):
-            places = start + clock.duration(node * step) * way
-            places[rows] = start[rows] + step * np.tensordot(row, slopes[: len(row)], 1)
-            if len(ahead.rows):
-                places[ahead.rows] = ahead.paths[OF_STAGES[stage]]
+    slopes[0] = slope[rows]
+    current, positions, growth = velocity, start, 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # a step far too long is rejected for its error
+        for stage, (node, weights) in enumerate(zip(NODES, STAGES, strict=True)):
+            positions = start + time_change.duration(node * step) * slope
+            positions[rows] = start[rows] + step * np.tensordot(weights, slopes[: len(weights)], 1)
+            if len(subcycle.rows):
+                positions[subcycle.rows] = subcycle.paths[PATH_NODE_OF_STAGE[stage]]
             is_last = stage == len(STAGES) - 1
-            there = pull.velocity(places, heavy.masses, None if is_last else rows)
-            growth = there.logarithm - velocity.logarithm
-            moving = there.directions[rows] if is_last else there.directions
-            slopes[stage + 1] = moving * (np.exp(growth - clock.exponent(node * step)) / rate)
-        change = (np.exp(growth) / rate * there.directions - way) * (clock.duration(step) / 2)
+            current = field.velocity(positions, clusters.masses, None if is_last else rows)
+            growth = current.log_scale - velocity.log_scale
+            mantissa = current.mantissa[rows] if is_last else current.mantissa
+            slopes[stage + 1] = mantissa * (np.exp(growth - time_change.log_slowdown(node * step)) / rate)
+        # Trapezoidal minus Euler step: (v_end - v_start) duration / 2.
+        change = (np.exp(growth) / rate * current.mantissa - slope) * (time_change.duration(step) / 2)
         errors = np.abs(change).max(axis=1)
-        errors[rows] = np.abs(step * np.tensordot(ERROR, slopes, 1)).max(axis=1)
-        change[rows] = change[ahead.rows] = 0.0
-    return Stride(places + change, errors, there)
+        errors[rows] = np.abs(step * np.tensordot(ERROR_WEIGHTS, slopes, 1)).max(axis=1)
+        change[rows] = change[subcycle.rows] = 0.0
+    return StepResult(positions + change, errors, current)

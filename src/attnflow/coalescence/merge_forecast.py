@@ -1,7 +1,10 @@
-"""Forecasts: which two clusters will meet next, after how long, and how wrong that may be, known as a plateau begins.
+"""Forecasts: which two clusters merge next, after which time and with which error, known as a plateau begins.
 
-Two clusters alone at an angle th meet after e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), r the ratio of their
-masses, to leading order for large beta. Of many the soonest pair should meet as if alone where all others are later.
+Two isolated clusters at the angle theta with the ratio r of masses merge after the time
+
+    e^{beta (1 - cos theta)} / (beta (r + 1/r) sin^2 theta)
+
+to leading order for large beta. The pair for which this is least merges as if isolated if all others need far longer.
 """
 
 from typing import Any, NamedTuple
@@ -9,62 +12,71 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from attnflow.analyse.clusters import angle
-from attnflow.coalescence.cluster_state import FEW, HeavyTokens, Pull
+from attnflow.analyse.clusters import angle as angle_of
+from attnflow.coalescence.cluster_state import MAX_DENSE_CLUSTERS, Clusters
+from attnflow.coalescence.log_field import LogField
 
-LARGEST_CORRECTION = 0.25  # relative, of the leading order in 1/beta: beyond, as near antipodes, it says nothing
+LARGEST_CORRECTION = 0.25  # relative, to the leading order in 1/beta: beyond, as near antipodes, it does not apply
 
 
 class Forecast(NamedTuple):
-    """Logarithms of the times in which the soonest pair and the next one would meet alone; the error of the first."""
+    """Logarithms of the two shortest merge times of isolated pairs, and the error of the shortest; NaN: no forecast."""
 
     log_duration: float = np.nan
     runner_up: float = np.nan
     error: float = np.nan
 
 
-def log_wait(pull: Pull, angles: Any, first: Any, second: Any) -> np.ndarray:
-    """Logarithm of the time in which two isolated clusters of these masses meet, to leading order for large beta."""
-    if pull.offset is None:
-        strength, delay = first / second + second / first, pull.beta * (1 - np.cos(angles))
+def log_merge_duration(field: LogField, angles: Any, first: Any, second: Any) -> np.ndarray:
+    """Logarithm of the time in which isolated pairs of these masses merge, to leading order for large beta.
+
+    The divisor of a row is its own weight, m e^beta, for softmax, and M e^offset for unnormalised attention with total
+    mass M.
+    """
+    if field.offset is None:
+        strength, delay = first / second + second / first, field.beta * (1 - np.cos(angles))
     else:
-        strength, delay = (first + second) / pull.total_mass, pull.offset - pull.beta * np.cos(angles)
+        strength, delay = (first + second) / field.total_mass, field.offset - field.beta * np.cos(angles)
     with np.errstate(divide="ignore"):
-        return np.asarray(delay - np.log(pull.beta * strength * pull.value[0, 0] * np.sin(angles) ** 2))
+        return np.asarray(delay - np.log(field.beta * strength * field.value_scale * np.sin(angles) ** 2))
 
 
 def next_order(angles: Any, beta: float) -> np.ndarray:
-    """What the leading order leaves out, relative: two more terms of the expansion in 1/beta."""
+    """Relative size of the next two terms of the expansion of the merge time in 1/beta."""
     sines, cosines = np.sin(angles) ** 2, np.cos(angles)
     with np.errstate(divide="ignore"):
         return np.asarray(2 * np.abs(cosines) / (beta * sines) + (2 * sines + 8 * cosines**2) / (beta * sines) ** 2)
 
 
-def forecast(pull: Pull, heavy: HeavyTokens, merge: float) -> Forecast:
-    """Of all pairs the soonest; NaN for flows the formula does not speak of, and too many clusters to compare."""
-    if np.isnan(pull.beta) or not 2 <= len(heavy) <= FEW:
+def forecast(field: LogField, clusters: Clusters, merge: float) -> Forecast:
+    """The next merge; NaN for fields other than plain attraction and for more than MAX_DENSE_CLUSTERS clusters."""
+    if not field.is_plain_attraction or not 2 <= len(clusters) <= MAX_DENSE_CLUSTERS:
         return Forecast()
-    rows, columns = np.triu_indices(len(heavy), 1)
-    angles = angle(pdist(heavy.places))
-    corrections = next_order(angles, pull.beta)
-    waits = log_wait(pull, angles, heavy.masses[rows], heavy.masses[columns])
-    # Of two that are near the formula knows nothing, but that they will meet before anybody waits.
-    waits[(corrections > LARGEST_CORRECTION) & (angles < np.pi / 2)] = -np.inf
-    soonest, *others = np.argsort(waits)[:2]
-    rival = float(waits[others[0]]) if others else np.inf
-    wait = float(waits[soonest])
-    if np.isneginf(wait):
-        return Forecast(wait, rival, np.inf)
-    one, other = heavy.masses[rows[soonest]], heavy.masses[columns[soonest]]
-    closing = _log_closing_time(pull, float(one + other), float(np.log(angles[soonest] / merge)))
-    # Twice what the expansion and the closing are, and what a rival of one e^gap-th of the speed can add on both sides.
-    error = 2 * (float(corrections[soonest]) + np.exp(closing - wait) + np.exp(wait - rival))
-    return Forecast(wait, rival, float(error))
+    rows, columns = np.triu_indices(len(clusters), 1)
+    angles = angle_of(pdist(clusters.positions))
+    corrections = next_order(angles, field.beta)
+    log_durations = log_merge_duration(field, angles, clusters.masses[rows], clusters.masses[columns])
+    # The formula does not apply to close pairs, except that they merge before any plateau.
+    log_durations[(corrections > LARGEST_CORRECTION) & (angles < np.pi / 2)] = -np.inf
+    shortest, *others = np.argsort(log_durations)[:2]
+    runner_up = float(log_durations[others[0]]) if others else np.inf
+    log_duration = float(log_durations[shortest])
+    if np.isneginf(log_duration):
+        return Forecast(log_duration, runner_up, np.inf)
+    mass = clusters.masses[rows[shortest]] + clusters.masses[columns[shortest]]
+    closing = _log_closing_time(field, float(mass), float(np.log(angles[shortest] / merge)))
+    # Twice the sum of the next terms of the expansion, the share of the last approach, and the relative speed of the
+    # runner-up, which can act on both clusters.
+    terms = float(corrections[shortest]) + np.exp(closing - log_duration) + np.exp(log_duration - runner_up)
+    return Forecast(log_duration, runner_up, float(2 * terms))
 
 
-def _log_closing_time(pull: Pull, mass: float, factors: float) -> float:
-    """Of two that are close already: the gap shrinks by e^factors at the rate of two in nearly one place."""
-    rate = np.log(pull.value[0, 0])
-    if pull.offset is not None:
-        rate += np.log(mass / pull.total_mass) + pull.beta - pull.offset
+def _log_closing_time(field: LogField, mass: float, factors: float) -> float:
+    """Logarithm of the time in which the gap of a close pair shrinks by e^factors.
+
+    Its rate is c (V = c I) for softmax, and c (m / M) e^{beta - offset} for unnormalised attention.
+    """
+    rate = np.log(field.value_scale)
+    if field.offset is not None:
+        rate += np.log(mass / field.total_mass) + field.beta - field.offset
     return float(np.log(max(factors, 1e-300)) - rate)

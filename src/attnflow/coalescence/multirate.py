@@ -1,344 +1,302 @@
-"""A course: what is ahead in one step, walkers at their pace and runners before them.
+"""One multirate step: fast groups are subcycled along predicted paths of the slow tokens, then both are corrected.
 
-The clock of a step follows the fastest relative change among walkers. Runners have shorter steps of their own
-(`sprint`), in which walkers first go straight on. Once a step has shown how walkers go, runners run again, and walkers
-are moved by what that changes.
+With x the slow and y the fast tokens, x' = f(x, y) and y' = g(x, y), a step is
+
+    1. predict   y by subcycling along the paths assumed for x: straight ones, or those of the last attempt;
+    2. advance   x by one macro step with y on these paths (`macro_step`);
+    3. estimate  the errors of x: embedded or trapezoidal, growth defect, quadrature defect (`step_errors`);
+    4. relax     y by subcycling again along the computed paths of x, and add to x the change of the force from y:
+                 one sweep of waveform relaxation. What a second sweep would change in y is the coupling error.
+
+A step ends where two fast tokens merge. All functions are pure: what an attempt hands to the next is `Attempt.carry`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from attnflow.coalescence.cluster_state import HeavyTokens, Pull, Velocity
-from attnflow.coalescence.macro_step import SEEN, Stride, integral, moments, stride, unseen
-from attnflow.coalescence.subcycling import MOST_RUNNERS, NEAR, Ending, Sprint, Tolerances, Walks, groups, sprint
-from attnflow.coalescence.time_change import Clock
+from attnflow.coalescence.macro_step import StepResult, dormand_prince
+from attnflow.coalescence.step_errors import (
+    coupling_errors,
+    growth_defect,
+    quadrature_defect,
+    slow_correction,
+    velocity_mismatch,
+)
+from attnflow.coalescence.step_problem import Partition, SlowPaths, StepProblem
+from attnflow.coalescence.subcycling import MAX_FAST, NEIGHBOUR_DISTANCE, StopRule, Subcycle, subcycle
 
-PROBE = 1e-3  # of the step of length one, for derivatives of the speed
-LONGEST = 2.0  # of a step, in units of the fastest relative change
-BEYOND = 0.5  # a step goes so much farther than to the merging distance, in logarithms of the gap
-FAR = 100.0  # tolerances
-UNFORESEEN = 0.1  # growth of the logarithm of the speed: beyond, errors of a step are too large to tell
-MOST_SURPRISE = 10.0  # steps become shorter by no more at once
-ON_TIME = 1e-4  # share of a step: two that meet so much earlier or later change no velocity of others
-MOST_SHIFT = 0.01  # of a meeting: beyond, walkers' ways are not known well enough
-SMALL = 0.1  # share of a tolerance: what changes a way by less is let be
-LONGER = 1.1  # a step that ended at a meeting, once it is known better when that is
+NEGLIGIBLE_SHARE = 0.1  # of a tolerance: smaller changes are not followed up
+MAX_SHIFT = 0.01  # of the duration: a merge that moves by more shows that slow paths are not known well enough
 
 
-class TooLongError(ArithmeticError):
-    """A sprint that costs more than the walkers could save."""
+class SubcyclingFailedError(ArithmeticError):
+    """A subcycled integration took too many steps, or two pairs merge at one time."""
 
 
-class Settled(NamedTuple):
-    """A step with runners, the share of it after which it ends, and the runners' error over the tolerance."""
+class FastPrediction(NamedTuple):
+    """Fast tokens predicted for a step of length `wanted`, which was cut to `step` at their first merge."""
 
-    stride: Stride
+    wanted: float
+    step: float
+    subcycle: Subcycle
+
+
+class Carry(NamedTuple):
+    """What an attempt hands to the next one: partition, slow paths, and the prediction if that stays valid."""
+
+    partition: Partition
+    slow_paths: SlowPaths
+    prediction: FastPrediction | None = None
+
+
+class Relaxation(NamedTuple):
+    """A relaxed step, the share of its duration at which it ends, its coupling error, and the partition to use next."""
+
+    result: StepResult
     end: float
     error: float
-
-
-class Course:
-    """The next step of everybody: how long it may be, and where it leads."""
-
-    def __init__(
-        self,
-        pull: Pull,
-        heavy: HeavyTokens,
-        velocity: Velocity,
-        closing: np.ndarray,
-        running: np.ndarray,
-        tolerances: Tolerances,
-    ):
-        self.pull, self.heavy, self.velocity, self.tolerances = pull, heavy, velocity, tolerances
-        gaps = heavy.gaps[0]
-        self.relative = closing / gaps
-        self._start_running(running)
-        fastest = int(np.argmax(np.where(self.walkers, self.relative, -1.0)))
-        speed = float(np.abs(velocity.directions[self.walkers]).max())
-        # The fastest relative change: steps are in units of one over it.
-        self.rate = max(float(self.relative[fastest]), speed / np.pi)
-        # Logarithm of the time that a short step of length one takes.
-        self.unit = -velocity.logarithm - float(np.log(self.rate))
-        self.clock = self._clock()
-        # As far as they are known, in units of this time: of the unit of steps.
-        self.walks, self.walked = Walks.straight(velocity.directions / self.rate), 1.0
-        # The fastest pair shrinks by e^-step: not much farther than to where it has met.
-        met = float(np.log(gaps[fastest] / tolerances.merge)) + BEYOND
-        self.longest = min(LONGEST, self.clock.longest_step(), met)
-
-    def _start_running(self, rows: np.ndarray) -> None:
-        """These, and nobody else."""
-        self.running, self.walkers = rows, np.ones(len(self.heavy), bool)
-        self.walkers[rows] = False
-        self.groups = groups(self.pull, self.heavy, rows) if len(rows) else []
-        self.groups.sort(key=lambda group: -float(self.relative[group].max()))
-        self.sprinted: tuple[float, tuple[float, Sprint]] | None = None
-
-    def log_duration(self, step: float) -> float:
-        """Logarithm of the time that a step takes."""
-        return self.unit + float(np.log(self.clock.duration(step)))
-
-    def sprint(self, step: float) -> tuple[float, Sprint]:
-        """Where the runners go within a step, and the step, which ends where two of them meet."""
-        if self.sprinted and self.sprinted[0] == step:  # asked for again as walkers were not looked at closely enough
-            return self.sprinted[1]
-        found, met, wanted = [], np.empty(0, int), step
-        for group in self.groups:  # the soonest to fall first: it mostly decides where the step ends
-            one = self._run(step, group, Ending.EARLY)
-            if one.met <= 1:
-                step, met = self.clock.cut(step, float(np.log(one.met * self.clock.duration(step)))), one.pair
-                found = [self._run(step, group, _ending(group, met)) for group in self.groups[: len(found) + 1]]
-                if any(one.met <= 1 and not _is_met(one, met) for one in found):
-                    raise TooLongError("two meetings at one time")
-            else:
-                found.append(one)
-        ahead = Sprint.of_all(found) if found else Sprint.of_nobody(self.heavy.places.shape[1])
-        self.sprinted = (wanted, (step, ahead._replace(pair=met)))
-        return self.sprinted[1]
-
-    def stride(self, step: float, fast: np.ndarray, ahead: Sprint) -> Stride:
-        """Where everybody goes; `fast` walkers are looked at closely. Their ways are known from then on."""
-        found = stride(self.pull, self.heavy, self.velocity, self.rate, self.clock, step, fast, ahead)
-        if len(ahead.rows) and np.isfinite(found.places).all():
-            self._learn(step, found)
-        return found
-
-    def surprise(self, step: float, found: Stride, fast: np.ndarray, scales: np.ndarray) -> float:
-        """Above one where speed has grown, and otherwise than the clock foresaw: a step's error is not true then.
-
-        As an error of order 5, so that it tells how much shorter the step should be. Where nobody goes far nothing is
-        too far.
-        """
-        ways = np.abs(found.places - self.heavy.places).max(axis=1)
-        if np.all(ways[fast] < FAR * scales[fast]):
-            return 0.0
-        with np.errstate(divide="ignore"):  # so slow beside runners that floats end
-            first, last = (
-                one.logarithm + np.log(np.abs(one.directions[fast]).max()) for one in (self.velocity, found.velocity)
-            )
-        grown, foreseen = last - first, self.clock.exponent(step)
-        if not np.isfinite(grown) or max(grown, foreseen) < 0:
-            return 0.0
-        return min(abs(float(grown) - foreseen) / UNFORESEEN, MOST_SURPRISE) ** 5
-
-    def _learn(self, step: float, found: Stride) -> None:
-        """How everybody goes, for sprints to come."""
-        last_ways = found.velocity.directions * np.exp(found.velocity.logarithm + self.log_duration(step))
-        self.walks = Walks.between(found.places - self.heavy.places, self._walks(step).ways, last_ways)
-        self.walked = self.clock.duration(step)
-
-    def _walks(self, step: float) -> Walks:
-        """In units of a step, as far as they are known."""
-        return self.walks.in_units_of(self.clock.duration(step) / self.walked)
-
-    def jumps(self, step: float, found: Stride, rows: np.ndarray, ahead: Sprint) -> np.ndarray:
-        """Errors of walkers `rows` near runners: a pull that changes at once between stages misleads them.
-
-        They are what a look between the stages adds to the way that runners pull a walker.
-        """
-        pulls = self._pulls(step, found, rows, ahead.rows, ahead.paths)
-        return np.abs(np.tensordot(self._weights(step, unseen()), pulls, 1)).max(axis=1)
-
-    def settled(
-        self, step: float, found: Stride, ahead: Sprint, fast: np.ndarray, pushed: np.ndarray, scales: np.ndarray
-    ) -> Settled:
-        """A step with runners, and walkers they have pushed, where all others' true ways lead them.
-
-        It ends where two meet after all. Where others do before, its error is infinite, and who was pushed runs from
-        now on.
-        """
-        more = np.union1d(self.running, pushed)
-        together = groups(self.pull, self.heavy, more) if len(more) > len(self.running) else self.groups
-        calm = ahead.rows[self._off(step, found, ahead) <= SMALL * scales[ahead.rows]]  # walkers went as expected
-        ran = [
-            self._run(step, group, _ending(group, ahead.pair))
-            for group in together
-            if np.isin(group, ahead.pair).any() or not np.isin(group, calm).all()
-        ]
-        if not ran:
-            return Settled(found, 1.0, 0.0)
-        rerun = Sprint.of_all(ran)._replace(pair=ahead.pair)
-        if any(one.met <= 1 and not _is_met(one, ahead.pair) for one in ran):
-            self._start_running(more)
-            return Settled(found, 1.0, np.inf)
-        places = found.places.copy()
-        places[rerun.rows] = rerun.paths[-1]
-        rows = np.setdiff1d(fast, rerun.rows)
-        ways, changes = self._drawn(step, found, rows, ahead, rerun)
-        places[rows] += ways
-        changed = np.union1d(rerun.rows, rows[np.abs(changes).max(axis=1, initial=0.0) > SMALL * scales[rows]])
-        sums = found.velocity.sums.replaced(changed, self.pull.sums(places, self.heavy.masses, changed))
-        settled = Stride(places, found.errors, self.pull.velocity_of(sums, places, self.heavy.masses))
-        error = float(self._errors(step, settled, rerun, found.places, scales).max())
-        end = next((one.met for one in ran if _is_met(one, ahead.pair)), 1.0)
-        there = [one.rows for one in ran if _is_met(one, ahead.pair)]
-        settled = self._shifted(settled, np.concatenate([np.empty(0, int), *there]), self.log_duration(step), end)
-        error = max(error, abs(end - 1) / MOST_SHIFT)
-        self.sprinted = self.sprinted if error <= 1 else None
-        return Settled(settled, end, error)
-
-    def _shifted(self, found: Stride, there: np.ndarray, log_duration: float, end: float) -> Stride:
-        """A step that ends a little earlier or later, where those `there` are already."""
-        velocity = found.velocity
-        ways = velocity.directions * np.exp(velocity.logarithm + log_duration)
-        ways[there] = 0.0
-        places = found.places + (end - 1) * ways
-        changed = np.arange(len(places)) if abs(end - 1) > ON_TIME else np.flatnonzero(self.heavy.gaps[0] < NEAR)
-        sums = velocity.sums.replaced(changed, self.pull.sums(places, self.heavy.masses, changed))
-        return Stride(places, found.errors, self.pull.velocity_of(sums, places, self.heavy.masses))
-
-    def _drawn(
-        self, step: float, found: Stride, rows: np.ndarray, ahead: Sprint, rerun: Sprint
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What it changes in the ways and in the last velocities of walkers `rows` that runners went elsewhere."""
-        walks, times = self._walks(step).of(rerun.rows), moments(self.clock, step)
-        before = np.stack([walks.places(self.heavy.places[rerun.rows], time) for time in times])
-        again = np.isin(ahead.rows, rerun.rows)
-        before[:, np.searchsorted(rerun.rows, ahead.rows[again])] = ahead.paths[:, again]
-        old, new = (self._pulls(step, found, rows, rerun.rows, paths) for paths in (before, rerun.paths))
-        return np.tensordot(self._weights(step, integral()), new - old, 1), new[-1] - old[-1]
-
-    def _weights(self, step: float, weights: np.ndarray) -> np.ndarray:
-        """Of values at the moments of a step in an integral over its time."""
-        nodes = step * np.array([0.0, *SEEN])
-        return weights * np.exp(-self.clock.exponent(nodes)) * step / self.clock.duration(step)
-
-    def _pulls(self, step: float, found: Stride, rows: np.ndarray, givers: np.ndarray, paths: np.ndarray) -> np.ndarray:
-        """What walkers `rows` receive from `givers` on their `paths` at the moments of a step, in ways a step."""
-        walks, times = self._walks(step).of(rows), [0.0, *moments(self.clock, step)]
-        first, last = (
-            self.pull.log_divisors(velocity.sums.of(rows), places[rows], self.heavy.masses[rows])
-            for velocity, places in ((self.velocity, self.heavy.places), (found.velocity, found.places))
-        )
-        pulls = []
-        for time, there in zip(times, [self.heavy.places[givers], *paths], strict=True):
-            places = walks.places(self.heavy.places[rows], time)
-            divisors = (1 - time) * first + time * last - self.log_duration(step)
-            pull = self.pull.part_from(there, self.heavy.masses[givers], places, divisors)
-            pulls.append(pull - np.sum(pull * places, axis=1, keepdims=True) * places)
-        return np.stack(pulls)
-
-    def joined(self, found: Stride, pair: np.ndarray) -> Stride:
-        """Two that a step has brought within the merging distance, give or take its error, are in one place."""
-        if not len(pair):
-            return found
-        places = found.places.copy()
-        places[pair] = np.average(places[pair], axis=0, weights=self.heavy.masses[pair])
-        return found._replace(places=places)
-
-    def _off(self, step: float, found: Stride, ahead: Sprint) -> np.ndarray:
-        """How far runners are off: by what walkers elsewhere than expected change in their last velocities."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            true = found.velocity.directions[ahead.rows] * np.exp(found.velocity.logarithm + self.log_duration(step))
-            return np.nan_to_num(np.abs(true - ahead.velocities).max(axis=1, initial=0.0) / 2, nan=np.inf)
-
-    def _errors(
-        self, step: float, found: Stride, ahead: Sprint, expected: np.ndarray, scales: np.ndarray
-    ) -> np.ndarray:
-        """Of runners over their tolerances, where walkers are elsewhere than `expected`."""
-        off = self._off(step, found, ahead)
-        if len(ahead.pair):  # who has met moves by what others do; what the two do to each other would drown that
-            off[np.isin(ahead.rows, ahead.pair)] = self._off_as_one(step, found.places, ahead.pair, expected)
-        return off / scales[ahead.rows]
-
-    def _off_as_one(self, step: float, places: np.ndarray, pair: np.ndarray, expected: np.ndarray) -> float:
-        """How far two that have met are off as one, where walkers are elsewhere than `expected`."""
-        one, other = pair
-        masses, places = self.heavy.masses.copy(), places.copy()
-        masses[one] += masses[other]
-        places[one] = np.average(places[pair], axis=0, weights=self.heavy.masses[pair])
-        expected = np.where(self.walkers[:, None], expected, places)
-        rest = np.delete(np.arange(len(places)), other)
-        row = np.array([np.searchsorted(rest, one)])
-        true, found = (self.pull.velocity(where[rest], masses[rest], row) for where in (places, expected))
-        ways = [one.directions * np.exp(one.logarithm + self.log_duration(step)) for one in (true, found)]
-        return float(np.abs(ways[0] - ways[1]).max()) / 2
-
-    def _run(self, step: float, group: np.ndarray, ending: Ending) -> Sprint:
-        """A group of runners, while walkers go as far as is known."""
-        walks = self._walks(step).without(np.union1d(self.running, group))
-        duration, times = self.log_duration(step), moments(self.clock, step)
-        found = sprint(self.pull, self.heavy, walks, group, duration, self.tolerances, times, ending)
-        if found is None:
-            raise TooLongError("a sprint takes too many steps")
-        return found
-
-    def _clock(self) -> Clock:
-        """Slows down as the logarithm of the largest speed of walkers grows along the straight way ahead."""
-        way = np.where(self.walkers[:, None], self.velocity.directions / self.rate, 0.0)
-        sizes = np.abs(way).max(axis=1)
-        fastest = np.array([int(np.argmax(sizes))])
-        with np.errstate(divide="ignore"):  # walkers so slow that floats end
-            now = self.velocity.logarithm + float(np.log(self.rate * sizes[fastest[0]]))
-        behind, ahead = (
-            self.pull.velocity(self.heavy.places + reach * way, self.heavy.masses, fastest).log_speed - now
-            for reach in (-PROBE, PROBE)
-        )
-        first, second = (ahead - behind) / (2 * PROBE), (ahead + behind) / PROBE**2
-        return Clock(float(first), float(second)) if np.isfinite(first + second) else Clock()
-
-
-def _ending(group: np.ndarray, met: np.ndarray) -> Ending:
-    """Of a sprint in a step that ends as the two of `met` meet."""
-    return Ending.WITH_MEETING if np.isin(met, group).any() else Ending.EARLY
-
-
-def _is_met(ran: Sprint, pair: np.ndarray) -> bool:
-    """Whether these two are who met."""
-    return len(pair) > 0 and set(ran.pair) == set(pair)
+    partition: Partition
 
 
 class Attempt(NamedTuple):
-    """A step that was tried: its length, the one wanted, where it leads, and errors over the tolerance."""
+    """A step that was tried; errors are over the tolerance."""
 
     step: float
     wanted: float
     log_duration: float
-    stride: Stride
-    worst: float
-    missed: np.ndarray
-    """Slow walkers whose error is too large: others have made them fast."""
-    ran: float
-    is_first: bool
-    """Whether runners had run without knowing how walkers go."""
+    result: StepResult
+    error: float
+    """Of staged tokens."""
+    misclassified: np.ndarray
+    """Trapezoidal tokens whose error is too large."""
+    coupling_error: float
+    """Of fast tokens."""
+    carry: Carry
+    was_predicted: bool
+    """Whether fast tokens were integrated along straight paths of the slow ones."""
 
     @property
-    def is_good(self) -> bool:
-        """Whether everybody's error is within the tolerance."""
-        return self.worst <= 1 and self.ran <= 1 and not self.missed.any()
+    def is_accepted(self) -> bool:
+        """Whether all errors are within the tolerance."""
+        return self.error <= 1 and self.coupling_error <= 1 and not self.misclassified.any()
 
     @property
     def next_step(self) -> float:
-        """What the errors suggest; one that ended early at a meeting says nothing against longer ones."""
-        new = self.step * float(np.clip(0.9 * max(self.worst, 1e-10) ** -0.2, 0.2, 4.0))
-        if self.is_good:
+        """The step to try next. A step that was cut at a merge is no argument against longer ones."""
+        # The usual control of an estimate of order five, with a safety factor and limits of the change.
+        new = self.step * float(np.clip(0.9 * max(self.error, 1e-10) ** -0.2, 0.2, 4.0))
+        if self.is_accepted:
             return max(new, self.wanted) if self.step < self.wanted else new
-        if self.worst > 1:
+        if self.error > 1:
             return new
-        if self.missed.any():
+        if self.misclassified.any():
             return self.wanted
-        return min(self.wanted, LONGER * self.step) if self.is_first else self.step / 3
+        # With computed slow paths the merge may come a little later; otherwise the coupling asks for a shorter step.
+        return min(self.wanted, 1.1 * self.step) if self.was_predicted else self.step / 3
 
 
-def attempt(course: Course, wanted: float, calm: np.ndarray, startled: np.ndarray, scales: np.ndarray) -> Attempt:
-    """One step, whatever its errors; walkers that go farther than `calm`, or are startled, are looked at closely."""
-    is_first = not course.walks.bends.any()
-    step, ahead = course.sprint(wanted)
-    speeds = np.where(course.walkers, np.abs(course.velocity.directions).max(axis=1) / course.rate, -1.0)
-    is_far = startled | (speeds * course.clock.duration(step) > calm) | (speeds == speeds.max())
-    fast = is_far & course.walkers
-    found = course.stride(step, fast, ahead)
-    with np.errstate(over="ignore"):  # of a step far too long
-        errors = np.nan_to_num(found.errors / scales, nan=np.inf)
-    worst = max(float(errors[fast].max(initial=0.0)), course.surprise(step, found, fast, scales))
-    missed = ~fast & course.walkers & (errors > 1)
-    settled = Settled(found, 1.0, 0.0)
-    if len(ahead.rows) and worst <= 1 and missed.sum() <= MOST_RUNNERS:
-        rows = np.flatnonzero(fast)
-        pushed = np.union1d(rows[course.jumps(step, found, rows, ahead) > scales[rows]], np.flatnonzero(missed))
-        settled, missed = course.settled(step, found, ahead, rows, pushed, scales), np.zeros_like(missed)
-    duration = course.log_duration(step) + float(np.log(settled.end))
-    return Attempt(
-        step, wanted, duration, course.joined(settled.stride, ahead.pair), worst, missed, settled.error, is_first
+def attempt(
+    problem: StepProblem, carry: Carry, wanted: float, slow_limits: np.ndarray, promoted: np.ndarray, scales: np.ndarray
+) -> Attempt | None:
+    """Try one step of length `wanted`, whatever its errors; None if subcycling failed.
+
+    Slow tokens that move by more than `slow_limits`, or are `promoted`, have all stages; `scales` are the tolerances.
+    """
+    try:
+        prediction = carry.prediction
+        if prediction is None or prediction.wanted != wanted:
+            prediction = predict(problem, carry.partition, carry.slow_paths, wanted)
+        return _completed(problem, carry, prediction, slow_limits, promoted, scales)
+    except SubcyclingFailedError:
+        return None
+
+
+def predict(problem: StepProblem, partition: Partition, slow_paths: SlowPaths, wanted: float) -> FastPrediction:
+    """Subcycle all fast groups over a step, which is cut at their first merge."""
+    step, pair, done = wanted, np.empty(0, int), []
+    for group in partition.fast_groups:  # the first to merge comes first: it mostly decides where the step ends
+        result = _subcycled(problem, partition, slow_paths, step, group, StopRule.AT_FIRST_MERGE)
+        if result.merge_time > 1:
+            done.append(result)
+            continue
+        log_time = float(np.log(result.merge_time * problem.time_change.duration(step)))
+        step, pair = problem.time_change.step_for(step, log_time), result.pair
+        done = [
+            _subcycled(problem, partition, slow_paths, step, earlier, _stop_rule(earlier, pair))
+            for earlier in partition.fast_groups[: len(done) + 1]
+        ]
+        if any(one.merge_time <= 1 and not _is_merge_of(one, pair) for one in done):
+            raise SubcyclingFailedError("two merges at one time")
+    fast = Subcycle.of_groups(done) if done else Subcycle.empty(problem.clusters.positions.shape[1])
+    return FastPrediction(wanted, step, fast._replace(pair=pair))
+
+
+def _subcycled(
+    problem: StepProblem,
+    partition: Partition,
+    slow_paths: SlowPaths,
+    step: float,
+    group: np.ndarray,
+    stop_rule: StopRule,
+) -> Subcycle:
+    """One group over a step; fast tokens of other groups do not move."""
+    paths = slow_paths.over(problem, step).with_fixed(np.union1d(partition.fast, group))
+    duration, times = problem.log_duration(step), problem.stage_times(step)
+    result = subcycle(problem.field, problem.clusters, paths, group, duration, problem.tolerances, times, stop_rule)
+    if result is None:
+        raise SubcyclingFailedError("too many steps")
+    return result
+
+
+def _stop_rule(group: np.ndarray, pair: np.ndarray) -> StopRule:
+    """The rule for a group in a step that ends with the merge of `pair`."""
+    return StopRule.WITH_MERGE if np.isin(pair, group).any() else StopRule.AT_FIRST_MERGE
+
+
+def _is_merge_of(result: Subcycle, pair: np.ndarray) -> bool:
+    return len(pair) > 0 and set(result.pair) == set(pair)
+
+
+def _completed(
+    problem: StepProblem,
+    carry: Carry,
+    prediction: FastPrediction,
+    slow_limits: np.ndarray,
+    promoted: np.ndarray,
+    scales: np.ndarray,
+) -> Attempt:
+    """The attempt with predicted fast tokens: macro step, errors and relaxation."""
+    partition, slow_paths = carry.partition, carry.slow_paths
+    step, fast = prediction.step, prediction.subcycle
+    staged = _staged(problem, partition, step, slow_limits, promoted)
+    result = dormand_prince(
+        problem.field, problem.clusters, problem.velocity, problem.rate, problem.time_change, step, staged, fast
     )
+    if len(fast.rows) and np.isfinite(result.positions).all():
+        slow_paths = slow_paths.computed(problem, step, result)
+    errors = relative_errors(result, scales)
+    error = max(float(errors[staged].max(initial=0.0)), growth_defect(problem, step, result, staged, scales))
+    misclassified = ~staged & partition.slow & (errors > 1)
+    relaxed, next_carry = Relaxation(result, 1.0, 0.0, partition), Carry(partition, slow_paths, prediction)
+    if len(fast.rows) and error <= 1 and misclassified.sum() <= MAX_FAST:
+        rows = np.flatnonzero(staged)
+        defects = quadrature_defect(problem, slow_paths, step, result, rows, fast)
+        perturbed = np.union1d(rows[defects > scales[rows]], np.flatnonzero(misclassified))
+        relaxed = relax(problem, partition, slow_paths, step, result, fast, rows, perturbed, scales)
+        misclassified, next_carry = np.zeros_like(misclassified), Carry(relaxed.partition, slow_paths)
+    return Attempt(
+        step,
+        prediction.wanted,
+        problem.log_duration(step) + float(np.log(relaxed.end)),
+        _with_merged_pair(problem, relaxed.result, fast.pair),
+        error,
+        misclassified,
+        relaxed.error,
+        next_carry,
+        carry.slow_paths.are_predicted,
+    )
+
+
+def _staged(
+    problem: StepProblem, partition: Partition, step: float, slow_limits: np.ndarray, promoted: np.ndarray
+) -> np.ndarray:
+    """Mask of slow tokens that need all stages: the fastest, promoted ones, and those that move beyond their limit."""
+    speeds = np.where(partition.slow, np.abs(problem.velocity.mantissa).max(axis=1) / problem.rate, -1.0)
+    is_beyond = speeds * problem.time_change.duration(step) > slow_limits
+    return (promoted | is_beyond | (speeds == speeds.max())) & partition.slow
+
+
+def relative_errors(result: StepResult, scales: np.ndarray) -> np.ndarray:
+    """Error estimates of the macro step over the tolerances; infinity for NaN."""
+    with np.errstate(over="ignore"):  # errors of a step far too long
+        return np.nan_to_num(result.errors / scales, nan=np.inf)
+
+
+def relax(
+    problem: StepProblem,
+    partition: Partition,
+    slow_paths: SlowPaths,
+    step: float,
+    result: StepResult,
+    predicted: Subcycle,
+    staged: np.ndarray,
+    perturbed: np.ndarray,
+    scales: np.ndarray,
+) -> Relaxation:
+    """One relaxation sweep: re-integrate fast groups along the computed slow paths, then correct the slow tokens.
+
+    Slow tokens that are `perturbed` by fast ones are subcycled with them. The step ends at the merge time found. If
+    another pair merges before, the coupling error is infinite and perturbed tokens are fast in the next attempt.
+    """
+    fast = np.union1d(partition.fast, perturbed)
+    extended = problem.repartitioned(fast) if len(fast) > len(partition.fast) else partition
+    # Groups for which slow tokens were where they were assumed to be need no second integration.
+    is_right = velocity_mismatch(problem, step, result, predicted) <= NEGLIGIBLE_SHARE * scales[predicted.rows]
+    right = predicted.rows[is_right]
+    groups = [
+        _subcycled(problem, partition, slow_paths, step, group, _stop_rule(group, predicted.pair))
+        for group in extended.fast_groups
+        if np.isin(group, predicted.pair).any() or not np.isin(group, right).all()
+    ]
+    if not groups:
+        return Relaxation(result, 1.0, 0.0, partition)
+    if any(group.merge_time <= 1 and not _is_merge_of(group, predicted.pair) for group in groups):
+        return Relaxation(result, 1.0, np.inf, problem.repartitioned(fast))
+    corrected = Subcycle.of_groups(groups)._replace(pair=predicted.pair)
+    relaxed = _corrected(problem, slow_paths, step, result, predicted, corrected, staged, scales)
+    errors = coupling_errors(problem, partition, step, relaxed, corrected, result.positions, scales)
+    merging = [group for group in groups if _is_merge_of(group, predicted.pair)]
+    end = merging[0].merge_time if merging else 1.0
+    merged_rows = np.concatenate([np.empty(0, int), *(group.rows for group in merging)])
+    shifted = _shifted(problem, relaxed, merged_rows, problem.log_duration(step), end)
+    return Relaxation(shifted, end, max(float(errors.max()), abs(end - 1) / MAX_SHIFT), partition)
+
+
+def _corrected(
+    problem: StepProblem,
+    slow_paths: SlowPaths,
+    step: float,
+    result: StepResult,
+    predicted: Subcycle,
+    corrected: Subcycle,
+    staged: np.ndarray,
+    scales: np.ndarray,
+) -> StepResult:
+    """The step with corrected fast tokens and the change of the force from them on staged ones."""
+    positions = result.positions.copy()
+    positions[corrected.rows] = corrected.paths[-1]
+    rows = np.setdiff1d(staged, corrected.rows)
+    displacements, changes = slow_correction(problem, slow_paths, step, result, rows, predicted, corrected)
+    positions[rows] += displacements
+    is_changed = np.abs(changes).max(axis=1, initial=0.0) > NEGLIGIBLE_SHARE * scales[rows]
+    return _with_sums_at(problem, result, positions, np.union1d(corrected.rows, rows[is_changed]))
+
+
+def _shifted(
+    problem: StepProblem, result: StepResult, merged_rows: np.ndarray, log_duration: float, end: float
+) -> StepResult:
+    """The step ended at the share `end` of its duration, to first order; `merged_rows` are at that time already."""
+    displacements = result.velocity.displacement(log_duration)
+    displacements[merged_rows] = 0.0
+    positions = result.positions + (end - 1) * displacements
+    # A shift of 1e-4 of a step changes only the velocities of close pairs.
+    is_close = problem.clusters.nearest.distances < NEIGHBOUR_DISTANCE
+    rows = np.arange(len(positions)) if abs(end - 1) > 1e-4 else np.flatnonzero(is_close)
+    return _with_sums_at(problem, result, positions, rows)
+
+
+def _with_sums_at(problem: StepProblem, result: StepResult, positions: np.ndarray, rows: np.ndarray) -> StepResult:
+    """The step with other positions, and the attention sums of `rows` computed there."""
+    field, masses = problem.field, problem.clusters.masses
+    sums = result.velocity.sums.replaced(rows, field.sums(positions, masses, rows))
+    return StepResult(positions, result.errors, field.velocity_from(sums, positions, masses))
+
+
+def _with_merged_pair(problem: StepProblem, result: StepResult, pair: np.ndarray) -> StepResult:
+    """The step with a pair at the merging distance, to its error, put at its centre of mass."""
+    if not len(pair):
+        return result
+    positions = result.positions.copy()
+    positions[pair] = np.average(positions[pair], axis=0, weights=problem.clusters.masses[pair])
+    return result._replace(positions=positions)

@@ -1,209 +1,223 @@
-"""Meetings: two heavy tokens that have become far faster than all others, followed to where they meet at once.
+"""An isolated pair of clusters, integrated to its merge by quadrature over the angle between them.
 
-Two tokens alone move on the arc between them: with theta the angle left, the way of each is its share of the closing
-speed integrated over theta, and the time is the integral of one over that speed. Nothing has to be stepped through. The
-others are not quite alone with themselves: along the way what they do to the pair and how far they move
-is measured to first order and made good; what that leaves, of second order, is the error, and a meeting whose error is
-above the tolerance is not used.
+Two clusters without others move on the great circle through them. With theta the angle between them and w_1, w_2 their
+speeds towards each other (`log_speeds`), d theta / dt = -(w_1 + w_2), so that the angle travelled by cluster p and the
+time are integrals over theta:
+
+    a_p = int w_p / (w_1 + w_2) d theta,      t = int 1 / (w_1 + w_2) d theta.
+
+The other clusters enter to first order. Along the unperturbed paths of the pair, with the others at rest, the velocity
+of the pair differs from w_p by a perturbation; the others meanwhile drift. Both displacements are added. What is left
+is of second order: velocities depend on positions through exponents, so that a displacement D changes them by a factor
+of up to e^{2 |B| D}, B = beta Q^T K. The error of the positions is estimated by D (e^{2 |B| D} - 1), D being the
+largest of these displacements.
 """
 
 import dataclasses
 
 import numpy as np
 
-from attnflow.analyse.clusters import angle
-from attnflow.coalescence.cluster_state import HeavyTokens, Pull, Sums
+from attnflow.analyse.clusters import angle as angle_of
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import AttentionSums, LogField
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
-GROWTH = 8.0  # of the logarithm of the speed in a part of the way: 8 nodes integrate e^(8 s) to 1e-9
-PAST = 40.0  # of the logarithm of the speed: e^-40 of an integral is below rounding
-SHRINKING = 1.2  # of the logarithm of the angle in a part of the way: 8 nodes integrate one over it to 1e-9
-NEAR = 1 - 1e-3  # of the merging distance: where a meeting ends
+# Sizes of a panel that 8 nodes integrate to 1e-9: the integrands vary like e^(growth) and like 1 / theta.
+PANEL_LOG_GROWTH = 8.0
+PANEL_LOG_SHRINKAGE = 1.2
+NEGLIGIBLE_LOG = 40.0  # contributions of e^-40 of an integral are below rounding
+FINAL_DISTANCE = 1 - 1e-3  # of the merging distance, so that rounding does not leave the pair outside
 
 
 def _integrals_to_nodes() -> np.ndarray:
-    """The matrix that turns values at the nodes into integrals from -1 to each node."""
+    """The matrix that maps values at the nodes to integrals from -1 to each node."""
     powers = np.polynomial.legendre.legvander(NODES, len(NODES) - 1)
-    ways = [
+    integrals = [
         np.polynomial.legendre.legval(NODES, np.polynomial.legendre.legint(row, lbnd=-1)) for row in np.eye(len(NODES))
     ]
-    return np.linalg.solve(powers.T, np.array(ways)).T
+    return np.linalg.solve(powers.T, np.array(integrals)).T
 
 
-TO_NODES = _integrals_to_nodes()
+INTEGRALS_TO_NODES = _integrals_to_nodes()
 
 
 @dataclasses.dataclass(frozen=True)
-class Meeting:
-    """Where everybody is when a pair has met, how long that takes, and how wrong it may be."""
+class PairMerge:
+    """Positions of all clusters when a pair has merged, the logarithm of the time, and the error of a position."""
 
-    places: np.ndarray
+    positions: np.ndarray
     log_duration: float
     error: float
-    """Of a place, what the first order leaves out."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Duel:
-    """Two tokens alone, at nodes along their way."""
+class IsolatedPair:
+    """Two clusters without others, at quadrature nodes of the angle between them."""
 
     angles: np.ndarray
-    widths: np.ndarray
-    """Quadrature weights of the nodes, of integrals over the angle."""
-    ways: np.ndarray
-    """(2, nodes): the angle each has travelled."""
-    ends: np.ndarray
-    """(2,): the angle each has travelled when they meet."""
+    weights: np.ndarray
+    """Quadrature weights of integrals over the angle."""
+    travelled: np.ndarray
+    """(2, nodes): the angle that each has moved."""
+    total: np.ndarray
+    """(2,): the angle that each has moved at the end."""
 
     @classmethod
-    def of(cls, pull: Pull, masses: np.ndarray, first: float, last: float) -> "Duel":
-        """From the angle `first` down to `last`."""
-        edges = _edges(pull.beta, first, last)
+    def of(cls, field: LogField, masses: np.ndarray, first: float, last: float) -> "IsolatedPair":
+        """From the angle `first` down to the angle `last`."""
+        edges = _panel_edges(field.beta, first, last)
         halves = (edges[:-1] - edges[1:]) / 2
         angles = ((edges[:-1] + edges[1:])[:, None] - 2 * halves[:, None] * NODES) / 2
-        logs = log_speeds(pull, masses, angles)
-        share = np.exp(logs[0] - np.logaddexp(*logs))
-        before = np.concatenate([[0.0], np.cumsum(halves * (share @ WEIGHTS))])
-        first_way = before[:-1, None] + halves[:, None] * (share @ TO_NODES.T)
-        ways = np.stack([first_way, first - angles - first_way])
-        widths = halves[:, None] * WEIGHTS
-        ends = np.array([before[-1], first - last - before[-1]])
-        return cls(angles.ravel(), widths.ravel(), ways.reshape(2, -1), ends)
+        logs = log_speeds(field, masses, angles)
+        share = np.exp(logs[0] - np.logaddexp(*logs))  # w_1 / (w_1 + w_2)
+        at_edges = np.concatenate([[0.0], np.cumsum(halves * (share @ WEIGHTS))])
+        by_first = at_edges[:-1, None] + halves[:, None] * (share @ INTEGRALS_TO_NODES.T)
+        travelled = np.stack([by_first, first - angles - by_first])
+        weights = halves[:, None] * WEIGHTS
+        total = np.array([at_edges[-1], first - last - at_edges[-1]])
+        return cls(angles.ravel(), weights.ravel(), travelled.reshape(2, -1), total)
 
-    def displacement(self, strays: np.ndarray) -> np.ndarray:
-        """Of the place they meet, when each is led astray by `strays` (2, nodes, d) a unit of the angle.
+    def displacement(self, perturbation: np.ndarray) -> np.ndarray:
+        """First-order shift of the merge position due to perturbing velocities (2, nodes, d) per unit of angle.
 
-        They go on towards each other, each its share of what is left; one led astray moves the place by the other's.
+        After a shift of one cluster both still move the same shares of what is left: the merge position moves by the
+        share of the other cluster.
         """
-        left = self.ends[:, None] - self.ways
+        left = self.total[:, None] - self.travelled
         shares = left / left.sum(axis=0)
-        return np.einsum("pqd,pq,q->d", strays, shares[::-1], self.widths)
+        return np.einsum("pqd,pq,q->d", perturbation, shares[::-1], self.weights)
 
 
-def log_speeds(pull: Pull, masses: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """Logarithms of the speeds of two tokens alone towards each other, stacked."""
+def log_speeds(field: LogField, masses: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """Logarithms (2, ...) of the speeds of an isolated pair towards each other: c sin(theta) m_q e^{beta cos} / D_p."""
     first, second = np.log(masses)
-    score, own = pull.beta * np.cos(angles), pull.beta
-    towards = np.log(np.sin(angles)) + np.log(pull.value[0, 0])
-    if pull.offset is not None:
-        rest = towards + score - pull.offset - np.log(pull.total_mass)
-        return np.stack([second + rest, first + rest])
-    return towards + np.stack(
+    score, own = field.beta * np.cos(angles), field.beta
+    log_sine = np.log(np.sin(angles)) + np.log(field.value_scale)
+    if (
+        field.offset is not None
+    ):  # apart from `log_divisor` for the order of summation: recorded runs repeat bit for bit
+        common = log_sine + score - field.offset - np.log(field.total_mass)
+        return np.stack([second + common, first + common])
+    return log_sine + np.stack(
         [
-            second + score - np.logaddexp(first + own, second + score),
-            first + score - np.logaddexp(second + own, first + score),
+            second + score - field.log_divisor(first + own, second + score),
+            first + score - field.log_divisor(second + own, first + score),
         ]
     )
 
 
-def _edges(beta: float, first: float, last: float) -> np.ndarray:
-    """Angles from first to last between which neither speed nor angle changes by more than quadrature can follow."""
+def _panel_edges(beta: float, first: float, last: float) -> np.ndarray:
+    """Edges of the panels from `first` to `last`, in each of which the integrands vary little enough."""
     whole = beta * (1 - np.cos(first))
-    # From where e^-PAST of the time is left to where the tokens' shares of the speed change only the angle matters.
-    early, late = (2 * np.arcsin(np.sqrt(np.clip(way / (2 * beta), 0, 1))) for way in (whole - PAST, PAST))
-    bends = [angle for angle in (early, late) if whole > 2 * PAST and last < angle < first]
-    fine = np.sort(np.concatenate([np.geomspace(first, last, 400), bends]))[::-1]
+    # Once e^-NEGLIGIBLE_LOG of the time is left, and until the shares of the two speeds change, only theta matters.
+    early, late = (
+        2 * np.arcsin(np.sqrt(np.clip(growth / (2 * beta), 0, 1)))
+        for growth in (whole - NEGLIGIBLE_LOG, NEGLIGIBLE_LOG)
+    )
+    breaks = [angle for angle in (early, late) if whole > 2 * NEGLIGIBLE_LOG and last < angle < first]
+    fine = np.sort(np.concatenate([np.geomspace(first, last, 400), breaks]))[::-1]
     growth = beta * (np.cos(fine) - np.cos(first))
-    if bends:
-        growth = np.minimum(growth, PAST) + np.maximum(growth - (whole - PAST), 0.0)
-    stretch = growth / GROWTH + np.log(first / fine) / SHRINKING
-    parts = int(np.ceil(stretch[-1]))
-    return np.concatenate([[first], np.interp(np.arange(1, parts) * stretch[-1] / parts, stretch, fine), [last]])
+    if breaks:
+        growth = np.minimum(growth, NEGLIGIBLE_LOG) + np.maximum(growth - (whole - NEGLIGIBLE_LOG), 0.0)
+    # Number of panels needed from the first angle to each angle of the fine grid.
+    panels = growth / PANEL_LOG_GROWTH + np.log(first / fine) / PANEL_LOG_SHRINKAGE
+    count = int(np.ceil(panels[-1]))
+    inner = np.interp(np.arange(1, count) * panels[-1] / count, panels, fine)
+    return np.concatenate([[first], inner, [last]])
 
 
-def meeting(pull: Pull, heavy: HeavyTokens, pair: np.ndarray, sums: Sums, merge: float) -> Meeting:
-    """Follow a pair to its meeting, and the others to first order; `sums` is what rows receive at the start."""
-    ends, masses = heavy.places[pair], heavy.masses[pair]
-    first = angle(np.linalg.norm(ends[0] - ends[1]))
-    duel = Duel.of(pull, masses, float(first), float(angle(NEAR * merge)))
-    towards = np.stack([_tangent(ends[0], ends[1]), _tangent(ends[1], ends[0])])
-    paths, headings = _along(ends, towards, duel.ways)
-    rest = np.delete(np.arange(len(heavy)), pair)
-    logs = log_speeds(pull, masses, duel.angles)
-    unit = np.logaddexp(*logs)  # speeds are in units of the pair's closing speed without others
-    seen = _pair_velocities(pull, heavy.places[rest], heavy.masses[rest], masses, duel.angles, paths, headings, unit)
-    closing = np.sum(seen * headings, axis=(0, 2))
-    if closing.min() <= 0:  # others hold them apart
-        return Meeting(heavy.places, np.inf, np.inf)
-    strays = seen / closing[:, None] - np.exp(logs - unit)[..., None] * headings
-    drift = _drift(pull, heavy, rest, pair, sums, paths, duel.widths / closing, unit)
-    moved = np.empty_like(heavy.places)
-    moved[rest] = heavy.places[rest] + drift
-    moved[pair] = _along(ends, towards, duel.ends[:, None])[0][:, 0] + duel.displacement(strays)
-    strayed = np.einsum("pqd,q->pd", strays, duel.widths)
-    largest = float(np.linalg.norm(np.concatenate([strayed, drift]), axis=1).max())
-    # Velocities depend on places through exponents: a displacement D changes them by up to 2 |B| D.
-    error = largest * np.expm1(min(2 * pull.score_size * largest, 50.0))
-    return Meeting(moved, float(np.logaddexp.reduce(np.log(duel.widths / closing) - unit)), float(error))
+def pair_merge(field: LogField, clusters: Clusters, pair: np.ndarray, sums: AttentionSums, merge: float) -> PairMerge:
+    """Integrate a pair to its merge, the others to first order; `sums` are the attention sums at the start."""
+    ends, masses = clusters.positions[pair], clusters.masses[pair]
+    first = float(angle_of(np.linalg.norm(ends[0] - ends[1])))
+    isolated = IsolatedPair.of(field, masses, first, float(2 * np.arcsin(FINAL_DISTANCE * merge / 2)))
+    tangents = np.stack([_tangent(ends[0], ends[1]), _tangent(ends[1], ends[0])])
+    paths, headings = _along_arcs(ends, tangents, isolated.travelled)
+    rest = np.delete(np.arange(len(clusters)), pair)
+    logs = log_speeds(field, masses, isolated.angles)
+    log_unit = np.logaddexp(*logs)  # velocities are in units of the closing speed w_1 + w_2
+    velocities = _pair_velocities(
+        field, clusters.positions[rest], clusters.masses[rest], masses, isolated.angles, paths, headings, log_unit
+    )
+    closing = np.sum(velocities * headings, axis=(0, 2))
+    if closing.min() <= 0:  # the others keep the pair apart
+        return PairMerge(clusters.positions, np.inf, np.inf)
+    perturbation = velocities / closing[:, None] - np.exp(logs - log_unit)[..., None] * headings
+    drift = _drift(field, clusters, rest, pair, sums, paths, isolated.weights / closing, log_unit)
+    positions = np.empty_like(clusters.positions)
+    positions[rest] = clusters.positions[rest] + drift
+    positions[pair] = _along_arcs(ends, tangents, isolated.total[:, None])[0][:, 0]
+    positions[pair] += isolated.displacement(perturbation)
+    perturbed = np.einsum("pqd,q->pd", perturbation, isolated.weights)
+    largest = float(np.linalg.norm(np.concatenate([perturbed, drift]), axis=1).max())
+    error = largest * np.expm1(min(2 * field.score_norm * largest, 50.0))
+    log_duration = float(np.logaddexp.reduce(np.log(isolated.weights / closing) - log_unit))
+    return PairMerge(positions, log_duration, float(error))
 
 
 def _tangent(origin: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """The unit vector at `origin` along the arc to `goal`."""
+    """The unit tangent vector at `origin` of the arc to `goal`."""
     difference = goal - origin
-    way = difference - (difference @ origin) * origin
-    return way / np.linalg.norm(way)
+    tangent = difference - (difference @ origin) * origin
+    return tangent / np.linalg.norm(tangent)
 
 
-def _along(ends: np.ndarray, towards: np.ndarray, ways: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places (2, nodes, d) and headings after ways on the arcs."""
-    cosines, sines = np.cos(ways)[..., None], np.sin(ways)[..., None]
-    ends, towards = ends[:, None], towards[:, None]
-    return cosines * ends + sines * towards, cosines * towards - sines * ends
+def _along_arcs(ends: np.ndarray, tangents: np.ndarray, angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and unit velocities (2, nodes, d) after moving by `angles` (2, nodes) on the two arcs."""
+    cosines, sines = np.cos(angles)[..., None], np.sin(angles)[..., None]
+    ends, tangents = ends[:, None], tangents[:, None]
+    return cosines * ends + sines * tangents, cosines * tangents - sines * ends
 
 
 def _pair_velocities(
-    pull: Pull,
+    field: LogField,
     others: np.ndarray,
     other_masses: np.ndarray,
     masses: np.ndarray,
     angles: np.ndarray,
     paths: np.ndarray,
     headings: np.ndarray,
-    unit: np.ndarray,
+    log_unit: np.ndarray,
 ) -> np.ndarray:
-    """Velocities (2, nodes, d) of the two along their way, the others standing still, in units e^unit."""
-    speed = float(pull.value[0, 0])
-    exponents = pull.beta * (paths @ others.T) + np.log(other_masses)
-    partner = pull.beta * np.cos(angles) + np.log(masses[::-1])[:, None]
-    if pull.offset is not None:
-        divisor = np.full_like(partner, pull.offset + np.log(pull.total_mass))
-    else:
-        own = np.broadcast_to(pull.beta + np.log(masses)[:, None], partner.shape)
-        divisor = np.logaddexp.reduce(np.concatenate([exponents, own[..., None], partner[..., None]], axis=-1), axis=-1)
-    weights = np.exp(exponents - (divisor + unit)[..., None])
-    pulls = weights @ others
-    pulls -= np.sum(pulls * paths, axis=-1, keepdims=True) * paths
-    return speed * (pulls + (np.exp(partner - divisor - unit) * np.sin(angles))[..., None] * headings)
+    """Velocities (2, nodes, d) of the pair on its unperturbed paths with the others at rest, divided by e^log_unit."""
+    exponents = field.beta * (paths @ others.T) + np.log(other_masses)
+    partner = field.beta * np.cos(angles) + np.log(masses[::-1])[:, None]
+    own = np.broadcast_to(field.beta + np.log(masses)[:, None], partner.shape)
+    log_divisor = field.log_divisor(np.logaddexp.reduce(exponents, axis=-1), own, partner)
+    weights = np.exp(exponents - (log_divisor + log_unit)[..., None])
+    forces = weights @ others
+    forces -= np.sum(forces * paths, axis=-1, keepdims=True) * paths
+    from_partner = (np.exp(partner - log_divisor - log_unit) * np.sin(angles))[..., None] * headings
+    return field.value_scale * (forces + from_partner)
 
 
 def _drift(
-    pull: Pull,
-    heavy: HeavyTokens,
+    field: LogField,
+    clusters: Clusters,
     rest: np.ndarray,
     pair: np.ndarray,
-    sums: Sums,
+    sums: AttentionSums,
     paths: np.ndarray,
     slowness: np.ndarray,
-    unit: np.ndarray,
+    log_unit: np.ndarray,
 ) -> np.ndarray:
-    """How far the others move meanwhile, from where they stand."""
-    places, best = heavy.places[rest], sums.best[rest]
-    logs = np.log(heavy.masses[pair])[:, None, None]
-    at_start = pull.beta * (heavy.places[pair] @ places.T) + logs[:, 0]
-    on_way = pull.beta * (paths @ places.T) + logs
-    top = np.maximum(best, on_way.max(axis=(0, 1)))
-    start, way = np.exp(at_start - top), np.exp(on_way - top)
-    speed = float(pull.value[0, 0])
-    # Of what is received at the start the pair's part is taken off, and put on again where the pair has gone.
-    base = np.exp(best - top)[:, None] * sums.pulls[rest] - speed * (start.T @ heavy.places[pair])
-    weights = np.maximum(np.exp(best - top) * sums.weights[rest] - start.sum(axis=0), 0.0) + way.sum(axis=0)
-    if pull.offset is not None:
-        divisor = pull.offset + np.log(pull.total_mass)
-    else:
-        with np.errstate(divide="ignore"):  # weights of those too far away are zero
-            divisor = np.logaddexp(pull.beta + np.log(heavy.masses[rest]), top + np.log(weights))
-    factors = slowness[:, None] * np.exp(top - divisor - unit[:, None])
-    found = factors.sum(axis=0)[:, None] * base
-    for one in range(2):
-        found += speed * ((factors * way[one]).T @ paths[one])
-    return found - np.sum(found * places, axis=1, keepdims=True) * places
+    """Displacement of the other clusters during the merge, from their positions at the start.
+
+    Of the attention sums at the start the pair's contribution is subtracted, and added again at each node of its paths.
+    """
+    positions, exponent = clusters.positions[rest], sums.max_exponent[rest]
+    log_masses = np.log(clusters.masses[pair])[:, None, None]
+    at_start = field.beta * (clusters.positions[pair] @ positions.T) + log_masses[:, 0]
+    at_nodes = field.beta * (paths @ positions.T) + log_masses
+    top = np.maximum(exponent, at_nodes.max(axis=(0, 1)))
+    start, nodes = np.exp(at_start - top), np.exp(at_nodes - top)
+    scale = field.value_scale
+    base = np.exp(exponent - top)[:, None] * sums.values[rest] - scale * (start.T @ clusters.positions[pair])
+    weights = np.maximum(np.exp(exponent - top) * sums.weights[rest] - start.sum(axis=0), 0.0) + nodes.sum(axis=0)
+    with np.errstate(divide="ignore"):  # weights of distant clusters underflow to zero
+        log_divisor = field.log_divisor(field.beta + np.log(clusters.masses[rest]), top + np.log(weights))
+    factors = slowness[:, None] * np.exp(top - log_divisor - log_unit[:, None])
+    drift = factors.sum(axis=0)[:, None] * base
+    for member in range(2):
+        drift += scale * ((factors * nodes[member]).T @ paths[member])
+    return drift - np.sum(drift * positions, axis=1, keepdims=True) * positions

@@ -1,151 +1,184 @@
-"""The chronicle of a coalescing run: states kept on the way, merges, and the dataset made of them."""
+"""The recorder of a coalescing run: states, merges, and the dataset with its provenance."""
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from attnflow.analyse.clusters import angle as angle_of_chord
-from attnflow.coalescence.cluster_state import FEW, HeavyTokens, Pull, Sums
-from attnflow.coalescence.merge_forecast import Forecast, forecast, log_wait
-from attnflow.model.dynamics import AbstractDynamics
+from attnflow._common.plain import evenly_spaced
+from attnflow.analyse.clusters import angle as angle_of
+from attnflow.coalescence.cluster_state import MAX_DENSE_CLUSTERS, Clusters
+from attnflow.coalescence.log_field import AttentionSums, LogField
+from attnflow.coalescence.merge_events import MergeEvent
+from attnflow.coalescence.merge_forecast import Forecast, forecast, log_merge_duration
+from attnflow.coalescence.request import Accelerations, CoalescingRequest
 from attnflow.results.provenance import ResultKind, stamp
 
-MOST_NUMBERS = 20_000_000  # of all states together, in the dataset: more are thinned out
+MAX_NUMBERS = 20_000_000  # coordinates of all states in the dataset, 160 MB: more states are thinned out
 
 
 @dataclasses.dataclass(frozen=True)
-class Merge:
-    """Two heavy tokens that became one."""
+class Counters:
+    """Counts of steps and of merges by quadrature, and the largest error of these."""
 
-    log_time: float
-    first: int
-    second: int
-    angle: float
-    """Between them as the plateau before began."""
-    masses: tuple[float, float]
-    energies: tuple[float, float]
-    levels: tuple[float, float]
-    log_duration: float
-    predicted_log_duration: float
-    foreseen: Forecast
-    """As the plateau began."""
+    steps: int = 0
+    rejected_steps: int = 0
+    quadrature_merges: int = 0
+    quadrature_error: float = 0.0
+    subcycled_steps: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
-    """What is kept of one moment."""
+class RecordedState:
+    """Clusters at one time, and their energy."""
 
     log_time: float
-    heavy: HeavyTokens
+    clusters: Clusters
     energy: float
 
 
-class Chronicle:
-    """Grows as a run goes on."""
+@dataclasses.dataclass(frozen=True)
+class MergeRecord:
+    """Two clusters that merged, with the variables of the dataset over `merge`."""
 
-    def __init__(self, flow: AbstractDynamics, pull: Pull, merge: float):
-        self.flow, self.pull, self.merge = flow, pull, merge
-        self.beta = np.nan if flow.beta is None else flow.beta
-        self.states: list[State] = []
-        self.numbers = 0
-        self.merges: list[Merge] = []
+    merge_log_time: float
+    first: int
+    second: int
+    angle: float
+    """Between the two as the plateau before the merge began."""
+    log_duration: float
+    predicted_log_duration: float
+    forecast: Forecast
+    """As the plateau began."""
+    masses: tuple[float, float]
+    energies: tuple[float, float]
+    energy_levels: tuple[float, float]
 
-    def keep(self, log_time: float, heavy: HeavyTokens, sums: Sums | None = None) -> State:
-        """Remember this moment; `sums` is what rows receive there."""
-        self.states.append(State(log_time, heavy, self._energy(heavy, sums)))
-        self.numbers += heavy.places.size
-        if self.numbers > 2 * MOST_NUMBERS:  # every other one goes, but the first and the last
-            self.states = self.states[:1] + self.states[:0:-2][::-1]
-            self.numbers = sum(state.heavy.places.size for state in self.states)
+
+class Recorder:
+    """Collects the states and merges of a run."""
+
+    def __init__(self, request: CoalescingRequest, field: LogField):
+        self.request, self.field = request, field
+        assert request.flow.beta is not None  # softmax and unnormalised attention have one
+        self.beta = request.flow.beta
+        self.states: list[RecordedState] = []
+        self.numbers = 0  # coordinates of all states
+        self.merges: list[MergeRecord] = []
+
+    def add_state(self, log_time: float, clusters: Clusters, sums: AttentionSums | None) -> RecordedState:
+        """Record the clusters at one time; `sums` are their attention sums, None for one cluster."""
+        self.states.append(RecordedState(log_time, clusters, self._energy(clusters, sums)))
+        self.numbers += clusters.positions.size
+        if self.numbers > 2 * MAX_NUMBERS:
+            self.states = self.states[:1] + self.states[:0:-2][::-1]  # every other one, with the first and the last
+            self.numbers = sum(state.clusters.positions.size for state in self.states)
         return self.states[-1]
 
-    def _energy(self, heavy: HeavyTokens, sums: Sums | None) -> float:
-        shares = heavy.masses / self.pull.total_mass
-        if len(heavy) > FEW and sums is not None and self.pull.beta == self.beta:  # the velocity has added it all up
-            received = np.exp(sums.best - self.beta) * sums.weights / self.pull.total_mass
-            return float(shares @ (shares + received))
-        return float(shares @ np.exp(self.beta * (heavy.places @ heavy.places.T - 1)) @ shares)
+    def _energy(self, clusters: Clusters, sums: AttentionSums | None) -> float:
+        """sum_ij m_i m_j e^{beta (<x_i, x_j> - 1)} over the square of the total mass."""
+        fractions = clusters.masses / self.field.total_mass
+        if len(clusters) > MAX_DENSE_CLUSTERS and sums is not None and self.field.beta == self.beta:
+            # The sums of the velocity are those of the energy.
+            from_others = np.exp(sums.max_exponent - self.beta) * sums.weights / self.field.total_mass
+            return float(fractions @ (fractions + from_others))
+        return float(fractions @ np.exp(self.beta * (clusters.positions @ clusters.positions.T - 1)) @ fractions)
 
-    def record(self, before: HeavyTokens, met: list[tuple[float, int, int]], last: State, now: State) -> None:
-        """At some log t one token of `before` was joined by another; the plateau before began with `last`."""
-        level, masses = self._level(before), before.masses.copy()
-        for log_time, one, other in met:  # of several in one step each raises the level in turn
-            pair = (float(masses[one]), float(masses[other]))
-            self.merges.append(self._event(before, log_time, one, other, pair, level, last, now))
-            masses[one], level = sum(pair), self.merges[-1].levels[1]
+    def _energy_level(self, clusters: Clusters) -> float:
+        """The sum of squared mass fractions: the energy of clusters that are far from each other."""
+        return float(np.sum((clusters.masses / self.field.total_mass) ** 2))
 
-    def _event(
+    def add_merges(
         self,
-        before: HeavyTokens,
+        before: Clusters,
+        events: list[MergeEvent],
+        log_times: np.ndarray,
+        plateau: RecordedState,
+        now: RecordedState,
+    ) -> None:
+        """Record the merge events of one step of the clusters `before`; the plateau before began with `plateau`."""
+        level, masses = self._energy_level(before), before.masses.copy()
+        for event, log_time in zip(events, log_times, strict=True):  # of several merges each raises the level in turn
+            pair = (float(masses[event.first]), float(masses[event.second]))
+            next_level = level + 2 * pair[0] * pair[1] / self.field.total_mass**2
+            levels, energies = (level, next_level), (plateau.energy, now.energy)
+            self.merges.append(self._merge_record(before, event, float(log_time), pair, energies, levels, plateau))
+            masses[event.first], level = sum(pair), next_level
+
+    def _merge_record(
+        self,
+        before: Clusters,
+        event: MergeEvent,
         log_time: float,
-        one: int,
-        other: int,
         masses: tuple[float, float],
-        level: float,
-        last: State,
-        now: State,
-    ) -> Merge:
-        """`other` joins `one`; their masses are what they have gathered by then."""
-        angle = angle_of_chord(np.linalg.norm(last.heavy.places[one] - last.heavy.places[other]))
-        return Merge(
+        energies: tuple[float, float],
+        levels: tuple[float, float],
+        plateau: RecordedState,
+    ) -> MergeRecord:
+        positions, field = plateau.clusters.positions, self.field
+        angle = angle_of(np.linalg.norm(positions[event.first] - positions[event.second]))
+        predicted = float(log_merge_duration(field, angle, *masses)) if field.is_plain_attraction else np.nan
+        return MergeRecord(
             log_time,
-            int(before.members[one][0]),
-            int(before.members[other][0]),
+            int(before.members[event.first][0]),
+            int(before.members[event.second][0]),
             float(angle),
+            _log_difference(log_time, plateau.log_time),
+            predicted,
+            forecast(field, plateau.clusters, self.request.merge),
             masses,
-            (last.energy, now.energy),
-            (level, level + 2 * masses[0] * masses[1] / self.pull.total_mass**2),
-            _log_difference(log_time, last.log_time),
-            np.nan if np.isnan(self.pull.beta) else float(log_wait(self.pull, angle, *masses)),
-            forecast(self.pull, last.heavy, self.merge),
+            energies,
+            levels,
         )
 
-    def _level(self, heavy: HeavyTokens) -> float:
-        return float(np.sum((heavy.masses / self.pull.total_mass) ** 2))
-
-    def dataset(self, first_tokens: np.ndarray, attributes: dict[str, Any], counts: dict[str, Any]) -> xr.Dataset:
-        """Everything that was kept."""
-        states = self._thinned(first_tokens.size)
-        variables: dict[str, Any] = {name: (("merge",), values) for name, values in self._of_merges().items()}
+    def dataset(self, outcome: str, counters: Counters, available: Accelerations) -> xr.Dataset:
+        """The dataset of the run: states, merges, counters, and everything needed to repeat it."""
+        tokens = self.request.tokens
+        states = [self.states[index] for index in evenly_spaced(len(self.states), max(MAX_NUMBERS // tokens.size, 2))]
+        variables: dict[str, Any] = {name: (("merge",), values) for name, values in self._merge_variables().items()}
         variables |= {
-            "tokens": (("state", "token", "coordinate"), np.stack([one.heavy.tokens() for one in states])),
-            "clusters": (("state",), np.array([len(one.heavy) for one in states])),
-            "energy": (("state",), np.array([one.energy for one in states])),
-            "level": (("state",), np.array([self._level(one.heavy) for one in states])),
-            "initial_tokens": (("token", "coordinate"), first_tokens),
+            "tokens": (("state", "token", "coordinate"), np.stack([state.clusters.tokens() for state in states])),
+            "clusters": (("state",), np.array([len(state.clusters) for state in states])),
+            "energy": (("state",), np.array([state.energy for state in states])),
+            "level": (("state",), np.array([self._energy_level(state.clusters) for state in states])),
+            "initial_tokens": (("token", "coordinate"), tokens),
         }
-        variables |= {name: ((), value) for name, value in counts.items()}
-        attributes = stamp(ResultKind.COALESCENCE, flow=self.flow, **attributes)
-        coordinates = {"log_time": (("state",), np.array([one.log_time for one in states]))}
-        return xr.Dataset(variables, coordinates, attributes)
+        variables |= {name: ((), value) for name, value in dataclasses.asdict(counters).items()}
+        coordinates = {"log_time": (("state",), np.array([state.log_time for state in states]))}
+        return xr.Dataset(variables, coordinates, self._provenance(outcome, available))
 
-    def _thinned(self, numbers: int) -> list[State]:
-        """All states but the first, which only tells tokens in one place apart; every so many where they are many."""
-        states = self.states[1:]
-        kept = max(min(len(states), MOST_NUMBERS // numbers), 2)
-        return [states[index] for index in np.unique(np.linspace(0, len(states) - 1, kept).astype(int))]
+    def _provenance(self, outcome: str, available: Accelerations) -> dict[str, Any]:
+        """Version, model, and all settings that acted; the seed is in `perturbed`, which alone is random."""
+        request = self.request
+        limits = {
+            "log_end": request.log_end,
+            "shortcuts": request.accelerations != Accelerations.none(),
+            "max_steps": request.max_steps,
+        }
+        settings = {"merge": request.merge, "rtol": request.rtol, "limits": json.dumps(limits)}
+        settings["accelerations"] = json.dumps(dataclasses.asdict(available))
+        if request.perturbation is not None:
+            settings["perturbed"] = json.dumps(dataclasses.asdict(request.perturbation))
+        return stamp(ResultKind.COALESCENCE, outcome, flow=request.flow, **settings)
 
-    def _of_merges(self) -> dict[str, np.ndarray]:
+    def _merge_variables(self) -> dict[str, np.ndarray]:
         merges = self.merges
-        found: dict[str, Any] = {
-            "merge_log_time": [one.log_time for one in merges],
-            "first": np.array([one.first for one in merges], int),
-            "second": np.array([one.second for one in merges], int),
-            "angle": [one.angle for one in merges],
-            "log_duration": [one.log_duration for one in merges],
-            "predicted_log_duration": [one.predicted_log_duration for one in merges],
-            "forecast_log_duration": [one.foreseen.log_duration for one in merges],
-            "runner_up_log_duration": [one.foreseen.runner_up for one in merges],
-            "forecast_error": [one.foreseen.error for one in merges],
+        plain = ("merge_log_time", "first", "second", "angle", "log_duration", "predicted_log_duration")
+        variables: dict[str, Any] = {name: [getattr(merge, name) for merge in merges] for name in plain}
+        variables |= {
+            "forecast_log_duration": [merge.forecast.log_duration for merge in merges],
+            "runner_up_log_duration": [merge.forecast.runner_up for merge in merges],
+            "forecast_error": [merge.forecast.error for merge in merges],
         }
-        for place, end in enumerate(("before", "after")):
-            found[f"energy_{end}"] = [one.energies[place] for one in merges]
-            found[f"level_{end}"] = [one.levels[place] for one in merges]
-        for place, end in enumerate(("first", "second")):
-            found[f"mass_of_{end}"] = [one.masses[place] for one in merges]
-        return {name: np.asarray(values) for name, values in found.items()}
+        for index, end in enumerate(("before", "after")):
+            variables[f"energy_{end}"] = [merge.energies[index] for merge in merges]
+            variables[f"level_{end}"] = [merge.energy_levels[index] for merge in merges]
+        for index, member in enumerate(("first", "second")):
+            variables[f"mass_of_{member}"] = [merge.masses[index] for merge in merges]
+        whole = ("first", "second")
+        return {name: np.asarray(values, int if name in whole else float) for name, values in variables.items()}
 
 
 def _log_difference(later: float, earlier: float) -> float:

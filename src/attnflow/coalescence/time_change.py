@@ -1,4 +1,8 @@
-"""A clock that slows down within a step as speeds grow, so that the motion is nearly uniform."""
+"""The time change within one step: dt = e^{-g(u)} du / sigma, with g the predicted growth of the log speed.
+
+While two clusters close in, their speed grows exponentially. With u as the independent variable instead of t the motion
+is nearly uniform. Times here are in units of 1 / sigma.
+"""
 
 import dataclasses
 import functools
@@ -7,48 +11,49 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+# 48 nodes integrate e^{-g} to rounding for |g| up to MAX_LOG_GROWTH.
 GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(48)
-MOST_GROWTH = 30.0  # of the logarithm of the speed within a step; beyond, two derivatives do not foresee it
-SHORT = 1e-12  # of a step: so early in it the rate is the first one
+MAX_LOG_GROWTH = 30.0  # of the log speed within a step: beyond, two derivatives do not predict it
 
 
 @dataclasses.dataclass(frozen=True)
-class Clock:
-    """Runs at the rate e^{-exponent} within a step, in units of its first rate.
+class TimeChange:
+    """The quadratic g(u) = growth * u + curvature * u^2 / 2.
 
     Examples
     --------
-    >>> round(Clock(2.0, 0.0).duration(1.0), 6), round(float(1 - np.exp(-2.0)) / 2, 6)
+    >>> round(TimeChange(2.0, 0.0).duration(1.0), 6), round(float(1 - np.exp(-2.0)) / 2, 6)
     (0.432332, 0.432332)
     """
 
-    first: float = 0.0
-    second: float = 0.0
+    growth: float = 0.0
+    curvature: float = 0.0
 
-    def exponent(self, reach: Any) -> Any:
-        """Growth of the logarithm of the speed, as far as its two derivatives foresee it."""
-        return reach * (self.first + reach * self.second / 2)
+    def log_slowdown(self, step: Any) -> Any:
+        """g(u): predicted growth of the log speed after a step u."""
+        return step * (self.growth + step * self.curvature / 2)
 
     def longest_step(self) -> float:
-        """Within which the speed changes by no more than the clock can follow."""
-        first, second = abs(self.first), abs(self.second)
-        return float(2 * MOST_GROWTH / (first + np.sqrt(first**2 + 2 * second * MOST_GROWTH) + 1e-300))
+        """Largest step u with |growth| u + |curvature| u^2 / 2 <= MAX_LOG_GROWTH."""
+        growth, curvature = abs(self.growth), abs(self.curvature)
+        return float(2 * MAX_LOG_GROWTH / (growth + np.sqrt(growth**2 + 2 * curvature * MAX_LOG_GROWTH) + 1e-300))
 
     def duration(self, step: float) -> float:
-        """The integral of the rate over a step."""
+        """Time that a step takes: the integral of e^{-g} from 0 to `step`."""
         return _duration(self, step)
 
-    def cut(self, step: float, log_left: float) -> float:
-        """The step, or a shorter one that takes the time that is left."""
-        if log_left >= np.log(self.duration(step)):
-            return step
-        if log_left < np.log(self.duration(SHORT * step)):
-            return float(np.exp(log_left))  # the clock has not slowed down yet
-        found: Any = brentq(lambda part: np.log(self.duration(part)) - log_left, SHORT * step, step, xtol=1e-15)
-        return float(found)
+    def step_for(self, longest: float, log_time: float) -> float:
+        """The step that takes the time e^log_time, or `longest` if that takes no longer."""
+        if log_time >= np.log(self.duration(longest)):
+            return longest
+        shortest = 1e-12 * longest
+        if log_time < np.log(self.duration(shortest)):
+            return float(np.exp(log_time))  # g vanishes to rounding
+        step: Any = brentq(lambda part: np.log(self.duration(part)) - log_time, shortest, longest, xtol=1e-15)
+        return float(step)
 
 
 @functools.lru_cache(maxsize=64)
-def _duration(clock: Clock, step: float) -> float:
-    places = step * (GAUSS_NODES + 1) / 2
-    return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-clock.exponent(places)))
+def _duration(time_change: TimeChange, step: float) -> float:
+    nodes = step * (GAUSS_NODES + 1) / 2
+    return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-time_change.log_slowdown(nodes)))

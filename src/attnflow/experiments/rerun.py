@@ -1,14 +1,13 @@
 """`rerun`: the run that a result records, made again."""
 
 import inspect
-import json
 from collections.abc import Callable
 from typing import Any
 
 import xarray as xr
 
 from attnflow._common.checks import require_known
-from attnflow.coalescence.coalesce import coalesce
+from attnflow.coalescence.coalesce import coalesce, repeated
 from attnflow.integrate.simulate import simulate
 from attnflow.results import provenance, run_dataset
 from attnflow.results.files import load
@@ -37,33 +36,27 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     """
     run = source if isinstance(source, xr.Dataset) else load(source)
     provenance.require_result(run, "the dataset")
-    made_by, recorded = _maker(run)
+    made_by, repeat = _maker(run)
     for name in changes:
         require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
-    found = made_by(**recorded(run, changes))
-    if "perturbed" in run.attrs and not {"tokens", "perturb"} & changes.keys():
-        found.attrs["perturbed"] = run.attrs["perturbed"]  # of the recorded tokens, which are those it had moved
-    return found
+    return repeat(run, changes)
 
 
-def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Callable[..., dict[str, Any]]]:
-    """Who made a dataset, and what reads the arguments out of it."""
+Repeat = Callable[[xr.Dataset, dict[str, Any]], xr.Dataset]
+
+
+def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Repeat]:
+    """The function that made a dataset, and the one that repeats the run with some arguments changed."""
     kind = provenance.kind_of(run)
     if kind is ResultKind.COALESCENCE:
-        return coalesce, _coalescing
-    return (stream, _streaming) if kind is ResultKind.STREAM else (simulate, run_dataset.recorded_arguments)
+        return coalesce, repeated
+    return (stream, _streamed_again) if kind is ResultKind.STREAM else (simulate, _simulated_again)
 
 
-def _coalescing(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
-    """The recorded tokens are those after a perturbation, so that none is repeated."""
-    kept = {name: run.attrs[name] for name in ("merge", "rtol")}
-    kept |= json.loads(run.attrs["limits"]) | {"tokens": run.initial_tokens.values}
-    return _with_flow(run, kept, changes)
+def _simulated_again(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:
+    return simulate(**run_dataset.recorded_arguments(run, changes))
 
 
-def _streaming(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, Any]:
-    return _with_flow(run, stream_dataset.arguments(run), changes)
-
-
-def _with_flow(run: xr.Dataset, kept: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    return kept | ({} if "flow" in changes else {"flow": provenance.flow_of(run)}) | changes
+def _streamed_again(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:
+    flow = {} if "flow" in changes else {"flow": provenance.flow_of(run)}
+    return stream(**stream_dataset.arguments(run) | flow | changes)

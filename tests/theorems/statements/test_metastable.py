@@ -8,7 +8,8 @@ from scipy.integrate import quad
 
 import attnflow as af
 from attnflow.analyse import plateau_forecasts
-from attnflow.coalescence.cluster_state import HeavyTokens, Pull
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import LogField
 from attnflow.coalescence.merge_forecast import forecast
 from attnflow.theorems.statements import metastable, plateaus
 
@@ -215,13 +216,13 @@ def test_waits_are_chosen_by_what_was_known_before(long_runs):
 
 
 def test_a_forecast_is_the_formula_for_the_soonest_pair():
-    heavy = HeavyTokens.alone(af.initial.on_circle(np.array([0.0, 1.0, 2.2])), np.array([1.0, 3.0, 1.0]))
-    pull = Pull.of(af.SphereAttention(af.Head.identity(2), af.Softmax(60.0)), 5.0)
-    found = forecast(pull, heavy, 1e-6)
+    clusters = Clusters.singletons(af.initial.on_circle(np.array([0.0, 1.0, 2.2])), np.array([1.0, 3.0, 1.0]))
+    field = LogField.of(af.SphereAttention(af.Head.identity(2), af.Softmax(60.0)), 5.0)
+    found = forecast(field, clusters, 1e-6)
     np.testing.assert_allclose(found.log_duration, plateaus.log_merge_time(1.0, 60.0, (1.0, 3.0)))
     np.testing.assert_allclose(found.runner_up, plateaus.log_merge_time(1.2, 60.0, (3.0, 1.0)))
-    near = HeavyTokens.alone(af.initial.on_circle(np.array([0.0, 0.05, 2.2])))
-    assert forecast(pull, near, 1e-6).log_duration == -np.inf  # the formula knows nothing of the near pair
+    near = Clusters.singletons(af.initial.on_circle(np.array([0.0, 0.05, 2.2])))
+    assert forecast(field, near, 1e-6).log_duration == -np.inf  # the formula knows nothing of the near pair
 
 
 def test_a_coalescing_run_that_was_ended_is_undecided():

@@ -1,9 +1,9 @@
-// A sprint: a few tokens on the sphere that are far faster than all others, followed in short steps of their own
-// while the others go along given ways.
+// Subcycling: a few fast tokens on the sphere are integrated with small steps of their own while all other tokens, the
+// slow ones, follow given cubic paths in time.
 //
-// Runners and whoever they feel are the company of a sprint, transposed into vectors; everybody else's pull is below
-// rounding. It is gathered anew when a runner has gone far. Steps are Dormand and Prince's of order 5 with their
-// companion of order 4. Time runs from 0 to 1; a sprint ends early where two runners meet.
+// Fast tokens and all tokens with a non-negligible force on them form the neighbour list, stored as SIMD columns; it is
+// rebuilt when a fast token has moved by kRebuildDistance. The method is Dormand and Prince's DP5(4). Time runs from 0
+// to 1, the duration of the macro step; the integration may end early, where two fast tokens merge.
 
 #include <algorithm>
 #include <cmath>
@@ -16,14 +16,13 @@
 
 namespace {
 
-constexpr double kFelt = 21.0;   // pulls e^-21 of the largest move nobody: a hundred of them, 1e-7 of the way
-constexpr double kFar = 0.01;    // how far a runner goes before its company is gathered anew
-constexpr double kLate = 1.1;    // beyond, two that were to meet at time 1 do not
-constexpr double kBelow = 1e-8;  // how far below the merging distance two are when they have met, in logarithms
-constexpr double kDigits = 1e-15;  // of a gap: below, rounding
+constexpr double kRebuildDistance = 0.01;  // motion of a fast token after which the neighbour list is rebuilt
+constexpr double kLatestMerge = 1.1;       // time by which a merge expected at time 1 must have happened
+constexpr double kLogMargin = 1e-8;        // a merged pair is so far below the merging distance, in logarithms,
+constexpr double kGapRounding = 1e-15;     // plus the rounding of a gap over the merging distance
 constexpr int kStages = 7;
 constexpr double kNodes[kStages] = {0.0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1.0, 1.0};
-constexpr double kStage[kStages][kStages - 1] = {
+constexpr double kStageWeights[kStages][kStages - 1] = {
     {},
     {1.0 / 5},
     {3.0 / 40, 9.0 / 40},
@@ -32,32 +31,34 @@ constexpr double kStage[kStages][kStages - 1] = {
     {9017.0 / 3168, -355.0 / 33, 46732.0 / 5247, 49.0 / 176, -5103.0 / 18656},
     {35.0 / 384, 0.0, 500.0 / 1113, 125.0 / 192, -2187.0 / 6784, 11.0 / 84},
 };
-constexpr double kError[kStages] = {71.0 / 57600, 0.0, -71.0 / 16695, 71.0 / 1920, -17253.0 / 339200, 22.0 / 525,
-                                    -1.0 / 40};
+constexpr double kErrorWeights[kStages] = {
+    71.0 / 57600, 0.0, -71.0 / 16695, 71.0 / 1920, -17253.0 / 339200, 22.0 / 525, -1.0 / 40,
+};
 
 }  // namespace
 
-// Where two runners meet a sprint is over. One that is to end with a meeting ends then, be it a little after its time:
-// of a long wait floats do not resolve the last moments.
-enum Ending : int64_t { kEarly = 0, kWithMeeting = 1 };
+// Where an integration stops: at time 1 or at the first merge before it; or with a merge that is expected at time 1,
+// which rounding may put slightly later, since a long duration does not resolve its last units of time.
+enum StopRule : int64_t { kAtFirstMerge = 0, kWithMerge = 1 };
 
-// What stays the same throughout a sprint; laid out as `sprint.py` fills it in.
-struct Race {
-  int64_t tokens, coordinates, runners;
-  const double* places;      // (tokens, coordinates) at time 0
-  // (tokens, coordinates): those who do not run are at place + time (way + time (bend + time twist))
-  const double *ways, *bends, *twists;
+// The problem; its layout is that of the class of the same name in `subcycling.py`.
+struct SubcycleProblem {
+  int64_t tokens, coordinates, fast;
+  const double* positions;  // (tokens, coordinates) at time 0
+  // (tokens, coordinates): slow tokens are at position + time (velocity + time (quadratic + time cubic))
+  const double *velocity, *quadratic, *cubic;
   const double* log_masses;  // (tokens)
-  const int64_t* rows;       // (runners): who runs
+  const int64_t* rows;       // (fast): indices of the fast tokens
   double beta;
-  double log_scale;  // logarithm of V times the duration: velocities are ways until time 1
-  double divisor;    // logarithm of what sums are divided by; NaN for the sum of a row's weights
-  double rtol, narrow, merge;
+  double log_scale;    // logarithm of V times the duration: velocities are displacements per unit of time here
+  double log_divisor;  // of the attention sums; NaN: the sum of the row's weights
+  double cutoff;       // forces below e^-cutoff of the largest on a fast token are left out
+  double rtol, gap_floor, merge;
   double first_step;
-  int64_t most_steps;
-  int64_t ending;  // of `Ending`
-  int64_t moments;
-  const double* times;  // (moments), increasing, the last is 1
+  int64_t max_steps;
+  int64_t stop_rule;  // a `StopRule`
+  int64_t outputs;
+  const double* times;  // (outputs), increasing, the last is 1
 };
 
 namespace {
@@ -66,11 +67,11 @@ using Doubles = std::vector<double>;
 using Vec = Vector<double>;
 constexpr int64_t kCount = Lanes<double>::kCount;
 
-// Those who feel each other, the runners first, one coordinate after the other.
-struct Company {
+// The neighbour list: the fast tokens first, then all tokens that interact with them, one coordinate after the other.
+struct Neighbours {
   int64_t vectors = 0, coordinates = 0;
   std::vector<char> memory;
-  Vec *base = nullptr, *ways = nullptr, *bends = nullptr, *twists = nullptr;
+  Vec *base = nullptr, *velocity = nullptr, *quadratic = nullptr, *cubic = nullptr;
   Vec *now = nullptr, *log_masses = nullptr, *logits = nullptr;
 
   void resize(int64_t members, int64_t size) {
@@ -80,8 +81,8 @@ struct Company {
     void* start = memory.data();
     size_t space = memory.size();
     base = static_cast<Vec*>(std::align(kBytes, blocks * kBytes, start, space));
-    ways = base + vectors * size, bends = ways + vectors * size, twists = bends + vectors * size;
-    now = twists + vectors * size, log_masses = now + vectors * size, logits = log_masses + vectors;
+    velocity = base + vectors * size, quadratic = velocity + vectors * size, cubic = quadratic + vectors * size;
+    now = cubic + vectors * size, log_masses = now + vectors * size, logits = log_masses + vectors;
     for (int64_t v = 0; v < vectors; ++v) log_masses[v] = Vec{} - std::numeric_limits<double>::infinity();
   }
 
@@ -90,78 +91,86 @@ struct Company {
   }
 };
 
-// Everybody of a company where they are at `time`, the runners at `places`.
-FOR_EVERY_PROCESSOR void stand(const Company& company, int64_t runners, double time, const double* places) {
-  const int64_t size = company.vectors * company.coordinates;
+// Evaluates the positions of all neighbours at `time`; fast tokens are at `positions`.
+FOR_EVERY_PROCESSOR void evaluate_paths(const Neighbours& list, int64_t fast, double time, const double* positions) {
+  const int64_t size = list.vectors * list.coordinates;
   time = std::min(time, 1.0);
   for (int64_t v = 0; v < size; ++v)
-    company.now[v] = company.base[v] + time * (company.ways[v] + time * (company.bends[v] + time * company.twists[v]));
-  for (int64_t runner = 0; runner < runners; ++runner)
-    for (int64_t c = 0; c < company.coordinates; ++c)
-      company.at(company.now, c, runner) = places[runner * company.coordinates + c];
+    list.now[v] = list.base[v] + time * (list.velocity[v] + time * (list.quadratic[v] + time * list.cubic[v]));
+  for (int64_t row = 0; row < fast; ++row)
+    for (int64_t c = 0; c < list.coordinates; ++c)
+      list.at(list.now, c, row) = positions[row * list.coordinates + c];
 }
 
-// The sum over all others of e^{beta cosine + log mass - best} times their places, and of the weights; returns best,
-// and the largest cosine in `nearest`.
-FOR_EVERY_PROCESSOR double sums_of(const Company& company, int64_t runner, double beta, const double* place,
-                                   double* sums, double* weight, double* nearest) {
-  const int64_t vectors = company.vectors, size = company.coordinates;
+// Sums over all neighbours of the fast token `row` of e^{beta cosine + log mass - best} times their positions, and of
+// these weights; returns the largest exponent `best`, and in `nearest` the largest cosine.
+FOR_EVERY_PROCESSOR double attention_sums(const Neighbours& list, int64_t row, double beta, const double* position,
+                                          double* sums, double* weight, double* nearest) {
+  const int64_t vectors = list.vectors, size = list.coordinates;
   for (int64_t v = 0; v < vectors; ++v) {
-    Vec cosine = place[0] * company.now[v];
-    for (int64_t c = 1; c < size; ++c) cosine += place[c] * company.now[c * vectors + v];
-    company.logits[v] = cosine;
+    Vec cosine = position[0] * list.now[v];
+    for (int64_t c = 1; c < size; ++c) cosine += position[c] * list.now[c * vectors + v];
+    list.logits[v] = cosine;
   }
-  company.logits[runner / kCount][runner % kCount] = -std::numeric_limits<double>::infinity();
+  list.logits[row / kCount][row % kCount] = -std::numeric_limits<double>::infinity();
   Vec largest = Vec{} - 2.0, best = Vec{} - std::numeric_limits<double>::infinity();
   for (int64_t v = 0; v < vectors; ++v) {
-    const Vec cosine = company.logits[v], logit = beta * cosine + company.log_masses[v];
-    const Vec seen = company.log_masses[v] - company.log_masses[v] == 0 ? cosine : Vec{} - 2.0;  // not the padding
+    const Vec cosine = list.logits[v], logit = beta * cosine + list.log_masses[v];
+    const Vec seen = list.log_masses[v] - list.log_masses[v] == 0 ? cosine : Vec{} - 2.0;  // without the padding
     largest = seen > largest ? seen : largest;
     best = logit > best ? logit : best;
-    company.logits[v] = logit;
+    list.logits[v] = logit;
   }
   *nearest = largest_lane<double>(largest);
   const double top = largest_lane<double>(best);
   Vec total{};
   for (int64_t v = 0; v < vectors; ++v) {
-    company.logits[v] = exponential<double, true>(company.logits[v] - top);
-    total += company.logits[v];
+    list.logits[v] = exponential<double, true>(list.logits[v] - top);
+    total += list.logits[v];
   }
   *weight = sum_of_lanes<double>(total);
   for (int64_t c = 0; c < size; ++c) {
-    Vec one{};
-    for (int64_t v = 0; v < vectors; ++v) one += company.logits[v] * company.now[c * vectors + v];
-    sums[c] = sum_of_lanes<double>(one);
+    Vec sum{};
+    for (int64_t v = 0; v < vectors; ++v) sum += list.logits[v] * list.now[c * vectors + v];
+    sums[c] = sum_of_lanes<double>(sum);
   }
   return top;
 }
 
-class Sprint {
+// The integration of the fast tokens of one group.
+class Subcycle {
  public:
-  explicit Sprint(const Race& race)
-      : race_(race), size_(race.runners * race.coordinates), here_(size_), gathered_(size_), there_(size_),
-        slopes_(kStages * size_), sums_(race.coordinates), gaps_(race.runners), new_gaps_(race.runners) {
-    for (int64_t runner = 0; runner < race.runners; ++runner)
-      std::copy_n(race.places + race.rows[runner] * race.coordinates, race.coordinates,
-                  &here_[runner * race.coordinates]);
+  explicit Subcycle(const SubcycleProblem& problem)
+      : problem_(problem),
+        size_(problem.fast * problem.coordinates),
+        current_(size_),
+        at_rebuild_(size_),
+        next_(size_),
+        slopes_(kStages * size_),
+        sums_(problem.coordinates),
+        gaps_(problem.fast),
+        new_gaps_(problem.fast) {
+    for (int64_t row = 0; row < problem.fast; ++row)
+      std::copy_n(problem.positions + problem.rows[row] * problem.coordinates, problem.coordinates,
+                  &current_[row * problem.coordinates]);
   }
 
-  // Follows the runners; returns the number of steps, or -1 where it gives up. Their places at the times asked for go
-  // to `paths`, their last velocity to `velocity`; `met` is when the two of `pair` come within `merge` of each other, and
-  // 2 where nobody does.
-  int64_t run(double* paths, double* velocity, double* met, int64_t* pair) {
-    *met = 2.0;
-    gather(0.0);
-    velocities(0.0, here_, slope(0), gaps_);
-    const double below = kBelow + kDigits / race_.merge;
-    double time = 0.0, step = race_.first_step;
-    int64_t moment = 0, steps = 0;
-    while (moment < race_.moments) {
-      if (steps++ >= race_.most_steps) return -1;
-      const bool is_open = race_.ending == kWithMeeting && moment == race_.moments - 1;
-      const double left = is_open ? kLate - time : race_.times[moment] - time;
-      if (left <= 0.0 && is_open) return -1;
-      const bool lands = !is_open && step >= left;
+  // Integrates the fast tokens; returns the number of steps, or -1 where it takes too many. Their positions at the
+  // output times go to `paths`, their last velocities to `velocity`; `merge_time` is when the two of `pair` come within
+  // the merging distance of each other, and 2 if none do.
+  int64_t run(double* paths, double* velocity, double* merge_time, int64_t* pair) {
+    *merge_time = 2.0;
+    rebuild(0.0);
+    velocities(0.0, current_, slope(0), gaps_);
+    const double margin = kLogMargin + kGapRounding / problem_.merge;
+    double time = 0.0, step = problem_.first_step;
+    int64_t output = 0, steps = 0;
+    while (output < problem_.outputs) {
+      if (steps++ >= problem_.max_steps) return -1;
+      const bool awaits_merge = problem_.stop_rule == kWithMerge && output == problem_.outputs - 1;
+      const double left = awaits_merge ? kLatestMerge - time : problem_.times[output] - time;
+      if (left <= 0.0 && awaits_merge) return -1;
+      const bool lands = !awaits_merge && step >= left;
       const double length = lands ? left : step;
       const double error = attempt(time, length);
       const double factor = std::min(std::max(0.9 * std::pow(std::max(error, 1e-10), -0.2), 0.2), 4.0);
@@ -170,30 +179,30 @@ class Sprint {
         if (step < 1e-300) return -1;
         continue;
       }
-      put_on_sphere(there_);
-      const int64_t* two = closest(there_);
-      const double before = gap(here_, two), after = gap(there_, two), began = time;
-      // Just to the meeting: all others are to be where they are then.
-      if (std::log(after / race_.merge) < -2 * below) {
-        step = length * share(before, after, race_.merge * std::exp(-below));
+      project(next_);
+      const int64_t* closest_two = closest(next_);
+      const double before = gap(current_, closest_two), after = gap(next_, closest_two), began = time;
+      // Repeat the step just to the merge: all other tokens are to be at their positions of that time.
+      if (std::log(after / problem_.merge) < -2 * margin) {
+        step = length * share(before, after, problem_.merge * std::exp(-margin));
         continue;
       }
       step = lands ? std::max(step, length * factor) : length * factor;
-      time = lands ? race_.times[moment] : time + length;
-      here_.swap(there_), gaps_.swap(new_gaps_);
+      time = lands ? problem_.times[output] : time + length;
+      current_.swap(next_), gaps_.swap(new_gaps_);
       std::copy_n(slope(kStages - 1), size_, slope(0));
-      // Near each other a gap shrinks exponentially in time.
-      if (after <= race_.merge) {
-        *met = began + length * share(before, after, race_.merge);
-        pair[0] = race_.rows[two[0]], pair[1] = race_.rows[two[1]];
-        if (race_.ending == kEarly) return steps;
-        for (; moment < race_.moments; ++moment) std::copy_n(here_.data(), size_, paths + size_ * moment);
+      // A small gap shrinks exponentially in time.
+      if (after <= problem_.merge) {
+        *merge_time = began + length * share(before, after, problem_.merge);
+        pair[0] = problem_.rows[closest_two[0]], pair[1] = problem_.rows[closest_two[1]];
+        if (problem_.stop_rule == kAtFirstMerge) return steps;
+        for (; output < problem_.outputs; ++output) std::copy_n(current_.data(), size_, paths + size_ * output);
         break;
       }
       if (after < before)
-        step = std::min(step, length * (std::log(after / race_.merge) + below) / std::log(before / after));
-      if (lands) std::copy_n(here_.data(), size_, paths + size_ * moment++);
-      if (has_gone_far()) gather(time), velocities(time, here_, slope(0), gaps_);
+        step = std::min(step, length * (std::log(after / problem_.merge) + margin) / std::log(before / after));
+      if (lands) std::copy_n(current_.data(), size_, paths + size_ * output++);
+      if (needs_rebuild()) rebuild(time), velocities(time, current_, slope(0), gaps_);
     }
     std::copy_n(slope(0), size_, velocity);
     return steps;
@@ -206,31 +215,31 @@ class Sprint {
     return before > goal && after < before ? std::log(before / goal) / std::log(before / after) : 1.0;
   }
 
-  // Radii of steps within the tolerance would hide how near two are.
-  void put_on_sphere(Doubles& places) const {
-    const int64_t size = race_.coordinates;
-    for (int64_t runner = 0; runner < race_.runners; ++runner) {
+  // Projects to the sphere: differences of radii, within the tolerance, would hide a small gap.
+  void project(Doubles& positions) const {
+    const int64_t size = problem_.coordinates;
+    for (int64_t row = 0; row < problem_.fast; ++row) {
       double square = 0.0;
-      for (int64_t c = 0; c < size; ++c) square += places[runner * size + c] * places[runner * size + c];
-      for (int64_t c = 0; c < size; ++c) places[runner * size + c] /= std::sqrt(square);
+      for (int64_t c = 0; c < size; ++c) square += positions[row * size + c] * positions[row * size + c];
+      for (int64_t c = 0; c < size; ++c) positions[row * size + c] /= std::sqrt(square);
     }
   }
 
-  // One step of a length from `here_` to `there_`; returns its error over the tolerance.
+  // One step from `current_` to `next_`; returns the largest error over the tolerance rtol * max(gap, gap_floor).
   double attempt(double time, double length) {
     for (int stage = 1; stage < kStages; ++stage) {
-      there_ = here_;
+      next_ = current_;
       for (int earlier = 0; earlier < stage; ++earlier) {
-        const double factor = length * kStage[stage][earlier];
-        for (int64_t i = 0; i < size_; ++i) there_[i] += factor * slope(earlier)[i];
+        const double factor = length * kStageWeights[stage][earlier];
+        for (int64_t i = 0; i < size_; ++i) next_[i] += factor * slope(earlier)[i];
       }
-      velocities(time + kNodes[stage] * length, there_, slope(stage), new_gaps_);
+      velocities(time + kNodes[stage] * length, next_, slope(stage), new_gaps_);
     }
     double worst = 0.0;
     for (int64_t i = 0; i < size_; ++i) {
       double error = 0.0;
-      for (int stage = 0; stage < kStages; ++stage) error += kError[stage] * slope(stage)[i];
-      const double scale = race_.rtol * std::max(gaps_[i / race_.coordinates], race_.narrow);
+      for (int stage = 0; stage < kStages; ++stage) error += kErrorWeights[stage] * slope(stage)[i];
+      const double scale = problem_.rtol * std::max(gaps_[i / problem_.coordinates], problem_.gap_floor);
       const double ratio = std::abs(length * error) / scale;
       worst = ratio <= worst ? worst : ratio;  // NaN stays
       if (std::isnan(ratio)) return ratio;
@@ -238,104 +247,113 @@ class Sprint {
     return worst;
   }
 
-  // Ways until time 1 of all runners at their velocity, tangent to the sphere, and the distances to who is nearest.
-  void velocities(double time, const Doubles& places, double* found, Doubles& gaps) {
-    const int64_t size = race_.coordinates;
-    stand(company_, race_.runners, time, places.data());
-    for (int64_t runner = 0; runner < race_.runners; ++runner) {
-      const double* place = &places[runner * size];
+  // Tangent velocities of all fast tokens, and the distances to their nearest neighbours.
+  void velocities(double time, const Doubles& positions, double* result, Doubles& gaps) {
+    const int64_t size = problem_.coordinates;
+    evaluate_paths(neighbours_, problem_.fast, time, positions.data());
+    for (int64_t row = 0; row < problem_.fast; ++row) {
+      const double* position = &positions[row * size];
       double weight, nearest;
-      const double best = sums_of(company_, runner, race_.beta, place, sums_.data(), &weight, &nearest);
+      const double best = attention_sums(neighbours_, row, problem_.beta, position, sums_.data(), &weight, &nearest);
       double along = 0.0, square = 0.0;
-      for (int64_t c = 0; c < size; ++c) along += place[c] * sums_[c], square += place[c] * place[c];
-      const double own = race_.beta * square + race_.log_masses[race_.rows[runner]];
-      const double factor = std::exp(race_.log_scale + best - log_divisor(own, best + std::log(weight)));
-      for (int64_t c = 0; c < size; ++c) found[runner * size + c] = factor * (sums_[c] - along / square * place[c]);
-      gaps[runner] = std::sqrt(std::max(0.0, 2.0 - 2.0 * nearest));
+      for (int64_t c = 0; c < size; ++c) along += position[c] * sums_[c], square += position[c] * position[c];
+      const double own = problem_.beta * square + problem_.log_masses[problem_.rows[row]];
+      const double factor = std::exp(problem_.log_scale + best - log_divisor(own, best + std::log(weight)));
+      for (int64_t c = 0; c < size; ++c) result[row * size + c] = factor * (sums_[c] - along / square * position[c]);
+      gaps[row] = std::sqrt(std::max(0.0, 2.0 - 2.0 * nearest));
     }
   }
 
   double log_divisor(double own, double others) const {
-    if (!std::isnan(race_.divisor)) return race_.divisor;
+    if (!std::isnan(problem_.log_divisor)) return problem_.log_divisor;
     return std::max(own, others) + std::log1p(std::exp(-std::abs(own - others)));
   }
 
-  // Whoever a runner can feel before it has gone far.
-  void gather(double time) {
-    const int64_t size = race_.coordinates, runners = race_.runners;
-    std::vector<char> is_felt(race_.tokens, 0);
-    Doubles logits(race_.tokens);
-    for (int64_t runner = 0; runner < runners; ++runner) {
+  // Rebuilds the neighbour list: all tokens whose force on a fast one can exceed the cut-off before the next rebuild.
+  void rebuild(double time) {
+    const int64_t size = problem_.coordinates, fast = problem_.fast;
+    std::vector<char> interacts(problem_.tokens, 0);
+    Doubles logits(problem_.tokens);
+    for (int64_t row = 0; row < fast; ++row) {
       double best = -std::numeric_limits<double>::infinity();
-      for (int64_t j = 0; j < race_.tokens; ++j) {
+      for (int64_t j = 0; j < problem_.tokens; ++j) {
         double cosine = 0.0;
-        for (int64_t i = j * size, c = 0; c < size; ++c, ++i)
-          cosine += here_[runner * size + c] *
-                    (race_.places[i] + time * (race_.ways[i] + time * (race_.bends[i] + time * race_.twists[i])));
-        logits[j] = race_.beta * cosine + race_.log_masses[j];
-        if (j != race_.rows[runner]) best = std::max(best, logits[j]);
+        for (int64_t i = j * size, c = 0; c < size; ++c, ++i) {
+          const double rate = problem_.velocity[i] + time * (problem_.quadratic[i] + time * problem_.cubic[i]);
+          cosine += current_[row * size + c] * (problem_.positions[i] + time * rate);
+        }
+        logits[j] = problem_.beta * cosine + problem_.log_masses[j];
+        if (j != problem_.rows[row]) best = std::max(best, logits[j]);
       }
-      for (int64_t j = 0; j < race_.tokens; ++j)
-        is_felt[j] |= logits[j] >= best - kFelt - 2 * race_.beta * kFar;
+      for (int64_t j = 0; j < problem_.tokens; ++j)
+        interacts[j] |= logits[j] >= best - problem_.cutoff - 2 * problem_.beta * kRebuildDistance;
     }
-    for (int64_t runner = 0; runner < runners; ++runner) is_felt[race_.rows[runner]] = 0;
-    std::vector<int64_t> members(race_.rows, race_.rows + runners);
-    for (int64_t j = 0; j < race_.tokens; ++j)
-      if (is_felt[j]) members.push_back(j);
-    company_.resize(members.size(), size);
+    for (int64_t row = 0; row < fast; ++row) interacts[problem_.rows[row]] = 0;
+    std::vector<int64_t> members(problem_.rows, problem_.rows + fast);
+    for (int64_t j = 0; j < problem_.tokens; ++j)
+      if (interacts[j]) members.push_back(j);
+    neighbours_.resize(members.size(), size);
     for (size_t m = 0; m < members.size(); ++m) {
-      company_.at(company_.log_masses, 0, m) = race_.log_masses[members[m]];
+      neighbours_.at(neighbours_.log_masses, 0, m) = problem_.log_masses[members[m]];
       for (int64_t c = 0; c < size; ++c) {
-        company_.at(company_.base, c, m) = race_.places[members[m] * size + c];
-        company_.at(company_.ways, c, m) = race_.ways[members[m] * size + c];
-        company_.at(company_.bends, c, m) = race_.bends[members[m] * size + c];
-        company_.at(company_.twists, c, m) = race_.twists[members[m] * size + c];
+        neighbours_.at(neighbours_.base, c, m) = problem_.positions[members[m] * size + c];
+        neighbours_.at(neighbours_.velocity, c, m) = problem_.velocity[members[m] * size + c];
+        neighbours_.at(neighbours_.quadratic, c, m) = problem_.quadratic[members[m] * size + c];
+        neighbours_.at(neighbours_.cubic, c, m) = problem_.cubic[members[m] * size + c];
       }
     }
-    gathered_ = here_;
+    at_rebuild_ = current_;
   }
 
-  bool has_gone_far() const {
-    const int64_t size = race_.coordinates;
-    for (int64_t runner = 0; runner < race_.runners; ++runner)
-      if (distance(here_, runner, gathered_, runner, size) > kFar) return true;
+  bool needs_rebuild() const {
+    const int64_t size = problem_.coordinates;
+    for (int64_t row = 0; row < problem_.fast; ++row)
+      if (distance(current_, row, at_rebuild_, row, size) > kRebuildDistance) return true;
     return false;
   }
 
-  static double distance(const Doubles& first, int64_t one, const Doubles& second, int64_t other, int64_t size) {
+  static double distance(const Doubles& first, int64_t i, const Doubles& second, int64_t j, int64_t size) {
     double square = 0.0;
     for (int64_t c = 0; c < size; ++c) {
-      const double difference = first[one * size + c] - second[other * size + c];
+      const double difference = first[i * size + c] - second[j * size + c];
       square += difference * difference;
     }
     return std::sqrt(square);
   }
 
-  double gap(const Doubles& places, const int64_t* two) const {
-    if (two[0] == two[1]) return std::numeric_limits<double>::infinity();  // a runner alone
-    return distance(places, two[0], places, two[1], race_.coordinates);
+  double gap(const Doubles& positions, const int64_t* two) const {
+    if (two[0] == two[1]) return std::numeric_limits<double>::infinity();  // a single fast token
+    return distance(positions, two[0], positions, two[1], problem_.coordinates);
   }
 
-  // The two runners that are nearest to each other.
-  const int64_t* closest(const Doubles& places) {
+  // The two fast tokens that are nearest to each other.
+  const int64_t* closest(const Doubles& positions) {
     double smallest = std::numeric_limits<double>::infinity();
-    for (int64_t one = 0; one < race_.runners; ++one)
-      for (int64_t other = 0; other < one; ++other) {
-        const double apart = distance(places, one, places, other, race_.coordinates);
-        if (apart < smallest) smallest = apart, closest_[0] = other, closest_[1] = one;
+    for (int64_t second = 0; second < problem_.fast; ++second)
+      for (int64_t first = 0; first < second; ++first) {
+        const double gap = distance(positions, first, positions, second, problem_.coordinates);
+        if (gap < smallest) smallest = gap, closest_[0] = first, closest_[1] = second;
       }
     return closest_;
   }
 
-  const Race race_;
+  const SubcycleProblem problem_;
   const int64_t size_;
-  Doubles here_, gathered_, there_, slopes_, sums_, gaps_, new_gaps_;
+  Doubles current_, at_rebuild_, next_, slopes_, sums_, gaps_, new_gaps_;
   int64_t closest_[2] = {0, 0};
-  Company company_;
+  Neighbours neighbours_;
 };
 
 }  // namespace
 
-extern "C" int64_t sprint(const Race* race, double* paths, double* velocity, double* met, int64_t* pair) {
-  return Sprint(*race).run(paths, velocity, met, pair);
+extern "C" int64_t subcycle(const SubcycleProblem* problem, double* paths, double* velocity, double* merge_time,
+                            int64_t* pair) {
+  return Subcycle(*problem).run(paths, velocity, merge_time, pair);
+}
+
+// The coefficients of the method, for a comparison with those of the macro step.
+extern "C" void dormand_prince_tableau(double* nodes, double* stages, double* error_weights) {
+  std::copy_n(kNodes, kStages, nodes);
+  std::copy_n(&kStageWeights[0][0], kStages * (kStages - 1), stages);
+  std::copy_n(kErrorWeights, kStages, error_weights);
 }

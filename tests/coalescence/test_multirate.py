@@ -1,0 +1,75 @@
+"""Runs with subcycling against runs without, and what each error term is worth."""
+
+import numpy as np
+import pytest
+from tests.helpers.coalescing import flow
+
+import attnflow as af
+from attnflow.model.native import library
+
+pytestmark = pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
+
+MULTIRATE = "attnflow.coalescence.multirate."
+
+
+def sorted_by_names(run):
+    return run.isel(merge=np.lexsort((run["second"], run["first"])))
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 2), (40, 3), (60, 10)])
+def test_a_run_with_subcycling_is_the_run_without(n, d):
+    tokens = af.initial.sphere(n, d, rng=3)
+    quick = af.coalesce(flow(60.0, d), tokens, progress=False)
+    exact = af.coalesce(flow(60.0, d), tokens, shortcuts=False, rtol=1e-7, progress=False)
+    assert int(exact.subcycled_steps) == 0 < int(quick.subcycled_steps)
+    assert int(quick.steps) < int(exact.steps) / 3
+    quick, exact = sorted_by_names(quick), sorted_by_names(exact)  # distant pairs may merge at one time
+    np.testing.assert_array_equal(quick["first"], exact["first"])
+    np.testing.assert_array_equal(quick["second"], exact["second"])
+    log_times = exact.merge_log_time.values
+    errors = np.abs(quick.merge_log_time.values - log_times)[~of_three(exact)]
+    # As the docstring of `coalesce` says: every merge so far adds beta (rtol + merge); positions of 0.01 rtol, early.
+    allowed = 60.0 * 2e-6 * (np.argsort(np.argsort(log_times)) + 1) + 0.01 * np.exp(-log_times)
+    assert len(errors) > n / 3
+    assert np.all(errors <= allowed[~of_three(exact)])
+
+
+def of_three(run):
+    """Whether a merged cluster merges with a third within a unit of time: rtol decides which merge is first."""
+    names = np.stack([run["first"], run["second"]])
+    shares = (names[:, None, :, None] == names[None, :, None, :]).any(axis=(0, 1))
+    close = np.abs(np.subtract.outer(*2 * [np.exp(np.minimum(run.merge_log_time.values, 50))])) < 1
+    return (shares & close & ~np.eye(names.shape[1], dtype=bool)).any(axis=1)
+
+
+def test_without_the_quadrature_defect_merge_times_are_worse(monkeypatch):
+    """Stages and embedded errors do not show when a force changed: without the defect, times are worse fivefold."""
+    tokens = af.initial.sphere(16, 3, rng=8)
+    exact = af.coalesce(flow(60.0, 3), tokens, shortcuts=False, rtol=1e-9, progress=False).merge_log_time
+    careful = af.coalesce(flow(60.0, 3), tokens, progress=False).merge_log_time
+    monkeypatch.setattr(MULTIRATE + "quadrature_defect", lambda *arguments: np.zeros(len(arguments[-2])))
+    careless = af.coalesce(flow(60.0, 3), tokens, progress=False).merge_log_time
+    assert np.abs(careful - exact).max() < 1e-4
+    assert np.abs(careless - exact).max() > 3e-4
+
+
+def test_without_the_growth_defect_a_vanishing_estimate_is_believed(monkeypatch):
+    """Speed grows 30-fold in a step: its error of 8e-4 is estimated as 8e-7, where the estimate changes its sign."""
+    tokens = af.initial.sphere(5, 5, rng=69)
+    model = af.SphereAttention(af.Head.identity(5), af.Unnormalised(34.91552465169477, offset=1.0))
+    exact = af.coalesce(model, tokens, shortcuts=False, rtol=1e-9, progress=False).merge_log_time
+    careful = af.coalesce(model, tokens, progress=False).merge_log_time
+    monkeypatch.setattr(MULTIRATE + "growth_defect", lambda *arguments: 0.0)
+    careless = af.coalesce(model, tokens, progress=False).merge_log_time
+    assert abs(careful - exact)[1] < 1e-4
+    assert abs(careless - exact)[1] > 1e-3
+
+
+def test_a_step_whose_subcycling_fails_is_done_without_it(monkeypatch):
+    tokens = af.initial.sphere(20, 3, rng=1)
+    monkeypatch.setattr("attnflow.coalescence.subcycling.MAX_STEPS", 1)
+    failed = af.coalesce(flow(60.0, 3), tokens, progress=False)
+    monkeypatch.setattr("attnflow.coalescence.integrator.is_available", lambda field: False)
+    without = af.coalesce(flow(60.0, 3), tokens, progress=False)
+    assert int(failed.subcycled_steps) == 0
+    np.testing.assert_array_equal(failed.merge_log_time, without.merge_log_time)

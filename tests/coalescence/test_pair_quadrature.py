@@ -1,0 +1,44 @@
+"""The isolated pair by quadrature: exact times, its error estimate, and the term of each perturbation."""
+
+import numpy as np
+import pytest
+from tests.helpers.coalescing import CIRCLE, exact_log_time, flow
+
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import LogField
+from attnflow.coalescence.pair_quadrature import FINAL_DISTANCE, _panel_edges, pair_merge
+
+
+def test_the_error_is_small_only_for_an_isolated_pair():
+    """With three tokens at equal distances no pair is isolated."""
+    clusters = Clusters.singletons(CIRCLE(np.array([0.0, 0.9, 1.8])))
+    field = LogField.of(flow(60.0), 3.0)
+    near = pair_merge(field, clusters, np.array([0, 1]), field.sums(clusters.positions, clusters.masses), 1e-6)
+    assert near.error > 1e-3
+    far = Clusters.singletons(CIRCLE(np.array([0.0, 0.4, 1.8])))
+    alone = pair_merge(field, far, np.array([0, 1]), field.sums(far.positions, far.masses), 1e-6)
+    assert alone.error < 1e-9
+    np.testing.assert_allclose(alone.log_duration, exact_log_time(0.4, 60.0, merge=FINAL_DISTANCE * 1e-6), atol=1e-8)
+
+
+def test_panels_without_contribution_are_left_out(monkeypatch):
+    """The result is that with all panels: the others hold e^-40 of the time, and shares of speeds that are constant."""
+    clusters = Clusters.singletons(CIRCLE(np.array([0.0, 0.9, 2.5])), [1.0, 3.0, 1.0])
+    field = LogField.of(flow(1e4), 5.0)
+    sums = field.sums(clusters.positions, clusters.masses)
+    quick = pair_merge(field, clusters, np.array([0, 1]), sums, 1e-6)
+    panels = len(_panel_edges(1e4, 0.9, 1e-6))
+    monkeypatch.setattr("attnflow.coalescence.pair_quadrature.NEGLIGIBLE_LOG", np.inf)
+    whole = pair_merge(field, clusters, np.array([0, 1]), sums, 1e-6)
+    assert panels < 30 < 400 < len(_panel_edges(1e4, 0.9, 1e-6))
+    np.testing.assert_allclose(quick.positions, whole.positions, atol=1e-9)  # the error of 8 nodes
+    assert quick.log_duration == pytest.approx(whole.log_duration, abs=1e-8)
+
+
+def test_a_pair_that_others_keep_apart_does_not_merge():
+    """Each of the two in the middle has a nearer and heavier neighbour on its other side."""
+    clusters = Clusters.singletons(CIRCLE(np.array([0.0, 0.3, 1.3, 1.6])), [9.0, 1.0, 1.0, 9.0])
+    field = LogField.of(flow(20.0), 20.0)
+    sums = field.sums(clusters.positions, clusters.masses)
+    assert np.isinf(pair_merge(field, clusters, np.array([1, 2]), sums, 1e-6).error)
+    assert np.isfinite(pair_merge(field, clusters, np.array([0, 1]), sums, 1e-6).error)
