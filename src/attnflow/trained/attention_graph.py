@@ -1,4 +1,4 @@
-"""Attention as a graph on the tokens: how fast averaging over it would bring them together."""
+"""The second eigenvalue of attention matrices, the rate at which repeated averaging contracts the tokens."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigs
 
 from attnflow._common.checks import InputError
 
-MOST_DENSE = 128  # tokens; beyond, one eigenvalue is sought instead of all
-# Many moduli may be nearly equal: a wide space tells them apart, and after some restarts all eigenvalues cost less.
-KRYLOV = {"ncv": 64, "tol": 1e-9, "maxiter": 20}
+MAX_DENSE_TOKENS = 128  # above it one eigenvalue is computed instead of all
+# A large Krylov space separates nearly equal moduli; after 20 restarts computing all eigenvalues costs less.
+KRYLOV_OPTIONS = {"ncv": 64, "tol": 1e-9, "maxiter": 20}
 
 
 def second_eigenvalue(matrices: Any) -> np.ndarray:
     """Modulus of the second largest eigenvalue of row-stochastic matrices, over the last two axes.
 
-    The largest is 1. Repeated averaging with P forgets differences like |lambda_2|^k: 0 after one
-    step for equal weights, never for the identity. A single token has none: 0.
+    The largest is 1. Under repeated averaging with P differences decay like |lambda_2|^k: at once for equal
+    weights, never for the identity. It is 0 for a single token.
 
     Examples
     --------
@@ -28,19 +28,19 @@ def second_eigenvalue(matrices: Any) -> np.ndarray:
         raise InputError(f"Attention matrices must have shape (..., n, n), but the shape is {matrices.shape}.")
     if matrices.shape[-1] == 1:
         return np.zeros(matrices.shape[:-2])
-    if matrices.shape[-1] <= MOST_DENSE:
+    if matrices.shape[-1] <= MAX_DENSE_TOKENS:
         return np.sort(np.abs(np.linalg.eigvals(matrices)), axis=-1)[..., -2]
     flat = matrices.reshape(-1, *matrices.shape[-2:])
     return np.array([_iterated(matrix) for matrix in flat]).reshape(matrices.shape[:-2])
 
 
 def _iterated(matrix: np.ndarray) -> float:
-    """By Arnoldi's method on P - 1 1^T / n, whose eigenvalues are those of P with 0 in place of 1."""
+    """The same by Arnoldi's method on P - 1 1^T / n, whose eigenvalues are those of P with 0 in place of 1."""
     n = len(matrix)
-    if not np.any(np.triu(matrix, 1)):  # causal: the eigenvalues stand on the diagonal
+    if not np.any(np.triu(matrix, 1)):  # causal: the eigenvalues are on the diagonal
         return float(np.sort(np.abs(np.diagonal(matrix)))[-2])
     try:
-        start = np.cos(np.arange(n))  # the same answer every time
-        return float(np.abs(eigs(matrix - 1 / n, k=1, v0=start, return_eigenvectors=False, **KRYLOV))[0])
+        start = np.cos(np.arange(n))  # deterministic
+        return float(np.abs(eigs(matrix - 1 / n, k=1, v0=start, return_eigenvectors=False, **KRYLOV_OPTIONS))[0])
     except ArpackNoConvergence:
         return float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2])

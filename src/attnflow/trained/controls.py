@@ -1,4 +1,4 @@
-"""Controls: the same question asked of an untrained twin, of one token repeated, or of one layer iterated."""
+"""Controls of a measurement on a prompt: untrained weights, one token repeated, or one layer iterated."""
 
 import numpy as np
 
@@ -8,7 +8,6 @@ from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 
 CONTROLS = ("none", "untrained", "repeated", "iterated")
-ITERATED = 128
 
 
 def controlled(
@@ -16,9 +15,9 @@ def controlled(
 ) -> tuple[Model, Prompt, int | None]:
     """Model, prompt and number of layers under a control.
 
-    "untrained": freshly drawn weights of the same config. "repeated": as many tokens as the prompt has, all of them
-    its middle one, so that only positions differ. "iterated": 128 layers where `layers` does not say how many, for
-    models whose layers are all the same.
+    "untrained": random initial weights of the same config. "repeated": as many tokens as the prompt has, all of them
+    its middle one, so that only positions differ. "iterated": 128 layers if `layers` is None, for models
+    whose layers are all the same.
     """
     require_known(control, CONTROLS, "control")
     if control == "untrained":
@@ -26,4 +25,4 @@ def controlled(
     if control == "repeated":
         ids = model.encode(prompt).ids
         return model, np.full(len(ids), ids[len(ids) // 2]), layers
-    return model, prompt, ITERATED if control == "iterated" and layers is None else layers
+    return model, prompt, 128 if control == "iterated" and layers is None else layers

@@ -1,4 +1,4 @@
-"""Block coupling (arXiv:2407.07810): do consecutive blocks act along the same directions on a prompt's tokens?
+"""Block coupling (arXiv:2407.07810): whether blocks of a model act along the same singular vectors on a prompt.
 
 J_l is the derivative of block l's update f_l = block - identity at one token with respect to one token, a d x d matrix
 U S V^T. Blocks i and j are coupled where U_j^T J_i V_j is nearly diagonal with J_i's own singular values.
@@ -16,13 +16,11 @@ from attnflow.models.block import Block
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 
-BATCH = 32  # directions at once: a derivative holds that many copies of the prompt's tokens
-
 
 def block_coupling(
     model: Model, prompt: Prompt, layers: int | None = None, *, token: int = -1, top: int = 10
 ) -> xr.Dataset:
-    """How far the singular vectors of each block's Jacobian diagonalise every other block's.
+    """Measure how far the singular vectors of each block's Jacobian diagonalise that of every other block.
 
     Parameters
     ----------
@@ -31,12 +29,12 @@ def block_coupling(
     token
         The token whose update is differentiated, with respect to itself; -1 is the last.
     top
-        How many singular vectors.
+        Number of leading singular vectors.
 
     Returns
     -------
     A dataset with `mismatch` over (block i, basis j): | |U_j^T J_i V_j| - S_i |_F / |S_i|_F on the `top` singular
-    vectors of block j, zero where block i acts along the directions of block j, about 1 or more where it does not; and
+    vectors of block j, zero if block i acts along the directions of block j, about 1 or more if it does not; and
     `singular_value` over (block, rank).
     """
     require_count(top, "top")
@@ -59,7 +57,7 @@ def block_coupling(
 
 
 def coupling_of(jacobians: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mismatch (i, j) and leading singular values of some square matrices.
+    """Mismatch (i, j) and leading singular values of square matrices.
 
     Examples
     --------
@@ -93,4 +91,5 @@ def _columns(block: Block, tokens: jax.Array, token: int) -> jax.Array:
         tangent = jnp.zeros_like(tokens).at[token].set(direction)
         return jax.jvp(block, (tokens,), (tangent,))[1][token]
 
-    return jax.lax.map(moved, jnp.eye(tokens.shape[1], dtype=tokens.dtype), batch_size=BATCH)
+    # In batches of 32 directions, each of which holds a copy of the prompt's tokens.
+    return jax.lax.map(moved, jnp.eye(tokens.shape[1], dtype=tokens.dtype), batch_size=32)

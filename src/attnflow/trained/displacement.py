@@ -1,4 +1,4 @@
-"""What attention does to a prompt's tokens, split by the parts of V; and the trajectory seen in V's moving frames."""
+"""The output of attention on a prompt, split by parts of V; and the trajectory in frames that move with V."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 
 def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, split: str = "symmetry") -> xr.Dataset:
-    """What the heads of each layer send to the tokens, sum_h sum_j A_ij V_h x_j, split by the parts of V; no biases.
+    """The output of the heads of each layer, sum_h sum_j A_ij V_h x_j without biases, split by parts of V.
 
     Parameters
     ----------
@@ -34,17 +34,17 @@ def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, sp
 
     Returns
     -------
-    A dataset with `displacement` over (layer, part, token, coordinate), whose sum over parts is what attention sends;
-    `length`, its root mean square over tokens; and `cosine_change`, how fast the mean cosine between tokens changes
-    when they move along it: above zero the part draws tokens together. Both lengths and changes of the last two
-    are over (layer, part), and changes add up over parts.
+    A dataset with `displacement` over (layer, part, token, coordinate), whose sum over parts is the output of
+    attention; and over (layer, part) `length`, its root mean square over tokens, and `cosine_change`, the rate of
+    change of the mean cosine between tokens that move along it: positive where the part contracts. Changes add up
+    over parts.
     """
     require_known(split, SPLITS, "split")
     run = model.trajectory(prompt, layers, attention=True, progress=False)
     depth = run.sizes["time"] - 1
     stream = run.tokens.values.astype(float)
     with one_blas_thread():
-        moved = np.stack(list(_sent_by_layer(model, stream, run.attention.values, split)))
+        moved = np.stack(list(_outputs_by_layer(model, stream, run.attention.values, split)))
     lengths = np.sqrt(np.mean(np.sum(moved**2, axis=-1), axis=-1))
     changes = np.array([[mean_cosine_rate(stream[layer], one) for one in moved[layer]] for layer in range(depth)])
     per_part = ("layer", "part")
@@ -60,7 +60,7 @@ def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, sp
 
 
 def mean_cosine_rate(tokens: np.ndarray, velocities: np.ndarray) -> float:
-    """d/dt of the mean cosine between distinct tokens that move with these velocities; NaN of a single token.
+    """d/dt of the mean cosine between distinct tokens that move with these velocities; NaN for a single token.
 
     Examples
     --------
@@ -78,10 +78,10 @@ def mean_cosine_rate(tokens: np.ndarray, velocities: np.ndarray) -> float:
 
 
 def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Dataset:
-    """The prompt's tokens as they are and in the frames that move with V, its symmetric part S or antisymmetric part A.
+    """The prompt's tokens in the fixed frame and in frames moving with V, its symmetric part S or antisymmetric part A.
 
-    With V_l the sum over the heads of layer l and a layer as unit of time, tokens after layer l are seen through
-    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. Norms and MLP are in the tokens, not in the frame.
+    With V_l the sum over the heads of layer l and a layer as unit of time, tokens after layer l are multiplied by
+    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. The frame does not include norms and MLP.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
     """
     run = model.trajectory(prompt, layers, progress=False)
     stream = run.tokens.values.astype(float)
-    seen = np.stack([stream] * len(FRAMES))
+    framed = np.stack([stream] * len(FRAMES))
     back = {name: np.eye(model.config.width) for name in FRAMES[1:]}
     steps: dict[str, np.ndarray] = {}
     for layer in range(len(stream) - 1):
@@ -98,9 +98,9 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
             steps = _steps_back(model.heads(layer % model.config.layers))
         for place, name in enumerate(FRAMES[1:], start=1):
             back[name] = back[name] @ steps[name]
-            seen[place, layer + 1] = stream[layer + 1] @ back[name].T
+            framed[place, layer + 1] = stream[layer + 1] @ back[name].T
     found = xr.Dataset(
-        {"tokens": (("frame", "time", "token", "coordinate"), seen)},
+        {"tokens": (("frame", "time", "token", "coordinate"), framed)},
         {"frame": list(FRAMES), "time": run.time, "word": run.word},
         {"model": model.name},
     )
@@ -120,8 +120,8 @@ def _steps_back(heads: list[Head]) -> dict[str, np.ndarray]:
     return {name: expm(-matrix) for name, matrix in halves.items()}
 
 
-def _sent_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, split: str) -> Iterator[np.ndarray]:
-    """What all heads of each layer send, (part, token, coordinate); heads that layers share are split once."""
+def _outputs_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, split: str) -> Iterator[np.ndarray]:
+    """The output of all heads of each layer, (part, token, coordinate); heads of shared layers are split once."""
     of_heads: list[Pairs] = []
     for layer, weights in enumerate(attention.astype(float)):
         number = layer % model.config.layers
@@ -129,10 +129,10 @@ def _sent_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, spli
             of_heads = [_parts(head, split) for head in model.heads(number)]
         with double():
             read = model.block(number).attention_input(stream[layer].astype(model.dtype))
-        yield _sent(of_heads, np.asarray(read, dtype=float), weights)
+        yield _output(of_heads, np.asarray(read, dtype=float), weights)
 
 
-def _sent(of_heads: list[Pairs], read: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _output(of_heads: list[Pairs], read: np.ndarray, weights: np.ndarray) -> np.ndarray:
     total = np.zeros((len(of_heads[0]), *read.shape))
     for pairs, attention in zip(of_heads, weights, strict=True):
         for place, (left, right) in enumerate(pairs):
@@ -141,7 +141,7 @@ def _sent(of_heads: list[Pairs], read: np.ndarray, weights: np.ndarray) -> np.nd
 
 
 def _parts(head: Head, split: str) -> Pairs:
-    """V of a head as factors, part by part."""
+    """The parts of V of a head, each as two factors."""
     outward, inward = np.asarray(head.output), np.asarray(head.value)
     if split == "symmetry":
         return list(low_rank.parts(outward, inward))

@@ -1,4 +1,4 @@
-"""The idealised flow with trained weights: one head, several or all of a layer, from random tokens or a prompt's."""
+"""The idealised flow with trained heads of one layer, from random tokens or those of a prompt."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,11 +26,7 @@ from attnflow.solvers.adaptive import Adaptive
 SPACES = ("sphere", "euclidean")
 STARTS = ("sphere", "circle", "gaussian", "prompt")
 SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is in the hundreds
-MOMENTS = 7  # of a run at which its course is told
-CLOSE = 0.05  # clusters: share of the tokens' typical length
-STRAIGHT = 0.95  # share of the logarithm that one rate explains; a decay that stalls has none
-FITTED = (1e-7, 0.3)  # distances from alignment between which a rate is fitted
-LEAST_FALL = 10.0  # along the fitted line: what falls by less rests or wanders, and has no rate
+FITTED_MISALIGNMENT = (1e-7, 0.3)  # a rate is fitted to values between these
 
 
 def head_flow(
@@ -48,17 +44,17 @@ def head_flow(
     slots: int | None = None,
     progress: Progress = None,
 ) -> xr.Dataset:
-    """Simulate tokens under heads of one layer, with nothing else of the block: no biases, norms or MLP.
+    """Simulate tokens under the heads of one layer, without the biases, norms and MLP of its block.
 
-    On the unit sphere beta is the squared length of the model's tokens, so that scores are those of the model: that
-    of the prompt's embedding where it is the start, otherwise d, the squared length after a norm with gain one.
+    On the unit sphere beta is the squared length of the model's tokens, so that scores are those of the model: the
+    length in the prompt's embedding if that is the start, otherwise sqrt(d), the length after a norm with gain one.
 
     Parameters
     ----------
     model, layer
-        Where the heads come from.
+        The model and its layer.
     heads
-        Which; None: all of the layer.
+        Heads to use; None: all of the layer.
     space
         "sphere" or "euclidean".
     start
@@ -67,15 +63,15 @@ def head_flow(
     n, seed
         Number of random tokens, and their seed.
     end, saves
-        Time to reach, and how many times to keep.
+        Last time, and number of saved times.
     slots
-        Heads the flow has room for; those beyond the chosen do nothing. Flows with as many slots share compiled code.
+        Number of heads of the flow; those beyond the chosen send nothing. Flows with equal `slots` share compiled code.
     progress
         As in `simulate`.
 
     Returns
     -------
-    A dataset of `simulate`; its attributes say which model, layer and heads.
+    A dataset of `simulate` with the model, layer and heads in its attributes.
     """
     require_known(space, SPACES, "space")
     require_known(start, STARTS, "start")
@@ -101,27 +97,27 @@ def head_flow(
 
 
 def flow_summary(run: xr.Dataset) -> dict[str, Any]:
-    """How tokens of a head's flow ended, how fast they aligned, and how clusters and the rank of P went on the way."""
-    moments = course(run)
+    """Misalignment at the end, rate of alignment, and clusters and rank of P over time, of a run of `head_flow`."""
+    course = time_course(run)
     return {
         "model": run.attrs["model"],
         "layer": int(run.attrs["layer"]),
         "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
         "misalignment": float(misalignment(run)[-1]),
         "rate": alignment_rate(run),
-        **moments[-1],
-        "course": moments,
+        **course[-1],
+        "course": course,
         "outcome": run.attrs["outcome"],
     }
 
 
-def course(run: xr.Dataset, moments: int = MOMENTS) -> list[dict[str, float]]:
-    """Clusters, mean cosine and the rank of P, a mean over heads, at some times with the first and the last."""
+def time_course(run: xr.Dataset, count: int = 7) -> list[dict[str, float]]:
+    """Clusters, mean cosine and rank of P (a mean over heads) at `count` times, the first and the last included."""
     flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
-    for place in evenly_spaced(run.sizes["time"], moments):
+    for place in evenly_spaced(run.sizes["time"], count):
         tokens, time = run.tokens.values[place], float(run.time[place])
         weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
-        distance = CLOSE * float(np.median(np.linalg.norm(tokens, axis=-1)))
+        distance = 0.05 * float(np.median(np.linalg.norm(tokens, axis=-1)))  # within which tokens are one cluster
         found.append(
             {
                 "time": time,
@@ -136,7 +132,7 @@ def course(run: xr.Dataset, moments: int = MOMENTS) -> list[dict[str, float]]:
 def by_number_of_heads(
     model: Model, layer: int = 0, counts: Sequence[int] | None = None, *, progress: Progress = None, **settings: Any
 ) -> list[dict[str, Any]]:
-    """`flow_summary` with the first 1, 2, 4, ... heads of a layer, from the same first tokens: do more align faster?
+    """`flow_summary` with the first 1, 2, 4, ... heads of a layer, from the same initial tokens.
 
     `settings` are those of `head_flow`.
     """
@@ -153,7 +149,7 @@ def by_number_of_heads(
 
 
 def misalignment(run: xr.Dataset) -> np.ndarray:
-    """1 - mean squared cosine between distinct tokens, over time: 0 where all lie on one line through the origin."""
+    """1 - mean squared cosine between distinct tokens, over time: 0 for tokens on one line through the origin."""
     units = run.tokens.values / np.linalg.norm(run.tokens.values, axis=-1, keepdims=True)
     n = units.shape[1]
     squares = np.sum((units @ np.swapaxes(units, 1, 2)) ** 2, axis=(1, 2))
@@ -161,21 +157,22 @@ def misalignment(run: xr.Dataset) -> np.ndarray:
 
 
 def alignment_rate(run: xr.Dataset) -> float | None:
-    """Rate at which the misalignment decays once it is small; None where it does not, or not at one rate."""
+    """Exponential rate at which the misalignment decays once it is small; None if it does not decay exponentially."""
     apart = misalignment(run)
-    fitted = (apart > FITTED[0]) & (apart < FITTED[1])
+    fitted = (apart > FITTED_MISALIGNMENT[0]) & (apart < FITTED_MISALIGNMENT[1])
     if fitted.sum() < rates.FEWEST_POINTS:
         return None
     times = run.time.values[fitted]
     fit = rates.exponential(times, apart[fitted])
-    falls = fit.rate * np.ptp(times) > np.log(LEAST_FALL)
-    return fit.rate if falls and fit.r_squared > STRAIGHT else None
+    # A decay by less than a factor of 10, or one whose logarithm is not a line, has no rate.
+    decays = fit.rate * np.ptp(times) > np.log(10)
+    return fit.rate if decays and fit.r_squared > 0.95 else None
 
 
 def leading_plane(heads: Sequence[Head]) -> np.ndarray:
-    """Orthonormal columns (d x 2) of a plane that holds V's leading eigenvectors, V being the sum over heads.
+    """Orthonormal columns (d x 2) of the plane of the leading eigenvectors of V, the sum over heads.
 
-    Of a complex leading pair it is the plane they turn in; of a real one, the plane with the next eigenvector.
+    It is the plane of a complex leading pair, or of the two leading real eigenvectors.
     """
     left = np.hstack([_outward(head) for head in heads])
     right = np.vstack([np.asarray(head.value) for head in heads])
@@ -198,7 +195,7 @@ def _chosen(model: Model, layer: int, heads: Sequence[int] | None) -> list[Head]
 
 
 def _filled(heads: list[Head], slots: int | None) -> list[Head]:
-    """The heads, and copies of the first that send nothing up to the number of slots."""
+    """The heads, and copies of the first with zero output up to the number of slots."""
     if slots is None:
         return heads
     require_count(slots, "slots", least=len(heads))
@@ -218,7 +215,7 @@ def _first_tokens(model: Model, heads: list[Head], start: str, prompt: Prompt | 
 
 def _given(prompt: Prompt | None) -> Prompt:
     if prompt is None:
-        raise InputError("`prompt` must be a text or ids where the start is 'prompt', but there is none.")
+        raise InputError("`prompt` must be a text or ids if the start is 'prompt', but it is None.")
     return prompt
 
 

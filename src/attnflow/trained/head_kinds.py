@@ -1,4 +1,4 @@
-"""Heads real-positive, real-negative and complex compared: the strongest of each kind, under the same flow."""
+"""Comparison of heads by the kind of their leading eigenvalue: real-positive, real-negative and complex."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,9 +14,10 @@ from attnflow.trained.head_tables import KINDS, head_table, strongest
 def flows_by_kind(
     model: Model, layers: Sequence[int] | None = None, *, progress: Progress = None, **settings: Any
 ) -> dict[str, xr.Dataset]:
-    """`head_flow` of the strongest head of each kind there is, in all layers or some, by kind.
+    """`head_flow` of the strongest head of each kind that occurs, in all layers or some of them.
 
-    `settings` are those of `head_flow`. All start alike but from a circle, which lies in a plane of each head's own.
+    `settings` are those of `head_flow`. Initial tokens are the same, except on a circle, which lies in a plane of
+    each head.
     """
     table = head_table(model, layers, runs=0, progress=False)
     found = {kind: place for kind in KINDS if (place := strongest(table, kind)) is not None}
@@ -29,5 +30,5 @@ def flows_by_kind(
 
 
 def kind_rows(runs: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
-    """`flow_summary` of each, the kind first."""
+    """`flow_summary` of the run of each kind, as rows."""
     return [{"kind": kind} | flow_summary(run) for kind, run in runs.items()]

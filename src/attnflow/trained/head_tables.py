@@ -1,4 +1,4 @@
-"""The table of heads: one row a head, with its spectrum, what theory says of it, and what a simulation shows."""
+"""The table of heads: for each head its spectrum, the predicted limit, and the limit of a simulation."""
 
 import math
 from collections.abc import Sequence
@@ -24,12 +24,9 @@ from attnflow.theorems.prediction.limits import fulfils, limits_shown
 from attnflow.theorems.prediction.predict import predict
 
 KINDS = ("real-positive", "real-negative", "complex")
-N = 8  # tokens of a simulation
-SAVES = 24
-LARGEST_STEP = 0.4  # of a layer, times the spectral radius
-DEFINITE = 1e-9  # relative; smaller eigenvalues of a symmetric part are rounding
-# What the leading eigenvalue suggests where no theorem or conjecture applies; the first word is the one printed.
-SUGGESTED = {"real-positive": ("hyperplanes",), "real-negative": ("diverging", "zero"), "complex": ("rotation",)}
+SAVES = 24  # saved times of a simulation after the start
+# Limits that the leading eigenvalue suggests where no theorem or conjecture applies; the first one is printed.
+SUGGESTED_LIMITS = {"real-positive": ("hyperplanes",), "real-negative": ("diverging", "zero"), "complex": ("rotation",)}
 
 
 def head_table(
@@ -40,18 +37,18 @@ def head_table(
     seed: int = 0,
     progress: Progress = None,
 ) -> xr.Dataset:
-    """Every head's V_h = W_O W_V and B_h = Q^T K, over (layer, head); nothing d x d is ever formed.
+    """Measure V_h = W_O W_V and B_h = Q^T K of every head, over (layer, head), without forming a d x d matrix.
 
     Parameters
     ----------
     model
         A trained transformer.
     layers
-        Which; None: all that differ (one where layers are shared).
+        Layers to include; None: all that differ (one where layers are shared).
     runs
-        Simulations of a head, each from 8 Gaussian tokens. 0: none, and only spectra.
+        Simulations of each head, from 8 Gaussian tokens. 0: no simulations, only spectra.
     seed
-        Of the first tokens.
+        Seed of the initial tokens.
     progress
         As in `simulate`.
 
@@ -63,13 +60,14 @@ def head_table(
       k that need not be zero; ``kind``, one of "real-positive", "real-negative" and "complex"; ``gap`` to the next
       real part; ``positive_share`` of eigenvalues with positive real part;
     - ``dominant_real_part``, ``dominant_imaginary_part`` and ``dominant_kind`` of the eigenvalue of largest modulus,
-      ``radius``: it is often a negative one, which repels, where the leading one is positive;
-    - ``effective_beta`` = sqrt(d) |sym B_h|_F, as published; ``whole_beta`` = sqrt(d) |B_h|_F, with the antisymmetric
-      part, of which energies know nothing; ``form_least`` and ``form_greatest``, the extreme eigenvalues of
+      ``radius``; it is often negative where the leading one is positive;
+    - ``effective_beta`` = sqrt(d) |sym B_h|_F, as published; ``whole_beta`` = sqrt(d) |B_h|_F, which includes the
+      antisymmetric part; ``form_least`` and ``form_greatest``, the extreme eigenvalues of
       sym B_h; and ``definiteness`` in words;
-    - ``predicted``, ``proved`` and ``by``: what `predict` says of the rescaled flow on the range of V_h, where all its
-      motion happens; where nothing is known, what the leading eigenvalue suggests (``by`` is "spectrum");
-    - ``simulated`` in words, and ``agreement``, the share of decided runs that do what was predicted;
+    - ``predicted``, ``proved`` and ``by``: the limit that `predict` gives for the rescaled flow on the range of V_h,
+      which contains all its motion; where none is known, the one that the leading eigenvalue suggests
+      (``by`` is "spectrum");
+    - ``simulated`` in words, and ``agreement``, the share of decided runs with the predicted limit;
 
     and all eigenvalues, ``eigenvalue_real`` and ``eigenvalue_imaginary``, over (layer, head, eigenvalue).
     """
@@ -85,7 +83,7 @@ def head_table(
 
 
 def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
-    """The table as plain rows, for CSV and JSON: numbers that do not exist are None."""
+    """The table as plain rows, for CSV and JSON; numbers that are not finite are None."""
     names = [str(name) for name, values in table.items() if values.dims == ("layer", "head")]
     places = [(layer, head) for layer in range(table.sizes["layer"]) for head in range(table.sizes["head"])]
     return [
@@ -105,7 +103,7 @@ def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
 
 
 def kind_of(eigenvalue: complex) -> str:
-    """Which of the three kinds an eigenvalue is.
+    """The kind of an eigenvalue: one of `KINDS`.
 
     Examples
     --------
@@ -124,7 +122,7 @@ def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> n
 
 
 def on_its_range(head: Head) -> Head:
-    """The head seen in an orthonormal basis of V's range: k x k matrices, and exactly the same motion there."""
+    """The head restricted to the range of V, in an orthonormal basis: k x k matrices with the same motion there."""
     basis, value = low_rank.on_range(*_value(head))
     return Head(np.asarray(head.query) @ basis, np.asarray(head.key) @ basis, value)
 
@@ -163,11 +161,11 @@ def _row(head: Head, runs: int, seed: int) -> dict[str, Any]:
 
 
 def _form(head: Head) -> dict[str, Any]:
-    """The symmetric part of B = Q^T K."""
+    """Measurements of B = Q^T K and its symmetric part."""
     query, key = np.asarray(head.query), np.asarray(head.key)
     values = low_rank.symmetric_eigenvalues(query.T, key)
     least, greatest = float(values[0]), float(values[-1])
-    zero = DEFINITE * max(abs(least), abs(greatest))
+    zero = 1e-9 * max(abs(least), abs(greatest))  # smaller eigenvalues are rounding
     word = "indefinite" if least < -zero and greatest > zero else "positive" if greatest > zero else "negative"
     return {
         "effective_beta": math.sqrt(head.dimension) * low_rank.symmetric_norm(query.T, key),
@@ -181,7 +179,7 @@ def _form(head: Head) -> dict[str, Any]:
 def _limits(head: Head, kind: str, runs: int, seed: int) -> dict[str, Any]:
     flow = RescaledAttention(on_its_range(head), Softmax(1.0))
     prediction = predict(flow)
-    expected = SUGGESTED[kind] if prediction.limit == "unknown" else (prediction.limit,)
+    expected = SUGGESTED_LIMITS[kind] if prediction.limit == "unknown" else (prediction.limit,)
     by = prediction.results[0].id if prediction.results else "spectrum"
     found = {"predicted": expected[0], "proved": prediction.proved, "by": by}
     if runs == 0:
@@ -192,13 +190,13 @@ def _limits(head: Head, kind: str, runs: int, seed: int) -> dict[str, Any]:
 
 
 def _simulated(flow: RescaledAttention, runs: int, seed: int) -> list[str]:
-    """What each run shows after discrete layers of a small step: trained heads are often stiff in continuous time.
+    """The limit of each run, simulated in discrete layers of a small step: trained heads are often stiff.
 
-    x is followed, which costs less, and seen through z = (I + h V)^{-k} x after k layers of step h.
+    The plain flow x is simulated, which costs less, and rescaled: z = (I + h V)^{-k} x after k layers of step h.
     """
     value = np.asarray(flow.rescaling_matrix)
-    step, layers = _clock(spectrum(value))
-    tokens = initial.gaussian(N, len(value), rng=seed, runs=runs)
+    step, layers = _layer_step(spectrum(value))
+    tokens = initial.gaussian(8, len(value), rng=seed, runs=runs)
     times = step * layers * np.arange(SAVES + 1)
     plain = EuclideanAttention(flow.heads, flow.attention)
     run = simulate(plain, tokens, times, solver=Layers(step), progress=False)
@@ -208,15 +206,16 @@ def _simulated(flow: RescaledAttention, runs: int, seed: int) -> list[str]:
     return [one.limit for one in limits_shown(flow, rescaled)]
 
 
-def _clock(found: Spectrum) -> tuple[float, int]:
-    """Step and layers from save to save: until the slowest rate has shown, or z has lost its digits."""
+def _layer_step(found: Spectrum) -> tuple[float, int]:
+    """Step of a layer and layers from save to save; the run ends when the slowest rate has acted, or z loses digits."""
     lead = found.leading.value
     rate, turning = max(abs(lead.real), 1e-3), max(abs(lead.imag), 1e-3)
     end = 12 / rate if found.is_leading_real else max(3 / rate, math.pi / turning)
     reals, radius = np.real(found.values), np.abs(found.values).max()
-    # Directions of z = e^{-tV} x grow apart by e^{t spread}; beyond e^{30} rounding reaches the leading one.
+    # The components of z = e^{-tV} x differ by factors e^{t spread}; beyond e^{30} rounding reaches the leading one.
     end = min(end, 30 / max(float(np.ptp(reals)), 1e-3), 100.0)
-    layers = int(np.clip(np.ceil(end * radius / (LARGEST_STEP * SAVES)), 1, 12))
+    # A layer is a step of at most 0.4 / radius, unless that needs more than 12 layers from save to save.
+    layers = int(np.clip(np.ceil(end * radius / (0.4 * SAVES)), 1, 12))
     return float(end / (SAVES * layers)), layers
 
 

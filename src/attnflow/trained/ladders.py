@@ -1,7 +1,7 @@
-"""The ladder: from attention alone to the true block, one part at a time, on a prompt.
+"""An ablation ladder on a prompt: from attention alone to the true block, one part at a time.
 
-Each rung keeps the parts below it. The last one is the model itself, bit for bit what `model.trajectory` does up to
-rounding, so that between the first and the last one sees which part keeps the tokens from collapsing.
+Each rung has the parts of the one before it and one more. The last one is the model itself and agrees with
+`model.trajectory` up to rounding. The comparison shows which part prevents the collapse of the tokens.
 """
 
 from collections.abc import Callable
@@ -30,12 +30,12 @@ MASKS = {"full": masks.full, "causal": masks.causal}
 
 @dataclass(frozen=True)
 class Rung:
-    """What is switched on, and how a block of the model looks then."""
+    """A name, and the function that reduces a block of the model to the parts of this rung."""
 
     name: str
     block: Callable[[Block], Block]
     has_positions: bool = False
-    """Whether learned positions are part of the first tokens."""
+    """Whether learned positions are added to the embedding."""
 
 
 def ladder(
@@ -48,16 +48,16 @@ def ladder(
     angle: float = measures.ANGLE,
     progress: Progress = None,
 ) -> xr.Dataset:
-    """The prompt through every rung: what its tokens do as the parts of the true block are switched on one by one.
+    """Send a prompt through the model with the parts of its block switched on one by one.
 
     Parameters
     ----------
     model, prompt, layers
         As in `model.trajectory`.
     head
-        The head of every layer that the first rungs have.
+        The head of every layer that the first rungs use.
     mask
-        "full" or "causal": what the rungs have; where the model has the other one, it is the last rung.
+        "full" or "causal": the mask of the rungs. If the model has the other one, it is added in the last rung.
     angle
         Directions closer than this, in radians, are one cluster.
     progress
@@ -66,9 +66,9 @@ def ladder(
     Returns
     -------
     A dataset with `tokens` over (rung, time, token, coordinate), `mean_cosine`, `clusters` and `effective_rank` of the
-    tokens' directions and `is_whole` (no number has overflowed) over (rung, time), and `attention_rank` and
+    tokens' directions and `is_whole` (nothing has overflowed) over (rung, time), and `attention_rank` and
     `second_eigenvalue`, means over heads, over (rung, layer). ``attrs["distance_to_model"]`` is the largest difference
-    between the last rung and the model's own trajectory, relative to its largest number. A rung whose numbers overflow
+    between the last rung and the model's own trajectory, relative to its largest number. A rung that overflows
     is NaN from there on.
     """
     require_known(mask, MASKS, "mask")
@@ -80,7 +80,7 @@ def ladder(
     rungs, depth, found = rungs_of(model, head, MASKS[mask]), truth.sizes["time"] - 1, []
     with reporting(progress) as report:
         for place, rung in enumerate(rungs):
-            found.append(_climb(model, prompt, depth, rung, angle, _heard(report, rungs, place, depth)))
+            found.append(_run_rung(model, prompt, depth, rung, angle, _layer_report(report, rungs, place, depth)))
     joined = xr.concat(found, "rung").assign_coords(rung=np.array([rung.name for rung in rungs], dtype=object))
     joined = joined.assign_coords(word=truth.word, id=truth.id, time=truth.time)
     scale = float(np.abs(truth.tokens).max())
@@ -90,7 +90,7 @@ def ladder(
 
 
 def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
-    """One row a rung: where the cosine, the clusters and the ranks begin and end."""
+    """One row a rung: first and last mean cosine, last clusters and ranks, and layers before an overflow."""
     rows = []
     for rung in climbed.rung.values:
         one = climbed.sel(rung=rung)
@@ -111,7 +111,7 @@ def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def rungs_of(model: Model, head: int = 0, mask: AbstractMask = masks.full) -> list[Rung]:
-    """The rungs that differ in this model: a part that it does not have is no rung."""
+    """The rungs of this model: parts that it does not have are left out."""
     config, attention = model.config, model.block(0).attention
     has_biases = any(bias is not None for bias in (attention.b_q, attention.b_k, attention.b_v, attention.b_o))
     is_other = config.is_causal != (mask is masks.causal)
@@ -134,9 +134,10 @@ def rungs_of(model: Model, head: int = 0, mask: AbstractMask = masks.full) -> li
     ]
 
 
-def _climb(
+def _run_rung(
     model: Model, prompt: Prompt, layers: int, rung: Rung, angle: float, report: Callable[[int], None]
 ) -> xr.Dataset:
+    """The prompt through the layers of one rung, with its measurements."""
     with double():
         tokens = jnp.asarray(model.embed(prompt, positions=rung.has_positions), model.dtype)
         stream, weights = [np.asarray(tokens)], []
@@ -147,7 +148,7 @@ def _climb(
             report(layer + 1)
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), np.stack(stream))}, {"time": np.arange(layers + 1.0)})
     of_heads = measures.of_attention(xr.DataArray(np.stack(weights), dims=("layer", "head", "token", "source")))
-    # Lengths, not cosines, tell an overflow: one token alone has no cosine either.
+    # Lengths show an overflow; cosines do not, since a single token has none.
     with np.errstate(over="ignore", invalid="ignore"):
         is_whole = np.isfinite((run.tokens.astype(float) ** 2).sum(("token", "coordinate"), skipna=False))
     run = run.where(is_whole).assign(is_whole=is_whole)
@@ -159,8 +160,8 @@ def _step(block: Block, tokens: AnyArray) -> tuple[AnyArray, AnyArray]:
     return block(tokens), block.attention_weights(tokens)
 
 
-def _heard(report: Report, rungs: list[Rung], place: int, layers: int) -> Callable[[int], None]:
-    """What is called after each layer of a rung."""
+def _layer_report(report: Report, rungs: list[Rung], place: int, layers: int) -> Callable[[int], None]:
+    """The function to call after each layer of a rung."""
     name, count = rungs[place].name, len(rungs)
     return lambda done: report((place + done / layers) / count, f"{name}: layer {done} of {layers}")
 

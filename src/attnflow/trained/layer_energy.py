@@ -1,7 +1,7 @@
-"""Interaction energy of a prompt's tokens by layer: where it falls, which half of the block did it, and which pairs.
+"""Interaction energy of a prompt's tokens by layer: where it falls, in which half of the block, and in which pairs.
 
-Tokens count by their directions, u = x / |x|. The energy n^-2 sum_ij e^{beta (<u_i, u_j> - 1)} is in (0, 1],
-and 1 only where all directions agree: the idealised flow raises it at every step.
+It is measured on the directions, u = x / |x|: the energy n^-2 sum_ij e^{beta (<u_i, u_j> - 1)} is in (0, 1],
+and 1 only where all directions agree. The idealised flow raises it at every step.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from attnflow._common.checks import InputError, require_finite_number, require_p
 
 BETAS = (1.0, 4.0, 16.0)
 HALVES = ("attention", "mlp")
-ROUNDINGS = 16  # of the tokens' precision: smaller changes of the energy are no change
 
 
 class Fall(NamedTuple):
@@ -27,7 +26,7 @@ class Fall(NamedTuple):
     """"attention" or "mlp", each with the norm that belongs to it."""
     change: float
     pairs: tuple[tuple[int, int, float], ...]
-    """Tokens i < j and the share of the fall that is theirs, the worst first."""
+    """Tokens i < j and their share of the fall, the largest first."""
 
 
 def directions(tokens: Any) -> np.ndarray:
@@ -51,7 +50,7 @@ def pair_energies(tokens: Any, beta: float) -> np.ndarray:
 
 
 def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
-    """`energy` over (beta, time), and what each half of each block adds to it, `change` over (beta, layer, half).
+    """`energy` over (beta, time), and its change by each half of each block, `change` over (beta, layer, half).
 
     Parameters
     ----------
@@ -70,18 +69,20 @@ def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
 
 
 def falls(run: xr.Dataset, betas: Sequence[float] = BETAS, most_pairs: int = 5) -> list[Fall]:
-    """Every half of a block after which the energy is lower by more than rounding, with the pairs that are to blame."""
+    """Every half of a block that lowers the energy by more than rounding, with the pairs that lower it most."""
     stream, found = _stream(run), []
-    precision = ROUNDINGS * np.finfo(run.tokens.dtype).eps
+    precision = 16 * np.finfo(run.tokens.dtype).eps  # smaller changes are rounding
     for beta in betas:
         changes = np.diff(pair_energies(stream, beta), axis=0)
         for step in np.flatnonzero(changes.sum(axis=(1, 2)) < -precision * (1 + abs(beta))):
             total = float(changes[step].sum())
-            found.append(Fall(float(beta), int(step) // 2, HALVES[step % 2], total, _worst(changes[step], most_pairs)))
+            found.append(
+                Fall(float(beta), int(step) // 2, HALVES[step % 2], total, _largest_falls(changes[step], most_pairs))
+            )
     return found
 
 
-def _worst(changes: np.ndarray, most: int) -> tuple[tuple[int, int, float], ...]:
+def _largest_falls(changes: np.ndarray, most: int) -> tuple[tuple[int, int, float], ...]:
     """Pairs whose energy fell most, each counted once with both its entries."""
     first, second = np.triu_indices(len(changes), 1)
     shares = 2 * changes[first, second] / changes.sum()
@@ -93,7 +94,7 @@ def _stream(run: xr.Dataset) -> np.ndarray:
     """States before the first block, after each attention half and after each block, in order."""
     if "after_attention" not in run:
         raise InputError(
-            "`run` does not hold the stream between attention and MLP. Make it with `model.trajectory(..., "
+            "`run` does not hold the tokens between attention and MLP. Make it with `model.trajectory(..., "
             "sublayers=True)`."
         )
     whole, halfway = run.tokens.values, run.after_attention.values

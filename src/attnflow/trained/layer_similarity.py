@@ -1,4 +1,4 @@
-"""Layers compared with each other: effective rank of the tokens, and linear CKA between layers."""
+"""Effective rank of the tokens of a layer, and linear CKA between layers."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
 
 def effective_rank(run: Any) -> xr.DataArray:
-    """exp of the entropy of the singular values' shares: 1 for tokens on a line through 0, at most min(n, d).
+    """Exponential of the entropy of normalised singular values: 1 for tokens on a line through 0, at most min(n, d).
 
     Examples
     --------
@@ -22,7 +22,7 @@ def effective_rank(run: Any) -> xr.DataArray:
 
 
 def linear_cka(first: Any, second: Any) -> float:
-    """Similarity of two configurations of the same n tokens: 1 if they agree up to rotation, shift and scale.
+    """Similarity of two configurations of the same n tokens: 1 if they agree up to rotation, translation and scale.
 
     |Y^T X|_F^2 / (|X^T X|_F |Y^T Y|_F) of the tokens around their means; NaN where all tokens agree.
 
@@ -35,13 +35,13 @@ def linear_cka(first: Any, second: Any) -> float:
     x, y = (_centred(np.asarray(one, dtype=float)) for one in (first, second))
     if len(x) != len(y):
         raise InputError(f"Two configurations must have the same tokens, but they have {len(x)} and {len(y)}.")
-    # Gram matrices of tokens are n x n: as good, and d may be large.
+    # The same from the n x n Gram matrices, since d may be large.
     across, along_x, along_y = (np.sum((a @ a.T) * (b @ b.T)) for a, b in ((x, y), (x, x), (y, y)))
     return float(across / np.sqrt(along_x * along_y)) if along_x > 0 and along_y > 0 else np.nan
 
 
 def consecutive_cka(run: Any) -> xr.DataArray:
-    """Linear CKA of every layer's tokens with the next one's, over `layer`."""
+    """Linear CKA between the tokens of consecutive layers, over `layer`."""
     tokens = tokens_of(run)
     if tokens.dims[:-2] != ("time",):
         raise InputError(f"`run` must be one run with a time axis, but its axes are {tokens.dims}.")

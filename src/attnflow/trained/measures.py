@@ -1,4 +1,4 @@
-"""What is measured on a prompt's tokens layer by layer: cosines, clusters, ranks, attention graphs."""
+"""Measurements on a prompt's tokens and attention in every layer: cosines, clusters, ranks, second eigenvalue."""
 
 import numpy as np
 import xarray as xr
@@ -8,12 +8,11 @@ from attnflow.analyse import attention_rank, clusters, order
 from attnflow.trained import layer_similarity
 from attnflow.trained.attention_graph import second_eigenvalue
 
-ANGLE = 0.5  # radians; tokens in directions closer than this, and chains of them, are one cluster
-RANK = 1e-2  # singular values of an attention matrix below this share of the largest do not count
+ANGLE = 0.5  # radians; directions closer than this, directly or by a chain, are one cluster
 
 
 def directions(run: xr.Dataset) -> xr.DataArray:
-    """Tokens divided by their lengths; NaN where numbers are missing."""
+    """Tokens divided by their lengths; NaN where tokens are not finite."""
     tokens = run.tokens.astype(float)
     return tokens / np.sqrt((tokens**2).sum("coordinate", skipna=False))
 
@@ -34,8 +33,8 @@ def of_attention(attention: xr.DataArray) -> xr.Dataset:
     """`attention_rank` (above 1 % of the largest singular value) and `second_eigenvalue` over (layer, head)."""
     weights = attention.values.astype(float)
     per_head = ("layer", "head")
-    healthy = np.asarray(np.isfinite(weights).all(axis=(-1, -2)))
-    safe = np.where(healthy[..., None, None], weights, 1.0)
+    is_finite = np.asarray(np.isfinite(weights).all(axis=(-1, -2)))
+    safe = np.where(is_finite[..., None, None], weights, 1.0)
     with one_blas_thread():
-        found = {"attention_rank": attention_rank.rank(safe, RANK), "second_eigenvalue": second_eigenvalue(safe)}
-    return xr.Dataset({name: (per_head, np.where(healthy, values, np.nan)) for name, values in found.items()})
+        measured = {"attention_rank": attention_rank.rank(safe, 1e-2), "second_eigenvalue": second_eigenvalue(safe)}
+    return xr.Dataset({name: (per_head, np.where(is_finite, values, np.nan)) for name, values in measured.items()})

@@ -28,26 +28,26 @@ def prompt_report(
     betas: Sequence[float] = layer_energy.BETAS,
     progress: Progress = None,
 ) -> xr.Dataset:
-    """The prompt's tokens through the layers, as `model.trajectory` gives them, with what is measured on them.
+    """The trajectory of a prompt through the layers (`model.trajectory`) with all measurements on it.
 
-    Everything is measured on the tokens' directions, x / |x|, as on the sphere of the idealised flow.
+    Measurements are on the directions of the tokens, x / |x|, as on the sphere of the idealised flow.
 
     Parameters
     ----------
     model, prompt, layers, progress
         As in `model.trajectory`.
     angle
-        Directions closer than this, in radians, and chains of them, are one cluster.
+        Directions closer than this, in radians, directly or by a chain, are one cluster.
     betas
         Inverse temperatures of the interaction energy.
 
     Returns
     -------
     The trajectory, and over time (0 is the embedding, l after layer l) `mean_cosine`, `cosine_density`, `clusters`,
-    `cluster` of every token (names that last from layer to layer), `effective_rank`, the neural-collapse measures
+    `cluster` of every token (labels that persist from layer to layer), `effective_rank`, the neural-collapse measures
     `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` with the last clusters as classes, and
     `energy` of every beta; over layers `cka` (with the layer before), `attention_rank` and `second_eigenvalue` of every
-    head, and `change`, what each half of each block adds to the energy.
+    head, and `change` of the energy by each half of each block.
     """
     require_positive_number(angle, "angle")
     run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
@@ -119,7 +119,7 @@ further_story = renamed_function("trained.further_story", "trained.extra_summary
 
 
 def in_their_span(units: xr.DataArray) -> xr.DataArray:
-    """Every snapshot in coordinates of the space its tokens span: all distances and angles stay, and n is below d."""
+    """Every snapshot in coordinates of the span of its tokens, at most n of them: distances and angles are the same."""
     if units.sizes["coordinate"] <= units.sizes["token"]:
         return units
     triangles = np.linalg.qr(np.swapaxes(units.values, -1, -2), mode="r")
@@ -139,7 +139,7 @@ def named_clusters(labels: np.ndarray, words: Sequence[str]) -> list[list[str]]:
 
 
 def plateau_ratio(times: np.ndarray, counts: np.ndarray) -> dict[str, Any]:
-    """The longest stretch of layers with one count before the count is at its least, against the time of that.
+    """The longest plateau of the number of clusters before it reaches its minimum, relative to that time.
 
     Examples
     --------

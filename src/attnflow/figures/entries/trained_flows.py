@@ -141,5 +141,5 @@ def _rate_in_words(one: xr.Dataset) -> float | str:
     """The rate with one number of heads, or the reason why there is none."""
     if np.isfinite(one.rate.item()):
         return one.rate.item()
-    is_aligned = one.misalignment[-1].item() < head_flows.FITTED[0]
+    is_aligned = one.misalignment[-1].item() < head_flows.FITTED_MISALIGNMENT[0]
     return "tokens align between two kept times" if is_aligned else "tokens do not align at one rate"

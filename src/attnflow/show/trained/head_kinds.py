@@ -11,7 +11,7 @@ from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.principal_components import principal_scene
 from attnflow.show.parts.scene import Snapshot
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
-from attnflow.trained.head_flows import course, misalignment
+from attnflow.trained.head_flows import misalignment, time_course
 from attnflow.trained.head_tables import KINDS
 
 STARTS = {
@@ -36,7 +36,7 @@ def head_kinds(runs: Mapping[str, xr.Dataset], path: str | os.PathLike | None = 
     """
     first = next(iter(runs.values())).attrs
     paths = [path_panel(run, f"{kind}: {_layer_and_head(run)}") for kind, run in runs.items()]
-    measures = {kind: course(run, 25) for kind, run in runs.items()}  # 25 times: clusters and ranks take long to find
+    measures = {kind: time_course(run, 25) for kind, run in runs.items()}  # 25 times: clusters and ranks are costly
     over_time = [
         alignment_panel({kind: (run.time.values, misalignment(run)) for kind, run in runs.items()}),
         _measure_panel(measures, "clusters", "Clusters"),
