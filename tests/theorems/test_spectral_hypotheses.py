@@ -53,7 +53,7 @@ def test_which_theorems_are_met(value, scores, expected):
 
 def test_margins_say_by_how_much():
     found = hypotheses(np.diag([2.0, 1.5]), np.diag([0.25, 4.0]))
-    _, dominates, _, attends = found["hyperplanes"]
+    dominates, attends = found["hyperplanes"]
     np.testing.assert_allclose(dominates.margin, 0.5, atol=1e-6)
     np.testing.assert_allclose(attends.margin, 0.25)
     isotropic, _, definite = found["polytope"]

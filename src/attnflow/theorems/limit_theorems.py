@@ -158,16 +158,10 @@ HYPERPLANES = Theorem(
     "direction attends to itself, the coordinate phi_1^*(z) of every rescaled token converges to one of at most three "
     "values a, 0, b: the tokens gather on at most three parallel hyperplanes.",
     setting=given.transformer,
-    spectral=(
-        spectral.leading_is_real,
-        spectral.leading_dominates,
-        spectral.leading_is_positive,
-        spectral.leading_direction_attends_to_itself,
-    ),
+    spectral=(spectral.leading_dominates, spectral.leading_direction_attends_to_itself),
 )
 _LAMBDA_ON_F = (
     spectral.leading_is_real,
-    spectral.leading_is_positive,
     spectral.leading_has_no_jordan_block,
     spectral.leading_outgrows,
     spectral.scores_are_definite,
@@ -269,7 +263,7 @@ CONJECTURE_2 = Theorem(
     paper=f"{CAUSAL} Conjecture 2",
     says="If the leading eigenspace L of V has dimension 2 or more and splits off orthogonally, every token of a "
     "causal flow converges to the direction of the first token's part in L, for all Q, K.",
-    setting=_causal,
+    setting=given.causal_attention,
     spectral=(
         spectral.leading_is_real,
         spectral.leading_is_positive,
@@ -296,7 +290,7 @@ TABLE_1_CLOUD = Theorem(
     paper=f"{CAUSAL} Table 1",
     says="If the leading eigenvalue of V is negative and multiple, tokens of a causal flow repel each other and form a "
     "cloud around the leading eigenspace L.",
-    setting=_causal,
+    setting=given.causal_attention,
     spectral=(
         spectral.leading_is_real,
         spectral.leading_is_negative,

@@ -125,9 +125,9 @@ def growing_are_simple(weights: Weights) -> Hypothesis:
 
 
 def leading_dominates(weights: Weights) -> Hypothesis:
-    """lambda_1 > |lambda_j| for every other eigenvalue, copies of lambda_1 included."""
+    """lambda_1 > |lambda_j| for every other eigenvalue, copies included, which makes lambda_1 real and positive."""
     found = weights.spectrum
-    says = f"{LEADING} is simple and larger than all others in modulus"
+    says = f"{LEADING} is real, positive, simple and larger than all others in modulus"
     return above(says, found.dominance, SAME * found.scale, "in modulus", "value")
 
 
@@ -135,7 +135,8 @@ def leading_outgrows(weights: Weights) -> Hypothesis:
     """lambda > |lambda_j| for every eigenvalue with another real part: the spectral radius on G is below lambda."""
     found = weights.spectrum
     gap = found.leading.value.real - found.rest_radius
-    return above(f"{LEADING} is larger than the others in modulus", gap, SAME * found.scale, "in modulus", "value")
+    says = f"{LEADING} is positive and larger than the others in modulus"
+    return above(says, gap, SAME * found.scale, "in modulus", "value")
 
 
 def complement_is_invariant(weights: Weights) -> Hypothesis:
