@@ -1,4 +1,4 @@
-"""Making figures: compute, draw, count, write; what is already made with the same parameters and code is kept."""
+"""Making figures: compute, draw and write; a figure made with the same parameters and code is kept."""
 
 import hashlib
 import importlib.metadata
@@ -22,42 +22,40 @@ from attnflow.figures.figure import Figure
 from attnflow.show.parts.animation import has_video, save_movies
 from attnflow.show.parts.style import save_figure
 
-PICTURES = (".png", ".pdf")
-CODE = (".py", ".cpp", ".h")
-LIBRARIES = ("numpy", "scipy", "jax", "diffrax", "matplotlib")
+LIBRARIES = ("numpy", "scipy", "jax", "diffrax", "matplotlib")  # whose versions can change a figure
 
 
 @dataclass(frozen=True)
 class Made:
-    """What making a figure gave."""
+    """The record of making a figure."""
 
     id: str
     state: str
-    """"made", "kept" (it was there already), "skipped" or "failed"."""
+    """"made", "kept" (it was made before), "skipped" or "failed"."""
     settings: dict[str, Any]
     is_quick: bool
     seconds: float = 0.0
     numbers: dict[str, Any] = field(default_factory=dict)
     verdicts: list[dict[str, Any]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    """Names in the folder of the report."""
+    """Names of its files in the folder of the report."""
     key: str = ""
-    """Of parameters and code: the same key is the same figure."""
+    """Digest of parameters and code: figures of one key are the same."""
     digest: str = ""
-    """Of what is in the files: a damaged one has another."""
+    """Digest of the contents of the files, by which damage is noticed."""
     note: str = ""
-    """Why it was skipped or failed."""
+    """Reason why the figure was skipped or failed."""
 
     @property
     def is_there(self) -> bool:
-        """Whether there is something to show."""
+        """Whether the files of the figure exist."""
         return self.state in ("made", "kept")
 
 
 def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = None) -> Made:
     """Make a figure in a folder, unless it is there with the same parameters, made by the same code.
 
-    The record ``ID.json`` is written last: what was interrupted has none and is made again.
+    The record ``ID.json`` is written last, so that a figure that was interrupted is made again.
     """
     settings = figure.settings_of(is_quick)
     if figure.needs and (missing := extras.missing(figure.needs)):
@@ -67,13 +65,13 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
     record = folder / f"{stem(figure, is_quick)}.json"
     record.unlink(missing_ok=True)
     began = time.monotonic()
-    with reporting(progress) as report, _noticing_interrupts() as require_whole:
+    with reporting(progress) as report, _noticing_interrupts() as require_uninterrupted:
         dataset = figure.compute(report, **settings)
-        require_whole()
+        require_uninterrupted()
         numbers = {name: _plain(value) for name, value in figure.numbers(dataset).items()}
         verdicts = [one.as_dict() for one in figure.verdicts(dataset)] if figure.verdicts else []
         files = _write(figure, dataset, folder, is_quick, report)
-        require_whole()
+        require_uninterrupted()
     seconds = round(time.monotonic() - began, 2)
     stamps = {"key": _key(figure, settings), "digest": _digest(folder, files)}
     made = Made(figure.id, "made", settings, is_quick, seconds, numbers, verdicts, files, **stamps)
@@ -83,21 +81,21 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, progress: Progress = N
 
 
 def kept(figure: Figure, folder: Path, *, is_quick: bool) -> Made | None:
-    """What is recorded in a folder, if it is the same figure and all its files are as they were written."""
-    found = _recorded(figure, folder, is_quick)
-    if found is None or found.key != _key(figure, figure.settings_of(is_quick)):
+    """The record in a folder, if it is of the same figure and its files are unchanged; else None."""
+    record = _recorded(figure, folder, is_quick)
+    if record is None or record.key != _key(figure, figure.settings_of(is_quick)):
         return None
     try:
-        is_whole = found.digest == _digest(folder, found.files)
+        is_unchanged = record.digest == _digest(folder, record.files)
     except OSError:
         return None
-    return replace(found, state="kept") if is_whole else None
+    return replace(record, state="kept") if is_unchanged else None
 
 
 def kept_with_any_model(figure: Figure, folder: Path, *, is_quick: bool) -> Made | None:
-    """The same, whichever trained model the figure was made with."""
-    found = _recorded(figure, folder, is_quick)
-    if found is not None and (model := found.settings.get("model")):
+    """The record in a folder, as `kept` gives it, whichever trained model the figure was made with."""
+    record = _recorded(figure, folder, is_quick)
+    if record is not None and (model := record.settings.get("model")):
         figure = figure.on_model(model)
     return kept(figure, folder, is_quick=is_quick)
 
@@ -105,34 +103,33 @@ def kept_with_any_model(figure: Figure, folder: Path, *, is_quick: bool) -> Made
 def _recorded(figure: Figure, folder: Path, is_quick: bool) -> Made | None:
     try:
         return Made(**json.loads((folder / f"{stem(figure, is_quick)}.json").read_text()))
-    except (OSError, ValueError, TypeError):  # none, damaged, or of another version
+    except (OSError, ValueError, TypeError):  # no record, a damaged one, or one of another version
         return None
 
 
 def stem(figure: Figure, is_quick: bool) -> str:
-    """The name of its files; quick and full figures do not replace each other."""
+    """Name of the files of a figure; quick and full figures have different names."""
     return f"{figure.id}-quick" if is_quick else figure.id
 
 
 @cache
 def code_fingerprint() -> str:
-    """Of all code of the package and the versions of what it computes with."""
+    """Digest of all code of the package and the versions of its libraries."""
     digest = hashlib.sha256()
     for path in sorted(Path(attnflow.__file__).parent.rglob("*")):
-        if path.suffix not in CODE:
-            continue
-        digest.update(path.name.encode() + path.read_bytes())
+        if path.suffix in (".py", ".cpp", ".h"):
+            digest.update(path.name.encode() + path.read_bytes())
     digest.update(json.dumps([importlib.metadata.version(name) for name in LIBRARIES]).encode())
     return digest.hexdigest()
 
 
 def _key(figure: Figure, settings: dict[str, Any]) -> str:
-    said = [figure.id, settings, code_fingerprint(), has_video(), _files_of_model(settings.get("model", ""))]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    parts = [figure.id, settings, code_fingerprint(), has_video(), _files_of_model(settings.get("model", ""))]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _files_of_model(model: str) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of a directory's files: a model trained further in the same place is another one."""
+    """Names, sizes and times of the files of a model, which change when a model is trained further in one place."""
     files = sorted(Path(model).iterdir()) if model and Path(model).is_dir() else []
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
@@ -151,9 +148,9 @@ def _write(
     if show is not None:
         show(0.0, "drawing")
     picture, paths = figure.draw(dataset), []
-    for suffix in PICTURES:
+    for suffix in (".png", ".pdf"):
         paths.append(save_figure(picture, folder / f"{name}{suffix}"))
-        picture.set_layout_engine("none")  # everything has its place now; finding it again would double the time
+        picture.set_layout_engine("none")  # a second layout would give the same and double the time
     if figure.movie is not None:
         suffixes = (".mp4", ".gif") if has_video() else (".gif",)
         paths += save_movies(figure.movie(dataset), [folder / f"{name}{suffix}" for suffix in suffixes], show)
@@ -162,10 +159,13 @@ def _write(
 
 @contextmanager
 def _noticing_interrupts() -> Iterator[Callable[[], None]]:
-    """A check that raises if Ctrl-C came: `simulate` returns what it has then, and half a run is no figure."""
+    """Context manager that gives a check, which raises KeyboardInterrupt after Ctrl-C.
+
+    `simulate` returns an incomplete run after Ctrl-C, of which no figure must be made.
+    """
     was_interrupted = False
 
-    def require_whole() -> None:
+    def require_uninterrupted() -> None:
         if was_interrupted:
             raise KeyboardInterrupt
 
@@ -174,26 +174,26 @@ def _noticing_interrupts() -> Iterator[Callable[[], None]]:
         was_interrupted = True
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
-        yield require_whole
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
+        yield require_uninterrupted
         return
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield require_whole
+        yield require_uninterrupted
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def _plain(value: Any) -> float | int | str:
-    """Numbers of any library as JSON knows them."""
+    """A number of any library as a Python number."""
     plain = value.item() if hasattr(value, "item") else value
     if not isinstance(plain, float | int | str):
-        raise TypeError(f"A figure's number must be a number or words, but it is {type(plain).__name__}.")
+        raise TypeError(f"A figure's number must be a number or text, but it is {type(plain).__name__}.")
     return plain
 
 
 def require_folder(folder: Path) -> Path:
-    """A folder that can be written to; made if it is not there."""
+    """A folder that can be written to, created if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with written_beside(folder / "writable") as beside:
