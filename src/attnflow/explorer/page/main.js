@@ -4,11 +4,14 @@ import { Controls } from "./controls.js";
 import { showDescription, showPrediction, showVerdict, spokenText } from "./explain.js";
 import { ExportMenu } from "./export.js";
 import { LayerInterpolation } from "./interpolation.js";
+import { listenForKeys } from "./keyboard.js";
 import * as link from "./link.js";
 import { LiveSource } from "./live.js";
+import { say, showWaiting } from "./notices.js";
 import { timeText } from "./numbers.js";
 import { Panels } from "./panels.js";
 import { RecordedSource } from "./recorded.js";
+import { scenarioGroups } from "./scenarios.js";
 import { Stage } from "./stage.js";
 import { onThemeChange, readTheme, readable } from "./theme.js";
 import { showTooltip } from "./tooltip.js";
@@ -41,7 +44,7 @@ source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
   if (!controls && !recorded) controls = new Controls($("settings"), message.words, change);
-  if (!$("scenario").options.length) $("scenario").append(...groupsOf(message.catalogue));
+  if (!$("scenario").options.length) $("scenario").append(...scenarioGroups(message.catalogue));
   restore(wanted ?? link.read(location.hash, message.catalogue));
   wanted = null;
 });
@@ -155,25 +158,8 @@ function clockText(frame) {
   return frame.time ? `after layer ${frame.time}` : "before layer 1";
 }
 
-let waiting = null, isFirst = false; // whether the first step comes next, which may have to be compiled
-function wait(sentence, share) {
-  // A sentence over the stage, shown only if it lasts.
-  clearTimeout(waiting);
-  $("waiting").textContent = sentence && share !== undefined ? `${sentence} (${Math.round(100 * share)}%)` : sentence;
-  if (sentence) waiting = setTimeout(() => { $("waiting").hidden = false; }, stage.frame ? 400 : 0);
-  else $("waiting").hidden = true;
-}
-
-function groupsOf(catalogue) {
-  // Scenarios grouped by paper.
-  const groups = new Map();
-  for (const { name, title } of catalogue) groups.set(title ?? "", [...(groups.get(title ?? "") ?? []), name]);
-  return [...groups].map(([title, names]) => {
-    const group = Object.assign(document.createElement("optgroup"), { label: title });
-    group.append(...names.map((name) => new Option(name, name)));
-    return group;
-  });
-}
+let isFirst = false; // whether the first step comes next, which may have to be compiled
+const wait = (sentence, share) => showWaiting(sentence, share, stage.frame ? 400 : 0); // milliseconds before it is shown
 
 function restore(target) {
   isRestoring = true;
@@ -238,8 +224,6 @@ function remember() {
   clearTimeout(remembering);
   remembering = setTimeout(() => { if (model && !isRestoring) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
 }
-
-function say(sentence) { $("status").textContent = sentence; }
 
 function tooltip() { showTooltip($("tooltip"), stage); }
 
@@ -312,20 +296,11 @@ function choose(by) {
   if (n) stage.point((from + by + n) % n);
 }
 const faster = (by) => { $("speed").stepUp(2 * by); showSpeed(); remember(); };
-const KEYS = {
+listenForKeys({
   " ": () => play(), r: restart, f: () => stage.fit(),
   ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => faster(1), ArrowDown: () => faster(-1),
   "+": () => stage.zoomBy(1.15), "=": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
   ",": () => choose(-1), ".": () => choose(1), Escape: () => stage.point(null), "?": () => $("help").togglePopover(),
-};
-const TURNS = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] };
-addEventListener("keydown", (event) => {
-  const isPressing = event.key === " " && event.target.closest("button, summary, a"); // which space presses
-  const isTyping = isPressing || (event.target.closest("input, select, textarea") && !(event.key === " " && event.target.type === "range"));
-  const act = event.shiftKey && event.key in TURNS ? () => stage.turn(...TURNS[event.key]) : KEYS[event.key];
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !act) return;
-  if (event.key !== "Escape") event.preventDefault(); // escape also closes menus
-  act();
-});
+}, (...angles) => stage.turn(...angles));
 
 source.open();
