@@ -33,7 +33,7 @@ def with_config(folder, **changes):
 CONFIGS = {
     "unknown architecture": (
         {"model_type": "mamba", "architectures": ["MambaModel"]},
-        r"type 'mamba' \(architectures \['MambaModel'\]\), which is not known here. Known: albert, bert, camembert, gpt2, llama, roberta",
+        r"type 'mamba' \(architectures \['MambaModel'\]\), which is not supported. Known: albert, bert, camembert, gpt2, llama, roberta",
     ),
     "no architecture": ({"model_type": "absent"}, "type None"),
     "no width": ({"hidden_size": "absent"}, "must have a whole number `hidden_size`, at least 1, but it is missing"),
@@ -96,7 +96,7 @@ def test_a_rotation_that_is_not_known(tmp_path):
     config = tiny_models.CONFIGS["llama"] | {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
     (folder / "config.json").write_text(json.dumps(config))
 
-    with pytest.raises(InputError, match=r"turns positions by 'yarn'.*known: default, linear, llama3"):
+    with pytest.raises(InputError, match=r"rotary positions of type 'yarn'.*known: default, linear, llama3"):
         af.models.load(folder)
 
 
@@ -105,7 +105,7 @@ def test_heads_that_turn_in_part(tmp_path, where):
     folder = tiny_models.write("llama", tmp_path)
     (folder / "config.json").write_text(json.dumps(tiny_models.CONFIGS["llama"] | where))
 
-    with pytest.raises(InputError, match=r"`partial_rotary_factor` is 0\.5, which is not evaluated here"):
+    with pytest.raises(InputError, match=r"`partial_rotary_factor` is 0\.5, which is not supported"):
         af.models.load(folder)
 
 
@@ -333,7 +333,7 @@ def test_layers_that_are_not_there(model):
         model.heads(3)
     with pytest.raises(InputError, match="`layer` must be a whole number, at least 0"):
         model.block(-1)
-    with pytest.raises(InputError, match=r"`layers` must be at most 3.*Only a model whose layers are all the same"):
+    with pytest.raises(InputError, match=r"`layers` must be at most 3.*Only a model with one shared layer"):
         model.trajectory(IDS, layers=48)
 
 

@@ -1,4 +1,4 @@
-"""ALBERT: one layer used over and over, and narrow embeddings mapped to the width of the tokens."""
+"""ALBERT: one layer used repeatedly, and narrow embeddings mapped to the width of the tokens."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def read_config(entries: Entries) -> Config:
 
 
 def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: bool) -> Tokens:
-    """BERT's embedding in fewer coordinates, and one map for all tokens to the full width."""
+    """BERT's embedding in fewer coordinates, followed by one affine map to the full width."""
     narrow = bert.embed(tensors, config, ids, with_positions)
     name = "encoder.embedding_hidden_mapping_in"
     matrix = tensors.read(f"{name}.weight", (config.width, config.embedding_width))
@@ -37,14 +37,14 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
 
 
 def stem(config: Config, layer: int) -> str:
-    """What the names of a block's tensors begin with."""
+    """The prefix of the names of a block's tensors."""
     groups = config.raw.get("num_hidden_groups") or 1
     group = layer * groups // config.layers if groups > 1 else 0
     return f"encoder.albert_layer_groups.{group}.albert_layers.0."
 
 
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
-    """The block of one layer: that of its group, of which there is nearly always one."""
+    """The block of one layer, shared by its group of layers (usually one group)."""
     own, d, m = stem(config, layer), config.width, config.mlp_width
     return Block(
         attention=read_attention(tensors, config, layer),

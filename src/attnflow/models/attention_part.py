@@ -19,8 +19,8 @@ class AttentionPart(eqx.Module):
 
     A is the softmax over j of `scale` <W_Q[h] x_i + b_q[h], W_K[h] x_j + b_k[h]>. There may be fewer
     keys and values than queries (grouped-query attention): then head h uses those of group
-    h // (heads / groups). With `frequencies`, queries and keys are first turned by an angle
-    that grows with the token's position (rotary positions).
+    h // (heads / groups). With `frequencies`, queries and keys are first rotated by angles
+    proportional to the token's position (rotary positions).
     """
 
     W_Q: AnyArray  # (heads, k, d)
@@ -41,7 +41,7 @@ class AttentionPart(eqx.Module):
         return self.W_Q.shape[0]
 
     def __call__(self, tokens: Tokens, mask: AbstractMask | None = None) -> Tokens:
-        """What all heads together send to each token, bias included; no norm, no residual."""
+        """The output of all heads at each token, bias included, without norm and residual."""
         mixed = self.weights(tokens, mask) @ self._values(tokens)
         side_by_side = jnp.moveaxis(mixed, 0, 1).reshape(len(tokens), -1)
         outward = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(tokens.shape[1], -1)
@@ -49,7 +49,7 @@ class AttentionPart(eqx.Module):
         return sent if self.b_o is None else sent + self.b_o
 
     def pulls(self, tokens: Tokens, mask: AbstractMask | None = None) -> AnyArray:
-        """What each head sends, (heads, n, d): with `b_o` they add up to the whole."""
+        """The output of each head, (heads, n, d); their sum and `b_o` are the whole output."""
         mixed = self.weights(tokens, mask) @ self._values(tokens)
         return jnp.einsum("hnk,hdk->hnd", mixed, self.W_O)
 
@@ -63,16 +63,24 @@ class AttentionPart(eqx.Module):
         return jax.nn.softmax(scores if factor is None else scores + factor, axis=-1, where=visible)
 
     def scores(self, tokens: Tokens) -> OfHeads:
-        """What the softmax is taken of, (heads, n, n), before any mask."""
-        queries = self._turned(_projected(tokens, self.W_Q, self.b_q))
-        keys = self._turned(_projected(tokens, self.W_K, self.b_k))
+        """The arguments of the softmax, (heads, n, n), before any mask."""
+        queries = self._rotated(_projected(tokens, self.W_Q, self.b_q))
+        keys = self._rotated(_projected(tokens, self.W_K, self.b_k))
         return self.scale * (queries @ jnp.swapaxes(self._for_every_head(keys), 1, 2))
 
     def with_heads(self, heads: tuple[int, ...]) -> "AttentionPart":
-        """Some of the heads, each with keys and values of its own."""
-        asked = np.array(heads)
-        groups = asked // (self.heads // len(self.W_K))
-        chosen = {"W_Q": asked, "W_O": asked, "b_q": asked, "W_K": groups, "W_V": groups, "b_k": groups, "b_v": groups}
+        """Only these heads, each with its own copy of keys and values."""
+        numbers = np.array(heads)
+        groups = numbers // (self.heads // len(self.W_K))
+        chosen = {
+            "W_Q": numbers,
+            "W_O": numbers,
+            "b_q": numbers,
+            "W_K": groups,
+            "W_V": groups,
+            "b_k": groups,
+            "b_v": groups,
+        }
         arrays = {name: getattr(self, name) for name in chosen}
         return dataclasses.replace(
             self, **{name: None if array is None else array[chosen[name]] for name, array in arrays.items()}
@@ -83,11 +91,11 @@ class AttentionPart(eqx.Module):
         return dataclasses.replace(self, mask=mask)
 
     def without_biases(self) -> "AttentionPart":
-        """The same matrices alone."""
+        """The same matrices without biases."""
         return dataclasses.replace(self, b_q=None, b_k=None, b_v=None, b_o=None)
 
     def without_rotary(self) -> "AttentionPart":
-        """The same heads, blind to positions."""
+        """The same heads without rotary positions."""
         return dataclasses.replace(self, frequencies=None)
 
     def _values(self, tokens: Tokens) -> AnyArray:
@@ -96,8 +104,8 @@ class AttentionPart(eqx.Module):
     def _for_every_head(self, of_groups: AnyArray) -> AnyArray:
         return jnp.repeat(of_groups, self.heads // len(of_groups), axis=0)
 
-    def _turned(self, vectors: AnyArray) -> AnyArray:
-        """Rotary positions: coordinates (i, i + k/2) turn in their plane by position x frequency i."""
+    def _rotated(self, vectors: AnyArray) -> AnyArray:
+        """Rotary positions: the plane of coordinates (i, i + k/2) is rotated by position times frequency i."""
         if self.frequencies is None:
             return vectors
         angles = jnp.arange(vectors.shape[1], dtype=vectors.dtype)[:, None] * self.frequencies
@@ -107,7 +115,7 @@ class AttentionPart(eqx.Module):
 
 
 def _projected(tokens: Tokens, matrices: AnyArray, biases: AnyArray | None) -> AnyArray:
-    """W[h] x + b[h] for every head, (heads, n, k); one product, which is faster than one a head."""
+    """W[h] x + b[h] for every head, (heads, n, k); computed as one matrix product for all heads."""
     heads, k, d = matrices.shape
     images = (tokens @ matrices.reshape(heads * k, d).T).reshape(len(tokens), heads, k)
     images = jnp.moveaxis(images, 1, 0)

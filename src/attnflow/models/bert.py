@@ -1,4 +1,4 @@
-"""BERT and its kin (MiniLM, RoBERTa): separate query, key and value maps, a norm after each sum."""
+"""BERT and related encoders (MiniLM, RoBERTa): separate query, key and value maps, a norm after each sum."""
 
 import math
 
@@ -33,7 +33,7 @@ def read_config(entries: Entries) -> Config:
 
 
 def encoder_entries(entries: Entries, activation: str) -> dict:
-    """What BERT and ALBERT call alike."""
+    """The entries that BERT and ALBERT have under the same names."""
     entries.count("type_vocab_size", 2)
     return {
         "layers": entries.count("num_hidden_layers"),
@@ -65,7 +65,7 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
 
 
 def stem(config: Config, layer: int) -> str:
-    """What the names of a block's tensors begin with."""
+    """The prefix of the names of a block's tensors."""
     del config
     return f"encoder.layer.{layer}."
 
@@ -117,7 +117,7 @@ def last_norm(tensors: Tensors, config: Config) -> None:
 
 
 def _places(ids: np.ndarray, config: Config) -> np.ndarray:
-    """Rows of the position table: RoBERTa counts from after its padding id, and gives padding that row itself."""
+    """Rows of the position table: RoBERTa counts from after its padding id, whose own row padding tokens have."""
     if config.first_position == 0:
         return np.arange(len(ids))
     padding = config.first_position - 1

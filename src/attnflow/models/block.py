@@ -19,7 +19,7 @@ PARTS = ("biases", "norms", "mlp", "rotary")
 
 
 class Norm(eqx.Module):
-    """LayerNorm, or RMSNorm where `centres` is False: x over its spread, times `gain`, plus `shift`.
+    """LayerNorm, or RMSNorm where `centres` is False: x over its root mean square, times `gain`, plus `shift`.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Norm(eqx.Module):
     centres: bool = eqx.field(static=True)
 
     def __call__(self, tokens: Tokens) -> Tokens:
-        """Every token on its own."""
+        """Normalise each token."""
         if self.centres:
             tokens = tokens - jnp.mean(tokens, axis=-1, keepdims=True)
         mean_square = jnp.mean(jnp.square(tokens), axis=-1, keepdims=True)
@@ -61,7 +61,7 @@ class Block(eqx.Module):
         return self.after_mlp(self.after_attention(tokens))
 
     def attention_input(self, tokens: Tokens) -> Tokens:
-        """What the heads read: the tokens, normalised first in a "pre" block."""
+        """The input of the heads: the tokens, normalised in a "pre" block."""
         return self._normed_before(self.attention_norm, tokens)
 
     def after_attention(self, tokens: Tokens) -> Tokens:
@@ -71,8 +71,8 @@ class Block(eqx.Module):
 
     def after_mlp(self, tokens: Tokens) -> Tokens:
         """The residual stream after the MLP half, from the stream after the attention half."""
-        pushed = self.mlp(self._normed_before(self.mlp_norm, tokens)) if self.mlp is not None else 0.0
-        return self._normed_after(self.mlp_norm, tokens + pushed)
+        output = self.mlp(self._normed_before(self.mlp_norm, tokens)) if self.mlp is not None else 0.0
+        return self._normed_after(self.mlp_norm, tokens + output)
 
     def attention_weights(self, tokens: Tokens) -> OfHeads:
         """The weights of every head on the residual stream, (heads, n, n)."""
@@ -81,7 +81,7 @@ class Block(eqx.Module):
     def without(self, *parts: str) -> "Block":
         """The block without some of "biases", "norms", "mlp" and "rotary" (rotary positions).
 
-        Norms keep their shift when only the biases go, and without "mlp" its half of the block, norm included, is gone.
+        Without "biases" norms keep their shift; without "mlp" its half of the block goes, norm included.
         """
         for part in parts:
             require_known(part, PARTS, "parts")

@@ -12,15 +12,15 @@ from attnflow._common.checks import InputError, require_all_finite
 from attnflow.models.source import Directory, Hub, extra
 from attnflow.models.tensors import Tensors
 
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
-# Tensors of a block that change nothing: masks and angles kept as numbers, and what reads the tokens of an encoder.
-IDLE = re.compile(r"(attn\.(masked_)?bias|inv_freq)$|crossattention|ln_cross_attn")
-FLOATING = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # computed in
+# Tensors of a block that are not evaluated: stored masks and angles, and attention to the tokens of an encoder.
+UNUSED_TENSORS = re.compile(r"(attn\.(masked_)?bias|inv_freq)$|crossattention|ln_cross_attn")
+PRECISIONS = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # stored -> computed in
 
 
 class Checkpoint(Tensors):
-    """Named tensors on disk. Opening reads headers only; each tensor is read when it is asked for.
+    """Named tensors on disk. Opening reads headers only; each tensor is read on first use.
 
     `dtype` None means the checkpoint's own precision, float32 for anything narrower.
     """
@@ -30,7 +30,7 @@ class Checkpoint(Tensors):
         self._opened: dict[str, Any] = {}
         self._file_of = self._index()
         self._prefix = self._prefix_of(anchor)
-        self.dtype = dtype or FLOATING[self._stored(anchor).get_dtype()]
+        self.dtype = dtype or PRECISIONS[self._stored(anchor).get_dtype()]
         self.touched: list[str] = []  # tensors read so far, wholly or in part
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -44,16 +44,18 @@ class Checkpoint(Tensors):
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
 
     def require_nothing_left(self, stem: str) -> None:
-        """Raise if there is a tensor whose name begins like this and which has not been read: a part left out."""
+        """Raise if a tensor with this prefix has not been read, that is, a part of the block is left out."""
         stem, read = self._prefix + stem, {self._full_name(name) for name in self.touched}
         left = sorted(
-            name for name in self._file_of if name.startswith(stem) and name not in read and not IDLE.search(name)
+            name
+            for name in self._file_of
+            if name.startswith(stem) and name not in read and not UNUSED_TENSORS.search(name)
         )
         if left:
             raise InputError(
-                f"{self._source} holds {left[0]}, a part of the block that is not evaluated here: its config.json does "
-                "not call for it. Correct the entry that should (such as `attention_bias`), or use a checkpoint of the "
-                "plain architecture."
+                f"{self._source} holds {left[0]}, a part of the block that is not evaluated: config.json does not "
+                "name it. Correct the entry that should (such as `attention_bias`), or use a checkpoint of the plain "
+                "architecture."
             )
 
     def _checked(self, values: np.ndarray, name: str) -> np.ndarray:
@@ -63,12 +65,12 @@ class Checkpoint(Tensors):
         return values
 
     def _stored(self, name: str, shape: tuple[int, ...] | None = None) -> Any:
-        """The tensor's handle, which has read nothing yet but its header."""
+        """The handle of a tensor, of which only the header has been read."""
         name = self._full_name(name)
         file = self._open(self._file_of[name]) if name in self._file_of else None
         if file is None or name not in file.keys():  # noqa: SIM118, a handle is no dictionary
             raise InputError(
-                f"{self._source} lacks the tensor {name}, which its config.json calls for. "
+                f"{self._source} lacks the tensor {name}, which its config.json requires. "
                 "Its files are incomplete, or of another model: fetch them again."
             )
         stored = file.get_slice(name)
@@ -78,9 +80,9 @@ class Checkpoint(Tensors):
                 f"{name} in {self._source} must have shape {shape} by its config.json, but it has {found}. "
                 "The two files do not belong together: fetch both again."
             )
-        if stored.get_dtype() not in FLOATING:
+        if stored.get_dtype() not in PRECISIONS:
             raise InputError(
-                f"{name} in {self._source} must hold floating-point numbers ({', '.join(FLOATING)}), but it holds "
+                f"{name} in {self._source} must hold floating-point numbers ({', '.join(PRECISIONS)}), but it holds "
                 f"{stored.get_dtype()}. Use a checkpoint that is not quantised."
             )
         return stored
@@ -88,10 +90,10 @@ class Checkpoint(Tensors):
     def _full_name(self, name: str) -> str:
         full = self._prefix + name
         old = full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
-        return old if full not in self._file_of and old in self._file_of else full  # as the first BERTs were saved
+        return old if full not in self._file_of and old in self._file_of else full  # the names in early BERT files
 
     def _prefix_of(self, anchor: str) -> str:
-        """What stands before all names ("bert." where the file holds a model with a task's head)."""
+        """The prefix of all names ("bert." where the file holds a model with the output layer of a task)."""
         found = sorted(name for name in self._file_of if name.endswith(anchor))
         if len(found) > 1:
             raise InputError(
@@ -101,10 +103,10 @@ class Checkpoint(Tensors):
         return found[0].removesuffix(anchor) if found else ""
 
     def _index(self) -> dict[str, str]:
-        """Which file holds each tensor."""
-        if self._source.find(SINGLE):
-            return dict.fromkeys(self._open(SINGLE).keys(), SINGLE)
-        index = self._source.find(INDEX)
+        """The file of each tensor."""
+        if self._source.find(SINGLE_FILE):
+            return dict.fromkeys(self._open(SINGLE_FILE).keys(), SINGLE_FILE)
+        index = self._source.find(INDEX_FILE)
         if index:
             return _weight_map(index.read_text(encoding="utf-8", errors="replace"), str(self._source))
         pickled = next((file for file in PICKLES if self._source.find(file)), None)
@@ -114,7 +116,7 @@ class Checkpoint(Tensors):
                 "any program hidden in it. Convert it where you trust it, with transformers: "
                 "AutoModel.from_pretrained(DIR).save_pretrained(DIR)"
             )
-        raise InputError(f"{self._source} holds no weights: there is neither {SINGLE} nor {INDEX}.")
+        raise InputError(f"{self._source} holds no weights: there is neither {SINGLE_FILE} nor {INDEX_FILE}.")
 
     def _open(self, file: str) -> Any:
         if file not in self._opened:
@@ -141,5 +143,7 @@ def _weight_map(text: str, where: str) -> dict[str, str]:
         is_table = False
         table = {}
     if not is_table:
-        raise InputError(f"{INDEX} of {where} must map tensors to files in `weight_map`, but does not. Fetch it again.")
+        raise InputError(
+            f"{INDEX_FILE} of {where} must map tensors to files in `weight_map`, but does not. Fetch it again."
+        )
     return table

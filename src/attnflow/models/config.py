@@ -1,4 +1,4 @@
-"""What a model's config.json says, in one vocabulary for all families."""
+"""The entries of a model's config.json, under the same names for all families."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Config:
             )
         if self.activation not in FeedForward.activations:
             raise InputError(
-                f"config.json says the activation of the MLP is {self.activation!r}, which is not evaluated here; "
+                f"config.json says the activation of the MLP is {self.activation!r}, which is not supported; "
                 f"known: {', '.join(FeedForward.activations)}."
             )
 
@@ -79,11 +79,11 @@ class Entries:
         return float(value)
 
     def word(self, name: str, default: str) -> str:
-        """A text."""
+        """A text entry."""
         return str(self.raw.get(name) or default)
 
     def table(self, name: str) -> "Entries":
-        """Entries within an entry; none where it is absent."""
+        """The entries of a nested table; empty where it is absent."""
         value = self.raw.get(name) or {}
         if not isinstance(value, dict):
             raise InputError(f"`{name}` in config.json of {self._where} must be a table, but it is {value!r}.")
@@ -102,7 +102,7 @@ class Entries:
         """Raise unless an entry is absent or one of the known values."""
         if self.raw.get(name) not in (None, *known):
             raise InputError(
-                f"config.json of {self._where} says `{name}` is {self.raw[name]!r}, which is not evaluated here; "
+                f"config.json of {self._where} says `{name}` is {self.raw[name]!r}, which is not supported; "
                 f"known: {', '.join(map(repr, known))}."
             )
 

@@ -21,7 +21,7 @@ class FeedForward(eqx.Module):
     gate: AnyArray | None = None
     gate_bias: AnyArray | None = None
 
-    # Hugging Face's names: "gelu" and "gelu_python" are exact, the others approximate it, with tanh or the sigmoid.
+    # By their names in Hugging Face configs. "gelu" and "gelu_python" are exact; the other GELUs are approximations.
     activations: ClassVar[dict] = {
         "gelu": lambda values: jax.nn.gelu(values, approximate=False),
         "gelu_python": lambda values: jax.nn.gelu(values, approximate=False),
@@ -36,7 +36,7 @@ class FeedForward(eqx.Module):
     }
 
     def __call__(self, tokens: Tokens) -> Tokens:
-        """What is added to each token."""
+        """The output that is added to each token."""
         hidden = affine(tokens, self.inward, self.inward_bias)
         if self.gate is None:
             hidden = self.activations[self.activation](hidden)
@@ -45,7 +45,7 @@ class FeedForward(eqx.Module):
         return affine(hidden, self.outward, self.outward_bias)
 
     def without_biases(self) -> "FeedForward":
-        """The same matrices alone."""
+        """The same matrices without biases."""
         return dataclasses.replace(self, inward_bias=None, outward_bias=None, gate_bias=None)
 
 

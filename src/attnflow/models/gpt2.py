@@ -50,7 +50,7 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
 
 
 def stem(config: Config, layer: int) -> str:
-    """What the names of a block's tensors begin with."""
+    """The prefix of the names of a block's tensors."""
     del config
     return f"h.{layer}."
 
@@ -100,5 +100,5 @@ def last_norm(tensors: Tensors, config: Config) -> Norm:
 
 
 def residual_factor(config: Config) -> float:
-    """Before training, what is added to the stream is narrower by the root of the number of additions."""
+    """Factor of the initial deviation of matrices that write to the residual stream: their number to the power -1/2."""
     return 1 / math.sqrt(2 * config.layers)

@@ -1,4 +1,4 @@
-"""Llama and its kin (SmolLM): causal, RMSNorm before each part, rotary positions, heads that share keys."""
+"""Llama and related decoders (SmolLM): causal, RMSNorm before each part, rotary positions, grouped keys."""
 
 import math
 
@@ -16,7 +16,7 @@ from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("llama",)
 ANCHOR = "embed_tokens.weight"
-WIDEST_HEAD = 2**16
+MAX_HEAD_WIDTH = 2**16  # a damaged config.json must not allocate more
 
 
 def read_config(entries: Entries) -> Config:
@@ -52,7 +52,7 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
 
 
 def stem(config: Config, layer: int) -> str:
-    """What the names of a block's tensors begin with."""
+    """The prefix of the names of a block's tensors."""
     del config
     return f"layers.{layer}."
 
@@ -116,10 +116,10 @@ def _bias(tensors: Tensors, name: str, size: int, has_bias: bool) -> np.ndarray 
 
 
 def _frequencies(entries: Entries, k: int) -> np.ndarray:
-    """How fast each plane turns, in radians a position; models of long contexts slow the slow ones down."""
-    if k % 2 or k > WIDEST_HEAD:
+    """Rotation of each plane in radians a position; models with long contexts rescale the small ones."""
+    if k % 2 or k > MAX_HEAD_WIDTH:
         raise InputError(
-            f"Heads with rotary positions must have an even width, at most {WIDEST_HEAD}, but config.json says {k}."
+            f"Heads with rotary positions must have an even width, at most {MAX_HEAD_WIDTH}, but config.json says {k}."
         )
     rotation = entries.table("rope_parameters" if entries.raw.get("rope_parameters") else "rope_scaling")
     for table in (entries, rotation):
@@ -131,14 +131,14 @@ def _frequencies(entries: Entries, k: int) -> np.ndarray:
     if kind == "linear":
         return plain / rotation.number("factor")
     if kind == "llama3":
-        return _slowed(plain, rotation)
+        return _rescaled(plain, rotation)
     raise InputError(
-        f"config.json turns positions by {kind!r}, which is not evaluated here; known: default, linear, llama3."
+        f"config.json has rotary positions of type {kind!r}, which is not supported; known: default, linear, llama3."
     )
 
 
-def _slowed(plain: np.ndarray, rotation: Entries) -> np.ndarray:
-    """Llama 3: planes that turn too few times within the first context turn `factor` times slower, with a ramp."""
+def _rescaled(plain: np.ndarray, rotation: Entries) -> np.ndarray:
+    """Llama 3: planes with few turns within the original context rotate `factor` times slower, with a linear ramp."""
     slow, fast = rotation.number("low_freq_factor"), rotation.number("high_freq_factor")
     if fast <= slow:
         raise InputError(f"`high_freq_factor` in config.json must be above `low_freq_factor`, {slow}, but is {fast}.")

@@ -1,4 +1,4 @@
-"""A prompt's way through the layers, as a dataset like that of a simulation: time is the layer."""
+"""The trajectory of a prompt through the layers, as a dataset like that of a simulation, with the layer as time."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ def follow(
     *,
     may_end_early: bool = False,
 ) -> Kept:
-    """The tokens before and after each numbered block, after each attention half, and the weights if asked for.
+    """The tokens before and after each numbered block, after each attention half, and attention if requested.
 
     With `may_end_early`, Ctrl-C keeps the layers that were done.
     """
@@ -42,9 +42,9 @@ def follow(
     tokens = start
     with suppress(KeyboardInterrupt) if may_end_early else nullcontext():
         for layer, block in blocks:
-            found = _step(block, tokens, attention)
-            tokens = found["tokens"]
-            steps.append({name: np.asarray(values) for name, values in found.items()})
+            states = _step(block, tokens, attention)
+            tokens = states["tokens"]
+            steps.append({name: np.asarray(values) for name, values in states.items()})
             if report is not None:
                 report((layer + 1) / layers, f"layer {layer + 1} of {layers}")
     kept = {name: [step[name] for step in steps if name in step] for name in DIMENSIONS}
@@ -54,12 +54,12 @@ def follow(
 @eqx.filter_jit
 def _step(block: Block, tokens: AnyArray, attention: bool) -> dict[str, AnyArray]:
     halfway = block.after_attention(tokens)
-    found = {"tokens": block.after_mlp(halfway), "after_attention": halfway}
-    return found | ({"attention": block.attention_weights(tokens)} if attention else {})
+    states = {"tokens": block.after_mlp(halfway), "after_attention": halfway}
+    return states | ({"attention": block.attention_weights(tokens)} if attention else {})
 
 
 def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, attributes: dict[str, Any]) -> xr.Dataset:
-    """What `follow` kept, labelled; `final` is the last state after the model's last norm."""
+    """The dataset of the states that `follow` kept; `final` is the last state after the model's last norm."""
     variables = {name: (DIMENSIONS[name], np.stack(values)) for name, values in kept.items() if values}
     variables |= {
         "initial_tokens": (PER_TOKEN, kept["tokens"][0]),
@@ -75,13 +75,13 @@ def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, attributes: dict[str,
 
 
 def outcome(kept: Kept, layers: int, prompt: Tokens, model: str) -> str:
-    """How it ended, as a sentence."""
+    """The outcome of the run, as a sentence."""
     broken = [layer for layer, tokens in enumerate(kept["tokens"]) if not np.isfinite(tokens).all()]
     if broken:
         return f"Failed at layer {broken[0]} of {model}: numbers became NaN or infinite; load it with dtype='float64'."
     done = len(kept["tokens"]) - 1
-    way = f"{_counted(len(prompt), 'token')} through {_counted(done, 'layer')} of {model}"
-    return f"{way}." if done == layers else f"{way}: interrupted before the other {layers - done}."
+    progress = f"{_counted(len(prompt), 'token')} through {_counted(done, 'layer')} of {model}"
+    return f"{progress}." if done == layers else f"{progress}: interrupted before the other {layers - done}."
 
 
 def described(config: Config) -> str:

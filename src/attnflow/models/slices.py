@@ -1,4 +1,4 @@
-"""From stored matrices to the parts of a block: heads and norms."""
+"""Norms and the matrices of heads, cut out of stored tensors."""
 
 import numpy as np
 

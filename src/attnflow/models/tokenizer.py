@@ -1,4 +1,4 @@
-"""From text to ids and back to words, with the model's own tokenizer.json; ids alone need none."""
+"""Text to ids and ids to words by the model's tokenizer.json; prompts of ids need none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ FILE = "tokenizer.json"
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A prompt as the model sees it: one id and one word (or piece of a word) a token."""
+    """An encoded prompt: one id and one word (or piece of a word) a token."""
 
     ids: np.ndarray
     words: list[str]
@@ -102,7 +102,7 @@ class Tokenizer:
 
 
 def _word(library: Any, one: int) -> str:
-    """What a reader would call the token: its text, or its name where the text alone is not readable."""
+    """The text of a token, or its name in the vocabulary where the text is not readable."""
     if library is None:
         return str(one)
     text = library.decode([one], skip_special_tokens=False).strip()

@@ -1,4 +1,4 @@
-"""A trained transformer: its heads, its blocks, and the way of a prompt through its layers."""
+"""A trained transformer: its heads, its blocks, and the trajectory of a prompt through its layers."""
 
 import json
 import os
@@ -53,7 +53,7 @@ class Model:
         self, name: str, origin: dict, config: Config, family: ModuleType, tensors: Tensors, tokenizer: Tokenizer
     ):
         self.name = name
-        self._origin = origin  # what to load to have it again, and a twin's seed
+        self._origin = origin  # the argument of `load`, and the seed of random weights
         self.config = config
         self._family = family
         self._tensors = tensors
@@ -67,7 +67,7 @@ class Model:
 
     @property
     def origin(self) -> str:
-        """What to load to have the trained model again."""
+        """The argument of `load` that opens the trained model again."""
         return self._origin["origin"]
 
     @property
@@ -81,7 +81,7 @@ class Model:
     def heads(self, layer: int = 0) -> list[Head]:
         """The heads of a layer in float64, factors kept: Q = W_Q / sqrt(k), K = W_K, V = W_O W_V.
 
-        Biases, norms and rotary positions are no part of a `Head`.
+        A `Head` has no biases, norms and rotary positions.
         Only the tensors of this layer's attention are read.
         """
         part = self._attention(layer)
@@ -100,7 +100,7 @@ class Model:
         """
         self._require_layer(layer)
         key = 0 if self.config.shares_layers else layer
-        last = self._last_block  # looked at once: another thread may read another layer meanwhile
+        last = self._last_block  # read once: another thread may replace it meanwhile
         if last is None or last[0] != key:
             found = self._family.read_block(self._tensors, self.config, key)
             self._tensors.require_nothing_left(self._family.stem(self.config, key))
@@ -148,9 +148,9 @@ class Model:
         Parameters
         ----------
         prompt
-            A text, ids, or what `encode` returned.
+            A text, ids, or the result of `encode`.
         layers
-            How many layers; more than the model has only where all layers are the same one (ALBERT).
+            Number of layers; more than the model has are allowed only if all its layers are one (ALBERT).
         attention
             Keep `attention` too, (layer, head, token, source).
         sublayers
@@ -161,7 +161,7 @@ class Model:
         Returns
         -------
         A dataset with the coordinates `word` and `id` of each token. `normed_tokens` is the last state after
-        the model's last norm, which GPT-2 and Llama have; the stream itself is never changed.
+        the model's last norm, which GPT-2 and Llama have; `tokens` are without it.
         """
         layers = self._require_depth(layers)
         encoded = self.encode(prompt)
@@ -176,7 +176,7 @@ class Model:
         return dataset(kept, self.last_norm(kept["tokens"][-1]), encoded, made)
 
     def reinitialised(self, rng: Rng = None) -> "Model":
-        """A twin with the same config and freshly drawn weights: what training is compared with."""
+        """A model with the same config and random initial weights, the control for effects of training."""
         seed = seed_sequence(rng)
         factor = getattr(self._family, "residual_factor", lambda config: 1.0)(self.config)
         fresh = FreshTensors(seed, self.config.initializer_range, self.dtype, factor)
@@ -200,7 +200,7 @@ class Model:
         if layers > self.config.layers and not self.config.shares_layers:
             raise InputError(
                 f"`layers` must be at most {self.config.layers}, the layers of {self.name}, but it is {layers}. "
-                "Only a model whose layers are all the same one (ALBERT) can go on."
+                "Only a model with one shared layer (ALBERT) can be iterated further."
             )
         return layers
 
@@ -213,7 +213,7 @@ def _weights_of_one(part: AttentionPart) -> HeadWeights:
 def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     """A trained transformer from "minilm", a directory, or a name of the Hugging Face hub.
 
-    Opening reads the config and the headers; weights are read when they are needed.
+    Opening reads the config and the headers; weights are read on first use.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise InputError(
             f"config.json of {source} says the model is of type {model_type!r} (architectures "
-            f"{entries.raw.get('architectures')}), which is not known here. Known: {', '.join(sorted(FAMILIES))}."
+            f"{entries.raw.get('architectures')}), which is not supported. Known: {', '.join(sorted(FAMILIES))}."
         )
     family = FAMILIES[model_type]
     config = family.read_config(entries)
