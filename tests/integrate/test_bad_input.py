@@ -121,7 +121,7 @@ BAD_MODELS = {
     "frozen numbers": (lambda: af.EuclideanAttention(HEAD, frozen=[0, 1]), r"`frozen` must be a list of booleans"),
     "kappa": (lambda: af.Noise(0.0), r"`kappa` must be above zero, but it is 0.0. Leave `noise` out"),
     "activation": (lambda: af.MLP(EYE, "rely"), r"Did you mean 'relu'"),
-    "bias": (lambda: af.MLP(EYE, bias=np.ones(3)), r"`bias` must have one entry a column"),
+    "bias": (lambda: af.MLP(EYE, bias=np.ones(3)), r"`bias` must have one entry for each column"),
     "MLP of another size": (lambda: af.EuclideanAttention(HEAD, mlp=af.MLP(np.eye(3))), r"must be 2 x 2"),
     "mix": (lambda: af.Mix(-1.0), r"`switch` must be above zero"),
     "step": (lambda: af.RK4(0.0), r"`step` must be above zero"),
@@ -156,8 +156,8 @@ def test_a_model_refuses(name):
 
 
 BAD_SIZES = {
-    "masses": (af.EuclideanAttention(HEAD, masses=[1.0]), r"`masses` must have one entry a token, 4, but it has 1"),
-    "frozen": (af.EuclideanAttention(HEAD, frozen=[True]), r"`frozen` must have one entry a token, 4, but it has 1"),
+    "masses": (af.EuclideanAttention(HEAD, masses=[1.0]), r"`masses` must have one entry for each token, 4, but it has 1"),
+    "frozen": (af.EuclideanAttention(HEAD, frozen=[True]), r"`frozen` must have one entry for each token, 4, but it has 1"),
     "mask": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.eye(3) > 0)), r"`mask` is made for 3 tokens, but there are 4"),
     "lonely token": (af.EuclideanAttention(HEAD, mask=af.masks.strictly_causal), r"`mask` hides everything from token 0"),
     "lonely row": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.diag([1, 1, 0, 1]) > 0)), r"hides everything from token 2"),

@@ -1,7 +1,8 @@
 """Attention rules: from a block of scores <Q x_i, K x_j> to the weights of the tokens j.
 
-Every rule works row by row, so that a block of rows is enough. `Sinkhorn` needs to
-know all rows once: it then becomes a softmax with one potential a column.
+A weight is a numerator, which depends on the pair (i, j), over a denominator of row i. Every rule works row by row, so
+that large matrices can be formed in blocks of rows. `Sinkhorn` needs all rows to find one potential for every column,
+and with these potentials it is a softmax.
 """
 
 import abc
@@ -17,47 +18,47 @@ from attnflow._common.checks import require_finite_number, require_odd_count, re
 from attnflow._common.precision import parameter
 
 
-class Setting(NamedTuple):
-    """What a rule may need to know besides the scores; None means nothing special."""
+class ScoreModifiers(NamedTuple):
+    """Mask, weight factors and scale that act on a block of scores; None stands for no change."""
 
     visible: AnyArray | None = None
-    """False where a column is hidden from a row: its weight is then exactly zero."""
+    """False where a column is hidden from a row, whose weight there is exactly zero."""
     log_weight: AnyArray | None = None
     """Logarithm of a factor on each weight: masses, ALiBi, potentials."""
     log_scale: AnyArray | None = None
-    """Scores count times e^log_scale; kept apart because that may overflow."""
+    """Scores are multiplied by e^log_scale, which is kept as a logarithm because it may overflow."""
 
 
 class Exponential(NamedTuple):
-    """Shares of the form e^{factor * (score - offset)} times the setting's weights."""
+    """Numerators of the form e^{factor * (score - offset)} times the factors of `ScoreModifiers`."""
 
     factor: AnyArray
     offset: AnyArray | float = 0.0
     relative: bool = True
-    """Whether each row is divided by its largest share."""
+    """Whether each row is divided by its largest numerator."""
 
 
 class AbstractAttention(eqx.Module):
-    """Turns scores into weights: shares, divided by a number a row."""
+    """A map from scores to weights: a numerator for every pair over a denominator for every row."""
 
     @abc.abstractmethod
-    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
-        """Share of every column j in some rows i, from the scores <Q x_i, K x_j>."""
+    def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """The numerators of a block of rows i and all columns j, from the scores <Q x_i, K x_j>."""
 
     @abc.abstractmethod
-    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray | float:
-        """What the shares of a row are divided by; `row_sums` are their sums, `total_mass` that of all tokens."""
+    def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray | float:
+        """The denominator of every row, from the sums of its numerators and the total mass of all tokens."""
 
     def exponential(self) -> Exponential | None:
-        """The shares as an exponential of the scores, where they are one."""
+        """The numerators as exponentials of the scores, or None for a rule of another form."""
         return None
 
 
 class Softmax(AbstractAttention):
     """e^{beta * score}, each row divided by its sum.
 
-    At ``beta = 0`` every visible token counts the same; as ``beta`` grows a row
-    concentrates on its best matches; a negative ``beta`` prefers the worst.
+    At ``beta = 0`` all visible tokens have the same weight; as ``beta`` grows a row concentrates on its largest
+    scores; a negative ``beta`` prefers the smallest.
     """
 
     beta: AnyArray = eqx.field(default=1.0, converter=parameter)
@@ -65,12 +66,12 @@ class Softmax(AbstractAttention):
     def __check_init__(self):
         require_finite_number(self.beta, "beta")
 
-    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
-        """Exponentials, at most one; a row that sees nobody is zero."""
-        return jnp.exp(_shifted(self.beta * scores, setting))
+    def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """Exponentials, the largest of a row being one; a row without visible tokens is zero."""
+        return jnp.exp(_shifted(self.beta * scores, modifiers))
 
-    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
-        """The row's sum."""
+    def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
+        """The sum of the row."""
         del total_mass
         return _at_least_tiny(row_sums)
 
@@ -93,12 +94,12 @@ class Sinkhorn(AbstractAttention):
         require_finite_number(self.beta, "beta")
         require_odd_count(self.iterations, "iterations")
 
-    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
-        """Before the last division of rows; `log_weight` carries the columns' potentials."""
-        return jnp.exp(_shifted(self.beta * scores, setting))
+    def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """Exponentials before the last division of rows; `log_weight` holds the potentials of the columns."""
+        return jnp.exp(_shifted(self.beta * scores, modifiers))
 
-    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
-        """The row's sum."""
+    def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
+        """The sum of the row."""
         del total_mass
         return _at_least_tiny(row_sums)
 
@@ -106,23 +107,22 @@ class Sinkhorn(AbstractAttention):
         """e^{beta * score}."""
         return Exponential(self.beta)
 
-    def log_weights(self, scores: Scores, setting: Setting) -> AnyArray:
-        """Logarithms of `weights`, right also where those underflow to zero."""
-        shifted = _shifted(self.beta * scores, setting)
+    def log_weights(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """Logarithms of the weights, accurate also where the weights underflow to zero."""
+        shifted = _shifted(self.beta * scores, modifiers)
         total = logsumexp(shifted, axis=-1, keepdims=True)
-        # A row that sees nobody keeps weight zero, whose logarithm must not become NaN.
+        # A row without visible tokens keeps weight zero, whose logarithm must not become NaN.
         return shifted - jnp.where(jnp.isfinite(total), total, 0)
 
     def sweeps(self) -> int:
-        """Column normalisations, each of which needs all rows."""
+        """The number of column normalisations, each of which needs all rows."""
         return (self.iterations - 1) // 2
 
 
 class Unnormalised(AbstractAttention):
-    """e^{beta * (score - offset)} divided by the number (total mass) of all tokens, seen or not.
+    """e^{beta * (score - offset)} divided by the number (total mass) of all tokens, visible or not.
 
-    ``offset=1`` keeps weights on the sphere in (0, 1], as arXiv:2410.06833 does; it
-    only rescales time.
+    ``offset=1`` keeps weights on the sphere in (0, 1], as in arXiv:2410.06833; it only rescales time.
     """
 
     beta: AnyArray = eqx.field(default=1.0, converter=parameter)
@@ -132,16 +132,16 @@ class Unnormalised(AbstractAttention):
         require_finite_number(self.beta, "beta")
         require_finite_number(self.offset, "offset")
 
-    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
-        """Exponentials, which may overflow where scores are large."""
-        if setting.log_scale is not None:
-            scores = jnp.exp(setting.log_scale) * scores
+    def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """Exponentials, which overflow for large scores."""
+        if modifiers.log_scale is not None:
+            scores = jnp.exp(modifiers.log_scale) * scores
         logits = self.beta * (scores - self.offset)
-        if setting.log_weight is not None:
-            logits = logits + setting.log_weight
-        return jnp.exp(_hide(logits, setting.visible))
+        if modifiers.log_weight is not None:
+            logits = logits + modifiers.log_weight
+        return jnp.exp(_hide(logits, modifiers.visible))
 
-    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray | float:
+    def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray | float:
         """The total mass."""
         del row_sums
         return total_mass
@@ -152,11 +152,10 @@ class Unnormalised(AbstractAttention):
 
 
 class Hardmax(AbstractAttention):
-    """Only the best matches count, and they share.
+    """Equal weights (or weights proportional to masses) on the largest scores of a row, zero on all others.
 
-    Matches within `tolerance` of the best, relative to the row's largest score in size,
-    count as ties. On the sphere with Q = K = I a token is its own best match: use
-    ``masks.others`` there.
+    Scores within `tolerance` of the largest, relative to the largest absolute score of the row, are ties. On the
+    sphere with Q = K = I a token has its largest score with itself: use ``masks.others`` there.
     """
 
     tolerance: AnyArray = eqx.field(default=1e-9, converter=parameter)
@@ -164,18 +163,18 @@ class Hardmax(AbstractAttention):
     def __check_init__(self):
         require_positive_number(self.tolerance, "tolerance")
 
-    def shares(self, scores: Scores, setting: Setting) -> AnyArray:
-        """The masses of the best visible matches, zero elsewhere."""
-        # setting.log_scale is not needed: a common factor does not change who is best
-        seen = _hide(scores, setting.visible)
-        best = jnp.max(seen, axis=-1, keepdims=True)
-        size = jnp.max(jnp.where(jnp.isfinite(seen), jnp.abs(seen), 0), axis=-1, keepdims=True)
-        ties = (seen >= best - self.tolerance * size) & jnp.isfinite(best)
-        factors = 1.0 if setting.log_weight is None else jnp.exp(setting.log_weight)
+    def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """The masses of the tokens with the largest visible scores, zero elsewhere."""
+        # modifiers.log_scale is not needed: a common factor changes no order of scores.
+        visible = _hide(scores, modifiers.visible)
+        largest = jnp.max(visible, axis=-1, keepdims=True)
+        size = jnp.max(jnp.where(jnp.isfinite(visible), jnp.abs(visible), 0), axis=-1, keepdims=True)
+        ties = (visible >= largest - self.tolerance * size) & jnp.isfinite(largest)
+        factors = 1.0 if modifiers.log_weight is None else jnp.exp(modifiers.log_weight)
         return jnp.where(ties, factors, jnp.zeros_like(scores))
 
-    def divisor(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
-        """The row's sum."""
+    def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
+        """The sum of the row."""
         del total_mass
         return _at_least_tiny(row_sums)
 
@@ -183,20 +182,20 @@ class Hardmax(AbstractAttention):
 def scale_of(log_scale: AnyArray, dtype: Any) -> AnyArray:
     """e^log_scale as a finite number.
 
-    Above the largest float the scale is cut, which changes no weight: a score difference
-    of one rounding error is then already decisive.
+    The scale is limited to the largest float, which changes no weight: at that scale a difference of one rounding error
+    between two scores already gives all weight to one token.
     """
     return jnp.exp(jnp.minimum(log_scale, jnp.log(jnp.finfo(dtype).max) - 1))
 
 
-def _shifted(logits, setting):
-    """Logarithms of the weights up to a constant a row, the largest being zero."""
-    if setting.log_scale is not None:
-        scale = scale_of(setting.log_scale, logits.dtype)
-        logits = scale * (logits - _row_maximum(_hide(logits, setting.visible)))
-    if setting.log_weight is not None:
-        logits = logits + setting.log_weight
-    logits = _hide(logits, setting.visible)
+def _shifted(logits, modifiers):
+    """Logarithms of the weights up to a constant in every row; the largest of a row is zero."""
+    if modifiers.log_scale is not None:
+        scale = scale_of(modifiers.log_scale, logits.dtype)
+        logits = scale * (logits - _row_maximum(_hide(logits, modifiers.visible)))
+    if modifiers.log_weight is not None:
+        logits = logits + modifiers.log_weight
+    logits = _hide(logits, modifiers.visible)
     return logits - _row_maximum(logits)
 
 
@@ -205,11 +204,11 @@ def _hide(scores, visible):
 
 
 def _row_maximum(logits):
-    """Largest entry of each row, or zero where nothing is visible."""
+    """The largest entry of each row, or zero if nothing is visible."""
     maximum = jnp.max(logits, axis=-1, keepdims=True)
     return jax.lax.stop_gradient(jnp.where(jnp.isfinite(maximum), maximum, 0))
 
 
 def _at_least_tiny(total):
-    """Keeps a row without any weight at zero instead of NaN."""
+    """The sums, zeros replaced by the smallest float, so that a row without weights stays zero instead of NaN."""
     return jnp.maximum(total, jnp.finfo(total.dtype).tiny)

@@ -1,7 +1,6 @@
-"""What every velocity field has: its parts, its properties, and the pull of attention on every token.
+"""What all velocity fields have in common: parts, properties, and the attention output sum_j A_ij V x_j.
 
-A solver asks a flow for `velocity(time, state)`, for the ambient `pull` that a discrete
-layer adds, and for the `space` tokens live in. Nothing here knows about solvers.
+A solver needs from a flow its `velocity(time, state)`, its discrete `layer`, and the `space` in which tokens move.
 """
 
 import abc
@@ -27,18 +26,18 @@ from attnflow.model.spaces import Euclidean, Sphere
 
 AnyHead = Head | PiecewiseHead | TimeDependentHead | RedrawnHead
 
-MOST_UNROLLED_HEADS = 3  # more heads of one shape go through one compiled loop
+MAX_UNROLLED_HEADS = 3  # heads; more of them, of one shape, are compiled once as a loop instead of one by one
 
 
 class State(eqx.Module):
-    """What moves: the tokens, and their lengths where the normalisation has them; of one run or of several."""
+    """The variables of the flow, for one run or several: tokens, and their lengths where these vary."""
 
     tokens: TokensOfRuns
     radii: RadiiOfRuns | None = None
 
     @classmethod
     def of(cls, flow: "AbstractDynamics", tokens: np.ndarray) -> "State":
-        """The state of checked tokens, shape ([runs,] n, d): split into directions and lengths where `flow` has both.
+        """The state of checked tokens, shape ([runs,] n, d), split into directions and lengths if `flow` has lengths.
 
         Examples
         --------
@@ -55,7 +54,7 @@ class State(eqx.Module):
 
 
 def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
-    """One head or several, as a tuple; they must agree on d."""
+    """One head or several as a tuple; all must act on the same dimension d."""
     heads = (heads,) if isinstance(heads, AnyHead) else tuple(heads)
     wrong = [type(head).__name__ for head in heads if not isinstance(head, AnyHead)]
     if wrong or not heads:
@@ -80,17 +79,17 @@ class AbstractDynamics(eqx.Module):
     Parameters
     ----------
     heads
-        One head or several; their pulls add up.
+        One head or several; their outputs are added.
     attention
-        How scores become weights.
+        The map from scores to weights.
     mask
-        Who sees whom.
+        The tokens that each token attends to.
     masses
-        A token of mass m counts like m tokens in one place. None: all one.
+        A token of mass m acts like m tokens at the same point. None: all masses are one.
     frozen
-        True for tokens that are seen but never move. None: nobody.
+        True for tokens that act on others but do not move. None: all tokens move.
     mlp
-        A feed-forward layer on the pull.
+        A feed-forward layer on the attention output.
     noise
         Diffusion added to the velocity.
     """
@@ -110,15 +109,15 @@ class AbstractDynamics(eqx.Module):
 
     @abc.abstractmethod
     def velocity(self, time: Scalar, state: State) -> State:
-        """How fast every token (and length) changes at `time`."""
+        """The time derivative of every token (and length) at `time`."""
 
     @abc.abstractmethod
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """One discrete layer: residual * x + step * (what attention sends)."""
+        """The state after one discrete layer: residual * x + step * (attention output)."""
 
     @abc.abstractmethod
     def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
-        """Weights of every head, shape (heads, n, n); only some rows where those are given."""
+        """The weights of every head, shape (heads, n, n), or (heads, rows, n) if row numbers are given."""
 
     @property
     def dimension(self) -> int:
@@ -157,7 +156,7 @@ class AbstractDynamics(eqx.Module):
         return float(min(self.jumps(time, time + min(spans, default=np.inf)), default=np.inf))
 
     def noise_part(self, time: Scalar, state: State, increments: Tokens) -> State:
-        """What Brownian increments, shape (n, d), do to the state."""
+        """The change of the state by Brownian increments of shape (n, d)."""
         del time
         if self.noise is None:
             raise InputError("This flow has no noise. Pass `noise=Noise(kappa)`.")
@@ -170,13 +169,13 @@ class AbstractDynamics(eqx.Module):
         queries, keys = tokens @ head.query.T, tokens @ head.key.T
         return Pairs(self.attention, self.mask, queries, keys, self.masses, log_scale)
 
-    def _pull(self, time: Scalar, tokens: Tokens) -> Tokens:
-        """Sum over heads of what attention sends to each token, after the MLP."""
+    def _attention_output(self, time: Scalar, tokens: Tokens) -> Tokens:
+        """The attention output sum_h sum_j A^h_ij V_h x_j of every token, after the MLP."""
 
-        def pull(head):
-            return head.passed_on(self._pairs(head, tokens).weighted_sums(head.received(tokens)))
+        def head_output(head):
+            return head.project_output(self._pairs(head, tokens).weighted_sums(head.project_values(tokens)))
 
-        total = sum_over_heads(pull, [head.at(time) for head in self.heads])
+        total = sum_over_heads(head_output, [head.at(time) for head in self.heads])
         return total if self.mlp is None else self.mlp(total)
 
     def _matrices(self, time: Scalar, tokens: Tokens, log_scale: AnyArray | None, rows: AnyArray | None) -> AnyArray:
@@ -186,14 +185,14 @@ class AbstractDynamics(eqx.Module):
         return moves if self.frozen is None else jnp.where(jnp.asarray(self.frozen)[:, None], 0, moves)
 
 
-def sum_over_heads(pull: Callable[[Head], Tokens], heads: list[Head]) -> Tokens:
-    """The sum of `pull(head)` over all heads; many heads of one shape go through one compiled loop."""
+def sum_over_heads(head_output: Callable[[Head], Tokens], heads: list[Head]) -> Tokens:
+    """The sum of `head_output(head)` over all heads; many heads of one shape are compiled as one loop."""
     shapes = {str(jax.tree.map(jnp.shape, head)) for head in heads}
-    if len(heads) <= MOST_UNROLLED_HEADS or len(shapes) > 1:
-        return functools.reduce(jnp.add, map(pull, heads))
+    if len(heads) <= MAX_UNROLLED_HEADS or len(shapes) > 1:
+        return functools.reduce(jnp.add, map(head_output, heads))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *heads)
-    first = jnp.zeros_like(jax.eval_shape(pull, heads[0]))
-    return jax.lax.scan(lambda total, head: (total + pull(head), None), first, stacked)[0]
+    first = jnp.zeros_like(jax.eval_shape(head_output, heads[0]))
+    return jax.lax.scan(lambda total, head: (total + head_output(head), None), first, stacked)[0]
 
 
 def _zeros_like(radii):
@@ -206,8 +205,8 @@ def _require_parts(flow: AbstractDynamics) -> None:
         part = getattr(flow, name)
         if (part is None and name in ("mlp", "noise")) or isinstance(part, kind):
             continue
-        found = f"the class {part.__name__}: write {part.__name__}(...)" if isinstance(part, type) else repr(part)
-        raise InputError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {found}.")
+        given = f"the class {part.__name__}: write {part.__name__}(...)" if isinstance(part, type) else repr(part)
+        raise InputError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {given}.")
     _require_masses(flow.masses)
     if flow.frozen is not None and (flow.frozen.dtype != np.bool_ or flow.frozen.ndim != 1):
         raise InputError(

@@ -22,25 +22,24 @@ class EuclideanAttention(AbstractDynamics):
     space: ClassVar[Euclidean | Sphere] = Euclidean()
 
     def velocity(self, time: Scalar, state: State) -> State:
-        """The pull itself."""
-        return State(self._unless_frozen(self._pull(time, state.tokens)))
+        """The attention output itself."""
+        return State(self._unless_frozen(self._attention_output(time, state.tokens)))
 
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """residual * x + step * pull."""
-        moved = residual * state.tokens + step * self._pull(time, state.tokens)
+        """residual * x + step * (attention output)."""
+        moved = residual * state.tokens + step * self._attention_output(time, state.tokens)
         return State(state.tokens + self._unless_frozen(moved - state.tokens))
 
     def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
-        """Weights of every head."""
+        """The weights of every head."""
         return self._matrices(time, state.tokens, None, rows)
 
 
 class SphereAttention(AbstractDynamics):
     """Attention on the unit sphere: theta_i' = P_i( sum_j A_ij V theta_j ) / s_i.
 
-    P_i removes the component along theta_i; `normalisation` sets the speed factor s_i
-    and, for schemes with lengths, how those grow. Tokens on the sphere attend by
-    their directions. Equations 1.3 to 1.7 and 1.14 of the literature in one class.
+    P_i removes the component along theta_i. `normalisation` sets the slowness s_i and, for schemes in which tokens
+    have lengths, the equation of the lengths. Scores depend on directions only.
     """
 
     normalisation: AbstractNormalisation = eqx.field(default_factory=Post, kw_only=True)
@@ -49,21 +48,21 @@ class SphereAttention(AbstractDynamics):
 
     @property
     def has_radii(self) -> bool:
-        """Whether the normalisation lets lengths grow."""
+        """Whether the normalisation has lengths."""
         return self.normalisation.has_radii
 
     def velocity(self, time: Scalar, state: State) -> State:
-        """Tangent part of the pull over the speed factor; growth of the lengths."""
-        pull = self._scaled_pull(time, state)
-        turn = self._unless_frozen(self.space.tangent_part(state.tokens, pull))
+        """theta' = P(A) / s, and r' = r <theta, A> / s where lengths are free, for the attention output A."""
+        output = self._scaled_output(time, state)
+        rotation = self._unless_frozen(self.space.tangent_part(state.tokens, output))
         if state.radii is None:
-            return State(turn)
-        growth = state.radii * jnp.sum(state.tokens * self._unless_frozen(pull), axis=-1)
-        return State(turn, jnp.where(self.normalisation.radius_is_free(time), growth, 0))
+            return State(rotation)
+        growth = state.radii * jnp.sum(state.tokens * self._unless_frozen(output), axis=-1)
+        return State(rotation, jnp.where(self.normalisation.radius_is_free(time), growth, 0))
 
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """The direction and length of residual * x + step * pull."""
-        moved = residual * state.tokens + step * self._scaled_pull(time, state)
+        """The direction and length of residual * x + step * A / s, for the attention output A."""
+        moved = residual * state.tokens + step * self._scaled_output(time, state)
         moved = state.tokens + self._unless_frozen(moved - state.tokens)
         directions = self.space.retract(moved)
         if state.radii is None:
@@ -73,27 +72,27 @@ class SphereAttention(AbstractDynamics):
         return State(directions, state.radii * stretch)
 
     def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
-        """Weights of every head."""
+        """The weights of every head."""
         return self._matrices(time, state.tokens, None, rows)
 
     def jumps(self, start: float, end: float) -> np.ndarray:
-        """Jumps of the weights and of the normalisation."""
+        """Times strictly between `start` and `end` at which the weights or the normalisation jump."""
         of_weights = super().jumps(start, end)
         return np.unique(np.concatenate([of_weights, self.normalisation.jumps(start, end)]))
 
-    def _scaled_pull(self, time: Scalar, state: State) -> Tokens:
-        pull = self._pull(time, state.tokens)
-        return pull / self.normalisation.slowness(time, state.radii, pull)
+    def _scaled_output(self, time: Scalar, state: State) -> Tokens:
+        output = self._attention_output(time, state.tokens)
+        return output / self.normalisation.slowness(time, state.radii, output)
 
 
 class RescaledAttention(AbstractDynamics):
-    """The flow of R^d seen through z = e^{-tV} x: z_i' = sum_j A_ij V z_j - V z_i.
+    """The flow of R^d in the variables z = e^{-tV} x: z_i' = sum_j A_ij V z_j - V z_i.
 
-    Scores are those of x = e^{tV} z, formed from a matrix of size one and its scale
-    apart, so that no time overflows. With several heads V is the sum of their value
-    matrices unless `rescaling` is given, and each head's V_h becomes e^{-tV} V_h e^{tV}.
-    With an MLP the field is W sigma(V sum_j A_ij (z_j - z_i)), a model of its own. Frozen tokens
-    rest in x, so that z = e^{-tV} x moves; with an MLP, which has no x, they rest in z.
+    Scores are those of x = e^{tV} z. They are formed from e^{tV} divided by its scale, and the logarithm of the scale,
+    so that no time overflows. With several heads V is the sum of their value matrices unless `rescaling` is given, and
+    the value matrix V_h of a head becomes e^{-tV} V_h e^{tV}. With an MLP the field is
+    W sigma(V sum_j A_ij (z_j - z_i)), which is a model of its own. Frozen tokens are constant in x, so that
+    z = e^{-tV} x moves; with an MLP, for which there is no x, they are constant in z.
     """
 
     rescaling: Matrix | None = eqx.field(default=None, converter=optional_parameter, kw_only=True)
@@ -112,48 +111,49 @@ class RescaledAttention(AbstractDynamics):
         return sum(matrices[1:], start=matrices[0])
 
     def velocity(self, time: Scalar, state: State) -> State:
-        """Pull in the moving frame minus the frame's own motion."""
+        """sum_j A_ij V z_j - V z_i: the attention output in the moving frame minus the motion of the frame."""
         growth = scaled_exponential(self.rescaling_matrix, time)
-        pull = self._pull_in_frame(time, state.tokens, growth)
+        output = self._output_in_frame(time, state.tokens, growth)
         frame_motion = state.tokens @ self.rescaling_matrix.T
         if self.mlp is not None:
-            return State(self._unless_frozen(self.mlp(pull - frame_motion)))
-        # A token frozen in x is carried along by the frame.
-        return State(self._unless_frozen(pull) - frame_motion)
+            return State(self._unless_frozen(self.mlp(output - frame_motion)))
+        # A token that is constant in x moves with the frame.
+        return State(self._unless_frozen(output) - frame_motion)
 
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """The layers of x, seen through z = (residual I + step V)^{-k} x after k layers."""
+        """The layers of x in the variables z = (residual I + step V)^{-k} x after k layers."""
         frame = residual * jnp.eye(self.dimension, dtype=state.tokens.dtype)
         frame = frame + step * self.rescaling_matrix
         growth = scaled_power(frame, jnp.round(time / step))
-        pull = self._pull_in_frame(time, state.tokens, growth)
-        moved = (residual - 1) * state.tokens + step * pull
+        output = self._output_in_frame(time, state.tokens, growth)
+        moved = (residual - 1) * state.tokens + step * output
         moved = state.tokens + self._unless_frozen(moved)
         return State(jnp.linalg.solve(frame, moved.T).T)
 
     def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
-        """Weights of every head, the same as for x = e^{tV} z."""
+        """The weights of every head, which are those of x = e^{tV} z."""
         matrix, log_scale = scaled_exponential(self.rescaling_matrix, time)
         return self._matrices(time, state.tokens @ matrix.T, 2 * log_scale, rows)
 
     def noise_part(self, time: Scalar, state: State, increments: Tokens) -> State:
-        """e^{-tV} times what the noise does to x."""
+        """e^{-tV} times the change of x by the increments."""
         matrix, log_scale = scaled_exponential(self.rescaling_matrix, -time)
-        seen = jnp.exp(log_scale) * (increments @ matrix.T)
-        return super().noise_part(time, state, seen)
+        in_frame = jnp.exp(log_scale) * (increments @ matrix.T)
+        return super().noise_part(time, state, in_frame)
 
-    def _pull_in_frame(self, time: Scalar, tokens: Tokens, growth: tuple) -> Tokens:
+    def _output_in_frame(self, time: Scalar, tokens: Tokens, growth: tuple) -> Tokens:
+        """sum_h sum_j A^h_ij M^{-1} V_h M z_j, where `growth` is the frame M and the logarithm of its scale."""
         matrix, log_scale = growth
-        moving = tokens @ matrix.T
+        x_over_scale = tokens @ matrix.T
 
-        def pull(head):
+        def head_output(head):
             values = tokens @ self._value_in_frame(head, matrix).T
-            return self._pairs(head, moving, 2 * log_scale).weighted_sums(values)
+            return self._pairs(head, x_over_scale, 2 * log_scale).weighted_sums(values)
 
-        return sum_over_heads(pull, [head.at(time) for head in self.heads])
+        return sum_over_heads(head_output, [head.at(time) for head in self.heads])
 
     def _value_in_frame(self, head: Head, matrix: Matrix) -> Matrix:
-        """M^{-1} V_h M, which is V_h itself when it is what the frame moves with."""
+        """M^{-1} V_h M, which is V_h itself if the frame is e^{t V_h}."""
         is_frame = len(self.heads) == 1 and self.rescaling is None
         if is_frame:
             return head.value_matrix
@@ -171,5 +171,5 @@ def _require_rescaling(flow: RescaledAttention) -> None:
     elif not all(isinstance(head, Head) for head in flow.heads):
         raise InputError(
             "`RescaledAttention` cannot form e^{-tV} from a value matrix that changes in time. "
-            "Pass the constant V to look through as `rescaling`, or use `EuclideanAttention`."
+            "Pass a constant V as `rescaling`, or use `EuclideanAttention`."
         )

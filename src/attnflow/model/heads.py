@@ -1,4 +1,4 @@
-"""Heads: what tokens ask (query), offer (key) and pass on (value)."""
+"""Attention heads: query, key and value matrices, constant or changing in time."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,9 +18,9 @@ VALUE_LAWS = (*LAWS, "query_key", "minus_query_key")
 class Head(eqx.Module):
     """One attention head with constant weights.
 
-    Token i scores token j by <Q x_i, K x_j> and receives V x_j. Only Q^T K and V
-    matter, but `query` and `key` (k x d) are kept as the factors they are; so is
-    the value map when `output` (d x k) is given: V = output @ value.
+    The score of tokens i and j is <Q x_i, K x_j>, and token i receives V x_j. Only Q^T K and V
+    matter, but `query` and `key` (k x d) are stored as factors; so is the value map if `output`
+    (d x k) is given: V = output @ value.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Head(eqx.Module):
 
     @classmethod
     def bilinear(cls, query_key: AnyArray, value: AnyArray) -> "Head":
-        """The head with Q^T K = `query_key`: token i scores token j by <x_i, Q^T K x_j>."""
+        """The head with Q^T K = `query_key`, whose score of tokens i and j is <x_i, Q^T K x_j>."""
         query_key = parameter(query_key)
         require_matrix(query_key, "query_key")
         return cls(query=query_key.T, key=np.eye(query_key.shape[1]), value=value)
@@ -67,21 +67,21 @@ class Head(eqx.Module):
         return self.query.T @ self.key
 
     def at(self, time: Scalar) -> "Head":
-        """The head in force at `time`: itself."""
+        """The weights at `time`: the head itself."""
         del time
         return self
 
     def jumps(self, start: float, end: float) -> np.ndarray:
-        """Times between `start` and `end` at which the weights jump: none."""
+        """No times: constant weights do not jump."""
         del start, end
         return np.empty(0)
 
-    def received(self, tokens: Tokens) -> Tokens:
-        """What is summed over tokens; `passed_on` finishes the value map after the sum."""
+    def project_values(self, tokens: Tokens) -> Tokens:
+        """The first factor of the value map, applied before the sum over tokens."""
         return tokens @ self.value.T
 
-    def passed_on(self, sums: Tokens) -> Tokens:
-        """The second factor of the value map, applied once a row instead of once a pair."""
+    def project_output(self, sums: Tokens) -> Tokens:
+        """The second factor of the value map, applied to the sums: once for a row, not for every pair."""
         return sums if self.output is None else sums @ self.output.T
 
     def _require_matching_shapes(self) -> None:
@@ -94,11 +94,11 @@ class Head(eqx.Module):
         }
         if self.output is not None:
             expected["output and value"] = (self.output.shape[1], self.value.shape[0])
-        for name, (found, wanted) in expected.items():
-            if found != wanted:
+        for name, (shape, wanted) in expected.items():
+            if shape != wanted:
                 raise InputError(
                     f"The matrices of a head must match: query is {_shape(self.query)}, so `{name}` "
-                    f"must have {wanted} where it has {found} (key {_shape(self.key)}, value "
+                    f"must have {wanted} where it has {shape} (key {_shape(self.key)}, value "
                     f"{_shape(self.value)}). Query and key are k x d, value is d x d, or "
                     "k x d with an output of d x k."
                 )
@@ -135,7 +135,7 @@ class PiecewiseHead(eqx.Module):
         return self.heads[0].dimension
 
     def at(self, time: Scalar) -> Head:
-        """The head in force at `time`; at a switch, the one that follows."""
+        """The head that acts at `time`; at a switch, the later of the two."""
         index = jnp.searchsorted(jnp.asarray(self.switches), time, side="right")
         return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *self.heads)
 
@@ -148,7 +148,7 @@ class PiecewiseHead(eqx.Module):
 class TimeDependentHead(eqx.Module):
     """Weights given by a function from time to `Head`, written with jax.numpy.
 
-    The function is not recorded in result files: to rerun one, the model is passed again.
+    The function is not recorded in result files: `rerun` needs the model as an argument.
 
     Examples
     --------
@@ -166,13 +166,13 @@ class TimeDependentHead(eqx.Module):
         return self.function(time)
 
     def jumps(self, start: float, end: float) -> np.ndarray:
-        """None: the function is taken to be smooth."""
+        """No times: the function is assumed to be smooth."""
         del start, end
         return np.empty(0)
 
 
 class RedrawnHead(eqx.Module):
-    """Random weights, drawn anew every `period`; `seed` fixes all of them.
+    """Random weights, drawn independently for every `period` of time; `seed` determines all of them.
 
     `query_key` and `value` are laws: "identity"; "gaussian", independent entries of
     variance 1/d; "goe", symmetric with spectrum filling [-2, 2]; and for `value` also
@@ -193,7 +193,7 @@ class RedrawnHead(eqx.Module):
         require_known(self.value, VALUE_LAWS, "value")
 
     def at(self, time: Scalar) -> Head:
-        """The weights of the period that `time` belongs to."""
+        """The weights of the period that contains `time`."""
         rng_key = jax.random.fold_in(jax.random.key(self.seed), self._period_index(time))
         for_scores, for_value = jax.random.split(rng_key)
         dtype = jnp.result_type(self.period)

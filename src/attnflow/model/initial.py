@@ -1,8 +1,8 @@
-"""Initial tokens, drawn with NumPy.
+"""Laws of the first tokens, drawn with NumPy.
 
 Every law takes `rng` (None, an integer, a Generator or a SeedSequence) and `runs`: with
-``runs=R`` the result has shape (R, n, d), and run i is what
-``rng=numpy.random.SeedSequence(seed, spawn_key=(i,))`` gives alone.
+``runs=R`` the result has shape (R, n, d), and run i equals the result for
+``rng=numpy.random.SeedSequence(seed, spawn_key=(i,))``.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from attnflow._common.seeds import Rng, run_seeds, seed_sequence
 def box(
     n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None
 ) -> np.ndarray:
-    """Uniform in the box [low, high]^d."""
+    """Tokens uniform in the box [low, high]^d."""
     require_finite_number(low, "low")
     require_finite_number(high, "high")
     if not low < high:
@@ -31,7 +31,7 @@ def box(
 
 
 def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Uniform in the ball of a radius around the origin."""
+    """Tokens uniform in the ball of the given radius around the origin."""
     require_positive_number(radius, "radius")
 
     def law(generator):
@@ -42,18 +42,18 @@ def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | No
 
 
 def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Independent Gaussian coordinates of a standard deviation."""
+    """Tokens with independent Gaussian coordinates of the given standard deviation."""
     require_positive_number(deviation, "deviation")
     return _draw(lambda generator: generator.normal(scale=deviation, size=(n, d)), n, d, rng, runs)
 
 
 def sphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Uniform on the unit sphere of R^d."""
+    """Tokens uniform on the unit sphere of R^d."""
     return _draw(lambda generator: _directions(generator, n, d), n, d, rng, runs)
 
 
 def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Uniform on the open half of the unit sphere whose last coordinate is positive."""
+    """Tokens uniform on the open half of the unit sphere with positive last coordinate."""
 
     def law(generator):
         tokens = _directions(generator, n, d)
@@ -64,7 +64,7 @@ def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> n
 
 
 def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Uniform on the unit circle in the plane of the first two coordinates of R^d."""
+    """Tokens uniform on the unit circle in the plane of the first two coordinates of R^d."""
     require_count(d, "d", least=2)
 
     def law(generator):
@@ -75,7 +75,7 @@ def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> n
 
 
 def on_circle(angles: np.ndarray, d: int = 2) -> np.ndarray:
-    """Points of the unit circle of R^d's first two coordinates, from their angles."""
+    """Points with the given angles on the unit circle in the plane of the first two coordinates of R^d."""
     angles = np.asarray(angles, dtype=float)
     tokens = np.zeros((*angles.shape, d))
     tokens[..., 0], tokens[..., 1] = np.cos(angles), np.sin(angles)
@@ -85,7 +85,7 @@ def on_circle(angles: np.ndarray, d: int = 2) -> np.ndarray:
 def equiangular(n: int, d: int, cosine: float = 0.0) -> np.ndarray:
     """n unit vectors any two of which have the same inner product.
 
-    -1/(n-1) is the regular simplex, 0 an orthonormal system; d >= n is always enough.
+    A cosine of -1/(n-1) gives the regular simplex, 0 an orthonormal system; d >= n is always sufficient.
     """
     require_count(n, "n")
     require_count(d, "d")

@@ -1,7 +1,7 @@
-"""Who sees whom: `full`, `causal`, `strictly_causal`, `others`, `window`, `alibi`, `boolean`.
+"""Attention masks: `full`, `causal`, `strictly_causal`, `others`, `window`, `alibi`, `boolean`.
 
-A mask answers for index pairs (i, j), so that a block of rows can be asked for
-without the n x n matrix. Masks combine with ``&``: ``masks.causal & masks.window(8)``.
+A mask is a function of index pairs (i, j), so that a block of rows is evaluated without the n x n matrix. Masks combine
+with ``&``: ``masks.causal & masks.window(8)``.
 """
 
 import abc
@@ -15,18 +15,18 @@ from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count, require_finite_number
 from attnflow._common.precision import parameter
 
-EVERYWHERE = 2**40  # places; more than any machine holds, and far from overflow
+UNLIMITED_REACH = 2**40  # positions; more tokens than any machine holds, and far from integer overflow
 
 
 class AbstractMask(eqx.Module):
-    """Which tokens j token i attends to, and with what extra weight."""
+    """The tokens j that token i attends to, and an additional factor on each weight."""
 
     @abc.abstractmethod
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
-        """True where token i sees token j; None when everybody sees everybody."""
+        """True where token i sees token j; None if every token sees all tokens."""
 
     def log_weight(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
-        """Logarithm of a factor on the weight of j for i; None means no factor."""
+        """The logarithm of a factor on the weight of j for i; None for no factor."""
         del i, j
         return None
 
@@ -35,7 +35,7 @@ class AbstractMask(eqx.Module):
         return None
 
     def reach(self) -> tuple[int, int] | None:
-        """How many places before and after its own a token sees; None where that does not say it all."""
+        """The numbers of positions before and after its own that a token sees; None if the mask is not of this form."""
         return None
 
     @property
@@ -56,8 +56,8 @@ class Full(AbstractMask):
         del i, j
 
     def reach(self) -> tuple[int, int]:
-        """Everywhere."""
-        return EVERYWHERE, EVERYWHERE
+        """Unlimited in both directions."""
+        return UNLIMITED_REACH, UNLIMITED_REACH
 
 
 class Causal(AbstractMask):
@@ -70,8 +70,8 @@ class Causal(AbstractMask):
         return j < i if self.strict else j <= i
 
     def reach(self) -> tuple[int, int]:
-        """Everything before, and itself unless `strict`."""
-        return EVERYWHERE, -1 if self.strict else 0
+        """Unlimited before, and zero after (-1 if `strict`)."""
+        return UNLIMITED_REACH, -1 if self.strict else 0
 
 
 class Others(AbstractMask):
@@ -83,7 +83,7 @@ class Others(AbstractMask):
 
 
 class Window(AbstractMask):
-    """Token i sees the tokens at most `width` places away."""
+    """Token i sees the tokens at most `width` positions away."""
 
     width: int = eqx.field(static=True)
 
@@ -95,12 +95,12 @@ class Window(AbstractMask):
         return jnp.abs(i - j) <= self.width
 
     def reach(self) -> tuple[int, int]:
-        """`width` both ways."""
+        """`width` in both directions."""
         return self.width, self.width
 
 
 class Alibi(AbstractMask):
-    """Weights fall by e^{-slope} with every place of distance; nobody is hidden.
+    """Weights decrease by a factor e^{-slope} with every position of distance; no token is hidden.
 
     The factor does not depend on beta. Combine with `causal` for language models.
     """
@@ -120,7 +120,7 @@ class Alibi(AbstractMask):
 
 
 class Boolean(AbstractMask):
-    """Any n x n matrix of booleans: row i is what token i sees."""
+    """Any n x n matrix of booleans: row i is True for the tokens that token i sees."""
 
     matrix: AnyArray = eqx.field(converter=np.asarray)
 
@@ -133,11 +133,11 @@ class Boolean(AbstractMask):
             )
 
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
-        """The matrix's entries."""
+        """The entries of the matrix."""
         return jnp.asarray(self.matrix)[i, j]
 
     def size(self) -> int:
-        """The matrix's number of rows."""
+        """The number of rows of the matrix."""
         return self.matrix.shape[0]
 
     @property
@@ -147,7 +147,7 @@ class Boolean(AbstractMask):
 
 
 class Both(AbstractMask):
-    """What two masks both allow, with the product of their weights."""
+    """The intersection of two masks, with the product of their factors."""
 
     first: AbstractMask
     second: AbstractMask
@@ -158,7 +158,7 @@ class Both(AbstractMask):
             raise InputError(f"Two masks can only be joined for the same number of tokens, not {first} and {second}.")
 
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
-        """Visible in both."""
+        """True where both masks show token j."""
         return _combine(jnp.logical_and, self.first.visible(i, j), self.second.visible(i, j))
 
     def log_weight(self, i: AnyArray, j: AnyArray) -> AnyArray | None:
@@ -166,11 +166,11 @@ class Both(AbstractMask):
         return _combine(jnp.add, self.first.log_weight(i, j), self.second.log_weight(i, j))
 
     def size(self) -> int | None:
-        """The size of whichever has one."""
+        """The number of tokens that one of the masks is made for."""
         return self.first.size() or self.second.size()
 
     def reach(self) -> tuple[int, int] | None:
-        """The shorter of the two, both ways."""
+        """The smaller reach of the two masks in each direction."""
         first, second = self.first.reach(), self.second.reach()
         if first is None or second is None:
             return None

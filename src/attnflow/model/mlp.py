@@ -1,4 +1,4 @@
-"""The feed-forward variant: what attention sends passes through W sigma( . + b)."""
+"""A feed-forward layer W sigma( . + b) on the attention output."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from attnflow._common.precision import optional_parameter, parameter
 
 
 class MLP(eqx.Module):
-    """One hidden layer on the pull of attention: y -> W sigma(y + b), sigma componentwise.
+    """One hidden layer on the attention output: y -> W sigma(y + b), with sigma componentwise.
 
     "gelu" is the tanh approximation that most trained models use.
     """
@@ -36,11 +36,11 @@ class MLP(eqx.Module):
         require_all_finite(self.bias, "bias", ("entry",) * self.bias.ndim)
         if self.bias.shape != (self.weight.shape[1],):
             raise InputError(
-                f"`bias` must have one entry a column of `weight`, {self.weight.shape[1]}, "
+                f"`bias` must have one entry for each column of `weight`, {self.weight.shape[1]}, "
                 f"but its shape is {self.bias.shape}."
             )
 
-    def __call__(self, pull: Tokens) -> Tokens:
-        """The pull after the layer."""
-        shifted = pull if self.bias is None else pull + self.bias
+    def __call__(self, output: Tokens) -> Tokens:
+        """The attention output after the layer."""
+        shifted = output if self.bias is None else output + self.bias
         return self.activations[self.activation](shifted) @ self.weight.T

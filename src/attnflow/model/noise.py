@@ -11,8 +11,8 @@ from attnflow._common.precision import parameter
 class Noise(eqx.Module):
     """Adds sqrt(2 / kappa) dW to every token: the generator gains kappa^{-1} times the Laplacian.
 
-    On the sphere the noise is tangent and in the sense of Stratonovich, so that it is
-    the sphere's own Brownian motion. With `common` all tokens feel the same dW.
+    On the sphere the noise is tangent and in the sense of Stratonovich, which makes it Brownian motion on the sphere.
+    With `common` all tokens have the same dW.
     """
 
     kappa: AnyArray = eqx.field(converter=parameter)

@@ -1,8 +1,7 @@
-"""Where layer normalisation sits: it sets how fast a token turns and how its length grows.
+"""Schemes of layer normalisation: the speed of a token's direction and the growth of its length.
 
-A token is x = r theta. The direction turns with the tangent part of A / s, where A is
-what attention sends and s the scheme's speed factor; r grows where the scheme lets it.
-Facts of arXiv:2510.22026.
+A token is x = r theta. With the attention output A and the slowness s of the scheme, theta' is the tangent part of
+A / s; schemes with lengths have r' = r <theta, A> / s. The schemes and s are those of arXiv:2510.22026.
 """
 
 import abc
@@ -18,16 +17,16 @@ from attnflow._common.precision import parameter
 
 
 class AbstractNormalisation(eqx.Module):
-    """A scheme: the factor A is divided by, and whether tokens have lengths."""
+    """A scheme: its slowness, and whether tokens have lengths."""
 
     has_radii: ClassVar[bool]
 
     @abc.abstractmethod
-    def slowness(self, time: Scalar, radii: Radii | None, pull: Tokens) -> AnyArray:
-        """The speed factor s of every token, broadcast against its coordinates."""
+    def slowness(self, time: Scalar, radii: Radii | None, output: Tokens) -> AnyArray:
+        """The slowness s by which the attention output of every token is divided, a scalar or a column."""
 
     def radius_is_free(self, time: Scalar) -> AnyArray | bool:
-        """Whether lengths change at `time`, for schemes with radii."""
+        """Whether lengths change at `time`, for schemes with lengths."""
         del time
         return True
 
@@ -38,14 +37,14 @@ class AbstractNormalisation(eqx.Module):
 
 
 class Post(AbstractNormalisation):
-    """Post-LN: tokens stay on the sphere and turn with A itself."""
+    """Post-LN: s = 1, tokens stay on the sphere."""
 
     has_radii: ClassVar[bool] = False
 
-    def slowness(self, time, radii, pull):
+    def slowness(self, time, radii, output):
         """One."""
         del time, radii
-        return jnp.ones((), pull.dtype)
+        return jnp.ones((), output.dtype)
 
 
 class Pre(AbstractNormalisation):
@@ -53,9 +52,9 @@ class Pre(AbstractNormalisation):
 
     has_radii: ClassVar[bool] = True
 
-    def slowness(self, time, radii, pull):
+    def slowness(self, time, radii, output):
         """The lengths."""
-        del time, pull
+        del time, output
         return _columns(radii)
 
 
@@ -68,9 +67,9 @@ class Mix(AbstractNormalisation):
     def __check_init__(self):
         require_positive_number(self.switch, "switch")
 
-    def slowness(self, time, radii, pull):
+    def slowness(self, time, radii, output):
         """One before the switch, the lengths after it."""
-        return jnp.where(time < self.switch, jnp.ones((), pull.dtype), _columns(radii))
+        return jnp.where(time < self.switch, jnp.ones((), output.dtype), _columns(radii))
 
     def radius_is_free(self, time):
         """Only after the switch."""
@@ -87,10 +86,10 @@ class Peri(AbstractNormalisation):
 
     has_radii: ClassVar[bool] = True
 
-    def slowness(self, time, radii, pull):
-        """Length of the token times length of what it receives."""
+    def slowness(self, time, radii, output):
+        """The length of the token times the length of its attention output."""
         del time
-        return _columns(radii) * _lengths(pull)
+        return _columns(radii) * _lengths(output)
 
 
 class NGPT(AbstractNormalisation):
@@ -102,10 +101,10 @@ class NGPT(AbstractNormalisation):
     def __check_init__(self):
         require_positive_number(self.alpha, "alpha")
 
-    def slowness(self, time, radii, pull):
-        """Length of what the token receives, over alpha."""
+    def slowness(self, time, radii, output):
+        """The length of the attention output over alpha."""
         del time, radii
-        return _lengths(pull) / self.alpha
+        return _lengths(output) / self.alpha
 
 
 class Sqrt(AbstractNormalisation):
@@ -113,19 +112,19 @@ class Sqrt(AbstractNormalisation):
 
     has_radii: ClassVar[bool] = False
 
-    def slowness(self, time, radii, pull):
-        """Grows with the root of time."""
+    def slowness(self, time, radii, output):
+        """sqrt(t + 1)."""
         del radii
-        return jnp.sqrt(jnp.asarray(time, pull.dtype) + 1)
+        return jnp.sqrt(jnp.asarray(time, output.dtype) + 1)
 
 
 def _lengths(vectors: Tokens) -> AnyArray:
-    """Lengths as a column, never quite zero: a pull of nothing then stays nothing when divided by it."""
+    """Lengths as a column, zeros replaced by the smallest float: a zero vector divided by its length stays zero."""
     return jnp.maximum(jnp.linalg.norm(vectors, axis=-1, keepdims=True), jnp.finfo(vectors.dtype).tiny)
 
 
 def _columns(radii: Radii | None) -> AnyArray:
-    """Lengths as a column; the schemes that ask for them always have them."""
+    """Lengths as a column, for schemes with lengths, whose states always have them."""
     if radii is None:
         raise InputError("This normalisation needs the lengths of the tokens.")
     return radii[:, None]

@@ -1,4 +1,4 @@
-"""Sums over tokens, sum_j w(x_i, x_j) v_j, natively or in blocks of rows: never n x n for large n."""
+"""Sums over tokens, sum_j w_ij v_j, by the native kernel or in blocks of rows, without an n x n array for large n."""
 
 from collections.abc import Callable
 
@@ -8,17 +8,17 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from attnflow._common.arrays import AnyArray, Masses, Tokens
-from attnflow.model.attention import AbstractAttention, Setting, Sinkhorn, scale_of
+from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, scale_of
 from attnflow.model.masks import AbstractMask
 from attnflow.model.native import attention_sums
 from attnflow.model.native.library import reason_unused
 
-BLOCK_ENTRIES = 2**20  # weights formed at once: 8 MB in float64
-SMALL_DIMENSION = 4  # up to here scores are sums over coordinates, which XLA fuses with the exponential
+BLOCK_ENTRIES = 2**20  # weights formed at a time: 8 MB in float64, little beside the default memory limit
+SMALL_DIMENSION = 4  # coordinates; up to here XLA fuses sums over coordinates with the exponential
 
 
 class Pairs(eqx.Module):
-    """All pairs of tokens under one head: queries, keys, and who counts how much."""
+    """All pairs of tokens under one head: the rule, the mask, queries, keys, and masses."""
 
     attention: AbstractAttention
     mask: AbstractMask
@@ -31,25 +31,25 @@ class Pairs(eqx.Module):
         """sum_j w_ij values_j for every row i."""
         potentials = self._column_potentials()
         totals = (_fused_totals if self._is_fusable() else _blocked_totals)(self, potentials, values)
-        return totals[:, :-1] / self.attention.divisor(totals[:, -1:], self._total_mass())
+        return totals[:, :-1] / self.attention.denominator(totals[:, -1:], self._total_mass())
 
     def weights(self, rows: AnyArray | None = None) -> AnyArray:
-        """The n x n matrix of weights, or some rows of it."""
+        """The matrix of weights, n x n, or only the given rows of it."""
         rows = jnp.arange(len(self.queries)) if rows is None else rows
-        shares = self.shares((rows, self.queries[rows]), self._column_potentials())
-        return shares / self.attention.divisor(jnp.sum(shares, axis=-1, keepdims=True), self._total_mass())
+        numerators = self.numerators((rows, self.queries[rows]), self._column_potentials())
+        return numerators / self.attention.denominator(jnp.sum(numerators, axis=-1, keepdims=True), self._total_mass())
 
-    def shares(self, block: tuple, potentials: AnyArray | None) -> AnyArray:
-        """Weights before the division, for some rows: their numbers and queries."""
+    def numerators(self, block: tuple, potentials: AnyArray | None) -> AnyArray:
+        """The numerators of a block of rows, which is given by row numbers and queries."""
         rows, queries = block
-        return self.attention.shares(self._scores(queries), self._setting(rows, potentials))
+        return self.attention.numerators(self._scores(queries), self._modifiers(rows, potentials))
 
     def log_columns(self, potentials: AnyArray | None) -> AnyArray | None:
-        """Logarithm of what each column counts for in every row; None for one."""
+        """The logarithm of the factor that each column has in all rows (mass and potential); None for no factor."""
         return _sum_of_given([None if self.masses is None else jnp.log(self.masses), potentials])
 
     def map_rows(self, function: Callable) -> AnyArray:
-        """`function(block)` for all blocks of rows, joined."""
+        """The values of `function(block)` for all blocks of rows, concatenated."""
         whole, rest = self._row_blocks()
         parts = []
         if whole is not None:
@@ -72,16 +72,16 @@ class Pairs(eqx.Module):
         first, *others = [queries[:, c, None] * self.keys[None, :, c] for c in range(queries.shape[1])]
         return sum(others, start=first)
 
-    def _setting(self, rows, potentials) -> Setting:
+    def _modifiers(self, rows, potentials) -> ScoreModifiers:
         i, j = rows[:, None], jnp.arange(len(self.keys))[None, :]
-        return Setting(
+        return ScoreModifiers(
             visible=self.mask.visible(i, j),
             log_weight=_sum_of_given([self.mask.log_weight(i, j), self.log_columns(potentials)]),
             log_scale=self.log_scale,
         )
 
     def _column_potentials(self):
-        """Sinkhorn's column factors as logarithms; None for the other rules."""
+        """The logarithms of Sinkhorn's column factors; None for the other rules."""
         rule = self.attention
         if not isinstance(rule, Sinkhorn):
             return None
@@ -90,20 +90,20 @@ class Pairs(eqx.Module):
         return jax.lax.fori_loop(0, rule.sweeps(), sweep, start)
 
     def _next_potentials(self, rule: Sinkhorn, potentials):
-        """A column lacks the logarithm of its mass over the mass-weighted attention it gets."""
+        """The potentials after one column normalisation: g_j + log(m_j / sum_i m_i w_ij)."""
         log_masses = jnp.zeros_like(potentials) if self.masses is None else jnp.log(self.masses)
 
         def log_received(block):
             rows, queries = block
-            weights = rule.log_weights(self._scores(queries), self._setting(rows, potentials))
+            weights = rule.log_weights(self._scores(queries), self._modifiers(rows, potentials))
             return logsumexp(weights + log_masses[rows, None], axis=0)
 
         start = jnp.full_like(potentials, -jnp.inf)
-        lacking = log_masses - self._fold_rows(log_received, jnp.logaddexp, start)
-        return potentials + jnp.where(jnp.isfinite(lacking), lacking, 0)
+        change = log_masses - self._fold_rows(log_received, jnp.logaddexp, start)
+        return potentials + jnp.where(jnp.isfinite(change), change, 0)
 
     def _fold_rows(self, function: Callable, combine: Callable, start: AnyArray) -> AnyArray:
-        """`function(block)` of every block of rows, combined from `start` on."""
+        """`start` combined with `function(block)` of every block of rows in turn."""
         whole, rest = self._row_blocks()
         if whole is not None:
             fold = lambda carry, block: (combine(carry, function(block)), None)
@@ -111,30 +111,30 @@ class Pairs(eqx.Module):
         return start if rest is None else combine(start, function(rest))
 
     def _row_blocks(self):
-        """Row numbers and queries as equal blocks stacked, and a rest; either may be None."""
+        """Row numbers and queries as a stack of equal blocks and a shorter rest; either may be None."""
         n = len(self.queries)
-        everyone = (jnp.arange(n), self.queries)
+        all_rows = (jnp.arange(n), self.queries)
         block = max(1, BLOCK_ENTRIES // n)
         if n <= block:
-            return None, everyone
+            return None, all_rows
         split = n - n % block
-        whole = jax.tree.map(lambda array: array[:split].reshape(-1, block, *array.shape[1:]), everyone)
-        rest = jax.tree.map(lambda array: array[split:], everyone)
+        whole = jax.tree.map(lambda array: array[:split].reshape(-1, block, *array.shape[1:]), all_rows)
+        rest = jax.tree.map(lambda array: array[split:], all_rows)
         return whole, rest if split < n else None
 
 
 def _blocked_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> AnyArray:
-    """sum_j share_ij values_j, and the sums of the shares as a last column."""
-    # A column of ones gives the rows' sums in the same product.
+    """The sums over j of numerator_ij values_j, and as a last column the sums of the numerators."""
+    # A column of ones gives the sums of the rows in the same product.
     columns = jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
-    return pairs.map_rows(lambda block: pairs.shares(block, potentials) @ columns)
+    return pairs.map_rows(lambda block: pairs.numerators(block, potentials) @ columns)
 
 
 @eqx.filter_custom_jvp
 def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> AnyArray:
-    """The same from the native kernel."""
+    """The result of `_blocked_totals` from the native kernel."""
     rule, reach = pairs.attention.exponential(), pairs.mask.reach()
-    assert rule is not None  # `_is_fusable` asked
+    assert rule is not None  # checked by `_is_fusable`
     assert reach is not None
     factor, scale = rule.factor, None
     if pairs.log_scale is not None and rule.relative:
@@ -156,7 +156,7 @@ def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> 
 
 @_fused_totals.def_jvp
 def _totals_and_tangents(primals, tangents):
-    """The kernel has no derivative of its own: XLA differentiates its own sums."""
+    """The sums and their directional derivative by XLA, since the kernel has no derivative of its own."""
     return eqx.filter_jvp(_blocked_totals, primals, tangents)
 
 

@@ -1,4 +1,4 @@
-"""Checks of a flow and of the tokens it is to move."""
+"""Checks of a flow and of its tokens."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from attnflow.model.dynamics import AbstractDynamics
 
 
 def require_flow(flow: Any) -> None:
-    """One of attnflow's models."""
+    """Raise ValueError unless `flow` is one of attnflow's models."""
     if not isinstance(flow, AbstractDynamics):
         raise InputError(
             f"`flow` must be an `EuclideanAttention`, `RescaledAttention` or `SphereAttention`, but it is {flow!r}."
@@ -23,7 +23,7 @@ def require_flow(flow: Any) -> None:
 
 
 def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
-    """Finite tokens that fit the flow: dimension, space, masses, frozen ones, mask."""
+    """The tokens as a finite array that fits the flow: dimension, space, masses, frozen tokens, mask."""
     tokens = require_tokens(tokens)
     n, d = tokens.shape[-2:]
     if d != flow.dimension:
@@ -38,13 +38,13 @@ def require_tokens_of(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     sizes = {"masses": flow.masses, "frozen": flow.frozen}
     for name, values in sizes.items():
         if values is not None and len(values) != n:
-            raise InputError(f"`{name}` must have one entry a token, {n}, but it has {len(values)}.")
+            raise InputError(f"`{name}` must have one entry for each token, {n}, but it has {len(values)}.")
     _require_mask(flow, n)
     return tokens
 
 
 def require_one_configuration(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
-    """Tokens of shape (n, d) that fit the flow, for functions that take no ensemble."""
+    """The tokens as an array of shape (n, d) that fits the flow, for functions that take no ensemble."""
     tokens = require_tokens_of(flow, tokens)
     if tokens.ndim != 2:
         raise InputError(f"`tokens` must have shape (n, d) here, but the shape is {tokens.shape}. Take one run.")
@@ -55,14 +55,14 @@ def _require_mask(flow: AbstractDynamics, n: int) -> None:
     size = flow.mask.size()
     if size is not None and size != n:
         raise InputError(f"`mask` is made for {size} tokens, but there are {n}.")
-    everyone = np.arange(n)
-    sees_itself = flow.mask.visible(everyone, everyone)
+    every = np.arange(n)
+    sees_itself = flow.mask.visible(every, every)
     if sees_itself is None or bool(np.all(sees_itself)):
         return
     moves = np.ones(n, bool) if flow.frozen is None else ~np.asarray(flow.frozen)
     for row in np.flatnonzero(moves & ~np.asarray(sees_itself)):
-        if not np.any(np.asarray(flow.mask.visible(jnp.asarray(row), everyone))):
+        if not np.any(np.asarray(flow.mask.visible(jnp.asarray(row), every))):
             raise InputError(
-                f"`mask` hides everything from token {row}, so that it has no attention to give. "
+                f"`mask` hides everything from token {row}, so that its attention weights are not defined. "
                 "Let it see at least itself, or freeze it with `frozen`."
             )

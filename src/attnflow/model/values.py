@@ -1,4 +1,4 @@
-"""Value matrices by their spectrum."""
+"""Value matrices with a given spectrum or law."""
 
 from collections.abc import Sequence
 
@@ -21,32 +21,32 @@ def minus_identity(d: int) -> np.ndarray:
 
 
 def perron_frobenius(d: int, rng: Rng = None) -> np.ndarray:
-    """Positive entries, uniform in (0, 1): the leading eigenvalue is real, positive and simple."""
+    """A matrix with entries uniform in (0, 1), whose leading eigenvalue is real, positive and simple."""
     require_count(d, "d")
     return 1.0 - _generator(rng).random((d, d))
 
 
 def gaussian(d: int, rng: Rng = None) -> np.ndarray:
-    """Independent Gaussian entries of variance 1/d: eigenvalues fill the unit disc."""
+    """A matrix with independent Gaussian entries of variance 1/d, whose eigenvalues fill the unit disc."""
     require_count(d, "d")
     return _generator(rng).normal(size=(d, d)) / np.sqrt(d)
 
 
 def goe(d: int, rng: Rng = None) -> np.ndarray:
-    """Gaussian orthogonal ensemble: symmetric, eigenvalues fill [-2, 2]."""
+    """A matrix of the Gaussian orthogonal ensemble: symmetric, with eigenvalues that fill [-2, 2]."""
     entries = gaussian(d, rng)
     return (entries + entries.T) / np.sqrt(2)
 
 
 def jordan_block(eigenvalue: float, d: int) -> np.ndarray:
-    """One Jordan block: `eigenvalue` on the diagonal, ones above it."""
+    """A Jordan block: `eigenvalue` on the diagonal, ones above it."""
     require_count(d, "d")
     require_finite_number(eigenvalue, "eigenvalue")
     return eigenvalue * np.eye(d) + np.eye(d, k=1)
 
 
 def complex_pair(real: float, imaginary: float) -> np.ndarray:
-    """The 2 x 2 matrix with eigenvalues real +- i imaginary: grow at one rate, turn at the other."""
+    """The 2 x 2 matrix with eigenvalues real +- i imaginary: growth rate and angular velocity."""
     require_finite_number(real, "real")
     require_finite_number(imaginary, "imaginary")
     return np.array([[real, -imaginary], [imaginary, real]])
@@ -62,7 +62,7 @@ def from_spectrum(
     Parameters
     ----------
     eigenvalues
-        d numbers. Of a conjugate pair, both.
+        d numbers, with both members of every conjugate pair.
     eigenvectors
         "orthogonal": in a random orthonormal basis. "random": in a basis of Gaussian
         vectors, so that the matrix is not normal. "standard": along the coordinates.
@@ -85,13 +85,13 @@ def from_spectrum(
 
 
 def _real_blocks(eigenvalues: np.ndarray) -> np.ndarray:
-    """Block diagonal: a number for a real eigenvalue, two by two for a conjugate pair."""
+    """The block diagonal matrix with a number for each real eigenvalue and a 2 x 2 block for each conjugate pair."""
     if eigenvalues.ndim != 1 or eigenvalues.size == 0 or not np.all(np.isfinite(eigenvalues)):
         raise InputError(f"`eigenvalues` must be a list of finite numbers, but it is {eigenvalues}.")
-    turning = np.imag(eigenvalues)
-    reals = np.real(eigenvalues[turning == 0])
-    upper = np.sort_complex(eigenvalues[turning > 0])
-    lower = np.sort_complex(np.conj(eigenvalues[turning < 0]))
+    imaginary = np.imag(eigenvalues)
+    reals = np.real(eigenvalues[imaginary == 0])
+    upper = np.sort_complex(eigenvalues[imaginary > 0])
+    lower = np.sort_complex(np.conj(eigenvalues[imaginary < 0]))
     if len(upper) != len(lower) or not np.allclose(upper, lower):
         raise InputError(
             "Complex `eigenvalues` of a real matrix must come as conjugate pairs, but "
@@ -99,11 +99,11 @@ def _real_blocks(eigenvalues: np.ndarray) -> np.ndarray:
         )
     pairs = [complex_pair(value.real, value.imag) for value in upper]
     d = len(eigenvalues)
-    matrix, place = np.zeros((d, d)), 0
+    matrix, first = np.zeros((d, d)), 0
     for block in [*(np.array([[value]]) for value in reals), *pairs]:
         size = len(block)
-        matrix[place : place + size, place : place + size] = block
-        place += size
+        matrix[first : first + size, first : first + size] = block
+        first += size
     return matrix
 
 

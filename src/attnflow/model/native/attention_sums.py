@@ -1,7 +1,7 @@
-"""Attention sums through the native kernel of `attention_sums.cpp`, on a CPU where it was built.
+"""Attention sums by the native kernel of `attention_sums.cpp`, on a CPU for which it was built.
 
-The kernel takes rules that are exponentials of scores and masks under which a row sees an interval of columns;
-everything else, every other device and every derivative goes through XLA, which gives the same numbers.
+The kernel computes rules that are exponentials of scores, under masks that show an interval of columns to every row.
+All other rules and masks, other devices and derivatives are computed by XLA, to the same numbers up to rounding.
 """
 
 import ctypes
@@ -16,16 +16,16 @@ from attnflow._common.arrays import AnyArray, Tokens
 from attnflow.model.native.library import TARGETS, is_built, library
 
 CORES = os.cpu_count() or 1
-MAX_COORDINATES = 32  # in more dimensions XLA's matrix products are faster
+MAX_COORDINATES = 32  # beyond, the matrix products of XLA are faster
 
 
 def sums_of_others(
     queries: np.ndarray, keys: np.ndarray, values: np.ndarray, log_weights: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """sum_{j != r_i} e^{<q_i, k_j> + c_j - b_i} v_j with the sum of the weights as a last column, and b_i, in NumPy.
+    """The sums over j != r_i of e^{<q_i, k_j> + c_j - b_i} v_j, with the sums of the weights as a last column, and b_i.
 
-    Row i is the token r_i of `rows`, which does not see itself. b_i is the largest exponent of row i, so that nothing
-    vanishes however small it is; terms below e^-37 of it, which is rounding, are left out.
+    Row i is the token r_i of `rows`, which does not see itself. b_i is the largest exponent of row i, so that no sum
+    underflows; terms below e^-37 of the largest, which is less than rounding, are left out.
     """
     if not is_built():
         return _sums_of_others_in_numpy(queries, keys, values, log_weights, rows)
@@ -63,20 +63,20 @@ def weighted_sums(
     reach: tuple[int, int],
     relative: bool,
 ) -> AnyArray:
-    """sum_j e^{<q_i, k_j> + c_j} v_j and, as a last column, the sums of the weights.
+    """The sums over j of e^{<q_i, k_j> + c_j} v_j and, as a last column, the sums of the weights.
 
     Parameters
     ----------
     queries, keys, values
-        One row a token.
+        One row for each token.
     log_weights
-        c_j, one a column.
+        c_j, one number for each column.
     scale
-        Multiplies the differences of a row's scores to its largest; None for one.
+        Factor on the differences between the scores of a row and the largest of them; None for no factor.
     reach
-        How many places before and after its own a row sees.
+        The numbers of positions before and after its own that a row sees.
     relative
-        Divide each row's weights by the largest of them.
+        Whether the weights of a row are divided by the largest of them.
     """
     rows, channels = queries.shape[0], values.shape[1]
     call = jax.ffi.ffi_call(

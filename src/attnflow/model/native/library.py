@@ -1,7 +1,7 @@
 """The compiled library: whether it is built and used, and its functions.
 
-`setup.py` builds it from `attention_sums.cpp` and `subcycling.cpp`. Where it is missing, and where
-``ATTNFLOW_NATIVE=0`` is set in the environment, the same sums go through XLA and NumPy and give the same numbers.
+`setup.py` builds it from `attention_sums.cpp` and `subcycling.cpp`. If it is missing, or ``ATTNFLOW_NATIVE=0`` is set
+in the environment, XLA and NumPy compute the same sums.
 """
 
 import ctypes
@@ -12,15 +12,15 @@ import os
 import jax
 
 NAME = "attnflow.model.native._kernels"
-TARGETS = {"float64": "WeightedSumsF64", "float32": "WeightedSumsF32"}  # XLA's names of the attention sums by precision
+TARGETS = {"float64": "WeightedSumsF64", "float32": "WeightedSumsF32"}  # names of the XLA calls by precision
 
 
 def reason_unused() -> str | None:
-    """Why attention sums do not go through the library here, as words; None when they do."""
+    """The reason for which the library does not compute attention sums here, or None if it does."""
     if os.environ.get("ATTNFLOW_NATIVE") == "0":
         return "turned off by ATTNFLOW_NATIVE=0"
     if jax.default_backend() != "cpu":
-        return f"XLA serves the {jax.default_backend()}"
+        return f"XLA computes on the {jax.default_backend()}"
     return _reason_not_loaded()
 
 
@@ -43,6 +43,6 @@ def _reason_not_loaded() -> str | None:
     try:
         for symbol in TARGETS.values():
             jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(getattr(library(), symbol)), platform="cpu")
-    except Exception as error:  # built against another XLA: XLA's own path remains
+    except Exception as error:  # built against another version of XLA, which then computes the sums itself
         return f"could not be loaded: {error}"
     return None
