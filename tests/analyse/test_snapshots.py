@@ -67,7 +67,7 @@ def test_attention_after_the_end_of_a_run_is_missing():
 
 
 def test_too_much_attention_is_refused(monkeypatch):
-    monkeypatch.setattr(evaluate, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(evaluate, "MAX_ENTRIES", 10)
     run = af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(3, rng=0), [0.0, 1.0])
     with pytest.raises(ValueError, match="Take fewer times"):
         af.attention_over_time(run)

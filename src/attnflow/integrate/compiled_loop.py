@@ -1,12 +1,10 @@
-"""The compiled loop: many steps of some runs in one call, saving on the way.
+"""The compiled loop: many steps of several runs in one call, with saved values at the targets.
 
-Runs go one after the other, each with steps of its own. In a batch all would wait for
-the slowest: for 64 runs of 32 tokens that took longer than one after the other. It also
-makes a run's numbers independent of the company it was computed in.
+Runs are computed one after the other, each with its own steps. A batch would take as many steps as the slowest of its
+runs: for 64 runs of 32 tokens it took longer. The numbers of a run therefore do not depend on the other runs.
 
-A call visits a window of targets and gives up after a number of steps, so that the
-host can show progress, honour a time budget and be interrupted. Everything numerical
-is an argument: nothing compiles again when beta, weights, times or tolerances change.
+A call ends after a window of targets or a number of steps, so that the host can show progress, respect a time budget
+and be interrupted. All numbers are arguments: changes of beta, weights, times or tolerances compile nothing again.
 """
 
 from collections.abc import Callable
@@ -25,7 +23,7 @@ from attnflow.solvers.stopping import AbstractStop
 
 
 class Task(eqx.Module):
-    """What all runs of a call share."""
+    """The flow, solver, stopping conditions and saved quantities, which are the same for all runs."""
 
     flow: AbstractDynamics
     solver: AbstractSolver
@@ -40,7 +38,7 @@ class Task(eqx.Module):
         return cls(request.flow, request.solver, request.stops, observables, request.keep_tokens)
 
     def measure(self, time: AnyArray, state: State) -> dict[str, Any]:
-        """What is saved at one time."""
+        """The values to save for a state: observables and, if kept, tokens and lengths."""
         saved: dict[str, Any] = {name: jnp.asarray(fn(time, state.tokens)) for name, fn in self.observables.items()}
         if self.keeps_tokens:
             saved["tokens"] = state.tokens
@@ -49,12 +47,12 @@ class Task(eqx.Module):
         return saved
 
     def measure_at(self, cursor: Cursor, time: AnyArray) -> dict[str, Any]:
-        """What is saved at a time that the cursor has just reached or passed."""
+        """The values to save at a time that the cursor has just reached or passed."""
         return self.measure(time, self.solver.value_at(self.flow, cursor, time))
 
 
 class TargetWindow(NamedTuple):
-    """Some targets of one run; those after the end are not active."""
+    """Consecutive targets of one run; targets beyond the last one are not active."""
 
     targets: Target
     is_active: AnyArray
@@ -62,9 +60,9 @@ class TargetWindow(NamedTuple):
 
 @eqx.filter_jit
 def begin(task: Task, time: AnyArray, states: State) -> tuple[Cursor, dict[str, Any]]:
-    """Cursors of all runs at the start, and what is saved there."""
+    """The cursors of all runs at the first time, and the values to save there."""
 
-    def one(state):
+    def one_run(state):
         zero = jnp.zeros((), jnp.int64 if time.dtype == jnp.float64 else jnp.int32)
         cursor = Cursor(
             time=time,
@@ -77,20 +75,20 @@ def begin(task: Task, time: AnyArray, states: State) -> tuple[Cursor, dict[str, 
         )
         return cursor, task.measure(time, state)
 
-    return jax.lax.map(one, states)
+    return jax.lax.map(one_run, states)
 
 
 @eqx.filter_jit
 def advance(
-    task: Task, cursors: Cursor, windows: TargetWindow, rng_keys: AnyArray, most_steps: AnyArray
+    task: Task, cursors: Cursor, windows: TargetWindow, rng_keys: AnyArray, max_steps: AnyArray
 ) -> tuple[Cursor, AnyArray, dict[str, Any]]:
-    """Take every run through its window of targets, or `most_steps` steps far.
+    """Integrate every run through its window of targets, or for `max_steps` steps if that is less.
 
-    Returns the cursors, which targets were reached, and what was saved at them.
+    Returns the cursors, which targets were reached, and the values saved at them.
     """
 
-    def one(cursor, window, rng_key):
-        last = cursor.accepted + cursor.rejected + most_steps
+    def one_run(cursor, window, rng_key):
+        last = cursor.accepted + cursor.rejected + max_steps
 
         def visit(cursor, entry):
             target, is_active = entry
@@ -109,7 +107,7 @@ def advance(
         cursor, (reached, saved) = jax.lax.scan(visit, cursor, (window.targets, window.is_active))
         return cursor, reached, saved
 
-    return jax.lax.map(lambda run: one(*run), (cursors, windows, rng_keys))
+    return jax.lax.map(lambda run: one_run(*run), (cursors, windows, rng_keys))
 
 
 def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:

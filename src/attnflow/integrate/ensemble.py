@@ -1,6 +1,6 @@
-"""The host's side of a simulation: chunks of runs on worker threads, windows of targets.
+"""The integration of many runs: chunks of runs on worker threads, window after window of targets.
 
-XLA releases Python's lock while it computes, so threads keep all cores busy.
+XLA releases Python's lock while it computes, so that threads use all cores.
 """
 
 import os
@@ -25,7 +25,7 @@ SECONDS_PER_CALL = 0.3  # the interval at which progress, time budget and Ctrl-C
 
 
 def integrate(plan: Plan, watch: Watch) -> RunArrays:
-    """Run everything; Ctrl-C ends it early and keeps what exists."""
+    """Integrate all runs; Ctrl-C ends the integration early and keeps what was computed."""
     drop_old_programs()
     results = _empty_results(plan)
     starts = range(0, plan.runs, plan.runs_per_call)
@@ -48,13 +48,13 @@ def _raise_first_error(jobs: list[Future]) -> None:
 
 
 def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch) -> None:
-    """Take runs first, first + 1, ... to the end, window by window."""
+    """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
     runs = np.arange(first, min(first + plan.runs_per_call, plan.runs))
     if watch.should_stop():
         results.status[runs] = _reason(watch)
         return
     with plan.precision():
-        # A short last chunk repeats its last run, so that it compiles nothing new.
+        # A short last chunk repeats its last run: arrays of another size would compile again.
         members = np.minimum(np.arange(first, first + plan.runs_per_call), plan.runs - 1)
         chunk_of = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf)[members], tree)
         states, rng_keys = chunk_of(plan.states), plan.rng_keys[members]
@@ -93,7 +93,7 @@ def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
 
 
 def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:
-    """Copy what was saved at reached targets to its place; returns the new positions."""
+    """Copy the values saved at reached targets into `results`; returns the positions after them."""
     saved = {name: np.asarray(values) for name, values in saved.items()}
     for row, run in enumerate(runs):
         count = int(np.sum(reached[row]))
@@ -147,7 +147,7 @@ def _empty_results(plan: Plan) -> RunArrays:
 
 
 def _blank(shape: tuple, dtype: Any) -> np.ndarray:
-    """NaN where the type has one; zero pages cost no memory until they are written."""
+    """An array of NaN, or of zeros for types without NaN."""
     is_floating = np.issubdtype(dtype, np.inexact)
     return np.full(shape, np.nan, dtype) if is_floating else np.zeros(shape, dtype)
 

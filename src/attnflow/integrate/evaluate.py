@@ -1,4 +1,4 @@
-"""One look at a model, without running it."""
+"""Velocity and attention weights of a model at given tokens, without integration."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.model.validation import require_flow, require_one_configuration
 from attnflow.results.provenance import flow_of
 
-MOST_ENTRIES = 10**9  # 8 GB
+MAX_ENTRIES = 10**9  # of the attention weights of a run: 8 GB
 
 
 def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarray:
-    """Velocity of every token, shape (n, d), in float64.
+    """The velocity of every token, shape (n, d), in float64.
 
     Examples
     --------
@@ -35,13 +35,14 @@ def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarr
 
 
 def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0, *, rows: Any = None) -> np.ndarray:
-    """Attention weights in float64: shape (n, n), or (heads, n, n) for several heads.
+    """The attention weights in float64: shape (n, n), or (heads, n, n) for several heads.
 
-    `rows`, numbers of tokens, asks for whom those attend to and nothing else: (rows, n), which many tokens still allow.
+    With `rows`, a list of token numbers, only the weights of these tokens are computed, shape (rows, n), which is
+    possible for many tokens, too.
 
     Examples
     --------
-    At beta = 0 everyone counts the same.
+    At beta = 0 all weights are equal.
 
     >>> import attnflow as af
     >>> flow = af.EuclideanAttention(af.Head.identity(2), af.Softmax(beta=0.0))
@@ -51,22 +52,22 @@ def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0, *, 
     """
     with double():
         state = _state(flow, tokens)
-        some = None if rows is None else jnp.asarray(_require_rows(rows, len(state.tokens)))
-        matrices = np.asarray(_matrices(cast(flow, "float64"), jnp.asarray(time, "float64"), state, some))
+        numbers = None if rows is None else jnp.asarray(_require_rows(rows, len(state.tokens)))
+        matrices = np.asarray(_matrices(cast(flow, "float64"), jnp.asarray(time, "float64"), state, numbers))
     return matrices[0] if len(matrices) == 1 else matrices
 
 
 def attention_over_time(run: xr.Dataset, flow: AbstractDynamics | None = None) -> xr.DataArray:
-    """P(t): the attention weights of a run at its saved times.
+    """The attention weights P(t) of a run at its saved times.
 
-    The axes are ([run,] time, [head,] token, attended). Where a run ended early weights are NaN.
+    The axes are ([run,] time, [head,] token, attended). Weights are NaN after the end of a run that ended early.
 
     Parameters
     ----------
     run
         A dataset made by `simulate`; it records its flow.
     flow
-        The flow, where the file could not hold it.
+        The flow, if the file does not hold it.
 
     Examples
     --------
@@ -91,18 +92,18 @@ def attention_over_time(run: xr.Dataset, flow: AbstractDynamics | None = None) -
 
 
 def _require_moderate(entries: int) -> None:
-    if entries > MOST_ENTRIES:
+    if entries > MAX_ENTRIES:
         raise InputError(
-            f"Attention at all times has {entries:.2g} entries, more than {MOST_ENTRIES:.0e}. Take fewer times "
+            f"Attention at all times has {entries:.2g} entries, more than {MAX_ENTRIES:.0e}. Take fewer times "
             "or runs, such as `run.isel(time=[0, -1])`."
         )
 
 
 def _require_rows(rows: Any, n: int) -> np.ndarray:
-    found = np.asarray(rows)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not np.all((found >= 0) & (found < n)):
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not np.all((numbers >= 0) & (numbers < n)):
         raise InputError(f"`rows` must be numbers of tokens, 0 to {n - 1}, in a list, but it is {str(rows)[:60]}.")
-    return found
+    return numbers
 
 
 def _state(flow: AbstractDynamics, tokens: Any) -> State:

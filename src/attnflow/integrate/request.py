@@ -41,7 +41,7 @@ def checked_request(
     dtype: Any = "float64",
     memory: Any = DEFAULT_MEMORY,
 ) -> Request:
-    """The arguments of `simulate` as a request that can be computed; ValueError names the first one that cannot."""
+    """The arguments of `simulate` as a checked request; ValueError names the first argument that is not valid."""
     require_flow(flow)
     require_known(dtype, DTYPES, "dtype")
     solver = default_solver(flow, dtype) if solver is None else solver

@@ -1,4 +1,4 @@
-"""Where float64 ends: from which time on a rescaled run cannot tell scores apart."""
+"""The time from which on rounding decides the attention weights of a rescaled run."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,10 +12,10 @@ from attnflow.model.flows import RescaledAttention
 
 
 def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:
-    """A sentence if rounding of the scores exceeds one at some saved time, else nothing.
+    """A sentence with the first time at which the rounding error of the scores exceeds one, or an empty text.
 
-    Scores grow like e^{2t} for V = I; once their rounding error is above one, softmax
-    among near ties is decided by rounding, as hardmax would be.
+    Scores grow like e^{2t} for V = I. Once their rounding error is above one, rounding decides between nearly equal
+    scores, as it would under hardmax.
     """
     if not isinstance(flow, RescaledAttention) or not isinstance(flow.attention, Softmax | Sinkhorn):
         return ""
@@ -24,10 +24,10 @@ def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:
     precision = np.finfo(run.final_tokens.dtype).eps
     # A run that ended early has NaN, which is not above one.
     log_errors = _log_scores(flow, times, sizes) + np.log(beta * precision + 1e-300)
-    is_blurred = log_errors > 0
-    if not np.any(is_blurred):
+    is_unresolved = log_errors > 0
+    if not np.any(is_unresolved):
         return ""
-    since = _crossing(times, log_errors, int(np.argmax(is_blurred)))
+    since = _crossing(times, log_errors, int(np.argmax(is_unresolved)))
     return (
         f"From about t = {since:.3g} on {run.final_tokens.dtype} cannot separate scores that differ by less than one: "
         "near ties of attention are decided by rounding, as by hardmax."
@@ -35,14 +35,14 @@ def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:
 
 
 def _crossing(times: np.ndarray, logs: np.ndarray, first: int) -> float:
-    """Where the logarithm passes zero before `first`; it grows nearly linearly in time."""
+    """The time at which the logarithm crosses zero before index `first`, by linear interpolation."""
     if first == 0 or not np.isfinite(logs[first - 1]):
         return float(times[first])
     return float(np.interp(0.0, logs[first - 1 : first + 1], times[first - 1 : first + 1]))
 
 
 def _known_sizes(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Times, and at each the largest size of every coordinate, over runs and tokens."""
+    """The times, and at each the largest absolute value of every coordinate over runs and tokens."""
     if "tokens" in run:
         axes = [axis for axis in run.tokens.dims if axis not in ("time", "coordinate")]
         return run.time.values, np.abs(run.tokens).max(axes).values.astype(float)
@@ -52,15 +52,18 @@ def _known_sizes(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _log_scores(flow: RescaledAttention, times: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Logarithm of a bound on |<Q x_i, K x_j>|, from the size of every coordinate of z."""
+    """The logarithm of a bound on |<Q x_i, K x_j>|, from the largest absolute coordinates of z.
+
+    With x = e^{tV} z and the growth rate g, |<Q x_i, K x_j>| <= e^{2gt} <|Q| b, |K| b>, b = |e^{t(V - gI)}| max|z|.
+    """
     value = np.asarray(flow.rescaling_matrix)
     growth = float(np.max(np.linalg.eigvals(value).real))
     frames = expm(times[:, None, None] * (value - growth * np.eye(len(value))))
-    reach = np.einsum("tij,tj->ti", np.abs(frames), sizes)
+    bound = np.einsum("tij,tj->ti", np.abs(frames), sizes)
     with double():
         heads = [head.at(jnp.asarray(times[-1])) for head in flow.heads]
     products = [
-        np.sum((reach @ np.abs(np.asarray(head.query)).T) * (reach @ np.abs(np.asarray(head.key)).T), axis=-1)
+        np.sum((bound @ np.abs(np.asarray(head.query)).T) * (bound @ np.abs(np.asarray(head.key)).T), axis=-1)
         for head in heads
     ]
     with np.errstate(divide="ignore"):

@@ -35,12 +35,11 @@ def simulate(
     memory: float = DEFAULT_MEMORY,
     progress: Progress = None,
 ) -> xr.Dataset:
-    """Follow tokens along a flow and keep them at the times asked for.
+    """Integrate a flow from the first tokens, and save tokens and observables at the given times.
 
-    The solver chooses its own steps: more times cost memory, not accuracy. On the
-    sphere every step ends on it; `drift` in the result is how far the worst step had
-    left it before. A run that fails or stops early leaves the part that exists, and
-    in an ensemble the others go on.
+    The solver chooses its own steps: the number of times changes memory, not accuracy. On the sphere every step ends
+    with a projection to it; `drift` in the result is the largest distance from the sphere before a projection. A run
+    that fails or stops early keeps what was computed, and the other runs of an ensemble continue.
 
     Parameters
     ----------
@@ -50,44 +49,44 @@ def simulate(
         Tokens at ``times[0]``: shape (n, d), or (runs, n, d) for an ensemble. Models
         whose tokens have lengths (`Pre`, `Mix`, `Peri`) take tokens of any length.
     times
-        Increasing times to save at; the first is the start.
+        Increasing times to save at; the run starts at the first.
     solver
-        `Adaptive()` unless the flow has noise, then `StochasticHeun()`. For hardmax, whose
-        field jumps when a best match changes, steps are at least 1e-5 long. Tolerances are
-        1e-8 and 1e-10; in float32 1e-5 and 1e-6.
+        `Adaptive()` by default, or `StochasticHeun()` if the flow has noise. The default tolerances are 1e-8 and
+        1e-10, in float32 1e-5 and 1e-6. For hardmax, whose field jumps when the largest score changes, the default
+        steps are at least 1e-5 long.
     observables
-        Functions of (time, tokens), by name, whose values are kept at every time.
+        Functions of (time, tokens), by name, whose values are saved at every time.
     keep_tokens
-        False keeps only observables and the first and last tokens.
+        False saves only observables and the first and last tokens.
     stop
         One or more of `Clustered`, `Settled`, `Diverged`.
     budget
-        Seconds of wall-clock time after which to return what exists.
+        Seconds of wall-clock time after which the run ends and what was computed is returned.
     rng
         Seed of the noise: None, an integer, a Generator or a SeedSequence. Run i of an
         ensemble has the i-th seed spawned from it, whatever the number of runs.
     dtype
         "float64" or "float32".
     memory
-        Bytes that the computation may use besides the result; ensembles go in chunks.
+        Bytes that the computation may use besides the result; ensembles are computed in chunks.
     progress
         None: a bar if standard error is a terminal. True or False: a bar or none.
-        A function: called with the fraction done and a sentence.
+        A function: called with the completed fraction and a sentence.
 
     Returns
     -------
-    A dataset with `tokens` over ([run,] time, token, coordinate), the observables,
-    `radius` where tokens have lengths, first and last tokens, and how each run went.
-    ``attrs["outcome"]`` says it in a sentence.
+    A dataset with `tokens` over ([run,] time, token, coordinate), the observables, `radius` if tokens have lengths,
+    the first and last tokens, and for each run its last time, its steps and whether it failed. ``attrs["outcome"]``
+    is the outcome in a sentence.
 
     Raises
     ------
     ValueError
-        If an argument is not what it should be; nothing is computed then.
+        If an argument is not valid, before anything is computed.
 
     Examples
     --------
-    Two orthogonal tokens on the circle meet halfway.
+    Two orthogonal tokens on the circle converge to their midpoint.
 
     >>> import attnflow as af
     >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=1.0))

@@ -135,9 +135,9 @@ def lyapunov_exponents(
     coefficients = np.random.default_rng(seed_sequence(rng)).normal(size=(len(basis), count))
     perturbations = np.einsum("ac,and->cnd", np.linalg.qr(coefficients)[0], basis)
     with double():
-        model = cast((flow, RK4(step)), "float64")
-        arrays = (jnp.asarray(value, "float64") for value in (tokens, perturbations, start))
-        log_growth = np.asarray(_log_growth(*model, *arrays, steps))
+        model, solver = cast((flow, RK4(step)), "float64")
+        first, vectors, time = (jnp.asarray(value, "float64") for value in (tokens, perturbations, start))
+        log_growth = np.asarray(_log_growth(model, solver, first, vectors, time, steps))
     return np.sort(log_growth / (steps * step))[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Result files: `save`, `load` and the digest that shows damage."""
+"""Result files: `save`, `load`, and the digest by which damage is recognised."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ from attnflow.results.provenance import require_result
 
 
 def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
-    """Write a dataset: Zarr, or netCDF if the name ends in ``.nc``. Returns the path.
+    """Write a dataset as Zarr, or as netCDF if the name ends in ``.nc``, and return the path.
 
-    The file is written beside its final name and moved into place when it is whole.
+    The file is written under a temporary name and renamed when it is complete.
     """
     path = require_free_result(path, overwrite=overwrite)
     require_result(run, "`run`")
@@ -34,7 +34,7 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
-    """Read a dataset written by `save`, whole, into memory."""
+    """The dataset of a file written by `save`, read into memory."""
     path = Path(path)
     if not path.exists():
         raise InputError(f"There is no result file at {path}.")
@@ -46,30 +46,30 @@ def load(path: str | os.PathLike) -> xr.Dataset:
     except Exception as error:
         raise InputError(
             f"{path} cannot be read as a result file: it is damaged, or of another program ({type(error).__name__}). "
-            "Make it again with `attnflow run`."
+            "Compute it again with `attnflow run`."
         ) from error
     require_result(run, str(path))
-    # A Zarr directory with a part missing reads as if zeros had been written there.
+    # A missing part of a Zarr directory reads as fill values, which only the digest reveals.
     if run.attrs.pop("digest", None) != _digest(run):
         raise InputError(
-            f"{path} is damaged: its numbers are not those that were written. Make it again with `attnflow run`."
+            f"{path} is damaged: its numbers are not those that were written. Compute it again with `attnflow run`."
         )
     return with_present_names(run)
 
 
 def _digest(run: xr.Dataset) -> str:
-    """A fingerprint of all numbers, whatever type a file format keeps them in."""
-    fingerprint = hashlib.sha256()
+    """A hash of all variables, independent of the number types of a file format."""
+    digest = hashlib.sha256()
     for name in sorted(map(str, run.variables)):
         values = run[name].values
         is_text = values.dtype.kind in "OSUT"
         content = json.dumps(values.tolist()).encode() if is_text else np.ascontiguousarray(values, "<f8").tobytes()
-        fingerprint.update(f"{name} {values.shape}".encode() + content)
-    return fingerprint.hexdigest()
+        digest.update(f"{name} {values.shape}".encode() + content)
+    return digest.hexdigest()
 
 
 def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
-    """A path that a result can be written to; a directory is replaced only if it is one."""
+    """The path, if a result can be written to it; only results are overwritten, no other files or directories."""
     path = Path(path)
     if path.suffix not in ("", ".zarr", ".nc"):
         raise InputError(

@@ -1,4 +1,4 @@
-"""How a run ended, as a sentence."""
+"""The outcome of a run in a sentence."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ WORDS = {
 
 
 def sentences(results: RunArrays, stops: tuple[AbstractStop, ...]) -> list[str]:
-    """One sentence a run."""
+    """One sentence for each run."""
     return [_sentence(results, run, stops) for run in range(len(results.status))]
 
 
@@ -39,19 +39,19 @@ def summary(lines: list[str], status: np.ndarray) -> str:
     """One sentence for all runs."""
     if len(lines) == 1:
         return lines[0]
-    failed = (status > Status.RUNNING) & (status < FIRST_STOP) | (status == Status.OUT_OF_STEPS)
+    has_failed = failed(status)
     counts = {
         "reached the end": int(np.sum(status == Status.REACHED)),
         "stopped": int(np.sum(status >= FIRST_STOP)),
         "were cut short": int(np.sum(np.isin(status, (Status.OUT_OF_TIME, Status.INTERRUPTED, Status.RUNNING)))),
-        "failed": int(np.sum(failed)),
+        "failed": int(np.sum(has_failed)),
     }
-    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    parts = [f"{count} {ending}" for ending, count in counts.items() if count]
     text = f"Of {len(lines)} runs {', '.join(parts)}."
-    worst = np.flatnonzero(failed)
-    return f"{text} Run {worst[0]}: {lines[worst[0]]}" if len(worst) else text
+    failures = np.flatnonzero(has_failed)
+    return f"{text} Run {failures[0]}: {lines[failures[0]]}" if len(failures) else text
 
 
 def failed(status: np.ndarray) -> np.ndarray:
-    """Which runs ended in a failure, as against a wanted stop."""
+    """True for runs that ended in a failure, as opposed to a stop."""
     return np.isin(status, (Status.NOT_FINITE, Status.STEP_TOO_SMALL, Status.OUT_OF_STEPS))

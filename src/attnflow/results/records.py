@@ -1,6 +1,6 @@
-"""Models, solvers and stops as JSON and back: what a result file remembers of its making.
+"""Models, solvers and stopping conditions as JSON and back.
 
-Only attnflow's own classes are written or made again; nothing is ever evaluated.
+Only attnflow's own classes are written and constructed; no text of a file is evaluated as code.
 """
 
 import base64
@@ -35,11 +35,11 @@ FUNCTIONS = {
     )
 }
 
-READABLE = 64  # arrays up to this many entries are written as numbers, larger ones as bytes
+MAX_READABLE_ENTRIES = 64  # of an array that is written as numbers; larger arrays are written as bytes
 
 
 def record(value: Any) -> Any:
-    """A value as plain JSON; a function is recorded by name only."""
+    """The value as JSON types; a function is recorded by its name only."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -58,7 +58,7 @@ def record(value: Any) -> Any:
 
 
 def restore(value: Any, argument: str) -> Any:
-    """The value behind a record; `argument` is what to pass anew if it cannot be made."""
+    """The value of a record; `argument` is the argument of `rerun` that replaces it if it cannot be restored."""
     if isinstance(value, list):
         return tuple(restore(entry, argument) for entry in value)
     if not isinstance(value, dict):
@@ -86,7 +86,7 @@ def restore(value: Any, argument: str) -> Any:
 
 def _record_array(array: np.ndarray) -> dict[str, Any]:
     entry = {"is": "array", "dtype": array.dtype.name, "shape": list(array.shape)}
-    if array.size <= READABLE and np.all(np.isfinite(array)):
+    if array.size <= MAX_READABLE_ENTRIES and np.all(np.isfinite(array)):
         return {**entry, "numbers": array.tolist()}
     little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return {**entry, "bytes": base64.b64encode(little_endian.tobytes()).decode("ascii")}

@@ -1,4 +1,4 @@
-"""Plain arrays of finished or unfinished runs, before they become a dataset."""
+"""The arrays of finished or unfinished runs, before they become a dataset."""
 
 from dataclasses import dataclass, field
 
@@ -11,11 +11,11 @@ def _empty() -> np.ndarray:
 
 @dataclass
 class RunArrays:
-    """State of every run, and what was saved of it; NaN where nothing exists. The first axis counts runs."""
+    """Last states and saved values of all runs, NaN where there are none; the first axis of each array is the run."""
 
     saved: dict[str, np.ndarray] = field(default_factory=dict)
     status: np.ndarray = field(default_factory=_empty)
-    """One `Status` a run."""
+    """The `Status` of each run, or `FIRST_STOP` plus the number of the stopping condition."""
     time: np.ndarray = field(default_factory=_empty)
     tokens: np.ndarray = field(default_factory=_empty)
     radii: np.ndarray | None = None

@@ -43,12 +43,12 @@ class Request:
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether there is an axis of runs, be it of length one."""
+        """Whether the tokens have an axis of runs, possibly of length one."""
         return self.tokens.ndim == 3
 
 
 def attributes(request: Request, outcome: str, outcomes: list[str]) -> dict[str, Any]:
-    """The provenance of a run of `simulate`; `outcome` is one sentence for all runs, `outcomes` are one a run."""
+    """The provenance of a run of `simulate`; `outcome` is one sentence for all runs, `outcomes` has one for each."""
     return stamp(
         ResultKind.TRAJECTORY,
         outcome,
@@ -68,7 +68,7 @@ def attributes(request: Request, outcome: str, outcomes: list[str]) -> dict[str,
 def labelled(results: RunArrays, times: np.ndarray, tokens: np.ndarray) -> xr.Dataset:
     """The arrays of finished runs with names and dimensions, without attributes.
 
-    `tokens` are the first ones as the user passed them: (n, d) makes a dataset of one run, (runs, n, d) an ensemble.
+    `tokens` are the first tokens: shape (n, d) gives a dataset of one run, (runs, n, d) an ensemble.
     """
     run = ("run",) if tokens.ndim == 3 else ()
     pick = (lambda values: values) if run else (lambda values: values[0])

@@ -1,6 +1,6 @@
-"""Steps whose length follows from an error tolerance."""
+"""Adaptive steps: the length of a step follows from an error tolerance."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -21,16 +21,30 @@ from attnflow.solvers.base import AbstractSolver, arrive, choose, is_finite, ret
 from attnflow.solvers.status import Status
 
 
-class Adaptive(AbstractSolver):
-    """Steps as long as the tolerances allow.
+class AdaptiveMemory(NamedTuple):
+    """What `Adaptive` keeps from one attempted step to the next."""
 
-    Tsit5 by default; ``order=8`` is Dopri8, for tight tolerances; ``stiff=True`` is
-    Kvaerno5, implicit, for rates that differ by many orders of magnitude. Tsit5 passes the
-    saving times and interpolates; the other two, whose interpolants are less exact than
-    their steps, step onto them. The error of
-    the worst coordinate of the worst token counts. `max_steps` ends a run that gets nowhere.
-    Steps of `min_step` are kept whatever their error: where a field jumps, as hardmax does
-    when the best match changes, no step would be short enough to meet a tolerance.
+    next_time: Any
+    """Proposed end of the next step."""
+    method: Any
+    """Memory of diffrax's method, such as the last stage."""
+    controller: Any
+    """Memory of diffrax's step size controller."""
+    has_jumped: AnyArray
+    """Whether the last accepted step ended at a jump of the field, which makes the last stage useless."""
+    interpolant: tuple
+    """Start, end and data of the last accepted step, for interpolation."""
+
+
+class Adaptive(AbstractSolver):
+    """A Runge-Kutta method with steps as long as the tolerances allow.
+
+    The method is Tsit5; with ``order=8`` Dopri8, for small tolerances; with ``stiff=True`` Kvaerno5, which is implicit,
+    for rates that differ by many orders of magnitude. Tsit5 interpolates at saving times inside a step; steps of the
+    other two, whose interpolants are less accurate than their steps, end at every saving time. The error estimate is
+    the largest over coordinates and tokens. A run that needs more than `max_steps` steps fails. Steps of length
+    `min_step` are accepted whatever their error: where a field jumps, as under hardmax when the largest score changes,
+    no step is short enough for a tolerance.
     """
 
     rtol: AnyArray = eqx.field(default=1e-8, converter=parameter)
@@ -53,7 +67,7 @@ class Adaptive(AbstractSolver):
 
     @property
     def lands_on_times(self) -> bool:
-        """Whether steps end on every saving time instead of interpolating."""
+        """True for the methods whose interpolants are less accurate than their steps."""
         return self.stiff or self.order == 8
 
     @property
@@ -62,63 +76,62 @@ class Adaptive(AbstractSolver):
         return self.max_steps
 
     def start(self, flow, time, state):
-        """A first step size, and an empty interpolant."""
+        """A proposed first step, and an empty interpolant."""
         method, controller, term = self._parts(flow, jnp.inf)
         end = jnp.full_like(time, jnp.inf)
         next_time, control = controller.init(term, time, end, state, None, None, method.func, method.error_order(term))
         memory = method.init(term, time, next_time, state, None)
         dense = jax.eval_shape(lambda: method.step(term, time, next_time, state, None, memory, False)[2])
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), dense)
-        return next_time, memory, control, jnp.array(False), (time, time, empty)
+        return AdaptiveMemory(next_time, memory, control, jnp.array(False), (time, time, empty))
 
     def attempt(self, flow, cursor, target, rng_key):
-        """One attempt, kept if the error estimate is within the tolerances."""
+        """One attempted step, accepted if the error estimate is within the tolerances."""
         del rng_key
-        next_time, memory, control, has_jumped, dense = cursor.memory
+        memory: AdaptiveMemory = cursor.memory
         method, controller, term = self._parts(flow, target.latest())
-        end = jnp.minimum(next_time, target.barrier)
-        moved, error, info, new_memory, result = method.step(
-            term, cursor.time, end, cursor.state, None, memory, has_jumped
+        end = jnp.minimum(memory.next_time, target.barrier)
+        moved, error, info, method_memory, result = method.step(
+            term, cursor.time, end, cursor.state, None, memory.method, memory.has_jumped
         )
         succeeded = diffrax.is_okay(result) & is_finite(moved)
         error = jax.tree.map(lambda leaf: jnp.where(succeeded, leaf, jnp.inf), error)
         moved = choose(succeeded, moved, cursor.state)
         order: Any = method.error_order(term)
-        keeps, start, proposal, _, control, _ = controller.adapt_step_size(
-            cursor.time, end, cursor.state, moved, None, error, order, control
+        keeps, start, proposal, _, controller_memory, _ = controller.adapt_step_size(
+            cursor.time, end, cursor.state, moved, None, error, order, memory.controller
         )
         length = jnp.maximum(proposal - start, self.min_step)
         is_shortest = end - cursor.time <= self.min_step * (1 + 1e-9)
         keeps = (keeps | is_shortest) & succeeded
         start = jnp.where(keeps, end, cursor.time)
         proposal = start + length
-        # A step cut short by a barrier says nothing against the length that was planned.
-        proposal = jnp.where(
-            keeps & (end < next_time), jnp.maximum(proposal, start + (next_time - cursor.time)), proposal
-        )
+        # A step that a barrier has shortened is no reason to propose less than was proposed before.
+        planned = start + (memory.next_time - cursor.time)
+        proposal = jnp.where(keeps & (end < memory.next_time), jnp.maximum(proposal, planned), proposal)
         has_landed = target.barrier_is_jump & (end >= target.barrier)
-        remembered = (
+        remembered = AdaptiveMemory(
             proposal,
-            choose(keeps, new_memory, memory),
-            control,
-            jnp.where(keeps, has_landed, has_jumped),
-            choose(keeps, (cursor.time, end, info), dense),
+            choose(keeps, method_memory, memory.method),
+            controller_memory,
+            jnp.where(keeps, has_landed, memory.has_jumped),
+            choose(keeps, (cursor.time, end, info), memory.interpolant),
         )
         arrived = arrive(flow, cursor, start, choose(keeps, moved, cursor.state), remembered, keeps)
-        # Near the resolution of time a shorter step may round to the one just rejected.
+        # Near the resolution of time a shorter step may round to the length that was just rejected.
         shrinks = keeps | (proposal < end)
         status = jnp.where((proposal > start) & shrinks, arrived.status, Status.STEP_TOO_SMALL.value)
         return eqx.tree_at(lambda c: c.status, arrived, status)
 
     def value_at(self, flow, cursor, time):
-        """The interpolant of the last step, brought back to the space."""
-        start, end, info = cursor.memory[4]
+        """The interpolant of the last step, retracted to the space."""
+        start, end, info = cursor.memory.interpolant
         inside = jnp.clip(time, start, end)
         interpolation = self._method().interpolation_cls(t0=start, t1=end, **info)
         return retracted(flow, interpolation.evaluate(inside))
 
     def require_serves(self, flow, times):
-        """No noise: paths are not smooth enough for an error estimate."""
+        """Raise ValueError for a flow with noise, whose paths are too rough for an error estimate."""
         del times
         if flow.noise is not None:
             raise InputError(

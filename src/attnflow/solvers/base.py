@@ -1,4 +1,4 @@
-"""What every solver is: an object that takes one step at a time from a `Cursor` towards a `Target`.
+"""The interface of solvers, which take one step at a time from a `Cursor` towards a `Target`, and its helpers.
 
 The loop around the steps is in `integrate.compiled_loop`. On the sphere every accepted step ends on it; the distance
 from it just before is recorded as drift.
@@ -25,16 +25,16 @@ class Target(eqx.Module):
     barrier_is_jump: AnyArray
 
     def latest(self) -> AnyArray:
-        """The last time at which the field may be asked before the barrier is reached.
+        """The last time at which the field may be evaluated in a step that ends at the barrier.
 
-        Just before a jump the old weights count, even for the stage at the end of a step.
+        For a jump of the field it is the float just before: the last stage of the step, too, has the old weights.
         """
         before = jnp.nextafter(self.barrier, jnp.full_like(self.barrier, -jnp.inf))
         return jnp.where(self.barrier_is_jump, before, jnp.inf)
 
 
 class Cursor(eqx.Module):
-    """Where a run is, and what its solver remembers."""
+    """The time, state and status of a run, the memory of its solver, and counts of its steps."""
 
     time: AnyArray
     state: State
@@ -43,18 +43,19 @@ class Cursor(eqx.Module):
     accepted: AnyArray
     rejected: AnyArray
     drift: AnyArray
+    """Largest distance of a token from the space at the end of an accepted step, before retraction."""
 
 
 class AbstractSolver(eqx.Module):
-    """Moves a cursor by one step."""
+    """A method that moves a cursor by one step."""
 
     @abc.abstractmethod
     def start(self, flow: AbstractDynamics, time: AnyArray, state: State) -> Any:
-        """What the solver wants to remember before the first step."""
+        """The memory of the solver before the first step."""
 
     @abc.abstractmethod
     def attempt(self, flow: AbstractDynamics, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:
-        """Try one step towards the target; a rejected one leaves time and state alone."""
+        """The cursor after one attempted step towards the target; a rejected step changes neither time nor state."""
 
     @abc.abstractmethod
     def value_at(self, flow: AbstractDynamics, cursor: Cursor, time: AnyArray) -> State:
@@ -85,12 +86,12 @@ def plus(state: State, factor: Any, change: State) -> State:
 
 
 def retracted(flow: AbstractDynamics, state: State) -> State:
-    """The state with its tokens brought back to the space of the flow."""
+    """The state with its tokens retracted to the space of the flow."""
     return State(flow.space.retract(state.tokens), state.radii)
 
 
 def choose(condition: Any, new: Any, old: Any) -> Any:
-    """The tree `new` where the condition holds, else the tree `old` of the same structure."""
+    """The tree `new` if the condition holds, else the tree `old` of the same structure."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
@@ -100,7 +101,7 @@ def is_finite(state: State) -> AnyArray:
 
 
 def arrive(flow, cursor: Cursor, time, moved: State, memory, keeps) -> Cursor:
-    """The cursor after a step: back on the space, counted, and checked for NaN."""
+    """The cursor after a step: tokens are retracted to the space, the step is counted, NaN becomes a status."""
     is_good = is_finite(moved)
     # A token that did not move at all keeps its bits.
     rests = jnp.all(moved.tokens == cursor.state.tokens, axis=-1, keepdims=True)

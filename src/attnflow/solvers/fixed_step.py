@@ -1,4 +1,4 @@
-"""Steps of equal length: Runge-Kutta methods of order 1, 2 and 4, and Heun's method for flows with noise."""
+"""Steps of fixed length: Runge-Kutta methods of order 1, 2 and 4, and Heun's method for flows with noise."""
 
 import abc
 
@@ -14,7 +14,7 @@ from attnflow.solvers.base import AbstractSolver, arrive, plus
 
 
 class AbstractFixedStep(AbstractSolver):
-    """Equal steps, at most `step` long, that land on every saving time."""
+    """Equal steps of length `step` or slightly less, which end at every saving time."""
 
     step: eqx.AbstractVar[AnyArray]
 
@@ -22,44 +22,44 @@ class AbstractFixedStep(AbstractSolver):
     def move(
         self, flow: AbstractDynamics, time: Scalar, state: State, length: Scalar, latest: Scalar, rng_key: AnyArray
     ) -> State:
-        """The state one step later."""
+        """The state after one step of the given length; the field is not evaluated after `latest`."""
 
     @property
     def lands_on_times(self) -> bool:
-        """True."""
+        """True: there is no interpolant."""
         return True
 
     @property
     def step_limit(self) -> int:
-        """No limit that a run would reach: the times alone fix the number of steps."""
+        """A number that no run reaches: the times alone determine the number of steps."""
         return 10**12
 
     def start(self, flow, time, state):
-        """Nothing to remember."""
+        """No memory."""
         del flow, time, state
 
     def attempt(self, flow, cursor, target, rng_key):
-        """Divide what is left to the target into equal steps and take the first."""
-        left = target.time - cursor.time
-        # A millionth of a step is rounding of the times, not a step of its own.
-        count = jnp.maximum(jnp.ceil(left / self.step - 1e-6), 1)
-        length = left / count
+        """The first of the equal steps into which the time to the target is divided."""
+        remaining = target.time - cursor.time
+        # A millionth of a step is a rounding error of the times and gets no step.
+        count = jnp.maximum(jnp.ceil(remaining / self.step - 1e-6), 1)
+        length = remaining / count
         rng_key = jax.random.fold_in(rng_key, cursor.accepted)
         moved = self.move(flow, cursor.time, cursor.state, length, target.latest(), rng_key)
         end = jnp.where(count <= 1, target.time, cursor.time + length)
         return arrive(flow, cursor, end, moved, None, jnp.array(True))
 
     def value_at(self, flow, cursor, time):
-        """The state itself: steps end on the times asked for."""
+        """The state of the cursor, since steps end at saving times."""
         del flow, time
         return cursor.state
 
     def require_serves(self, flow, times):
-        """No noise."""
+        """Raise ValueError for a flow with noise."""
         del times
         if flow.noise is not None:
             raise InputError(
-                f"`{type(self).__name__}` would leave the noise out. Use `StochasticHeun(step={float(self.step):g})`."
+                f"`{type(self).__name__}` would ignore the noise. Use `StochasticHeun(step={float(self.step):g})`."
             )
 
 
@@ -102,7 +102,7 @@ class RK4(AbstractFixedStep):
         require_positive_number(self.step, "step")
 
     def move(self, flow, time, state, length, latest, rng_key):
-        """Four stages, weights 1 2 2 1 over 6."""
+        """x + h (k1 + 2 k2 + 2 k3 + k4) / 6."""
         del rng_key
         half, end = jnp.minimum(time + length / 2, latest), jnp.minimum(time + length, latest)
         first = flow.velocity(time, state)
@@ -114,10 +114,10 @@ class RK4(AbstractFixedStep):
 
 
 class StochasticHeun(AbstractFixedStep):
-    """Heun's method for flows with noise, in the sense of Stratonovich.
+    """Heun's method for flows with noise in the sense of Stratonovich.
 
-    Weak order 1, and order 2 where the noise vanishes. The increments depend on the run's seed and on
-    the number of the step alone.
+    It has weak order 1, and order 2 without noise. The increments depend only on the seed of the run and on the number
+    of the step.
     """
 
     step: AnyArray = eqx.field(default=0.01, converter=parameter)
@@ -126,18 +126,18 @@ class StochasticHeun(AbstractFixedStep):
         require_positive_number(self.step, "step")
 
     def move(self, flow, time, state, length, latest, rng_key):
-        """Predict with velocity and noise at the start, correct with their mean."""
+        """x + h (v(x) + v(y)) / 2 + (B(x) dW + B(y) dW) / 2 with the predictor y = x + h v(x) + B(x) dW."""
         shape, dtype = state.tokens.shape, state.tokens.dtype
         increments = jnp.sqrt(length) * jax.random.normal(rng_key, shape, dtype)
         end = jnp.minimum(time + length, latest)
-        first, shaken = flow.velocity(time, state), flow.noise_part(time, state, increments)
-        predicted = plus(plus(state, length, first), 1, shaken)
-        second, again = flow.velocity(end, predicted), flow.noise_part(end, predicted, increments)
-        drifted = plus(plus(state, length / 2, first), length / 2, second)
-        return plus(plus(drifted, 0.5, shaken), 0.5, again)
+        first, first_noise = flow.velocity(time, state), flow.noise_part(time, state, increments)
+        predicted = plus(plus(state, length, first), 1, first_noise)
+        second, second_noise = flow.velocity(end, predicted), flow.noise_part(end, predicted, increments)
+        without_noise = plus(plus(state, length / 2, first), length / 2, second)
+        return plus(plus(without_noise, 0.5, first_noise), 0.5, second_noise)
 
     def require_serves(self, flow, times):
-        """Noise is what it is for."""
+        """Raise ValueError for a flow without noise."""
         del times
         if flow.noise is None:
             raise InputError(

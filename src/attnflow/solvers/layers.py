@@ -1,4 +1,4 @@
-"""Discrete layers, as a network has them."""
+"""Discrete layers, as in a network."""
 
 import math
 from typing import Any
@@ -15,11 +15,11 @@ from attnflow.solvers.fixed_step import AbstractFixedStep
 
 
 class Layers(AbstractFixedStep):
-    """Discrete layers, as in a network: x <- residual * x + step * (what attention sends).
+    """Discrete layers, as in a network: x <- residual * x + step * (attention output).
 
-    On the sphere each layer ends with a projection, as layer normalisation does, and
-    what attention sends is not made tangent first. ``residual=0, step=1`` has no
-    skip connection; ``residual=1-h`` with hardmax is the Frank-Wolfe scheme. Time after k layers is k * step.
+    On the sphere each layer ends with a projection, which is layer normalisation, and the attention output is not
+    projected to the tangent space before. ``residual=0, step=1`` has no skip connection; ``residual=1-h`` with hardmax
+    is the Frank-Wolfe scheme. The time after k layers is k * step.
     """
 
     step: AnyArray = eqx.field(converter=parameter)
@@ -30,21 +30,21 @@ class Layers(AbstractFixedStep):
         require_finite_number(self.residual, "residual")
 
     def move(self, flow, time, state, length, latest, rng_key):
-        """One layer; its length is always `step`."""
+        """The state after one layer, whose length is always `step`."""
         del length, latest, rng_key
         return flow.layer(self._layer_time(time), state, self.step, self.residual)
 
     def _layer_time(self, time: Any) -> AnyArray:
-        """The whole multiple of the step that `time` is up to rounding, a few bits late.
+        """The multiple of the step that equals `time` up to rounding, increased by a few bits.
 
-        Weights that switch at a layer then switch there, however the times were added up.
+        Weights that change at a layer then change there, whatever the rounding errors of the times.
         """
         layer = jnp.round(time / self.step)
         is_layer = jnp.abs(time / self.step - layer) < 1e-6
         return jnp.where(is_layer, layer * self.step, time) * (1 + 8 * jnp.finfo(time.dtype).eps)
 
     def require_serves(self, flow, times):
-        """Times are whole layers, and the flow has discrete layers."""
+        """Raise ValueError unless the times are whole numbers of layers and the flow has discrete layers."""
         super().require_serves(flow, times)
         step = float(self.step)
         layers = (times - times[0]) / step
@@ -71,5 +71,5 @@ class Layers(AbstractFixedStep):
             reason = "layers are counted from time 0"
         if reason:
             raise InputError(
-                f"`Layers` cannot follow this `RescaledAttention`: {reason}. Use `EuclideanAttention` instead."
+                f"`Layers` cannot solve this `RescaledAttention`: {reason}. Use `EuclideanAttention` instead."
             )

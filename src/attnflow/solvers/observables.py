@@ -1,7 +1,7 @@
-"""Numbers to follow during a run without keeping the tokens.
+"""Observables: quantities computed during a run, which need no storage of tokens.
 
-An observable is any function of (time, tokens) written with jax.numpy that returns an
-array; these are the common ones. Sums over pairs go in blocks, whatever n.
+An observable is any function of (time, tokens) written with jax.numpy that returns an array. The functions here are
+the common ones; their sums over pairs are computed in blocks.
 """
 
 import equinox as eqx
@@ -12,11 +12,11 @@ from attnflow._common.arrays import AnyArray, Scalar, Tokens
 from attnflow._common.checks import require_finite_number
 from attnflow._common.precision import parameter
 
-PAIRS_AT_ONCE = 2**20
+PAIRS_PER_BLOCK = 2**20  # 8 MB in float64
 
 
 def mean_cosine(time: Scalar, tokens: Tokens) -> AnyArray:
-    """Mean of <x_i, x_j> over distinct pairs of unit vectors: 1 when all are in one place."""
+    """The mean of <x_i, x_j> over distinct pairs of unit vectors: 1 if all tokens coincide."""
     del time
     n = len(tokens)
     total = jnp.sum(jnp.sum(tokens, axis=0) ** 2) - jnp.sum(tokens**2)
@@ -24,26 +24,26 @@ def mean_cosine(time: Scalar, tokens: Tokens) -> AnyArray:
 
 
 def order_parameter(time: Scalar, tokens: Tokens) -> AnyArray:
-    """Length of the mean token."""
+    """The length of the mean token."""
     del time
     return jnp.linalg.norm(jnp.mean(tokens, axis=0))
 
 
 def diameter(time: Scalar, tokens: Tokens) -> AnyArray:
-    """Largest distance between two tokens."""
+    """The largest distance between two tokens."""
     del time
     farthest = lambda token: jnp.max(jnp.linalg.norm(tokens - token, axis=-1))
     return jnp.max(_over_tokens(farthest, tokens))
 
 
 def largest_norm(time: Scalar, tokens: Tokens) -> AnyArray:
-    """Length of the longest token."""
+    """The length of the longest token."""
     del time
     return jnp.max(jnp.linalg.norm(tokens, axis=-1))
 
 
 class Energy(eqx.Module):
-    """n^-2 sum_ij e^{beta (<x_i, x_j> - 1)}, in (0, 1] on the sphere: 2 beta e^{-beta} times E_beta.
+    """The energy n^-2 sum_ij e^{beta (<x_i, x_j> - 1)}, in (0, 1] on the sphere: 2 beta e^{-beta} times E_beta.
 
     Clusters of masses m_q far apart have energy sum_q m_q^2 / n^2.
     """
@@ -61,7 +61,7 @@ class Energy(eqx.Module):
 
 
 class ClosePairs(eqx.Module):
-    """Share of distinct pairs with <x_i, x_j> above `cosine`, the published clustering measure."""
+    """The fraction of distinct pairs with <x_i, x_j> above `cosine`, the published measure of clustering."""
 
     cosine: AnyArray = eqx.field(default=0.999, converter=parameter)
 
@@ -69,7 +69,7 @@ class ClosePairs(eqx.Module):
         require_finite_number(self.cosine, "cosine")
 
     def __call__(self, time: Scalar, tokens: Tokens) -> AnyArray:
-        """The share, the token itself left out."""
+        """The fraction for a configuration, without pairs of a token with itself."""
         del time
         n = len(tokens)
         row = lambda token: jnp.sum(tokens @ token > self.cosine)
@@ -78,5 +78,5 @@ class ClosePairs(eqx.Module):
 
 
 def _over_tokens(function, tokens: Tokens) -> AnyArray:
-    batch = max(1, PAIRS_AT_ONCE // len(tokens))
+    batch = max(1, PAIRS_PER_BLOCK // len(tokens))
     return jax.lax.map(function, tokens, batch_size=min(batch, len(tokens)))

@@ -1,10 +1,10 @@
-"""Every way a run can end."""
+"""The status of a run: running, or one of the ways in which it has ended."""
 
 import enum
 
 
 class Status(enum.IntEnum):
-    """State of a run. `results.outcome` has a sentence for each."""
+    """Status of a run; `results.outcome` has a sentence for each."""
 
     RUNNING = 0
     NOT_FINITE = 1

@@ -1,4 +1,4 @@
-"""Reasons to stop before the last time; each is checked after every accepted step."""
+"""Stopping conditions, which are checked after every accepted step."""
 
 import abc
 
@@ -13,22 +13,22 @@ from attnflow.model.spaces import Euclidean, Sphere
 
 
 class AbstractStop(eqx.Module):
-    """A reason to stop."""
+    """A condition that ends a run before its last time."""
 
     @abc.abstractmethod
     def is_met(self, space: Euclidean | Sphere, before: Tokens, tokens: Tokens, duration: AnyArray) -> AnyArray:
-        """Whether a step from `before` to `tokens` that took `duration` is the last one."""
+        """Whether the condition holds after a step of length `duration` from `before` to `tokens`."""
 
     @abc.abstractmethod
     def sentence(self) -> str:
-        """What happened, to stand after 'stopped at t = ...: '."""
+        """The condition in words, to follow 'stopped at t = ...: '."""
 
 
 class Clustered(AbstractStop):
-    """All tokens lie within `tolerance` (angle or distance) of at most `count` of them.
+    """All tokens lie within `tolerance` (angle or distance) of at most `count` centres.
 
-    The centres are the first token, the first one not within reach of it, and so on: tokens
-    within half the tolerance of each other are always recognised, whatever their order.
+    The centres are the first token, then the first token farther than the tolerance from all centres so far, and so on.
+    `count` groups of diameter at most the tolerance always satisfy the condition, whatever the order of tokens.
     """
 
     tolerance: AnyArray = eqx.field(default=1e-3, converter=parameter)
@@ -39,15 +39,15 @@ class Clustered(AbstractStop):
         require_count(self.count, "count")
 
     def is_met(self, space, before, tokens, duration):
-        """Take the first token not yet covered as a centre, `count` times; is anyone left?"""
+        """Whether `count` centres cover all tokens; each centre is the first token not yet covered."""
         del before, duration
 
         def cover(_, covered):
             centre = tokens[jnp.argmin(covered)]
             return covered | (space.distance(tokens, centre) <= self.tolerance)
 
-        nobody = jnp.zeros(len(tokens), bool)
-        return jnp.all(jax.lax.fori_loop(0, self.count, cover, nobody))
+        covered = jax.lax.fori_loop(0, self.count, cover, jnp.zeros(len(tokens), bool))
+        return jnp.all(covered)
 
     def sentence(self):
         """The number of clusters and the tolerance."""
@@ -64,7 +64,7 @@ class Settled(AbstractStop):
         require_positive_number(self.speed, "speed")
 
     def is_met(self, space, before, tokens, duration):
-        """Largest displacement over duration."""
+        """Whether the largest displacement over the duration is at most `speed`."""
         del space
         fastest = jnp.max(jnp.linalg.norm(tokens - before, axis=-1))
         return fastest <= self.speed * duration
@@ -83,7 +83,7 @@ class Diverged(AbstractStop):
         require_positive_number(self.distance, "distance")
 
     def is_met(self, space, before, tokens, duration):
-        """Largest length."""
+        """Whether the largest length is above `distance`."""
         del space, before, duration
         return jnp.max(jnp.linalg.norm(tokens, axis=-1)) > self.distance
 
