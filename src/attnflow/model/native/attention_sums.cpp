@@ -1,11 +1,11 @@
-// Sums of attention, sum_j w_ij v_j with w_ij = e^{<q_i, k_j> + c_j}, in one pass over the pairs.
+// Attention sums, sum_j w_ij v_j with w_ij = e^{<q_i, k_j> + c_j}, in one pass over the pairs.
 //
-// Per row: logits into a buffer that stays in the first-level cache, their maximum, one vectorised
-// exponential a pair, and the products with the values. No n x n array is ever written. A row sees
-// the columns from i - before to i + after; hidden columns cost nothing.
+// For each row: the logits are written to a buffer that stays in the first-level cache; then follow their maximum, one
+// vectorised exponential for each pair, and the products with the values. No n x n array is written. Row i sees the
+// columns from i - before to i + after; hidden columns cost nothing.
 //
-// Rows are independent of each other, so neither the number of threads nor the tokens a row
-// does not see change a single bit of its sums.
+// Rows are independent of each other, so neither the number of threads nor the columns that a row does not see change a
+// bit of its sums.
 
 #include <algorithm>
 #include <atomic>
@@ -25,18 +25,18 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-constexpr int64_t kRowsAtOnce = 16;              // the unit of work handed to a thread
-constexpr double kBelowRounding = 37.0;          // of exponents: such a term does not change a sum
-constexpr int64_t kPairsWorthAThread = 1 << 17;  // below this a second thread costs more than it saves
+constexpr int64_t kRowsPerBlock = 16;          // rows that a thread takes at a time
+constexpr double kNegligibleExponent = 37.0;   // e^-37 < 2^-53: a smaller term does not change a sum in float64
+constexpr int64_t kPairsPerThread = 1 << 17;   // with fewer pairs to sum, starting a thread costs more than it saves
 
-// The problem, with keys and values transposed and padded to whole vectors.
+// The arguments and results of one call, with keys and values transposed and padded to whole vectors.
 template <typename T>
 struct Problem {
   int64_t rows, columns, coordinates, channels;
   int64_t before, after;
   bool relative;  // subtract each row's maximum first
   bool scaled;    // multiply the differences to it by `scale`
-  const int64_t* self = nullptr;  // (rows): the column that is a row itself, where it does not see that one
+  const int64_t* self = nullptr;  // (rows): the column of each row's own token, which is then hidden from the row
   T scale;
   const T* queries;
   const Vector<T>* keys;     // (coordinates, vectors)
@@ -44,10 +44,10 @@ struct Problem {
   const Vector<T>* weights;  // (vectors): c_j
   int64_t vectors;
   T* sums;           // (rows, channels + 1): the last is the sum of the weights
-  T* best = nullptr;  // (rows): the logarithm that a row's weights are relative to, where it is wanted
+  T* best = nullptr;  // (rows): the largest logit of each row, if it is to be returned
 };
 
-// The lanes' columns, counted from the first column of a vector.
+// The numbers 0, 1, ... of the lanes of a vector.
 template <typename T>
 INLINE Integers<T> lane_numbers() {
   Integers<T> numbers{};
@@ -55,12 +55,12 @@ INLINE Integers<T> lane_numbers() {
   return numbers;
 }
 
-// What a row sees: columns [first, last), which lie in the vectors [begin, end).
+// The columns [first, last) that a row sees, which lie in the vectors [begin, end).
 template <typename T>
 struct View {
   int64_t first, last, begin, end;
 
-  // Minus infinity in the lanes of the first and the last vector that are not seen.
+  // Set the hidden lanes of the first and of the last vector to minus infinity.
   INLINE_MEMBER void hide_ends(Vector<T>* logits) const {
     const Vector<T> nothing = Vector<T>{} - std::numeric_limits<T>::infinity();
     for (const int64_t v : {begin, end - 1}) {
@@ -80,7 +80,8 @@ INLINE T finite_maximum(const Vector<T>* logits, const View<T>& view) {
   return finite ? maximum : T(0);
 }
 
-// kSize is the number of coordinates where it is known at compile time, which unrolls the inner loop, else 0.
+// The logits of one row. kSize is the number of coordinates if it is known at compile time, which unrolls the inner
+// loop, and 0 otherwise.
 template <typename T, int kSize>
 INLINE void scores_of_row(const Problem<T>& p, const T* query, const View<T>& view, Vector<T>* logits) {
   const int64_t size = kSize ? kSize : p.coordinates;
@@ -91,7 +92,7 @@ INLINE void scores_of_row(const Problem<T>& p, const T* query, const View<T>& vi
   }
 }
 
-// Weights from logits, and their sums, with kSize channels of values in the same pass.
+// The weights of one row and their sum; if kSize > 0, also the sums of all kSize channels of values in the same pass.
 template <typename T, int kSize, bool kRelative>
 INLINE void exponentials_of_row(const Problem<T>& p, T best, const View<T>& view, Vector<T>* logits, T* sums) {
   Vector<T> total{}, channels[kSize ? kSize : 1] = {};
@@ -105,12 +106,13 @@ INLINE void exponentials_of_row(const Problem<T>& p, T best, const View<T>& view
   sums[p.channels] = sum_of_lanes<T>(total);
 }
 
+// The sums of all channels of values, from the weights of one row.
 template <typename T>
 INLINE void sum_channels(const Problem<T>& p, const Vector<T>* weights, const View<T>& view, T* sums) {
   for (int64_t channel = 0; channel < p.channels; ++channel) {
-    Vector<T> one{};
-    for (int64_t v = view.begin; v < view.end; ++v) one += weights[v] * p.values[channel * p.vectors + v];
-    sums[channel] = sum_of_lanes<T>(one);
+    Vector<T> total{};
+    for (int64_t v = view.begin; v < view.end; ++v) total += weights[v] * p.values[channel * p.vectors + v];
+    sums[channel] = sum_of_lanes<T>(total);
   }
 }
 
@@ -127,7 +129,7 @@ INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   if (p.scaled) {
     const T best = finite_maximum<T>(logits, view);
     for (int64_t v = view.begin; v < view.end; ++v) logits[v] = p.scale * (logits[v] - best) + p.weights[v];
-    view.hide_ends(logits);  // again: a scale that has underflowed to zero makes NaN of minus infinity
+    view.hide_ends(logits);  // again: a scale that has underflowed to zero turns minus infinity into NaN
   }
   if (p.relative) {
     const T best = finite_maximum<T>(logits, view);
@@ -138,8 +140,9 @@ INLINE void sum_row(const Problem<T>& p, int64_t row, Vector<T>* logits) {
   if (!kSize) sum_channels(p, logits, view, sums);
 }
 
-// A row that sees every column but itself, without what is below rounding: far tokens cost no exponential.
-INLINE void sum_row_of_others(const Problem<double>& p, int64_t row, Vector<double>* logits, int64_t* felt) {
+// The sums of a row that sees all columns but its own. Vectors of columns whose weights are negligible are left out, so
+// that distant tokens cost no exponential.
+INLINE void sum_row_of_others(const Problem<double>& p, int64_t row, Vector<double>* logits, int64_t* kept) {
   constexpr int count = Lanes<double>::kCount;
   const View<double> view{0, p.columns, 0, p.vectors};
   scores_of_row<double, 0>(p, p.queries + row * p.coordinates, view, logits);
@@ -148,61 +151,61 @@ INLINE void sum_row_of_others(const Problem<double>& p, int64_t row, Vector<doub
   const double best = p.best[row] = finite_maximum<double>(logits, view);
   int64_t number = 0;
   for (int64_t v = 0; v < p.vectors; ++v) {
-    felt[number] = v;
-    number += !(largest_lane<double>(logits[v]) < best - kBelowRounding);  // NaN is felt
+    kept[number] = v;
+    number += !(largest_lane<double>(logits[v]) < best - kNegligibleExponent);  // NaN is kept
   }
   Vector<double> total{};
-  for (int64_t k = 0; k < number; ++k) total += logits[k] = exponential<double, true>(logits[felt[k]] - best);
+  for (int64_t k = 0; k < number; ++k) total += logits[k] = exponential<double, true>(logits[kept[k]] - best);
   double* sums = p.sums + row * (p.channels + 1);
   sums[p.channels] = sum_of_lanes<double>(total);
   for (int64_t channel = 0; channel < p.channels; ++channel) {
-    Vector<double> one{};
-    for (int64_t k = 0; k < number; ++k) one += logits[k] * p.values[channel * p.vectors + felt[k]];
-    sums[channel] = sum_of_lanes<double>(one);
+    Vector<double> sum{};
+    for (int64_t k = 0; k < number; ++k) sum += logits[k] * p.values[channel * p.vectors + kept[k]];
+    sums[channel] = sum_of_lanes<double>(sum);
   }
 }
 
 template <typename T, int kSize>
-INLINE void sum_some_rows(const Problem<T>& p, int64_t begin, int64_t end, Vector<T>* logits) {
+INLINE void sum_rows_of_size(const Problem<T>& p, int64_t begin, int64_t end, Vector<T>* logits) {
   for (int64_t row = begin; row < end; ++row) sum_row<T, kSize>(p, row, logits);
 }
 
 template <typename T>
 INLINE void sum_rows_by_size(const Problem<T>& p, int64_t begin, int64_t end, Vector<T>* logits) {
   switch (p.coordinates == p.channels ? p.coordinates : 0) {
-    case 1: return sum_some_rows<T, 1>(p, begin, end, logits);
-    case 2: return sum_some_rows<T, 2>(p, begin, end, logits);
-    case 3: return sum_some_rows<T, 3>(p, begin, end, logits);
-    case 4: return sum_some_rows<T, 4>(p, begin, end, logits);
-    default: return sum_some_rows<T, 0>(p, begin, end, logits);
+    case 1: return sum_rows_of_size<T, 1>(p, begin, end, logits);
+    case 2: return sum_rows_of_size<T, 2>(p, begin, end, logits);
+    case 3: return sum_rows_of_size<T, 3>(p, begin, end, logits);
+    case 4: return sum_rows_of_size<T, 4>(p, begin, end, logits);
+    default: return sum_rows_of_size<T, 0>(p, begin, end, logits);
   }
 }
 
 FOR_EVERY_PROCESSOR void sum_rows(const Problem<double>& p, int64_t begin, int64_t end, Vector<double>* logits) {
   if (!p.self) return sum_rows_by_size(p, begin, end, logits);
-  std::vector<int64_t> felt(p.vectors + 1);
-  for (int64_t row = begin; row < end; ++row) sum_row_of_others(p, row, logits, felt.data());
+  std::vector<int64_t> kept(p.vectors + 1);
+  for (int64_t row = begin; row < end; ++row) sum_row_of_others(p, row, logits, kept.data());
 }
 
 FOR_EVERY_PROCESSOR void sum_rows(const Problem<float>& p, int64_t begin, int64_t end, Vector<float>* logits) {
   sum_rows_by_size(p, begin, end, logits);
 }
 
-// Blocks of rows are taken by whoever is free, the caller included. The caller waits for the blocks that were
-// taken, never for a thread that has not begun: it cannot be held up by a busy pool.
+// The rows of a problem in blocks, which idle threads take one at a time; the calling thread takes blocks, too. It
+// waits for the blocks that were taken, not for threads that have not started, so a busy pool cannot delay it.
 template <typename T>
 class Work {
  public:
   explicit Work(const Problem<T>& problem) : problem_(problem) {
-    blocks_ = (problem.rows + kRowsAtOnce - 1) / kRowsAtOnce;
+    blocks_ = (problem.rows + kRowsPerBlock - 1) / kRowsPerBlock;
   }
 
   void take_part() {
     if (next_ >= blocks_) return;
     Vectors<T> logits(problem_.vectors);
     for (int64_t block = next_++; block < blocks_; block = next_++) {
-      const int64_t begin = block * kRowsAtOnce;
-      sum_rows(problem_, begin, std::min(problem_.rows, begin + kRowsAtOnce), logits.data());
+      const int64_t begin = block * kRowsPerBlock;
+      sum_rows(problem_, begin, std::min(problem_.rows, begin + kRowsPerBlock), logits.data());
       if (++done_ == blocks_) {
         std::lock_guard<std::mutex> lock(mutex_);
         finished_.notify_all();
@@ -232,7 +235,7 @@ void transpose(const T* from, int64_t rows, int64_t columns, int64_t vectors, Ve
     for (int64_t column = 0; column < columns; ++column) out[column * stride + row] = from[row * columns + column];
 }
 
-// The columns of a problem as vectors, which it points into.
+// The memory of the keys, values and weights of a problem as vectors of columns; the problem points into it.
 template <typename T>
 class Columns {
  public:
@@ -265,7 +268,7 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
   p.queries = queries.typed_data(), p.sums = sums->typed_data();
   const Columns<T> columns(p, keys.typed_data(), values.typed_data(), weights.typed_data());
   auto work = std::make_shared<Work<T>>(p);
-  const int64_t helpers = std::min(pool.num_threads() - 1, p.rows * p.columns / kPairsWorthAThread);
+  const int64_t helpers = std::min(pool.num_threads() - 1, p.rows * p.columns / kPairsPerThread);
   for (int64_t helper = 0; helper < helpers; ++helper) pool.Schedule([work]() mutable { work->take_part(); });
   work->take_part();
   work->wait();
@@ -274,8 +277,8 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
 
 }  // namespace
 
-// The same for NumPy arrays, without XLA: each row sees all columns but `self`, relative to its best, on `threads`
-// threads.
+// The sums of rows that see all columns but their own (`self`), relative to the largest logit of each row (`best`), for
+// NumPy arrays without XLA, on up to `threads` threads.
 extern "C" void sums_of_others(int64_t rows, int64_t columns, int64_t coordinates, int64_t channels,
                                const double* queries, const double* keys, const double* values, const double* weights,
                                const int64_t* self, double* sums, double* best, int64_t threads) {
@@ -286,7 +289,7 @@ extern "C" void sums_of_others(int64_t rows, int64_t columns, int64_t coordinate
   const Columns<double> transposed(p, keys, values, weights);
   Work<double> work(p);
   std::vector<std::thread> helpers;
-  const int64_t useful = std::min(threads - 1, rows * columns / kPairsWorthAThread);
+  const int64_t useful = std::min(threads - 1, rows * columns / kPairsPerThread);
   for (int64_t helper = 0; helper < useful; ++helper) helpers.emplace_back([&work] { work.take_part(); });
   work.take_part();
   for (std::thread& helper : helpers) helper.join();

@@ -1,4 +1,4 @@
-// Vectors of floats, their exponential, and memory they may live in: what the native kernels share.
+// What the native kernels share: vectors of floats, their exponential, and aligned memory for them.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace {
 
-// What the exponential needs to know of a floating-point type.
+// The constants of a floating-point type that the exponential needs.
 template <typename T>
 struct Float;
 
@@ -59,8 +59,8 @@ using Integers = typename Lanes<T>::Integers;
 
 constexpr double inverse_factorial(int k) { return k < 2 ? 1.0 : inverse_factorial(k - 1) / k; }
 
-// The terms x^k / k! for k = kFirst, ..., divided by x^kFirst; squares[j] is x^(2^j). Halves are summed apart, since a
-// chain of twelve dependent operations would leave the processor waiting.
+// The sum of kTerms terms x^(k - kFirst) / k! from k = kFirst on; squares[j] is x^(2^j). The two halves are summed
+// independently (Estrin's scheme), since a chain of twelve dependent operations would leave the processor idle.
 template <typename T, int kFirst, int kTerms, int kLevel>
 INLINE Vector<T> series(const Vector<T>* squares) {
   if constexpr (kTerms == 1) {
@@ -74,8 +74,8 @@ INLINE Vector<T> series(const Vector<T>* squares) {
   }
 }
 
-// e^x to two units in the last place; zero below kLowest, infinity above kHighest, NaN for NaN. Where x is known
-// not to be positive (or to be NaN) the upper end needs no care.
+// e^x to two units in the last place; zero below kLowest, infinity above kHighest, NaN for NaN. If x is known to be
+// negative, zero or NaN, the upper limit is not checked.
 template <typename T, bool kNeverPositive>
 INLINE Vector<T> exponential(Vector<T> x) {
   using F = Float<T>;
@@ -85,12 +85,12 @@ INLINE Vector<T> exponential(Vector<T> x) {
   const Vector<T> second = rest * rest, fourth = second * second;
   const Vector<T> squares[] = {rest, second, fourth, fourth * fourth};
   const Vector<T> fraction = series<T, 0, F::kDegree + 1, 3>(squares);
-  // The rounded number of doublings sits in the low bits of `shifted`.
+  // The low bits of `shifted` hold the rounded exponent of two.
   if constexpr (kNeverPositive) {
     const Integers<T> power_of_two = ((Integers<T>)shifted + F::kBias) << F::kMantissa;
     return x < F::kLowest ? Vector<T>{} : fraction * (Vector<T>)power_of_two;
   }
-  // One doubling is done apart, so that the largest results do not pass through infinity.
+  // One factor of two is applied to the fraction, so that the power of two of the largest results is finite.
   const Integers<T> power_of_two = ((Integers<T>)shifted + (F::kBias - 1)) << F::kMantissa;
   Vector<T> result = (fraction + fraction) * (Vector<T>)power_of_two;
   result = x < F::kLowest ? Vector<T>{} : result;
@@ -111,7 +111,7 @@ INLINE T sum_of_lanes(Vector<T> values) {
   return values[0];
 }
 
-// Memory for a number of vectors, at an address they may live at.
+// Memory for a number of vectors, at an aligned address.
 template <typename T>
 class Vectors {
  public:
