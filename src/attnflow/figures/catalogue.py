@@ -25,7 +25,7 @@ CHAPTERS = {
     "Clusters on the sphere": (sphere,),
     "Causal attention": (causal, value_spectrum, renyi_centres),
     "Metastable clusters": (metastability,),
-    "Further afield": (normalisation, hardmax, long_context, noise_and_beta),
+    "Variants of attention": (normalisation, hardmax, long_context, noise_and_beta),
     "Trained weights": (trained,),
 }
 

@@ -181,13 +181,13 @@ FIGURES = (
     Figure(
         id="causal-limits",
         source=f"{PAPER}, Figure 1 and Table 1",
-        title="Where causal attention takes its tokens",
+        title="Limits of causal attention",
         shows="Under a causal mask the leading eigenvalue of V decides: if it is positive tokens gather in one point "
-        "of its eigenspace, or in two opposite ones where it is simple; if it is negative they stay clouds around it. "
-        "The table holds every case against what was measured.",
-        deviates="The published V are not known: these are diagonal with one spectrum for each row of Table 1. At β = "
-        "9 some starts still rest in several clusters at t = 5000; the seed was chosen so that the drawn one has "
-        "arrived.",
+        "of its eigenspace, or in two opposite ones where it is simple; if it is negative they stay clouds around "
+        "it. The table compares every case with the measurement.",
+        deviates="The published V are not known; here they are diagonal, with one spectrum for each row of Table 1. "
+        "At β = 9 some starts are still in several clusters at t = 5000; the seed was chosen so that the drawn one "
+        "has arrived.",
         compute=compute_limits,
         draw=draw_limits,
         numbers=limit_numbers,

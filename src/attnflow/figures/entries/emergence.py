@@ -51,8 +51,9 @@ FIGURES = (
         id="boolean-1d",
         source=f"{PAPER}, low-rank Boolean attention on the line",
         title="Attention on the line becomes Boolean",
-        shows="Forty tokens on the line look at everyone at first. As time goes by every row of the attention matrix "
-        "keeps one entry, in the column of the leftmost or the rightmost token, and it does so doubly exponentially.",
+        shows="At first each of forty tokens on the line attends to all tokens. As time goes on, every row of the "
+        "attention matrix approaches a single entry, in the column of the leftmost or the rightmost token, at a "
+        "doubly exponential rate.",
         deviates=f"{EULER} Weights next to one are formed from scores, so that 1 - P is known far below 1e-16.",
         compute=emergence_attention.compute_boolean,
         draw=emergence_attention.draw_boolean,
@@ -78,8 +79,8 @@ FIGURES = (
         id="polytope-3d",
         source=f"{PAPER}, clustering to the vertices of a polyhedron",
         title="Tokens of space gather at the vertices of a polyhedron",
-        shows="The same in three dimensions: the hull with its faces, and the ways of the tokens. Twenty tokens leave "
-        "about ten vertices.",
+        shows="The same in three dimensions: the hull with its faces, and the paths of the tokens. Of twenty tokens "
+        "about ten are vertices of the limit.",
         deviates=LONGER,
         settings=_BOX | {"n": 20, "d": 3, "end": 15.0, "seed": 1, "frames": 60},
         seconds=(11, 7),
@@ -104,7 +105,7 @@ FIGURES = (
         source=f"{PAPER}, clustering to hyperplanes, d = 3, other real parts negative",
         title="One leading eigenvalue in space: parallel planes, tokens still growing in them",
         shows="The published V has eigenvalue 0.99 and a complex pair with negative real part. Tokens gather on two "
-        "parallel planes, and in them they wind outwards.",
+        "parallel planes, and spiral outwards in them.",
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 18.0, "saves": 181, "seed": 0},
         seconds=(5, 5),
@@ -143,7 +144,7 @@ FIGURES = (
         source=f"{PAPER}, mix of polytope and hyperplanes",
         title="V = diag(1, 1, -1/2): a polygon times a line",
         shows="On the plane where V is the identity tokens gather at the vertices of a polygon. Along the third axis "
-        "they run apart, so that they end on vertical lines.",
+        "they diverge, so that they end on vertical lines.",
         deviates=LONGER,
         settings=_BOX | {"n": 40, "d": 3, "value": "diagonal:1,1,-0.5", "end": 15.0, "seed": 0},
         quick={},
@@ -154,9 +155,9 @@ FIGURES = (
     Figure(
         id="leaders-graph",
         source=f"{PAPER}, leaders in the plane",
-        title="Who follows whom in the plane",
-        shows="Arrows go from every token to those it attends to, under random positive definite V and Q^T K. At first "
-        "everyone attends to everyone; in the end a few leaders get all attention.",
+        title="Leaders in the plane",
+        shows="Arrows go from every token to the tokens it attends to, under random positive definite V and Q^T K. "
+        "At first every token attends to all tokens; in the end a few leaders get all attention.",
         deviates=EULER,
         compute=emergence_limits.compute_leaders,
         draw=emergence_limits.draw_leaders,
@@ -170,8 +171,8 @@ FIGURES = (
         id="rank-80",
         source=f"{PAPER}, low rank in high dimension",
         title="Forty tokens in dimension 80: the attention matrix loses its rank",
-        shows="At first everyone attends to oneself and P has full rank. As the leading directions of V take over, "
-        "ever fewer columns are left; the second row is the flow x' = V x without attention.",
+        shows="At first every token attends to itself and P has full rank. As the leading directions of V dominate, "
+        "fewer and fewer columns are left; the second row is the flow x' = V x without attention.",
         deviates="The published script integrates x' = V x, without attention; both are shown, and they differ. V is "
         "divided by its largest eigenvalue, so that the ranks fall within the time shown.",
         compute=emergence_attention.compute_rank,
@@ -185,8 +186,8 @@ FIGURES = (
         id="coordinates-128",
         source=f"{PAPER}, converging and diverging coordinates",
         title="128 tokens in dimension 128: which coordinates converge",
-        shows="Coordinates along eigenvectors of V with positive eigenvalues stay bounded and settle. Those with "
-        "negative eigenvalues run away exponentially, the faster the more negative they are.",
+        shows="Coordinates along eigenvectors of V with positive eigenvalues stay bounded and settle. Coordinates "
+        "with negative eigenvalues diverge exponentially, the faster the more negative the eigenvalue is.",
         deviates="As published, this is a network with residual step 0.1 and 150 layers, not a flow; rescaled by the "
         "exact (I + 0.1 V)^-k instead of e^-tV.",
         compute=emergence_rates.compute_coordinates,
@@ -199,7 +200,7 @@ FIGURES = (
     Figure(
         id="minus-identity",
         source=f"{PAPER}, the case V = -I",
-        title="V = -I: everyone goes to zero, slowly",
+        title="V = -I: all tokens go to zero, slowly",
         shows="With V = -I tokens repel what they attend to and all go to zero. They do so only like one over the root "
         "of time: their covariance is I/(2t) in the long run, and attention becomes equal like 1/t.",
         deviates=f"{EULER} Times are logarithmic up to 1000, since the decay is algebraic.",
@@ -219,7 +220,7 @@ FIGURES = (
         source=f"{PAPER}, the two phases of the proof",
         title="A shrinking hull, then hardmax",
         shows="From a small start the hull shrinks while attention is still spread. Then attention is hardmax to any "
-        "precision and every token runs straight to its vertex, like e^-t.",
+        "precision and every token moves straight to its vertex, like e^-t.",
         deviates=EULER,
         compute=emergence_rates.compute_scales,
         draw=emergence_rates.draw_scales,

@@ -52,7 +52,7 @@ def draw_boolean(run: xr.Dataset) -> Any:
         for one in chosen
     ]
     below = [_positions(run), _distance_to_boolean(run), _double_logarithm(run)]
-    caption = "Tokens are numbered from left to right. Triangles: tokens that get most of someone's attention."
+    caption = "Tokens are numbered from left to right. Triangles: tokens that get over half of a token's attention."
     title = f"On the line attention becomes Boolean: {run.sizes['token']} tokens follow the first or the last"
     return panel_figure([matrices, below], title, caption, width=2.5, heights=[2.6, 3.1])
 

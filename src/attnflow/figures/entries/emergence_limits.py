@@ -231,9 +231,9 @@ def draw_leaders(run: xr.Dataset) -> Any:
     ]
     caption = (
         "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
-        "Colours: whom one follows in the end."
+        "Colours: the leader of each token at the end."
     )
-    return panel_figure([drawn[:2], drawn[2:]], "In the end everyone follows a few leaders", caption, width=3.6)
+    return panel_figure([drawn[:2], drawn[2:]], "In the end all tokens follow a few leaders", caption, width=3.6)
 
 
 def leader_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

@@ -65,9 +65,9 @@ def draw_coordinates(run: xr.Dataset) -> Any:
     panels = [
         Lines(every, ylabel="standard deviation over tokens", yscale="log", title="Every coordinate of z", columns=1),
         Lines(ends, "eigenvalue of V", "standard deviation", "At the end", yscale="log"),
-        Lines(means, "eigenvalue of V", "coordinate", "Those that stay: mean \N{PLUS-MINUS SIGN} deviation"),
+        Lines(means, "eigenvalue of V", "coordinate", "Bounded coordinates: mean \N{PLUS-MINUS SIGN} deviation"),
     ]
-    title = "Coordinates with positive eigenvalues converge, the others run away"
+    title = "Coordinates with positive eigenvalues converge, the others diverge"
     return panel_figure([panels], title, "", width=3.6, heights=[3.9])
 
 
@@ -160,7 +160,7 @@ def draw_scales(run: xr.Dataset) -> Any:
                 Line(run.time, distance, "distance to the limit, median token", BLUE),
                 Line(run.time, reference, "e$^{-t}$", GREY, "--"),
             ],
-            title="3. Tokens run to the vertices",
+            title="3. Tokens approach the vertices",
         ),
     ]
     options = {

@@ -58,7 +58,7 @@ def draw_leaders(data: xr.Dataset) -> Any:
     caption = (
         "Arrows: the best match a token moves to. Rings: tokens that are a best match. Colours: cluster at the end."
     )
-    title = "Under hardmax attention tokens run to leaders"
+    title = "Under hardmax attention tokens move to leaders"
     return panel_figure([above, below], title, caption, width=2.9)
 
 
@@ -97,9 +97,9 @@ FIGURES = (
         title="Hardmax leaders",
         shows="With hardmax attention every token moves to its best match, and tokens that are their own best match "
         "never move. Nearly all others end at such a leader, a few between two of them or at one that emerges.",
-        deviates="Random tokens between the published points are added, since those alone hardly move; the last start "
-        "is ours, its seed found by search: a leader emerges in few starts. 40 layers instead of 30 bring "
-        "tokens within 1e-6 of their limit.",
+        deviates="Random tokens between the published points are added, since the published ones alone hardly move; "
+        "the last start is new, its seed found by search: a leader emerges in few starts. 40 layers instead of 30 "
+        "bring tokens within 1e-6 of their limit.",
         compute=compute_leaders,
         draw=draw_leaders,
         numbers=leader_numbers,

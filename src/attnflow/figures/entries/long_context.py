@@ -46,7 +46,7 @@ def draw_contexts(data: xr.Dataset) -> Any:
         columns=3,
     )
     caption = f"Tokens with common cosine ρ = {rho:g} before the layer."
-    title = "In long contexts one layer either merges tokens or leaves them alone"
+    title = "In long contexts one layer either merges tokens or leaves their angles"
     return panel_figure([[panel]], title, caption, width=6.6, heights=[4.2])
 
 

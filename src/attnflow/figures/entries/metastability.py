@@ -152,7 +152,7 @@ def compute_tree(progress: Progress, *, n: int, beta: float, seed: int) -> xr.Da
 
 def draw_tree(data: xr.Dataset) -> Any:
     """Draw the tree of merges."""
-    return merge_tree(data, title="Who joined whom, and when")
+    return merge_tree(data, title="The tree of merges")
 
 
 def tree_numbers(data: xr.Dataset) -> dict:
@@ -185,10 +185,10 @@ FIGURES = (
         id="five-tokens",
         source=f"{PAPER}, five tokens on the circle",
         title="Five tokens on the circle",
-        shows="Neighbours meet first, then three clusters become two, which stand opposite each other for a long time "
-        "before they meet. Time runs by its logarithm.",
-        deviates="The published code takes Euler steps of 0.1 to t = 400; here tokens that have met become one heavy "
-        "token, and the clock follows the fastest of them to the very last merge.",
+        shows="Neighbours merge first, then three clusters become two, which stay opposite each other for a long "
+        "time before they merge. Time is shown by its logarithm.",
+        deviates="The published code takes Euler steps of 0.1 to t = 400; here tokens that have met become one token "
+        "of larger mass, and steps in time follow the fastest of them to the last merge.",
         compute=compute_five,
         draw=draw_five,
         numbers=five_numbers,
@@ -200,7 +200,7 @@ FIGURES = (
         id="energy-staircase",
         source=f"{PAPER}, energy staircase",
         title="The staircase of energy",
-        shows="The energy of five tokens rests at the sum of the squared shares of their clusters and jumps when two "
+        shows="The energy of five tokens stays at the sum of the squared shares of their clusters and jumps when two "
         "of them merge. As β grows the stairs become sharp on the scale of log t over β.",
         deviates="The published steps have unit length and glue tokens by thresholds, which is fragile; here "
         "coalescing dynamics gives the times themselves. The energy is n^-2 times the sum of e^(β(cos - 1)), in (0, "
@@ -216,9 +216,9 @@ FIGURES = (
     Figure(
         id="merge-tree",
         source=f"{PAPER}, metastable states of many tokens",
-        title="Who joined whom, and when",
-        shows="Many tokens on the circle gather in a few clusters within a few units of time. Those then merge one by "
-        "one, after times exponential in β: the farther they stand apart, the longer they wait.",
+        title="The tree of merges",
+        shows="Many tokens on the circle gather in a few clusters within a few units of time. The clusters then "
+        "merge one by one, after times exponential in β: the farther apart they are, the longer they last.",
         deviates="Not published in this form: coalescing dynamics reaches the last merge, at a time of order e^(2β).",
         compute=compute_tree,
         draw=draw_tree,
@@ -231,9 +231,9 @@ FIGURES = (
     Figure(
         id="plateau-lengths",
         source=f"{PAPER}, lengths of plateaus",
-        title="How long clusters wait",
-        shows="Every merge of many runs against the time in which the two clusters would meet if they were alone. Long "
-        "plateaus follow the formula for a pair; the first merges happen in a crowd.",
+        title="How long clusters last",
+        shows="Every merge of many runs against the time in which the two clusters would meet if they were alone. "
+        "Long plateaus follow the formula for a pair; the first merges happen among many tokens.",
         deviates="Not published in this form. The paper's lemma has the centre 2/c where 1/(2c) is right; the formula "
         "here is that of two isolated clusters to leading order in β.",
         compute=compute_plateaus,

@@ -57,11 +57,13 @@ def draw_rates(dataset: xr.Dataset) -> Any:
     moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e$^{-t}$", GREY, "--"))
     against: dict[str, Any] = {"xlabel": "heads H", "xscale": "log", "xticks": heads}
     panels = [
-        Lines(_every_run(dataset.measured), ylabel="rate", title="Rate in the end", ylim=(0, 1.5), **against),
-        Lines(_every_run(dataset.at_rest), ylabel="time t", title="99 % of the way is done", ylim=(0, None), **against),
-        Lines(moving, ylabel="step between saved times", title="Coming to rest", yscale="log", columns=2),
+        Lines(_every_run(dataset.measured), ylabel="rate", title="Final rate", ylim=(0, 1.5), **against),
+        Lines(
+            _every_run(dataset.at_rest), ylabel="time t", title="1 % of the distance left", ylim=(0, None), **against
+        ),
+        Lines(moving, ylabel="step between saved times", title="Convergence", yscale="log", columns=2),
     ]
-    title = "How fast tokens come to rest, against the number of heads"
+    title = "Rate of convergence against the number of heads"
     caption = (
         f"Rates are read from the last {FIT_TIME:g} units of time above the error of the solver, where both halves of "
         f"them agree within {RATE_TOLERANCE:g}: in {_settled(dataset)} runs. Dots: runs. Diamonds: medians."

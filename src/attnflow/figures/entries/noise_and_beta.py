@@ -189,8 +189,9 @@ FIGURES = (
         id="noise-phases",
         source="arXiv:2512.01868, with noise",
         title="Order against noise",
-        shows="Gathered tokens keep their order above a critical κ and lose it below. Tokens that start uniform find "
-        "it above the same curve; where β is large they first rest in several clusters, whose mean is short.",
+        shows="Gathered tokens keep their order above a critical κ and lose it below. Tokens that start uniform "
+        "become ordered above the same curve; where β is large they first form several clusters, whose mean is "
+        "short.",
         deviates="The printed equation has the sign of its Laplacian reversed; the curve is that of the corrected one. "
         "Finitely many tokens have an order of about n^-1/2 even when they are independent.",
         compute=compute_order,
@@ -210,7 +211,7 @@ FIGURES = (
         title="Cluster number against β",
         shows="From a nearly uniform start as many clusters form as the fastest Fourier mode has periods, about "
         "(2β)^1/2. Random starts give fewer, with or without a causal mask, close to the number of Rényi centres.",
-        deviates="The laws come from different papers and are held against the same runs here.",
+        deviates="The laws come from different papers and are compared with the same runs here.",
         compute=compute_counts,
         draw=draw_counts,
         numbers=count_numbers,

@@ -97,7 +97,7 @@ def draw_rates(data: xr.Dataset) -> Any:
     options: dict[str, Any] = {"ylabel": "1 − cosine", "yscale": "log"}
     row = []
     if panels[False]:
-        row.append(Lines(panels[False], title="lengths stay", xlim=(0, 75), ylim=(1e-13, 3), **options))
+        row.append(Lines(panels[False], title="lengths are fixed", xlim=(0, 75), ylim=(1e-13, 3), **options))
     if panels[True]:
         ends = (times[1], times[-1])
         row.append(Lines(panels[True], title="lengths grow", xscale="log", xlim=ends, ylim=(None, 3), **options))
@@ -105,7 +105,7 @@ def draw_rates(data: xr.Dataset) -> Any:
     caption = (
         f"{n} tokens on the sphere, β = {beta:g}; the two tokens farthest apart. Dotted: the law, fitted at the end."
     )
-    title = "Where layer normalisation sits decides how fast tokens meet"
+    title = "The place of layer normalisation decides how fast tokens meet"
     return panel_figure([row], title, caption, width=4.2, heights=[4.2])
 
 
@@ -144,8 +144,8 @@ FIGURES = (
         id="normalisation-rates",
         source="arXiv:2510.22026, rates of normalisation schemes",
         title="Normalisation schemes and the rates at which tokens meet",
-        shows="Where lengths are fixed tokens meet exponentially fast; where they grow, only like one over the square "
-        "of time. The measured rates are those that theory gives.",
+        shows="Where lengths are fixed tokens meet exponentially fast; where they grow, only like one over the "
+        "square of time. The measured rates agree with theory.",
         deviates="The published picture shows cosines in a randomly weighted model of width 512; here Q = K = V = I, "
         "for which the rates are theorems.",
         compute=compute_rates,

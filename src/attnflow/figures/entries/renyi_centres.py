@@ -75,7 +75,7 @@ def draw_centres(data: xr.Dataset) -> Any:
             lines.append(Line(later.time, angles[:, token], name if place == 0 else "", colour, width=1.5))
     paths = Lines(lines, ylabel="angle", xscale="log", xlim=(float(later.time[0]), float(later.time[-1])), columns=2)
     n, beta, delta = data.sizes["token"], data.attrs["beta"], data.attrs["delta"]
-    caption = f"{n} tokens in order of arrival, β = {beta:g}, δ = {delta:g}. Dots that share a place pile up outwards."
+    caption = f"{n} tokens in order of arrival, β = {beta:g}, δ = {delta:g}. Dots at one place are stacked outwards."
     title = "Strong Rényi centres stay long, most others merge, and all other tokens are captured"
     return panel_figure([circles, [paths]], title, caption, width=2.35, heights=[2.7, 3.2])
 
@@ -226,8 +226,8 @@ FIGURES = (
         id="renyi-centres",
         source=f"{PAPER}, Figure 2",
         title="Rényi centres",
-        shows="The first token of each region becomes a centre that later ones gather around. Strong centres, far from "
-        "all tokens before them, hardly move for a long time; most others drift and merge.",
+        shows="The first token of each region becomes a centre around which later tokens gather. Strong centres, far "
+        "from all tokens before them, hardly move for a long time; most others drift and merge.",
         deviates="Besides the published times 75 and 150 the run goes on to t = 5000. The published start is not "
         "known; the seed of this one was chosen by eye, for centres of both kinds that can be told apart.",
         compute=compute_centres,
@@ -258,8 +258,8 @@ FIGURES = (
         id="force",
         source=f"{PAPER}, Figure 4",
         title="The force between two tokens",
-        shows="h(x), the pull between two tokens at angle x, rises to a peak at τ* just below β^-1/2 and then vanishes "
-        "exponentially. Tokens closer than that meet, tokens farther apart hardly feel each other.",
+        shows="h(x), the pull between two tokens at angle x, rises to a peak at τ* just below β^-1/2 and then "
+        "vanishes exponentially. Tokens closer than that meet, tokens farther apart hardly interact.",
         deviates="",
         compute=compute_force,
         draw=draw_force,

@@ -14,7 +14,7 @@ from attnflow.results.provenance import flow_of
 
 
 def scenario_run(progress: Progress, **settings: Any) -> xr.Dataset:
-    """The run with these `scenarios.Settings`."""
+    """The run with the given `scenarios.Settings`."""
     setup = scenarios.build(scenarios.Settings(**settings))
     return simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng, progress=progress)
 

@@ -147,8 +147,8 @@ FIGURES = (
         id="sphere-clustering",
         source=f"{PAPER}, figure of clustering on S^2",
         title="Clustering on the sphere",
-        shows="Tokens on the sphere attract each other and gather in one point. At a large β they first rest in "
-        "several clusters, which need a time exponential in β to meet.",
+        shows="Tokens on the sphere attract each other and gather in one point. At a large β they first form several "
+        "clusters, which need a time exponential in β to merge.",
         deviates="The published code takes Euler steps of 0.1 and projects; here an adaptive method keeps the error "
         "below 1e-8. A second row at a larger β is added.",
         compute=compute_clustering,
@@ -195,8 +195,8 @@ FIGURES = (
         title="Inner products over time",
         shows="Histograms of the inner products between distinct tokens at several times. They start around zero, stay "
         "narrow, and move to one as all tokens meet.",
-        deviates="The published histograms are those of a trained ALBERT, layer by layer; these are the tokens of the "
-        "flow itself, for which the curve of orthogonal tokens is known.",
+        deviates="The published histograms are of a trained ALBERT, layer by layer; here they are of the tokens of "
+        "the flow itself, for which the curve of orthogonal tokens is known.",
         compute=compute_cosines,
         draw=draw_cosines,
         numbers=cosine_numbers,

@@ -22,8 +22,8 @@ from attnflow.theorems.studies.robustness import robustness
 
 SLIDES = "Sugolov and Aubry 2023, slides"
 DISCRETE = "The slides step layer by layer; here the flow is integrated to a relative error of 1e-8 a step."
-WEIGHTS = f"{DISCRETE} The slides' random weights are not known: these are drawn anew, from the seed shown."
-REAL = f"{WEIGHTS} It was chosen by eye, with a real leading eigenvalue: where that is complex, tokens turn."
+WEIGHTS = f"{DISCRETE} The slides' random weights are not known; here they are drawn anew, from the seed shown."
+REAL = f"{WEIGHTS} The seed was chosen by eye, with a real leading eigenvalue: where it is complex, tokens rotate."
 
 
 # -- How n and the start law change the limit --------------------------------------------------------------------------
@@ -131,8 +131,8 @@ FIGURES = (
         id="slides-polytope",
         source=f"{SLIDES}, Theorem 2",
         title="Forty tokens of space: vertices of a polyhedron",
-        shows="With Q = K = V = I forty tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices are "
-        "tokens of the start that hardly moved.",
+        shows="With Q = K = V = I forty tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices "
+        "are tokens that hardly move from their start.",
         deviates=DISCRETE,
         compute=emergence_limits.compute_with_frames,
         draw=emergence_limits.draw_polytope,
@@ -148,8 +148,8 @@ FIGURES = (
         id="multihead-eigenvalues",
         source=f"{SLIDES}, multi-head dynamics: eigenvalues",
         title="Several heads: the eigenvalues of their sum decide",
-        shows="Three heads with random values pull every token at once. Tokens line up along the leading eigenvector "
-        "of the sum of the value matrices and grow at its eigenvalue, whatever each head would do alone.",
+        shows="Three heads with random values act on every token. Tokens line up along the leading eigenvector of "
+        "the sum of the value matrices and grow at its eigenvalue, whatever each head would do alone.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
         quick={},
@@ -197,8 +197,8 @@ FIGURES = (
         source=f"{SLIDES}, multi-head dynamics: rate of convergence",
         title="The rate of convergence against the number of heads",
         shows="With V_h = I/H the rescaled tokens obey Z' = (P - I) Z, P being the mean of the heads' weights, and "
-        "come to rest at one minus the second eigenvalue of P. In the end that is one in nearly all runs, for any "
-        "number of heads; what more heads change is how long it takes until then.",
+        "converge at the rate one minus the second eigenvalue of P. In the end this rate is one in nearly all runs, "
+        "for any number of heads; what more heads change is the time until then.",
         deviates=WEIGHTS,
         compute=multihead_rates.compute_rates,
         draw=multihead_rates.draw_rates,
@@ -225,10 +225,10 @@ FIGURES = (
     Figure(
         id="master-equation",
         source=f"{SLIDES}, the master equation",
-        title="Frozen attention, and how long it is right",
+        title="Frozen attention, and how long it is accurate",
         shows="If attention stayed that of the start, tokens would be sums of modes that decay at one minus the "
-        "eigenvalues of P(0). That is right for long where scores are small, and where they are so large that "
-        "attention is decided from the start; between, attention changes at once and the prediction fails.",
+        "eigenvalues of P(0). This is accurate for long where scores are small, and where they are so large that "
+        "attention is decided from the start; between the two, attention changes early and the prediction fails.",
         deviates="The slides write dP/dt = A P; the tokens obey its adjoint, the backward equation Z' = (P - I) Z, "
         "whose rows sum to one. The seed is that of a typical start: in a few others a token of the large start is "
         "undecided, and the prediction fails there, too.",

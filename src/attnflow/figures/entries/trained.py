@@ -78,10 +78,10 @@ FIGURES = (
     Figure(
         id="trained-flow",
         source=f"{SLIDES}: the flow of one head of ALBERT",
-        title="A sentence under one trained head for ever",
-        shows="A sentence, and a circle of tokens, under the strongest heads with a real positive, a real negative and "
-        "a complex leading eigenvalue. Under the first tokens gather at one pole or at two opposite ones, under the "
-        "second they stay apart or in loose groups, under the third they turn on their way.",
+        title="A sentence under one trained head",
+        shows="A sentence, and a circle of tokens, under the strongest heads with a real positive, a real negative "
+        "and a complex leading eigenvalue. Under the first tokens gather at one pole or at two opposite ones, under "
+        "the second they stay apart or in loose groups, under the third they rotate as they move.",
         deviates=f"{OTHER_MODEL} {BARE}",
         compute=trained_flows.compute_heads,
         draw=trained_flows.draw_heads,
@@ -96,7 +96,7 @@ FIGURES = (
         id="trained-heads",
         source=f"{SLIDES}: several heads",
         title="A sentence under more and more trained heads",
-        shows="One, two, four and more heads of one layer pull together. Where tokens align, the more heads the "
+        shows="One, two, four and more heads of one layer act together. Where tokens align, the more heads the "
         "faster, and attention ends with rank one.",
         deviates=f"{OTHER_MODEL} {BARE}",
         compute=trained_flows.compute_counts,
@@ -113,8 +113,8 @@ FIGURES = (
         id="trained-prompt",
         source="arXiv:2312.10794, histograms of ALBERT by layer",
         title="How alike the tokens of a sentence become",
-        shows="Cosines between the tokens of a sentence, layer by layer, in a trained model and in its twin with fresh "
-        "weights. Where tokens gather, cosines go to one.",
+        shows="Cosines between the tokens of a sentence, layer by layer, in a trained model and in the same model "
+        "with fresh weights. Where tokens gather, cosines go to one.",
         deviates=f"{OTHER_MODEL} Shared layers are iterated to {ITERATED_LAYERS}, as published. A model without a "
         "tokenizer gets random ids instead of a sentence.",
         compute=trained_prompts.compute_prompt,

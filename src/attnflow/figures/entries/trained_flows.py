@@ -55,7 +55,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
         f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
         "circle in the plane of V's leading eigenvectors."
     )
-    title = f"One trained head for ever: the strongest of each kind in {dataset.attrs['model']}"
+    title = f"The flow of one trained head: the strongest of each kind in {dataset.attrs['model']}"
     return panel_figure(rows, title, caption, width=2.9, heights=[3.0, 3.0])
 
 

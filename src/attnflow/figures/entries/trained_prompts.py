@@ -54,7 +54,7 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
     lowest = min(0.0, float(dataset.mean_cosine.min()))
     means = layer_panel(lines, "Mean cosine", ylim=(lowest, 1.02))
     title = f"Cosines between the tokens of {dataset.attrs['words']}, layer by layer, in {dataset.attrs['model']}"
-    caption = "Left: trained. Middle: its twin with fresh weights. Marks: means."
+    caption = "Left: trained weights. Middle: fresh weights. Marks: means."
     return panel_figure([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
 
 

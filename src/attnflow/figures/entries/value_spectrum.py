@@ -94,8 +94,8 @@ FIGURES = (
         title="The spectrum of a value matrix at initialisation",
         shows="Eigenvalues of V = W_O W_V with Gaussian factors fill a disc whose radius and density are known. The "
         "leading one has a positive real part, and comes alone or in a complex pair.",
-        deviates="The published weights are those of albert-xlarge-v2 before training; these are drawn anew with its "
-        "width, head width and deviation.",
+        deviates="The published weights are those of albert-xlarge-v2 before training; here they are drawn anew with "
+        "its width, head width and deviation.",
         compute=compute_spectrum,
         draw=draw_spectrum,
         numbers=spectrum_numbers,

@@ -113,7 +113,7 @@ def _write_mp4(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
         output_params=options, ffmpeg_log_level="error",
     )  # fmt: skip
     with warnings.catch_warnings():
-        # JAX warns of forks, but the child process runs ffmpeg at once.
+        # JAX warns of forks, but the child process runs ffmpeg immediately.
         warnings.filterwarnings("ignore", message=".*os.fork", category=RuntimeWarning)
         writer.send(None)
     for frame, picture in enumerate(pictures):

@@ -40,7 +40,7 @@ class Scene:
     reach: float | None = None
     """All axes go from minus to plus this, so that scenes can be compared; None: as far as the tokens."""
     names: tuple[str, ...] = ()
-    """Names of the axes; empty: those of the coordinates."""
+    """Names of the axes; empty: the names of the coordinates."""
     words: tuple[str, ...] = ()
     """Words written beside the tokens, in the plane."""
 

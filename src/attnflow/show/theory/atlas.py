@@ -159,7 +159,7 @@ def _entry(word: str) -> Patch:
 def _title(dataset: xr.Dataset) -> str:
     attributes = dataset.attrs
     agreement = attributes["agreement"]
-    result = "no promise to compare" if np.isnan(agreement) else f"agreement {100 * agreement:.3g} %"
+    result = "no prediction to compare" if np.isnan(agreement) else f"agreement {100 * agreement:.3g} %"
     setting = (
         f"{SPACES[attributes['space']]}, d = {attributes['d']}, n = {attributes['n']}, beta = {attributes['beta']:g}"
     )

@@ -79,7 +79,7 @@ def _draw_captured(axes: Axes, run: xr.Dataset, beta: float, delta: float) -> No
         axes.plot(run.time.values[later], caught, color=colour, label=f"tokens near a {name} centre")
         stay = np.mean(moved[:, is_centre] <= MOVED_SHARE * delta, axis=1)
         axes.plot(run.time.values[later], stay, color=colour, linestyle=(0, (4, 2)), label=f"{name} centres in place")
-    axes.set(xscale="log", xlabel="time t", ylabel="share", ylim=(-0.03, 1.05), title="What centres catch")
+    axes.set(xscale="log", xlabel="time t", ylabel="share", ylim=(-0.03, 1.05), title="Tokens near centres")
     axes.set_xlim(run.time.values[later][0], run.time.values[later][-1])
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0)
 

@@ -54,7 +54,7 @@ def _draw_velocity(axes: Axes, found: Counterexample) -> None:
         xlabel="angle φ from the first token, in degrees",
         ylabel="angular velocity φ'",
         xticks=[-180, -90, 0, 90, 180],
-        title="Where the second token can rest",
+        title="Equilibria of the second token",
     )
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, handletextpad=0.3, columnspacing=1.2)
 
@@ -73,7 +73,7 @@ def _draw_scan(axes: Axes, scan: xr.DataArray, found: Counterexample) -> None:
         xlabel="k$_1$",
         ylabel="k$_2$",
         aspect="equal",
-        title="Q$^T$K = diag(k$_1$, k$_2$) with a stable resting place",
+        title="Q$^T$K = diag(k$_1$, k$_2$) with a stable equilibrium",
         xlim=(first.min(), first.max()),
         ylim=(second.min(), second.max()),
     )

@@ -83,4 +83,4 @@ def _draw_intervals(axes: Axes, intervals: Any) -> None:
 
 def _title(dataset: xr.Dataset) -> str:
     level = f"{100 * dataset.attrs['confidence']:g} % intervals of the mean of {dataset.sizes['seed']} starts"
-    return f"What the start changes\n{level}, t = {dataset.attrs['end']:g}"
+    return f"Dependence on the start\n{level}, t = {dataset.attrs['end']:g}"
