@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from attnflow._common.checks import InputError, require_matrix, require_square
 from attnflow.analyse.invariant_spaces import InvariantSpaces
 
-SAME = 1e-8  # times |V|; matrices in papers are printed with eight digits
+SPECTRAL_TOLERANCE = 1e-8  # times |V|, of eigenvalues that count as equal; papers print matrices with eight digits
 # A k-fold eigenvalue of a defective matrix is computed only to eps^{1/k}. Eigenvalues within 1e-3 |V| are one if V is
 # within this relative distance of a matrix in which they coincide.
 MATRIX_ROUNDING = 1e4 * np.finfo(float).eps
@@ -54,7 +54,7 @@ class Spectrum:
     def leaders(self) -> tuple[Eigenvalue, ...]:
         """The eigenvalues with the largest real part: one, or a conjugate pair, or more."""
         largest = self.eigenvalues[0].value.real
-        return tuple(one for one in self.eigenvalues if one.value.real >= largest - SAME * self.scale)
+        return tuple(one for one in self.eigenvalues if one.value.real >= largest - SPECTRAL_TOLERANCE * self.scale)
 
     @property
     def leading(self) -> Eigenvalue:
@@ -189,7 +189,7 @@ def _groups(spaces: InvariantSpaces, scale: float) -> list[np.ndarray]:
         if _is_one(spaces, members, scale):
             found.append(members)
         else:
-            found += [members[some] for some in _linked(spaces.values[members], SAME * scale)]
+            found += [members[some] for some in _linked(spaces.values[members], SPECTRAL_TOLERANCE * scale)]
     return found
 
 
@@ -220,7 +220,7 @@ def _is_one(spaces: InvariantSpaces, members: np.ndarray, scale: float) -> bool:
 
 def _eigenvalue(spaces: InvariantSpaces, members: np.ndarray, scale: float) -> Eigenvalue:
     mean = complex(spaces.values[members].mean())
-    value = complex(mean.real, 0.0 if abs(mean.imag) <= SAME * scale else mean.imag)
+    value = complex(mean.real, 0.0 if abs(mean.imag) <= SPECTRAL_TOLERANCE * scale else mean.imag)
     if len(members) == 1:
         return Eigenvalue(value, 1, 1, 1)
     nilpotent = spaces.nilpotent(members)

@@ -12,7 +12,7 @@ import numpy as np
 
 from attnflow._common.checks import InputError
 from attnflow.analyse.spectra import (
-    SAME,
+    SPECTRAL_TOLERANCE,
     Spectrum,
     asymmetry,
     complement,
@@ -61,20 +61,32 @@ def isotropic(weights: Weights) -> Hypothesis:
     value = weights.spectrum.matrix
     mean = np.trace(value) / len(value)
     distance = float(np.abs(value - mean * np.eye(len(value))).max())
-    limit = SAME * weights.spectrum.scale
+    limit = SPECTRAL_TOLERANCE * weights.spectrum.scale
     return at_most("V is a multiple of I", distance, limit, "in the largest entry", "isotropy")
 
 
 def leading_is_positive(weights: Weights) -> Hypothesis:
     """The largest real part of an eigenvalue of V is positive, by more than rounding."""
     found = weights.spectrum
-    return above(f"{LEADING} is positive", found.leading.value.real, SAME * found.scale, "in its real part", "value")
+    return above(
+        f"{LEADING} is positive",
+        found.leading.value.real,
+        SPECTRAL_TOLERANCE * found.scale,
+        "in its real part",
+        "value",
+    )
 
 
 def leading_is_negative(weights: Weights) -> Hypothesis:
     """All eigenvalues of V have a negative real part, by more than rounding."""
     found = weights.spectrum
-    return above(f"{LEADING} is negative", -found.leading.value.real, SAME * found.scale, "in its real part", "value")
+    return above(
+        f"{LEADING} is negative",
+        -found.leading.value.real,
+        SPECTRAL_TOLERANCE * found.scale,
+        "in its real part",
+        "value",
+    )
 
 
 def leading_is_real(weights: Weights) -> Hypothesis:
@@ -119,7 +131,7 @@ def others_exist(weights: Weights) -> Hypothesis:
 def growing_are_simple(weights: Weights) -> Hypothesis:
     """Every eigenvalue with a positive real part has multiplicity one."""
     found = weights.spectrum
-    growing = [one.multiplicity for one in found.eigenvalues if one.value.real > SAME * found.scale]
+    growing = [one.multiplicity for one in found.eigenvalues if one.value.real > SPECTRAL_TOLERANCE * found.scale]
     says = "all eigenvalues of V with a positive real part are simple"
     return at_most(says, max(growing, default=1), 1, "copies", "value")
 
@@ -128,7 +140,7 @@ def leading_dominates(weights: Weights) -> Hypothesis:
     """lambda_1 > |lambda_j| for every other eigenvalue, copies included, which makes lambda_1 real and positive."""
     found = weights.spectrum
     says = f"{LEADING} is real, positive, simple and larger than all others in modulus"
-    return above(says, found.dominance, SAME * found.scale, "in modulus", "value")
+    return above(says, found.dominance, SPECTRAL_TOLERANCE * found.scale, "in modulus", "value")
 
 
 def leading_outgrows(weights: Weights) -> Hypothesis:
@@ -136,7 +148,7 @@ def leading_outgrows(weights: Weights) -> Hypothesis:
     found = weights.spectrum
     gap = found.leading.value.real - found.rest_radius
     says = f"{LEADING} is positive and larger than the others in modulus"
-    return above(says, gap, SAME * found.scale, "in modulus", "value")
+    return above(says, gap, SPECTRAL_TOLERANCE * found.scale, "in modulus", "value")
 
 
 def complement_is_invariant(weights: Weights) -> Hypothesis:
@@ -145,7 +157,7 @@ def complement_is_invariant(weights: Weights) -> Hypothesis:
     outside = complement(inside)
     leak = float(np.linalg.norm(inside.T @ found.matrix @ outside, 2)) if outside.size else 0.0
     says = "V maps the orthogonal complement of L into itself"
-    return at_most(says, leak, SAME * found.scale, "in the norm", "value")
+    return at_most(says, leak, SPECTRAL_TOLERANCE * found.scale, "in the norm", "value")
 
 
 def complement_grows_slower(weights: Weights) -> Hypothesis:
@@ -153,14 +165,14 @@ def complement_grows_slower(weights: Weights) -> Hypothesis:
     found, outside = weights.spectrum, complement(weights.spectrum.leading_space)
     largest = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else -np.inf
     gap = found.leading.value.real - largest
-    return above("<Vz, z> < lambda |z|^2 for z orthogonal to L", gap, SAME * found.scale, kind="value")
+    return above("<Vz, z> < lambda |z|^2 for z orthogonal to L", gap, SPECTRAL_TOLERANCE * found.scale, kind="value")
 
 
 def scores_are_definite(weights: Weights) -> Hypothesis:
     """B is symmetric, and its least eigenvalue is positive by more than rounding."""
     says, scores = "Q^T K is symmetric positive definite", weights.scores
     largest = float(np.abs(scores).max())
-    if asymmetry(scores) > SAME * largest:
+    if asymmetry(scores) > SPECTRAL_TOLERANCE * largest:
         return Hypothesis(says, -asymmetry(scores), "of asymmetry", "scores")
     rounding = len(scores) * np.finfo(float).eps * largest
     return above(says, least_of_symmetric_part(scores), rounding, "in the least eigenvalue", "scores")
@@ -179,14 +191,16 @@ def spaces_are_orthogonal(weights: Weights) -> Hypothesis:
     others = complement(spectrum(found.matrix.T).leading_space)
     leak = float(np.abs(found.leading_space.T @ scores @ others).max(initial=0.0))
     says = "F and G orthogonal for Q^T K"
-    return at_most(says, leak, SAME * np.abs(scores).max(), "in the largest entry", "scores")
+    return at_most(says, leak, SPECTRAL_TOLERANCE * np.abs(scores).max(), "in the largest entry", "scores")
 
 
 def scores_are_isotropic(weights: Weights) -> Hypothesis:
     """B = b I for some b."""
     multiple = score_multiple(weights)
     distance = float(np.abs(weights.scores - multiple * np.eye(len(weights.scores))).max())
-    return at_most("Q^T K is a multiple of I", distance, SAME * abs(multiple), "in the largest entry", "scores")
+    return at_most(
+        "Q^T K is a multiple of I", distance, SPECTRAL_TOLERANCE * abs(multiple), "in the largest entry", "scores"
+    )
 
 
 def score_multiple_at_least(least: float) -> SpectralHypothesis:

@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 from attnflow._common.checks import InputError
 from attnflow.analyse import clusters, polytope
-from attnflow.analyse.spectra import SAME, Spectrum, spectrum
+from attnflow.analyse.spectra import SPECTRAL_TOLERANCE, Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.validation import require_flow
@@ -145,7 +145,7 @@ def _exponentials(matrix: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
 
 def _growing_in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> Shown:
     """A real eigenvalue leads: what its part of the tokens does, then what all of them do."""
-    if found.leading.value.real > SAME * found.scale and found.leading.block == 1:
+    if found.leading.value.real > SPECTRAL_TOLERANCE * found.scale and found.leading.block == 1:
         # Along eigenvalues below zero z diverges whatever the leading part does: that one alone decides.
         return _hyperplanes(found, times, tokens) if found.is_leading_simple else _polytope(flow, found, times, tokens)
     size, late = _size(tokens[-1]), _late_move(times, tokens)

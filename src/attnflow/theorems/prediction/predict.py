@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.threads import one_blas_thread
-from attnflow.analyse.spectra import SAME, Spectrum
+from attnflow.analyse.spectra import SPECTRAL_TOLERANCE, Spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow, require_one_configuration
 from attnflow.solvers.base import AbstractSolver
@@ -167,9 +167,9 @@ def suggestion(found: Spectrum, flow: AbstractDynamics) -> str:
         return "Of several heads, an MLP, noise, frozen tokens or masses the spectrum of V alone says little."
     if not found.is_leading_real:
         return _rotation(found, on_sphere)
-    if lead.real < -SAME * found.scale:
+    if lead.real < -SPECTRAL_TOLERANCE * found.scale:
         return _shrinking(lead.real, on_sphere)
-    if lead.real <= SAME * found.scale:
+    if lead.real <= SPECTRAL_TOLERANCE * found.scale:
         return "The leading eigenvalue is 0: nothing grows, and tokens keep their part along it."
     if on_sphere:
         return _towards_leading_space(found, flow)
