@@ -64,11 +64,11 @@ def five_numbers(data: xr.Dataset) -> dict:
     """Time of each merge, and the number of clusters on the longest plateau."""
     times, n = np.exp(data.merge_log_time.values), data.sizes["token"]
     closer = f"two being closer than {data.attrs['merge']:g}"
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         f"time of the merge that leaves {n - place - 1}, {closer}": float(time) for place, time in enumerate(times)
     }
-    found["longest plateau, clusters"] = int(n - 1 - np.argmax(np.diff(data.merge_log_time.values)))
-    return found
+    numbers["longest plateau, clusters"] = int(n - 1 - np.argmax(np.diff(data.merge_log_time.values)))
+    return numbers
 
 
 # -- The staircase of energy -------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def draw_staircase(data: xr.Dataset) -> Any:
 def staircase_numbers(data: xr.Dataset) -> dict:
     """Energies of the plateaus against the sum of squared shares, and the times of the last merges."""
     late = data.isel(merge=slice(1, None))
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "levels of the plateaus, sum of squared shares": ", ".join(
             f"{level:.3g}" for level in late.level_before[-1].values
         ),
@@ -102,8 +102,8 @@ def staircase_numbers(data: xr.Dataset) -> dict:
         ),
     }
     for beta, last in zip(data.beta.values, data.merge_log_time[:, -1].values, strict=True):
-        found[f"log t of the last merge, beta = {beta:g}"] = float(last)
-    return found
+        numbers[f"log t of the last merge, beta = {beta:g}"] = float(last)
+    return numbers
 
 
 def staircase_verdicts(data: xr.Dataset) -> list:

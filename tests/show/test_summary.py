@@ -1,0 +1,54 @@
+"""`summary`: cluster counts and attention matrices are those of the run."""
+
+import numpy as np
+import pytest
+from tests.helpers.drawn_figures import artist, random_walk
+
+import attnflow as af
+from attnflow.show import summary
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def test_counts_are_those_of_the_analysis(polygon):
+    line = artist(summary(polygon, distance=0.05).axes[1], "counts")
+    np.testing.assert_array_equal(line.get_ydata(), af.clusters.count(polygon, 0.05))
+    np.testing.assert_array_equal(line.get_xdata(), polygon.time)
+
+
+def test_images_are_the_first_and_last_matrices(polygon):
+    matrices = np.random.default_rng(0).dirichlet(np.ones(20), size=(3, 20))
+    images = [axes.images[0].get_array() for axes in summary(polygon, matrices).axes if axes.images]
+    np.testing.assert_array_equal(images, matrices[[0, -1]])
+
+
+def test_several_heads_are_averaged(polygon):
+    matrices = np.random.default_rng(0).dirichlet(np.ones(20), size=(2, 4, 20))
+    images = [axes.images[0].get_array() for axes in summary(polygon, matrices).axes if axes.images]
+    np.testing.assert_allclose(images, matrices.mean(axis=1))
+
+
+def test_a_matrix_that_is_not_known_is_left_out(polygon):
+    shown = [axes.get_title() for axes in summary(polygon, [np.eye(20), None]).axes if axes.images]
+    assert shown == ["attention, start"]
+
+
+def test_matrices_of_other_tokens_are_refused(polygon):
+    with pytest.raises(ValueError, match=r"shape \(k, 20, 20\).* one of them has shape \(3, 3\)"):
+        summary(polygon, [np.eye(3), np.eye(3)])
+
+
+@pytest.mark.parametrize("kind", ["SphereAttention", "RescaledAttention"])
+@pytest.mark.parametrize("d", [1, 2, 3, 64])
+def test_every_space_has_one(kind, d, tmp_path):
+    run = random_walk(6, d, kind)
+    figure = summary(run, [np.eye(6), np.eye(6)], tmp_path / "run.png")
+    assert "clusters" in [axes.get_ylabel() for axes in figure.axes]
+    assert sum(len(axes.images) for axes in figure.axes) == 2
+
+
+def test_geometric_times_have_a_logarithmic_axis():
+    run = random_walk(4, 1, "RescaledAttention", steps=30)
+    by_factors = run.assign_coords(time=np.append(0, np.geomspace(1e-3, 1e3, 29)))
+    assert summary(run).axes[0].get_xscale() == "linear"
+    assert {axes.get_xscale() for axes in summary(by_factors).axes} == {"symlog"}
