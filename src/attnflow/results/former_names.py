@@ -4,15 +4,18 @@ import json
 
 import xarray as xr
 
-# Variables of runs of `coalesce`.
 VARIABLES = {
+    # of runs of `coalesce`
     "meetings": "quadrature_merges",
     "meeting_error": "quadrature_error",
     "sprints": "subcycled_steps",
     "foreseen_log_duration": "forecast_log_duration",
     "foreseen_error": "forecast_error",
     "rival_log_duration": "runner_up_log_duration",
+    # of runs of `stream`
+    "piece_bend": "piece_log_compression",
 }
+DIMENSIONS = {"part": "component"}  # of `piece_start` in runs of `stream`
 # Entries of the attribute `limits` of runs of `coalesce`.
 LIMITS = {"until": "log_end"}
 
@@ -20,6 +23,8 @@ LIMITS = {"until": "log_end"}
 def with_present_names(run: xr.Dataset) -> xr.Dataset:
     """The dataset with every former name replaced; numbers stay as they are."""
     run = run.rename_vars({old: new for old, new in VARIABLES.items() if old in run.variables})
+    if "piece_start" in run:
+        run = run.rename_dims({old: new for old, new in DIMENSIONS.items() if old in run.dims})
     if "limits" not in run.attrs:
         return run
     limits = {LIMITS.get(name, name): value for name, value in json.loads(run.attrs["limits"]).items()}

@@ -62,7 +62,7 @@ def stream(
     -------
     A dataset like that of `simulate`, with the paths as piecewise polynomials: the number of `pieces` of every token,
     and of each piece `piece_start` (a sum of floats), `piece_length`, the Legendre coefficients `piece_series` and the
-    parameter `piece_bend` of the time change within it.
+    parameter `piece_log_compression` of the time change within it.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from attnflow.solvers.status import Status
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.streaming.token_paths import TokenPaths
 
-PIECES = ("piece_start", "piece_length", "piece_bend", "piece_series", "pieces")
+PIECES = ("piece_start", "piece_length", "piece_log_compression", "piece_series", "pieces")
 REASONS = {  # why a run has fewer tokens than were given
     Status.OUT_OF_TIME: "the time budget was spent",
     Status.INTERRUPTED: "interrupted",
@@ -141,9 +141,9 @@ def _shortened_sentence(flow: AbstractDynamics, ending: StreamEnding, count: int
 
 def _variables(paths: TokenPaths) -> dict[str, Any]:
     return {
-        "piece_start": (("piece", "part"), paths.starts),
+        "piece_start": (("piece", "component"), paths.starts),
         "piece_length": (("piece",), paths.lengths),
-        "piece_bend": (("piece",), paths.log_compressions),
+        "piece_log_compression": (("piece",), paths.log_compressions),
         "piece_series": (("piece", "degree", "coordinate"), paths.series),
         "pieces": (("token",), np.diff(paths.first)),
     }
