@@ -1,7 +1,5 @@
 """Measurements of the explorer: cluster distances, subspaces, attention images, the second curve, verdicts."""
 
-import ast
-import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +17,6 @@ from attnflow.explorer.measure.model_facts import leading_direction
 from attnflow.explorer.measure.parallel_subspaces import shown_subspaces
 from attnflow.explorer.measure.prediction_check import check_cluster_count, check_limit
 from attnflow.explorer.recording import Frame
-from attnflow.theorems.prediction import limits
-from attnflow.theorems.prediction.evidence import in_words
 
 
 def flow_of(name, **changes):
@@ -141,7 +137,7 @@ def test_convergence_to_zero_is_seen_although_rescaled_tokens_overflow():
     assert falling["answer"] == "agrees"
     assert "it goes like t to the power -0.5" in falling["says"]
     assert growing["answer"] == "not-yet"
-    assert "no numbers" in growing["says"]
+    assert "not finite" in growing["says"]
 
 
 @pytest.mark.parametrize("mask", [af.masks.full, af.masks.causal])
@@ -173,22 +169,3 @@ def test_the_energy_of_many_tokens_is_that_of_all_pairs(monkeypatch):
     uniform = (1 - np.exp(-60.0)) / 60.0  # the mean of e^{30 (c - 1)} over c in [-1, 1]
     assert found == pytest.approx(1 / 3000 + (1 - 1 / 3000) * uniform, rel=0.02)
     assert second_curve.estimated_energy(tokens[:500], 30.0) == pytest.approx(1 / 500 + uniform, rel=0.05)
-
-
-def test_every_measured_number_has_a_clause():
-    tree = ast.parse(inspect.getsource(limits))
-    dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict) and len(node.keys) <= 3]
-    names = {key.value for node in dicts for key in node.keys if isinstance(key, ast.Constant)}
-    assert {"late move", "from x_1(0)", "share in L"} <= names
-
-    for name in names:
-        for is_sphere in (True, False):
-            clause = in_words(limits.Shown("undecided", {name: 0.25}), is_sphere)
-            assert clause[0].islower() or clause[0].isdigit()
-            assert "0.25" in clause or "25%" in clause or name in ("places", "hyperplanes", "vertices")
-
-
-def test_the_share_in_the_whole_space_is_not_reported():
-    numbers = {"share in L": 1.0, "of uniform tokens": 1.0, "late move": 0.1}
-    assert "L" not in in_words(limits.Shown("undecided", numbers), is_sphere=True)
-    assert "L" in in_words(limits.Shown("undecided", {**numbers, "of uniform tokens": 0.5}), is_sphere=True)

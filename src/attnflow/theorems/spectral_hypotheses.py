@@ -32,6 +32,11 @@ class Weights:
     spectrum: Spectrum
     scores: np.ndarray
 
+    @property
+    def tolerance(self) -> float:
+        """The size below which eigenvalues and entries of V count as zero."""
+        return SPECTRAL_TOLERANCE * self.spectrum.scale
+
     @classmethod
     def of_matrices(cls, value: Any, scores: Any) -> "Weights":
         """The weights of a matrix V and a matrix B of the same size.
@@ -61,32 +66,19 @@ def isotropic(weights: Weights) -> Hypothesis:
     value = weights.spectrum.matrix
     mean = np.trace(value) / len(value)
     distance = float(np.abs(value - mean * np.eye(len(value))).max())
-    limit = SPECTRAL_TOLERANCE * weights.spectrum.scale
-    return at_most("V is a multiple of I", distance, limit, "in the largest entry", "isotropy")
+    return at_most("V is a multiple of I", distance, weights.tolerance, "in the largest entry", "isotropy")
 
 
 def leading_is_positive(weights: Weights) -> Hypothesis:
     """The largest real part of an eigenvalue of V is positive, by more than rounding."""
-    found = weights.spectrum
-    return above(
-        f"{LEADING} is positive",
-        found.leading.value.real,
-        SPECTRAL_TOLERANCE * found.scale,
-        "in its real part",
-        "value",
-    )
+    real_part = weights.spectrum.leading.value.real
+    return above(f"{LEADING} is positive", real_part, weights.tolerance, "in its real part", "value")
 
 
 def leading_is_negative(weights: Weights) -> Hypothesis:
     """All eigenvalues of V have a negative real part, by more than rounding."""
-    found = weights.spectrum
-    return above(
-        f"{LEADING} is negative",
-        -found.leading.value.real,
-        SPECTRAL_TOLERANCE * found.scale,
-        "in its real part",
-        "value",
-    )
+    real_part = weights.spectrum.leading.value.real
+    return above(f"{LEADING} is negative", -real_part, weights.tolerance, "in its real part", "value")
 
 
 def leading_is_real(weights: Weights) -> Hypothesis:
@@ -131,7 +123,7 @@ def others_exist(weights: Weights) -> Hypothesis:
 def growing_are_simple(weights: Weights) -> Hypothesis:
     """Every eigenvalue with a positive real part has multiplicity one."""
     found = weights.spectrum
-    growing = [one.multiplicity for one in found.eigenvalues if one.value.real > SPECTRAL_TOLERANCE * found.scale]
+    growing = [one.multiplicity for one in found.eigenvalues if one.value.real > weights.tolerance]
     says = "all eigenvalues of V with a positive real part are simple"
     return at_most(says, max(growing, default=1), 1, "copies", "value")
 
@@ -140,7 +132,7 @@ def leading_dominates(weights: Weights) -> Hypothesis:
     """lambda_1 > |lambda_j| for every other eigenvalue, copies included, which makes lambda_1 real and positive."""
     found = weights.spectrum
     says = f"{LEADING} is real, positive, simple and larger than all others in modulus"
-    return above(says, found.dominance, SPECTRAL_TOLERANCE * found.scale, "in modulus", "value")
+    return above(says, found.dominance, weights.tolerance, "in modulus", "value")
 
 
 def leading_outgrows(weights: Weights) -> Hypothesis:
@@ -148,7 +140,7 @@ def leading_outgrows(weights: Weights) -> Hypothesis:
     found = weights.spectrum
     gap = found.leading.value.real - found.rest_radius
     says = f"{LEADING} is positive and larger than the others in modulus"
-    return above(says, gap, SPECTRAL_TOLERANCE * found.scale, "in modulus", "value")
+    return above(says, gap, weights.tolerance, "in modulus", "value")
 
 
 def complement_is_invariant(weights: Weights) -> Hypothesis:
@@ -157,7 +149,7 @@ def complement_is_invariant(weights: Weights) -> Hypothesis:
     outside = complement(inside)
     leak = float(np.linalg.norm(inside.T @ found.matrix @ outside, 2)) if outside.size else 0.0
     says = "V maps the orthogonal complement of L into itself"
-    return at_most(says, leak, SPECTRAL_TOLERANCE * found.scale, "in the norm", "value")
+    return at_most(says, leak, weights.tolerance, "in the norm", "value")
 
 
 def complement_grows_slower(weights: Weights) -> Hypothesis:
@@ -165,7 +157,7 @@ def complement_grows_slower(weights: Weights) -> Hypothesis:
     found, outside = weights.spectrum, complement(weights.spectrum.leading_space)
     largest = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else -np.inf
     gap = found.leading.value.real - largest
-    return above("<Vz, z> < lambda |z|^2 for z orthogonal to L", gap, SPECTRAL_TOLERANCE * found.scale, kind="value")
+    return above("<Vz, z> < lambda |z|^2 for z orthogonal to L", gap, weights.tolerance, kind="value")
 
 
 def scores_are_definite(weights: Weights) -> Hypothesis:

@@ -20,7 +20,8 @@ from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.models.transformer import Model
 from attnflow.solvers.layers import Layers
-from attnflow.theorems.prediction.limits import fulfils, limits_shown
+from attnflow.theorems.prediction.limits import fulfils
+from attnflow.theorems.prediction.observed_limits import observed_limits
 from attnflow.theorems.prediction.predict import predict
 
 KINDS = ("real-positive", "real-negative", "complex")
@@ -203,7 +204,7 @@ def _simulated(flow: RescaledAttention, runs: int, seed: int) -> list[str]:
     back = np.linalg.inv(np.linalg.matrix_power(np.eye(len(value)) + step * value, layers))
     frames = np.stack([np.linalg.matrix_power(back, save).T for save in range(run.sizes["time"])])
     rescaled = run.assign(tokens=(run.tokens.dims, run.tokens.values @ frames))
-    return [one.limit for one in limits_shown(flow, rescaled)]
+    return [one.limit for one in observed_limits(flow, rescaled)]
 
 
 def _layer_step(found: Spectrum) -> tuple[float, int]:

@@ -1,16 +1,14 @@
-"""Predictions from weights alone, and the limits that finished runs show."""
+"""Predictions from weights alone."""
 
 import json
 
 import numpy as np
 import pytest
-import xarray as xr
-from scipy.linalg import expm
 
 import attnflow as af
 from attnflow.theorems.catalogue import catalogue
 from attnflow.theorems.prediction.limit_rules import RULES
-from attnflow.theorems.prediction.limits import WORDS, fulfils, limit_shown, limits_shown
+from attnflow.theorems.prediction.limits import WORDS
 from attnflow.theorems.prediction.predict import predict
 
 I2, I3 = np.eye(2), np.eye(3)
@@ -154,116 +152,3 @@ def test_wrong_arguments_are_refused():
         predict(rescaled(I2), np.ones((2, 4, 2)))
     with pytest.raises(ValueError, match="flow"):
         predict(np.eye(2))  # pyright: ignore[reportArgumentType]
-
-
-# Runs written down instead of simulated, so that what they show is known.
-TIMES = np.linspace(0, 12, 41)
-
-
-def as_run(tokens):
-    dims = ("run", "time", "token", "coordinate")[4 - np.ndim(tokens) :]
-    return xr.Dataset({"tokens": (dims, tokens)}, {"time": TIMES})
-
-
-def approaching(ends, starts, rate=1.0):
-    return ends + np.exp(-rate * TIMES)[:, None, None] * (starts - ends)
-
-
-STARTS = np.random.default_rng(0).uniform(-1, 1, (8, 2))
-SQUARE = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
-
-
-def test_vertices_of_a_square_are_a_polytope_and_other_points_are_not():
-    shown = limit_shown(rescaled(I2), as_run(approaching(np.repeat(SQUARE, 2, axis=0), STARTS)))
-    assert (shown.limit, shown.numbers["vertices"]) == ("polytope", 4)
-    off = np.repeat(SQUARE, 2, axis=0)
-    off[0] = [1.0, 0.5]  # on an edge, but not its point nearest to zero: not in S
-    assert limit_shown(rescaled(I2), as_run(approaching(off, STARTS))).limit != "polytope"
-
-
-def test_three_hyperplanes_are_shown_and_four_are_not():
-    ends = np.c_[np.repeat([-1.0, 0.0, 1.0, 1.0], 2), np.linspace(-1, 1, 8)]
-    flow = rescaled(np.diag([1.0, 0.5]))
-    assert limit_shown(flow, as_run(approaching(ends, STARTS))).limit == "hyperplanes"
-    ends[:2, 0] = -3.0, -2.0
-    assert limit_shown(flow, as_run(approaching(ends, STARTS))).limit == "undecided"
-
-
-def test_what_still_moves_is_undecided():
-    ends = np.c_[np.repeat([-1.0, 1.0], 4), np.zeros(8)]
-    assert limit_shown(rescaled(np.diag([1.0, 0.5])), as_run(approaching(ends, STARTS, 0.1))).limit == "undecided"
-
-
-def test_shrinking_diverging_turning_and_resting():
-    minus = rescaled(-I2)
-    falling = STARTS / np.sqrt(1 + TIMES)[:, None, None]
-    assert limit_shown(minus, as_run(np.exp(TIMES)[:, None, None] * falling)).limit == "zero"
-    kept = np.broadcast_to(STARTS, (41, 8, 2))
-    assert limit_shown(minus, as_run(np.exp(TIMES)[:, None, None] * kept)).limit == "diverging"
-    assert limit_shown(rescaled(af.values.complex_pair(0.5, 1.0)), as_run(approaching(STARTS[:1], STARTS))).limit == (
-        "rotation"
-    )
-    assert limit_shown(rescaled(I2), as_run(kept)).limit == "at-rest"
-
-
-def test_tokens_of_the_flow_in_space_are_rescaled_first():
-    ends = np.repeat(SQUARE, 2, axis=0)
-    path = np.stack([z @ expm(t * I2).T for t, z in zip(TIMES, approaching(ends, STARTS), strict=True)])
-    assert limit_shown(af.EuclideanAttention(af.Head.identity(2)), as_run(path)).limit == "polytope"
-
-
-def on_circle(angles):
-    return np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-
-
-ANGLES = np.linspace(-1, 1, 8)
-DECAY = np.exp(-TIMES)[:, None]
-
-
-def test_limits_on_the_circle():
-    diagonal = causal(np.diag([2.0, 1.0]))
-    assert limit_shown(diagonal, as_run(on_circle(DECAY * ANGLES + np.pi * (ANGLES > 0)))).limit == "poles"
-    to_first = on_circle(ANGLES[0] + DECAY * (ANGLES - ANGLES[0]))
-    assert limit_shown(causal(I2), as_run(to_first)).limit == "first-token"
-    assert limit_shown(causal(I2), as_run(on_circle(2 + DECAY * ANGLES))).limit == "point"
-    assert limit_shown(diagonal, as_run(on_circle(1 + DECAY * ANGLES + (ANGLES > 0)))).limit == "several-points"
-    turning = on_circle(TIMES[:, None] + DECAY * ANGLES)
-    assert limit_shown(causal(af.values.complex_pair(1.0, 1.0)), as_run(turning)).limit == "rotation"
-    assert limit_shown(diagonal, as_run(turning)).limit == "undecided"
-
-
-def test_clouds_lean_towards_the_leading_direction():
-    generator = np.random.default_rng(0)
-    lean = generator.normal(0, 0.5, (41, 8)) + np.pi * (np.arange(8) % 2)
-    negative = causal(np.diag([-1.0, -2.0]))
-    assert limit_shown(negative, as_run(on_circle(lean))).limit == "clouds-around-poles"
-    even = generator.uniform(0, 2 * np.pi, (41, 8))
-    assert limit_shown(negative, as_run(on_circle(even))).limit == "undecided"
-
-
-def test_a_run_that_is_lost_is_undecided_and_the_others_are_not():
-    good = approaching(np.repeat(SQUARE, 2, axis=0), STARTS)
-    lost = good.copy()
-    lost[20:] = np.nan
-    assert [one.limit for one in limits_shown(rescaled(I2), as_run(np.stack([lost, good])))] == [
-        "undecided",
-        "polytope",
-    ]
-
-
-def test_words_fulfil_promises():
-    assert fulfils("clouds-around-poles", "poles")
-    assert not fulfils("poles", "clouds-around-poles")
-    assert not fulfils("hyperplanes", "polytope")
-
-
-def test_runs_without_tokens_are_refused():
-    with pytest.raises(ValueError, match="keep_tokens"):
-        limit_shown(rescaled(I2), as_run(np.zeros((41, 8, 2))).isel(time=slice(0, 3)))
-
-
-@pytest.mark.parametrize("value", [I2, np.diag([1.0, 0.5]), -I2])
-def test_simulations_show_what_is_proved(value):
-    flow = rescaled(value)
-    run = af.simulate(flow, af.initial.gaussian(12, 2, rng=0, runs=2), np.linspace(0, 15, 41), progress=False)
-    assert {one.limit for one in limits_shown(flow, run)} == {predict(flow).limit}

@@ -7,7 +7,8 @@ from attnflow._common.checks import InputError
 from attnflow.explorer.measure.model_facts import has_small_spectra
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.theorems.prediction.evidence import in_words
-from attnflow.theorems.prediction.limits import FEWEST_TIMES, WORDS, fulfils, limit_shown
+from attnflow.theorems.prediction.limits import WORDS, fulfils
+from attnflow.theorems.prediction.observed_limits import FEWEST_TIMES, observed_limit
 
 MAX_TIMES = 80  # of a run that is compared with its prediction
 SINGLE_LIMITS = frozenset({"point", "first-token", "point-of-subspace", "poles"})
@@ -31,7 +32,7 @@ def check_limit(
         return verdict_fields("none", "The model is too large for the theorems to be checked here")
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
     try:
-        shown = limit_shown(flow, run)
+        shown = observed_limit(flow, run)
     except (InputError, np.linalg.LinAlgError):
         return verdict_fields("none", "For such a model the run alone does not show a limit")
     subject = "The whole run" if is_complete else "The run so far"

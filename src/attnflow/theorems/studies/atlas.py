@@ -21,7 +21,8 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.solvers.adaptive import Adaptive
-from attnflow.theorems.prediction.limits import fulfils, limits_shown
+from attnflow.theorems.prediction.limits import fulfils
+from attnflow.theorems.prediction.observed_limits import observed_limits
 from attnflow.theorems.prediction.predict import Prediction, predict
 
 KINDS = {
@@ -117,7 +118,7 @@ def _cell(flow: AbstractDynamics, value: np.ndarray, tokens: np.ndarray) -> tupl
     """The prediction, and the words of the simulated runs."""
     end = end_time(spectrum(value), flow)
     run = simulate(flow, tokens, np.linspace(0, end, TIMES), solver=SOLVER, progress=False)
-    return predict(flow, tokens[0]), [shown.limit for shown in limits_shown(flow, run)]
+    return predict(flow, tokens[0]), [observed.limit for observed in observed_limits(flow, run)]
 
 
 def end_time(found: Spectrum, flow: AbstractDynamics) -> float:

@@ -16,7 +16,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.solvers.adaptive import Adaptive
-from attnflow.theorems.prediction.limits import CLOSE
+from attnflow.theorems.prediction.observed_limits import CLUSTER_DISTANCE
 
 Law = Callable[..., np.ndarray]
 
@@ -97,7 +97,7 @@ def _outcome(flow: AbstractDynamics, times: np.ndarray, path: np.ndarray) -> lis
     if not np.all(np.isfinite(path)):
         return [np.nan] * len(QUANTITIES)
     last = path[-1]
-    distance = CLOSE * (float(np.ptp(path[0], axis=0).max()) or 1.0)
+    distance = CLUSTER_DISTANCE * (float(np.ptp(path[0], axis=0).max()) or 1.0)
     matrix = attention_matrix(flow, last, times[-1])
     matrix = matrix if matrix.ndim == 2 else matrix.mean(axis=0)
     return [
