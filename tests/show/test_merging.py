@@ -26,7 +26,7 @@ def plain():
 
 
 def brackets(axes):
-    """Of the tree: (merge, corner, 2)."""
+    """Corners (merge, corner, 2) of the tree."""
     return np.array(axes.collections[0].get_segments())
 
 
@@ -38,7 +38,7 @@ def test_the_tree_has_a_bracket_at_every_merge(run, tmp_path):
     assert (tmp_path / "tree.pdf").exists()
 
 
-def test_brackets_stand_on_those_who_join(run):
+def test_brackets_stand_on_the_merging_clusters(run):
     """The last one on the middles of the two before, whose legs go down to the leaves."""
     found = brackets(af.show.merge_tree(run).axes[0])
     np.testing.assert_allclose(found[-1][[0, 3], 0], [0.5, 2.5])
@@ -56,14 +56,14 @@ def test_the_longest_plateau_is_marked(run):
 
 
 @pytest.mark.parametrize("tokens", [[[1.0, 0.0], [-1.0, 0.0]], [[1.0, 0.0]]], ids=["at rest", "one token"])
-def test_where_nothing_happens_the_picture_says_so(tokens):
+def test_pictures_without_merges_say_so(tokens):
     resting = coalesced(6.0, np.array(tokens))
     left, right = af.show.staircase(resting).axes
     assert "from the start" in left.texts[0].get_text()
-    assert right.texts[0].get_text() == "nobody has joined anybody"
+    assert right.texts[0].get_text() == "no merges"
     assert len(right.collections) == len(right.get_yticks()) == 0
     last = af.show.through_clusters(resting).axes[-1]
-    assert last.texts[0].get_text() == "nobody has moved"
+    assert last.texts[0].get_text() == "no motion"
 
 
 def test_the_energy_is_that_of_the_run(run):

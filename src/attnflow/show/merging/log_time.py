@@ -1,4 +1,4 @@
-"""What pictures of coalescing runs share: their check, and axes on which times such as e^500 can be read."""
+"""Checks of coalescing runs, and axes labelled with times such as e^500."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ from attnflow.show.parts.style import GREY
 
 
 def require_coalescing(run: Any, name: str = "run") -> xr.Dataset:
-    """A dataset made by `coalesce`."""
+    """Return a dataset made by `coalesce`; any other raises ValueError."""
     if not isinstance(run, xr.Dataset) or "merge_log_time" not in run:
         raise InputError(
             f"`{name}` must be a dataset made by `coalesce`. Use `show.trajectories` for one of `simulate`."
@@ -23,34 +23,34 @@ def require_coalescing(run: Any, name: str = "run") -> xr.Dataset:
 
 
 def require_several(results: Any) -> list[xr.Dataset]:
-    """Datasets made by `coalesce`, of which one alone is a list of one."""
+    """Return a list of datasets made by `coalesce`, given one or several."""
     several = [results] if isinstance(results, xr.Dataset) else list(results) if isinstance(results, Iterable) else []
     if not several:
         raise InputError("`results` must be datasets made by `coalesce`, at least one. Pass a list of them.")
     return [require_coalescing(one, "results") for one in several]
 
 
-def known(run: xr.Dataset) -> xr.Dataset:
-    """The states of a run whose time has a logarithm: all but the first."""
+def states_after_start(run: xr.Dataset) -> xr.Dataset:
+    """The states of a run with finite log t: all but the first."""
     return run.isel(state=np.isfinite(run.log_time.values))
 
 
-def say_nothing_happened(axes: Axes, words: str) -> None:
-    """Words in the middle, instead of ticks around nothing."""
+def write_note(axes: Axes, words: str) -> None:
+    """Write words in the middle of empty axes, without ticks."""
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 
 def write_times(axis: Axis, label: str = "time t", count: int = 7) -> None:
-    """Label an axis of log t with the times themselves, as powers of e."""
+    """Label an axis of log t with times as powers of e."""
     axis.set_major_locator(MaxNLocator(nbins=count, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: time_name(value)))
     axis.set_label_text(label)
 
 
 def time_name(log_time: float) -> str:
-    """A time by its logarithm.
+    """A time, given its logarithm, as a power of e.
 
     Examples
     --------

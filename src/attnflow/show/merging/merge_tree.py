@@ -1,4 +1,4 @@
-"""`merge_tree`: who joined whom, and when."""
+"""`merge_tree`: the tree of merges of a coalescing run, over log t."""
 
 import os
 
@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from attnflow.show.merging.log_time import require_coalescing, say_nothing_happened, time_name, write_times
+from attnflow.show.merging.log_time import require_coalescing, time_name, write_note, write_times
 from attnflow.show.parts.style import (
     GREY,
     INK,
@@ -17,17 +17,17 @@ from attnflow.show.parts.style import (
     fix_ticks,
     in_house_style,
     new_figure,
-    save_figure,
+    save_and_return,
     write_heading,
 )
 
-MOST_NAMED = 40  # tokens up to which the tree names them
-MOST_COLOURED = 8  # clusters of the longest plateau that get a colour each
+MAX_LABELLED_TOKENS = 40  # more labels would overlap
+MAX_COLOURED_CLUSTERS = 8  # more colours cannot be told apart
 
 
 @in_house_style()
 def merge_tree(run: xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None) -> Figure:
-    """Draw the tree of merges: every merge a bracket at its time, coloured below the longest plateau.
+    """Draw the tree of merges: each merge is a bracket at its time, coloured below the longest plateau.
 
     Parameters
     ----------
@@ -36,34 +36,32 @@ def merge_tree(run: xr.Dataset, path: str | os.PathLike | None = None, title: st
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of "Who joined whom".
+        Instead of "Merge tree".
     """
     require_coalescing(run)
     figure = new_figure(float(np.clip(3 + 0.16 * run.sizes["token"], 4.5, 9.0)), 4.4)
     draw_tree(figure.subplots(), run)
-    write_heading(figure, title or "Who joined whom", run.attrs["outcome"])
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    write_heading(figure, title or "Merge tree", run.attrs["outcome"])
+    return save_and_return(figure, path)
 
 
-def draw_tree(axes: Axes, run: xr.Dataset, most_named: int = MOST_NAMED) -> None:
-    """The tree, leaves in such an order that no lines cross."""
+def draw_tree(axes: Axes, run: xr.Dataset, max_labelled: int = MAX_LABELLED_TOKENS) -> None:
+    """Draw the tree on axes, with its leaves in an order in which no lines cross."""
     heights = run.merge_log_time.values
     if not len(heights):
-        say_nothing_happened(axes, "nobody has joined anybody")
+        write_note(axes, "no merges")
         return
     merges = list(zip(run["first"].values.tolist(), run["second"].values.tolist(), heights.tolist(), strict=True))
     order = leaves(merges, run.sizes["token"])
     plateau = longest_plateau(heights)
     brackets, shades = _brackets(merges, order, plateau)
-    width = 1.3 if len(order) <= MOST_NAMED else 0.6
+    width = 1.3 if len(order) <= MAX_LABELLED_TOKENS else 0.6
     axes.add_collection(LineCollection(brackets, colors=shades, linewidths=width, capstyle="round"))
     axes.set_xlim(-0.7, max(len(order) - 0.3, 0.7))
     if plateau is not None:
         below = [merge for merge in merges if merge[2] <= plateau[0]]
-        _mark_plateau(axes, plateau, np.array(list(_standing(below, order).values())))
-    named = range(len(order)) if len(order) <= most_named else []
+        _mark_plateau(axes, plateau, np.array(list(_cluster_coordinates(below, order).values())))
+    named = range(len(order)) if len(order) <= max_labelled else []
     axes.set(xlabel="token" if named else f"{len(order)} tokens", xticks=list(named))
     axes.set_xticklabels([str(order[place]) for place in named])
     axes.autoscale_view(scalex=False)
@@ -74,7 +72,7 @@ def draw_tree(axes: Axes, run: xr.Dataset, most_named: int = MOST_NAMED) -> None
 
 
 def leaves(merges: list[tuple[int, int, float]], count: int) -> list[int]:
-    """Tokens side by side with those they join: each merge puts one row of leaves after the other.
+    """Order of the leaves: each merge puts the leaves of its second cluster after those of its first.
 
     Examples
     --------
@@ -88,7 +86,7 @@ def leaves(merges: list[tuple[int, int, float]], count: int) -> list[int]:
 
 
 def longest_plateau(heights: np.ndarray) -> tuple[float, float] | None:
-    """The two merges farthest apart in log t that follow each other; None where there are not two.
+    """Log times of the two consecutive merges that are farthest apart; None for fewer than two merges.
 
     Examples
     --------
@@ -101,8 +99,8 @@ def longest_plateau(heights: np.ndarray) -> tuple[float, float] | None:
     return float(heights[place]), float(heights[place + 1])
 
 
-def _standing(merges: list, order: list[int]) -> dict[int, float]:
-    """Where along the axis clusters stand after some merges, by their first tokens."""
+def _cluster_coordinates(merges: list, order: list[int]) -> dict[int, float]:
+    """Coordinates of the clusters along the axis after some merges, by their smallest tokens."""
     places = {token: float(place) for place, token in enumerate(order)}
     for first, second, _ in merges:
         places[first] = (places[first] + places.pop(second)) / 2
@@ -110,7 +108,7 @@ def _standing(merges: list, order: list[int]) -> dict[int, float]:
 
 
 def _brackets(merges: list, order: list[int], plateau: tuple | None) -> tuple[list, list]:
-    """For every merge a line down to both who join, and its colour: that of its cluster on the plateau."""
+    """A line for each merge, down to its two clusters, and its colour: that of its cluster on the plateau."""
     heights = [height for _, _, height in merges]
     floor = min(heights, default=0.0) - 0.05 * (float(np.ptp(heights)) if len(heights) > 1 else 1.0)
     places = {token: float(place) for place, token in enumerate(order)}
@@ -126,7 +124,7 @@ def _brackets(merges: list, order: list[int], plateau: tuple | None) -> tuple[li
 
 
 def _shades(merges: list, order: list[int], plateau: tuple | None) -> dict[int, str]:
-    """A colour for every token that is the first of its cluster on the plateau; ink where clusters are many."""
+    """A colour for each token that is the smallest of its cluster on the plateau; grey where clusters are many."""
     if plateau is None:
         return dict.fromkeys(order, INK)
     cluster = {token: token for token in order}
@@ -135,17 +133,17 @@ def _shades(merges: list, order: list[int], plateau: tuple | None) -> dict[int, 
             cluster |= {token: first for token, its in cluster.items() if its == second}
     grown = [token for token in order if token in {one for one, _, height in merges if height <= plateau[0]}]
     firsts = list(dict.fromkeys(cluster[token] for token in grown))
-    if len(firsts) > MOST_COLOURED:
+    if len(firsts) > MAX_COLOURED_CLUSTERS:
         return dict.fromkeys(order, GREY)
     shade = {first: to_hex(colour) for first, colour in zip(firsts, colours(len(firsts)), strict=True)}
     return {token: shade.get(cluster[token], INK) for token in order}
 
 
-def _mark_plateau(axes: Axes, plateau: tuple[float, float], standing: np.ndarray) -> None:
-    """A band, with words where the lines that cross it leave most room."""
+def _mark_plateau(axes: Axes, plateau: tuple[float, float], coordinates: np.ndarray) -> None:
+    """Draw a band over the plateau, with words in the widest gap between the lines that cross it."""
     axes.axhspan(*plateau, color=GREY, alpha=0.08, linewidth=0)
-    edges = np.sort(np.concatenate([standing, axes.get_xlim()]))
+    edges = np.sort(np.concatenate([coordinates, axes.get_xlim()]))
     widest = int(np.argmax(np.diff(edges)))
-    words = f"{len(standing)} clusters from\n{time_name(round(plateau[0], 1))} to {time_name(round(plateau[1], 1))}"
+    words = f"{len(coordinates)} clusters from\n{time_name(round(plateau[0], 1))} to {time_name(round(plateau[1], 1))}"
     place = (edges[widest] + edges[widest + 1]) / 2
     axes.text(place, sum(plateau) / 2, words, ha="center", va="center", color=GREY, linespacing=1.4)

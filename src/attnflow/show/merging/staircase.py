@@ -9,7 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnflow.results.provenance import flow_of
-from attnflow.show.merging.log_time import known, require_coalescing, require_several, say_nothing_happened, write_times
+from attnflow.show.merging.log_time import (
+    require_coalescing,
+    require_several,
+    states_after_start,
+    write_note,
+    write_times,
+)
 from attnflow.show.merging.merge_tree import draw_tree
 from attnflow.show.parts.style import (
     GREY,
@@ -20,7 +26,7 @@ from attnflow.show.parts.style import (
     in_house_style,
     legend_below,
     new_figure,
-    save_figure,
+    save_and_return,
     write_heading,
 )
 
@@ -36,28 +42,26 @@ def staircase(run: xr.Dataset, path: str | os.PathLike | None = None, title: str
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of the outcome.
+        Instead of "Energy and merge tree".
     """
     require_coalescing(run)
     figure = new_figure(9.0, 4.5)
     left, right = figure.subplots(1, 2)
     _draw_energy(left, run)
-    draw_tree(right, run, most_named=18)
-    right.set_title("Who joined whom")
-    write_heading(figure, title or "Through every metastable state", run.attrs["outcome"])
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    draw_tree(right, run, max_labelled=18)
+    right.set_title("Merge tree")
+    write_heading(figure, title or "Energy and merge tree", run.attrs["outcome"])
+    return save_and_return(figure, path)
 
 
 @in_house_style()
 def staircases(
     results: Sequence[xr.Dataset] | xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None
 ) -> Figure:
-    """Draw the energies of several runs: left against time, right against log t / beta, where the stairs line up.
+    """Draw the energies of several runs: left against time, right against log t / beta.
 
-    Two clusters at an angle th meet when log t is about beta (1 - cos th): on the right their step stands at
-    1 - cos th whatever beta is, and becomes steeper as beta grows.
+    Two clusters at an angle theta merge at log t = beta (1 - cos theta) to leading order: on the right their step is at
+    1 - cos theta for every beta, and becomes steeper as beta grows.
 
     Parameters
     ----------
@@ -66,7 +70,7 @@ def staircases(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of a sentence on what is to be seen.
+        Instead of "Energy of merging clusters".
     """
     runs = sorted(require_several(results), key=_beta)
     figure = new_figure(9.0, 4.4)
@@ -74,10 +78,10 @@ def staircases(
     lightness = np.linspace(0.78, 0.35, len(runs))
     shades = from_oklch(lightness, np.full(len(runs), 0.12), np.full(len(runs), 4.4))
     for run, shade in zip(runs, shades if len(runs) > 1 else colours(1), strict=True):
-        states, beta = known(run), _beta(run)
+        states, beta = states_after_start(run), _beta(run)
         for axes, unit in ((left, 1.0), (right, beta)):
             axes.plot(states.log_time / unit, states.energy, color=shade, label=f"β = {beta:g}")
-    lowest = min(float(known(run).energy.min()) for run in runs)
+    lowest = min(float(states_after_start(run).energy.min()) for run in runs)
     left.set(ylabel="energy, at most one", ylim=(lowest - 0.04, 1.04), title="against time")
     right.set(title="against log t / β", xlabel="log t / β")
     left.set_xlim(-0.03 * max(float(run.log_time[-1]) for run in runs), None)
@@ -86,10 +90,8 @@ def staircases(
     legend_below(left, columns=3)
     for axes in (left, right):
         fix_ticks(axes)
-    write_heading(figure, title or "The staircase of energy", _caption(runs))
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    write_heading(figure, title or "Energy of merging clusters", _caption(runs))
+    return save_and_return(figure, path)
 
 
 def _beta(run: xr.Dataset) -> float:
@@ -99,22 +101,22 @@ def _beta(run: xr.Dataset) -> float:
 def _caption(runs: list[xr.Dataset]) -> str:
     last = runs[-1]
     return (
-        f"{last.sizes['token']} tokens in dimension {last.sizes['coordinate']}. While clusters wait the energy rests "
-        "at the sum of their squared shares; every merge is a step up, at a time exponential in β."
+        f"{last.sizes['token']} tokens in dimension {last.sizes['coordinate']}. On a plateau the energy is "
+        "the sum of the squared mass fractions of the clusters; each merge raises it, at a time exponential in β."
     )
 
 
 def _draw_energy(axes: Axes, run: xr.Dataset) -> None:
-    states = known(run)
+    states = states_after_start(run)
     if states.sizes["state"] < 2:
-        axes.set_title("The staircase")
-        say_nothing_happened(axes, f"energy {float(run.energy[-1]):.4g} from the start")
+        axes.set_title("Energy")
+        write_note(axes, f"energy {float(run.energy[-1]):.4g} from the start")
         return
     axes.plot(states.log_time, states.level, color=GREY, linewidth=3.5, alpha=0.35, drawstyle="steps-post")
     axes.plot(states.log_time, states.energy, color=OKABE_ITO[0])
-    axes.plot([], [], color=GREY, linewidth=3.5, alpha=0.35, label="sum of squared cluster shares")
+    axes.plot([], [], color=GREY, linewidth=3.5, alpha=0.35, label="sum of squared mass fractions")
     axes.plot([], [], color=OKABE_ITO[0], label="energy")
-    axes.set(ylabel="energy, at most one", ylim=(-0.03, 1.06), title="The staircase")
+    axes.set(ylabel="energy, at most one", ylim=(-0.03, 1.06), title="Energy")
     write_times(axes.xaxis)
     fix_ticks(axes)
     legend_below(axes)

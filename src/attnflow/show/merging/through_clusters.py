@@ -1,4 +1,4 @@
-"""`through_clusters`: tokens on the circle at moments between their merges, and their angles over log t."""
+"""`through_clusters`: tokens on the circle at times between their merges, and their angles over log t."""
 
 import os
 from typing import Any
@@ -12,11 +12,19 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from attnflow._common.checks import InputError, require_positive_number
 from attnflow.analyse import clusters
-from attnflow.show.merging.log_time import known, require_coalescing, say_nothing_happened, time_name, write_times
-from attnflow.show.parts.style import PALE, colours, fix_ticks, in_house_style, new_figure, save_figure, write_heading
+from attnflow.show.merging.log_time import require_coalescing, states_after_start, time_name, write_note, write_times
+from attnflow.show.parts.style import (
+    PALE,
+    colours,
+    fix_ticks,
+    in_house_style,
+    new_figure,
+    save_and_return,
+    write_heading,
+)
 from attnflow.show.runs.over_time import angle_name, continuous_angles
 
-MOST_MOMENTS = 4
+MAX_CIRCLES = 4  # as many as fit side by side
 SHOWN = "Above: the start, the middles of the longest plateaus, and the end."
 
 
@@ -33,9 +41,9 @@ def through_clusters(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of a sentence on what is to be seen.
+        Instead of "Merging clusters on the circle".
     distance
-        Tokens that chains of steps up to this long connect are counted as one cluster.
+        Tokens connected by gaps of at most this length are counted as one cluster.
     """
     require_coalescing(run)
     require_positive_number(distance, "distance", "Use 0.1.")
@@ -52,14 +60,12 @@ def through_clusters(
     for place, (state, log_time) in enumerate(moments):
         _draw_circle(axes[f"moment {place}"], run.tokens.values[state], log_time, labels[state], shades)
     _draw_angles(axes["angles"], run, moments, shades)
-    write_heading(figure, title or "Through fewer and fewer clusters", f"{run.attrs['outcome']} {SHOWN}")
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    write_heading(figure, title or "Merging clusters on the circle", f"{run.attrs['outcome']} {SHOWN}")
+    return save_and_return(figure, path)
 
 
 def moments_of(log_times: np.ndarray, counts: np.ndarray) -> list[tuple[int, float]]:
-    """States to look at and when: the first, the middles of the longest plateaus between, and the last.
+    """States to draw with their log t: the first, the middles of the longest plateaus between, and the last.
 
     Examples
     --------
@@ -70,20 +76,20 @@ def moments_of(log_times: np.ndarray, counts: np.ndarray) -> list[tuple[int, flo
     ends = np.append(starts[1:], len(counts) - 1)
     between = [place for place in range(1, len(starts)) if starts[place] < len(counts) - 1]
     lengths = [log_times[ends[place]] - log_times[starts[place]] for place in between]
-    chosen = sorted(between[place] for place in np.argsort(lengths, kind="stable")[-(MOST_MOMENTS - 2) :])
+    chosen = sorted(between[place] for place in np.argsort(lengths, kind="stable")[-(MAX_CIRCLES - 2) :])
     middles = [_middle(log_times, int(starts[place]), int(ends[place])) for place in chosen]
     first, last = ((place, float(log_times[place])) for place in (0, len(counts) - 1))
     return list(dict.fromkeys([first, *middles, last]))
 
 
 def _middle(log_times: np.ndarray, start: int, end: int) -> tuple[int, float]:
-    """The middle of a plateau, and the last state before: on a logarithmic clock all movement comes at its end."""
+    """The last state before the middle of a plateau, and the middle: in log t all motion is at the end of a plateau."""
     middle = float(log_times[start] + log_times[end]) / 2
     return max(start, int(np.searchsorted(log_times, middle, side="right")) - 1), middle
 
 
 def _draw_circle(axes: Axes, tokens: np.ndarray, log_time: float, labels: np.ndarray, shades: np.ndarray) -> None:
-    """A dot for every cluster, in the colour that most of it have."""
+    """Draw a dot for each cluster, in the commonest colour of its tokens."""
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2))
     groups = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
     centres = np.stack([tokens[group].mean(axis=0) for group in groups])
@@ -104,9 +110,9 @@ def _commonest(shades: np.ndarray) -> np.ndarray:
 
 
 def _draw_angles(axes: Axes, run: xr.Dataset, moments: list[tuple[int, float]], shades: np.ndarray) -> None:
-    states = known(run)
+    states = states_after_start(run)
     if states.sizes["state"] < 2:
-        say_nothing_happened(axes, "nobody has moved")
+        write_note(axes, "no motion")
         return
     angles = continuous_angles(states.tokens.values)
     for token, shade in enumerate(shades):

@@ -1,4 +1,4 @@
-"""Statements about plateaus: how long two clusters wait to meet, and where the energy rests meanwhile."""
+"""Statements about plateaus: their lengths, and the energy levels on them."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ from attnflow.theorems.statements.metastable import weights_at_most_one
 from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true
 
-LEAST_PLATEAU = 0.05  # of log time
+MIN_PLATEAU = 0.05  # share of the total log time: shorter pauses are not counted as plateaus
 
 
 def _pair_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
@@ -57,12 +57,12 @@ def _angle(tokens: np.ndarray) -> float:
 
 
 def _next_order(angle: float, beta: float) -> float:
-    """What the leading order leaves out; infinity where there is no pair that it speaks of."""
+    """Relative size of the next terms in 1/beta; infinity where the expansion does not apply."""
     return float(next_order(angle, beta)) if beta * np.sin(angle) ** 2 > 0 else np.inf
 
 
 def merge_time(angle: float, beta: float, masses: Sequence[float] = (1.0, 1.0)) -> float:
-    """Time two clusters at an angle need to meet: e^{beta (1 - cos)} / (beta (r + 1/r) sin^2), r the ratio of masses.
+    """Time in which two clusters at an angle merge: e^{beta (1 - cos)} / (beta (r + 1/r) sin^2), r the ratio of masses.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def _pair(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     spacing = float(np.diff(times).max(initial=0.0)) / expected
     found = _crossing(times - times[0], angles, first / 2) / expected
     tolerance = 2 * _next_order(first, beta) + spacing
-    # Not having met well after the predicted time is a miss; before it, it says nothing.
+    # A pair that has not merged well after the predicted time is a failure; before that time nothing is decided.
     is_early = np.isnan(found) and (times[-1] - times[0]) / expected < 1 + tolerance
     return Measurement(
         quantity=f"relative error of the time to half the angle, expected {expected:.4g}",
@@ -101,22 +101,22 @@ def _pair(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
 
 
 def _pair_of_merges(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
-    angle, beta, met = _angle(run.initial_tokens.values), beta_of(flow), run.sizes["merge"] > 0
+    angle, beta, has_merged = _angle(run.initial_tokens.values), beta_of(flow), run.sizes["merge"] > 0
     masses = (1.0, 1.0) if flow.masses is None else [float(mass) for mass in np.asarray(flow.masses)]
     expected = log_merge_time(angle, beta, masses)
-    # Once close, they still need a time of order one for every factor by which the gap shrinks.
+    # A close pair still needs a time of order one for each factor of e by which its gap shrinks.
     tail = 2 * float(np.log(angle / run.attrs["merge"]) * np.exp(-expected))
     return Measurement(
-        quantity=f"relative error of the time to meet, expected e^{expected:.4g}",
-        value=abs(float(np.expm1(run.merge_log_time[0] - expected))) if met else np.nan,
+        quantity=f"relative error of the merge time, expected e^{expected:.4g}",
+        value=abs(float(np.expm1(run.merge_log_time[0] - expected))) if has_merged else np.nan,
         tolerance=2 * _next_order(angle, beta) + tail,
-        why="twice the next terms of the expansion in 1/beta, and the last moments before the merging distance",
-        open="" if met else "they have not met",
+        why="twice the next terms of the expansion in 1/beta, and the last approach to the merging distance",
+        open="" if has_merged else "the clusters have not merged",
     )
 
 
 def _crossing(times: np.ndarray, values: np.ndarray, level: float) -> float:
-    """When falling values first pass a level, between saved times on a straight line; NaN if they do not."""
+    """Time at which falling values first pass a level, by linear interpolation; NaN if they do not."""
     below = np.flatnonzero(values < level)
     if len(below) == 0 or below[0] == 0:
         return np.nan
@@ -154,7 +154,7 @@ def _staircase(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     found = clusters.over_time(tokens, 0.5 / np.sqrt(beta)).values
     has_log_time = np.sum(times > 0) > 1
-    stairs = cluster_tracks.plateaus(times, found.max(axis=1) + 1, LEAST_PLATEAU, log=True) if has_log_time else []
+    stairs = cluster_tracks.plateaus(times, found.max(axis=1) + 1, MIN_PLATEAU, log=True) if has_log_time else []
     middles = [int(np.searchsorted(times, np.sqrt(stair.start * stair.end))) for stair in stairs]
     heights = energy.normalised(tokens, beta).values
     errors = [abs(heights[at] - energy.level(np.bincount(found[at]))) for at in middles]
@@ -174,7 +174,7 @@ def _staircase_example(beta: float = 40.0) -> Instance:
 
 
 def _staircase_on_coalescing(flow: AbstractDynamics, run: xr.Dataset) -> Sequence[Hypothesis]:
-    """As above, but what has to be apart are the clusters that wait."""
+    """The same hypotheses, with distances between the clusters on plateaus instead of the first tokens."""
     beta, stairs = beta_of(flow), _stairs(run)
     closest = min((float(clusters.angle(_smallest_gap(run, place))) for place in stairs), default=np.inf)
     least = float(np.sqrt(2 * np.log(beta) / beta)) if np.isfinite(beta) and beta > 1 else np.nan
@@ -182,19 +182,19 @@ def _staircase_on_coalescing(flow: AbstractDynamics, run: xr.Dataset) -> Sequenc
         *self_attention(flow),
         weights_at_most_one(flow),
         above("beta > 1", beta, 1.0, "in beta"),
-        above("waiting clusters sqrt(2 log beta / beta) apart", closest, least, "radians"),
+        above("clusters on plateaus sqrt(2 log beta / beta) apart", closest, least, "radians"),
     )
 
 
 def _stairs(run: xr.Dataset) -> list[int]:
-    """Merges after which nobody meets for a good share of log t; the last of all ends it and is none."""
+    """Indices of merges followed by a plateau longer than MIN_PLATEAU of the total log time."""
     times = run.merge_log_time.values
-    waits = np.diff(times)
-    return np.flatnonzero(waits > LEAST_PLATEAU * waits.sum()).tolist() if len(waits) else []
+    lengths = np.diff(times)
+    return np.flatnonzero(lengths > MIN_PLATEAU * lengths.sum()).tolist() if len(lengths) else []
 
 
 def _smallest_gap(run: xr.Dataset, merge: int) -> float:
-    """Between two clusters as a plateau begins."""
+    """Smallest distance of two clusters as the plateau after a merge begins."""
     place = int(np.searchsorted(run.log_time.values, run.merge_log_time.values[merge]))
     places = np.unique(run.tokens.values[min(place, run.sizes["state"] - 1)], axis=0)
     return float(pdist(places).min(initial=2.0))
@@ -212,7 +212,7 @@ def _staircase_of_merges(flow: AbstractDynamics, run: xr.Dataset) -> Measurement
     )
 
 
-# How long plateaus last
+# Lengths of plateaus
 
 
 def _length_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
@@ -225,7 +225,7 @@ def _length_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[H
         mask_is(flow, Full),
         scores_are_inner_products(flow),
         value_is(flow),
-        at_most("beta >= 20, so that waiting is long", 20.0, beta_of(flow), "in beta"),
+        at_most("beta >= 20, so that plateaus are long", 20.0, beta_of(flow), "in beta"),
     )
 
 
@@ -234,12 +234,12 @@ def _lengths(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     known = run.isel(merge=plateau_forecasts.is_forecast(run))
     shares = np.abs(known.log_duration - known.forecast_log_duration) / known.forecast_error
     return Measurement(
-        quantity=f"largest error of the logarithm of {shares.size} foreseen waits, over the error of its forecast",
+        quantity=f"largest error of the logarithm of {shares.size} forecast lengths, over the error of its forecast",
         value=float(shares.max()) if shares.size else np.nan,
         tolerance=1.0,
         why="a forecast's error is twice the sum of the next terms of the expansion in 1/beta, the share of the last "
-        "approach, and the speed of the next pair over that of the soonest",
-        open="" if shares.size else "no wait could be foreseen as it began: none long, alone and far from antipodal",
+        "approach, and the speed of the runner-up pair over that of the first",
+        open="" if shares.size else "no plateau was forecast: none was long, with one isolated pair far from antipodal",
     )
 
 
@@ -253,7 +253,7 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
         Theorem(
             id="pair-merge-time",
             paper="leading order for large beta; compare arXiv:2410.06833 and arXiv:2512.01868",
-            says="Two clusters at angle th meet after e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), "
+            says="Two isolated clusters at angle th merge after e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), "
             "r being the ratio of their masses.",
             start=_pair_hypotheses,
         ),
@@ -266,7 +266,7 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
         Theorem(
             id="staircase-levels",
             paper="arXiv:2410.06833",
-            says="While clusters of m_q tokens wait to merge the normalised energy rests at sum_q m_q^2 / n^2, "
+            says="On a plateau with clusters of m_q tokens the normalised energy is sum_q m_q^2 / n^2, "
             "so a merge of a and b raises it by 2 m_a m_b / n^2.",
             start=_staircase_hypotheses,
         ),
@@ -279,8 +279,8 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
         Theorem(
             id="plateau-lengths",
             paper="the pair formula applied to every plateau; compare arXiv:2410.06833",
-            says="Where, as a plateau begins, one pair of clusters should meet long before all others, it lasts as "
-            "long as that pair would take alone: e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), th being its "
+            says="If, as a plateau begins, the pair formula puts one pair of clusters long before all others, the "
+            "plateau lasts as long as that pair needs: e^{beta (1 - cos th)} / (beta (r + 1/r) sin^2 th), th being its "
             "angle.",
             start=_length_hypotheses,
             proved=False,
