@@ -151,7 +151,7 @@ BAD = {
     "not a number": (["run", "sphere", "--beta", "hot"], "beta"),
     "NaN beta": (["run", "sphere", "--beta", "nan"], "`beta` must be one finite number"),
     "wrong start": (["run", "sphere", "--start", "box"], "must lie on the unit sphere"),
-    "wrong V": (["run", "sphere", "--value", "eigenvalues:1,2"], "needs d = 3 eigenvalues"),
+    "wrong V": (["run", "sphere", "--value", "eigenvalues:1,2"], "needs d = 3 numbers after the colon (FIRST,SECOND,...), but it has 2"),
     "published V of another size": (["run", "hyperplanes", "--d", "3"], "is a matrix of size 2, but d is 3"),
     "idle beta": (["run", "hardmax", "--beta", "3"], "`beta` would change nothing here: hardmax"),
     "idle tolerance": (["run", "sphere", "--solver", "rk4:0.1", "--rtol", "1e-3"], "`rtol` would change nothing here"),

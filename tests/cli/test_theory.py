@@ -151,8 +151,14 @@ def test_coalescing_scenarios_take_a_merging_distance_and_a_push(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("run", "polytope", "--merge", 1e-5), "`merge` is for scenarios whose tokens become one: staircase and"),
-        (("run", "staircase", "--clustered", 0.1), "`clustered` would change nothing here: it ends when all tokens"),
+        (
+            ("run", "polytope", "--merge", 1e-5),
+            "`merge` would change nothing here: only the scenarios staircase and metastable merge tokens",
+        ),
+        (
+            ("run", "staircase", "--clustered", 0.1),
+            "`clustered` would change nothing here: the run ends when all tokens",
+        ),
         (("run", "staircase", "--merge", 5), "`merge` must be below the smallest gap at the start, 0.0425"),
     ],
 )

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from attnflow.experiments import specs
+from attnflow.experiments import vocabulary
+from attnflow.experiments.vocabulary import known_words
 from attnflow.explorer import PAGE
 
 sync_api = pytest.importorskip(
@@ -19,10 +20,7 @@ sync_api = pytest.importorskip(
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
 
-KNOWN = {
-    "space": ["sphere", "rescaled"], "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
-    "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS, "solver": specs.SOLVERS,
-}  # fmt: skip
+KNOWN = {setting: known_words(setting) for setting in vocabulary.SETTINGS} | {"space": ["sphere", "rescaled"]}
 SETTINGS = {
     "space": "sphere", "n": 8, "d": 3, "beta": 1.0, "attention": "softmax", "mask": "full", "heads": 1,
     "query_key": "identity", "value": "identity", "redraw": None, "normalisation": "post", "mlp": None, "kappa": None,

@@ -130,7 +130,7 @@ def test_a_typed_matrix_is_the_value_matrix():
     typed = changed_settings(scenarios.get("hyperplanes").settings, {"value": "matrix:0,1,-2,0.5"})
 
     np.testing.assert_array_equal(scenarios.build(typed).flow.heads[0].value_matrix, [[0.0, 1.0], [-2.0, 0.5]])
-    with pytest.raises(InputError, match="needs 4 numbers, row by row, but it has 3"):
+    with pytest.raises(InputError, match=r"needs d\^2 = 4 numbers after the colon \(ROW,BY,ROW,...\), but it has 3"):
         scenarios.build(changed_settings(typed, {"value": "matrix:1,2,3"}))
 
 

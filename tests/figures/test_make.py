@@ -159,7 +159,7 @@ def test_an_interrupted_command_says_how_it_goes_on(tmp_path, monkeypatch):
     finished = CliRunner().invoke(app, ["reproduce", "force", "long-context", "--out", str(tmp_path)])
 
     assert finished.exit_code != 0
-    assert "Interrupted at force. 0 of 2 are there; the same command goes on from here." in finished.stderr
+    assert "Interrupted at force. 0 of 2 are made; the same command continues." in finished.stderr
 
 
 def test_a_missing_extra_is_a_sentence(tmp_path, monkeypatch):

@@ -21,6 +21,24 @@ def require_free(path: str | os.PathLike, *, overwrite: bool) -> Path:
     return path
 
 
+def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> Path:
+    """A path that a picture can be written to.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is not a known one, nothing can be written there, or a file is there and `overwrite` is False.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InputError(
+            f"A picture is written as `.png`, `.pdf` or `.svg`, but the path is {path}. Use {path.with_suffix('.png')}."
+        )
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a directory. Choose another name.")
+    return require_free(path, overwrite=overwrite)
+
+
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
     """A new name beside `path`; what is written there replaces `path` unless an error comes first."""

@@ -82,21 +82,20 @@ class Bar:
 
     def __call__(self, fraction: float, sentence: str) -> None:
         """Move the bar. A return to zero is the next part of the work: the time left is estimated anew."""
-        if self._display is None:
-            if time.monotonic() - self._started < SECONDS_BEFORE_BAR or fraction >= 1:
-                return
-            self._open()
+        if self._display is None and (time.monotonic() - self._started < SECONDS_BEFORE_BAR or fraction >= 1):
+            return
+        display = self._display or self._opened()
         if fraction == 0 < self._fraction:
-            self._display.reset(self._task)
+            display.reset(self._task)
         self._fraction = fraction
-        self._display.update(self._task, completed=fraction, description=sentence)
+        display.update(self._task, completed=fraction, description=sentence)
 
     def close(self) -> None:
         """Remove the bar if it has appeared."""
         if self._display is not None:
             self._display.stop()
 
-    def _open(self) -> None:
+    def _opened(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -105,6 +104,7 @@ class Bar:
         self._display = Progress(*columns, *clocks, console=Console(stderr=True), transient=True)
         self._task = self._display.add_task("", total=1.0)
         self._display.start()
+        return self._display
 
 
 class Watch:

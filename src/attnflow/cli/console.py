@@ -1,16 +1,83 @@
-"""What commands print: tables for people, JSON for machines."""
+"""Parts that all commands share: the options `--json` and `--overwrite`, output files, and printing."""
 
 import json
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables; show no progress bar.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
+ResultPath = Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc.")]
+PicturePath = Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg.")]
+
+
+def progress_of(as_json: bool) -> bool | None:
+    """The argument `progress` of a command: none with `--json`, else a bar where there is a terminal."""
+    return False if as_json else None
+
+
+def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:
+    """The paths that are given, each checked before anything is computed.
+
+    The name says what is written there: "result", "csv", "movie", or a name that ends with "picture".
+    """
+    from attnflow._common.files import require_free, require_free_picture
+
+    given = {name: path for name, path in paths.items() if path is not None}
+    for name, path in given.items():
+        if name.endswith("picture"):
+            require_free_picture(path, overwrite=overwrite)
+        elif name == "result":
+            from attnflow.results.files import require_free_result
+
+            require_free_result(path, overwrite=overwrite)
+        else:
+            _require_suffix(name, path)
+            require_free(path, overwrite=overwrite)
+    return given
+
+
+def _require_suffix(name: str, path: Path) -> None:
+    from attnflow._common.checks import InputError
+
+    if name == "csv" and path.suffix != ".csv":
+        raise InputError(f"A table is written as `.csv`, but the path is {path}. Use {path.with_suffix('.csv')}.")
+
+
+def as_text(files: dict[str, Path]) -> dict[str, str]:
+    """The paths of written files by name, as they are printed."""
+    return {name: str(path) for name, path in files.items()}
+
+
+def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write rows with the same names as a table with one heading."""
+    import csv
+
+    from attnflow._common.files import written_beside
+
+    with written_beside(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON."""
+    """Print indented JSON."""
     print(json.dumps(value, indent=2))
 
 
+def print_json_or(as_json: bool, facts: Any, print_table: Callable[[], None]) -> None:
+    """Print `facts` as JSON, or call the function that prints them as a table."""
+    if as_json:
+        print_json(facts)
+    else:
+        print_table()
+
+
 def print_facts(title: str, facts: dict[str, Any]) -> None:
-    """Names and what belongs to them."""
+    """Print names and values as a table of two columns."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -19,5 +86,5 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, fact in facts.items():
-        table.add_row(name, Text(str(fact)))  # as it is: brackets are not markup
+        table.add_row(name, Text(str(fact)))  # Text, since brackets are not markup here
     Console().print(table)

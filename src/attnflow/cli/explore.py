@@ -1,10 +1,10 @@
-"""The command `attnflow explore`: the explorer in a browser."""
+"""The command `attnflow explore`: the explorer's page, served to a browser."""
 
 from typing import Annotated
 
 import typer
 
-from attnflow.cli.console import print_json
+from attnflow.cli.console import AsJson, print_json
 
 
 def explore(
@@ -14,15 +14,15 @@ def explore(
             help="A scenario to begin with; 'attnflow list' shows them, and there are minilm-layers and minilm-heads."
         ),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port; the first free one from 8000 on unless given.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port. Default the first free one from 8000 on.")] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; other computers reach only what is not 127.0.0.1.")
+        str, typer.Option(help="Address to listen at; with 127.0.0.1 other computers cannot reach the page.")
     ] = "127.0.0.1",
-    name: Annotated[list[str] | None, typer.Option(help="A further host name that pages may be asked for by.")] = None,
+    name: Annotated[list[str] | None, typer.Option(help="Another host name of the page; may repeat.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Watch attention gather tokens, in a web page served by this computer; Ctrl-C ends it."""
+    """Serve a web page in which the settings of a run are changed while it goes on; Ctrl-C ends it."""
     from attnflow.explorer import catalogue, server
 
     server.require_installed()
@@ -47,4 +47,4 @@ def explore(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="Example: attnflow explore renyi")(explore)
+    app.command(epilog="Example: attnflow explore renyi", rich_help_panel="Figures, page, installation")(explore)

@@ -1,4 +1,4 @@
-"""The command line's part for figures: `reproduce`, and what `list figures` shows."""
+"""The command `attnflow reproduce`, and the table of `attnflow list figures`."""
 
 import sys
 import time
@@ -8,30 +8,31 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli.console import print_json
+from attnflow._common.progress import reporting
+from attnflow.cli.console import AsJson, print_json, progress_of
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 DEFAULT_FOLDER = Path("attnflow-figures")
-WIDE = 110  # columns of a terminal: below, sources are left to `--json` and the report
+MIN_WIDTH_WITH_SOURCES = 110  # columns of a terminal; a narrower one has no room for the sources
 STATES = ("made", "kept", "skipped", "failed")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command(epilog="Example: attnflow reproduce polytope-2d boolean-1d --quick --out figures")(reproduce)
+    example = "attnflow reproduce polytope-2d boolean-1d --quick --out figures"
+    app.command(epilog=f"Example: {example}", rich_help_panel="Figures, page, installation")(reproduce)
 
 
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(help="Figures; 'attnflow list figures' shows them. All.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Figures, see 'attnflow list figures'. Default all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller ensembles and movies: minutes for all.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
     model: Annotated[str | None, typer.Option(help="Directory or hub name for figures of trained weights.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make published figures from scratch, and one self-contained HTML report of all that are in the folder.
+    """Make published figures, and one self-contained HTML report of all figures in the folder.
 
-    A figure that is in the folder with the same parameters, made by the same code, is kept: after Ctrl-C
-    the same command goes on with the next figure.
+    A figure that is in the folder already, with the same parameters and made by the same code, is kept: after
+    Ctrl-C the same command continues with the next figure.
     """
     from attnflow.figures.catalogue import catalogue, find
     from attnflow.figures.html_report import write_report
@@ -57,7 +58,7 @@ def reproduce(
 
 
 def list_figures(as_json: bool) -> None:
-    """Every figure by chapter: id, what it shows, source where there is room, how long it takes."""
+    """Print every figure by chapter: id, title, source if the terminal is wide enough, duration."""
     from attnflow.figures.catalogue import catalogue, chapter_of
 
     if as_json:
@@ -68,7 +69,7 @@ def list_figures(as_json: bool) -> None:
     from rich.table import Table
 
     console, table, chapter = Console(), Table(box=None, header_style="bold"), ""
-    is_wide = console.width >= WIDE
+    is_wide = console.width >= MIN_WIDTH_WITH_SOURCES
     for name in ("figure", "what it shows", *(["source"] if is_wide else []), "full", "quick"):
         table.add_column(name, no_wrap=name == "figure", overflow="fold")  # an id must be there to the last letter
     for figure in catalogue().values():
@@ -82,7 +83,7 @@ def list_figures(as_json: bool) -> None:
 
 
 def _on_model(chosen: Sequence[Any], model: str) -> list:
-    """The figures made with that model, which is opened at once: a wrong name should not wait for its turn."""
+    """The figures with `model` in place of their own; it is opened at once, so that a wrong name fails first."""
     from attnflow._common import extras
     from attnflow._common.checks import InputError
 
@@ -105,17 +106,16 @@ def _announcement(chosen: Sequence[Any], quick: bool) -> str:
 
 
 def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
-    from attnflow._common.progress import reporting
     from attnflow.figures.make import Made, make
 
     entries = []
     for place, figure in enumerate(chosen):
         try:
-            with reporting(False if as_json else None) as report:
+            with reporting(progress_of(as_json)) as report:
                 named = lambda share, words, name=figure.id, show=report: show(share, f"{name}: {words}")
                 made = make(figure, folder, is_quick=quick, progress=named)
         except KeyboardInterrupt:
-            say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are there; the same command goes on from here.")
+            say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are made; the same command continues.")
             raise
         except Exception as problem:  # one that fails costs none of the others
             note = f"Failed: {type(problem).__name__}: {problem}"
@@ -127,7 +127,7 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
 
 
 def _in_folder(entries: Sequence[Any], folder: Path, quick: bool) -> list:
-    """What was asked for, and what the folder holds besides: the report shows all of it, in the catalogue's order."""
+    """The figures of this command and the others in the folder, in the order of the catalogue."""
     from attnflow.figures.catalogue import catalogue
     from attnflow.figures.make import kept_with_any_model
 

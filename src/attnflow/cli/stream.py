@@ -1,4 +1,4 @@
-"""`attnflow stream`: a causal scenario token by token, to times however long."""
+"""The command `attnflow stream`: a causal scenario, token by token, to arbitrarily long times."""
 
 import time
 from pathlib import Path
@@ -6,67 +6,58 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli.console import print_facts, print_json
-from attnflow.cli.model_options import with_model_options
+from attnflow.cli.console import AsJson, Overwrite, as_text, free_files, print_facts, print_json_or, progress_of
+from attnflow.cli.run import PANEL
+from attnflow.cli.scenario_options import with_scenario_options
 
-IDLE = ("solver", "rtol", "atol", "spacing", "runs", "kappa", "redraw", "mlp")
-FIRST_SAVE = 0.01  # of time; from there on times are saved evenly in their logarithm
+FIRST_SAVED_TIME = 0.01  # the times from here on are evenly spaced in their logarithm
 
 
-@with_model_options
+@with_scenario_options
 def stream(
     name: Annotated[str, typer.Argument(help="A scenario with a causal mask, such as renyi or causal.")],
     changes: dict[str, Any],
-    tolerance: Annotated[float, typer.Option(help="What a piece of a path leaves unresolved.")] = 1e-9,
-    budget: Annotated[float | None, typer.Option(help="Seconds for tokens to come to the end.")] = None,
+    tolerance: Annotated[float, typer.Option(help="Tolerance of a piece of a path.")] = 1e-9,
+    budget: Annotated[float | None, typer.Option(help="Seconds after which to stop.")] = None,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME-long.zarr.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside it.")] = None,
-    no_picture: Annotated[bool, typer.Option("--no-picture", help="Make no picture.")] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")
+    ] = None,
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw no picture.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Follow a causal scenario token by token, to times however long; write the result and a picture of its centres."""
+    """Solve a causal scenario token by token, to arbitrarily long times; write the result and a picture."""
     began = time.monotonic()
-    _require_effect(changes)
+    from attnflow.experiments.effects import require_effect
+
+    require_effect(changes, method="stream")  # before jax is imported, which takes seconds
     import numpy as np
 
     from attnflow.experiments import scenarios
-    from attnflow.results.files import require_free_result, save
+    from attnflow.results.files import save
     from attnflow.streaming import stream as streaming
 
     settings = scenarios.change(scenarios.get(name).settings, changes)
     setup = scenarios.build(settings)
     streaming.require_served(setup.flow, setup.tokens)
-    result = require_free_result(out or Path(f"{name}-long.zarr"), overwrite=overwrite)
-    drawn = None if no_picture else _free_picture(picture or result.with_suffix(".png"), overwrite)
-    times = np.r_[0.0, np.geomspace(min(FIRST_SAVE, settings.end / 2), settings.end, settings.saves - 1)]
-    run = streaming.stream(
-        setup.flow, setup.tokens, times, tolerance=tolerance, budget=budget, progress=False if as_json else None
+    out = out or Path(f"{name}-long.zarr")
+    files = free_files(
+        {"result": out, "picture": None if no_picture else picture or out.with_suffix(".png")}, overwrite
     )
-    save(run, result, overwrite=overwrite)
-    if drawn is not None:
-        _draw(run, drawn)
-    files = {"result": str(result)} | ({} if drawn is None else {"picture": str(drawn)})
-    facts = {"scenario": name} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | files
-    print_json(facts) if as_json else print_facts(name, facts)
-
-
-def _require_effect(changes: dict[str, Any]) -> None:
-    from attnflow._common.checks import InputError
-
-    for name in IDLE:
-        if changes[name] is not None:
-            raise InputError(f"`{name}` has no meaning token by token. Leave it out, or use 'attnflow run'.")
-
-
-def _free_picture(path: Path, overwrite: bool) -> Path:
-    from attnflow.show.parts.style import require_free_picture
-
-    return require_free_picture(path, overwrite=overwrite)
+    times = np.r_[0.0, np.geomspace(min(FIRST_SAVED_TIME, settings.end / 2), settings.end, settings.saves - 1)]
+    run = streaming.stream(
+        setup.flow, setup.tokens, times, tolerance=tolerance, budget=budget, progress=progress_of(as_json)
+    )
+    save(run, files["result"], overwrite=overwrite)
+    if "picture" in files:
+        _draw(run, files["picture"])
+    facts = {"scenario": name} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
+    print_json_or(as_json, facts, lambda: print_facts(name, facts))
 
 
 def _facts(run: Any) -> dict[str, Any]:
-    """The numbers that people want to see first."""
+    """The facts that are printed of a run of `stream`."""
     import numpy as np
 
     from attnflow.experiments import run_summary
@@ -88,7 +79,7 @@ def _facts(run: Any) -> dict[str, Any]:
 
 
 def _draw(run: Any, path: Path) -> None:
-    """The centres, where there are such; else the tokens' ways."""
+    """Draw the Rényi centres where they are defined, else the paths of the tokens."""
     from attnflow import show
     from attnflow.results import provenance
     from attnflow.show.theory.centres import centres
@@ -100,4 +91,4 @@ def _draw(run: Any, path: Path) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(epilog="Example: attnflow stream renyi --n 100 --end 1e60")(stream)
+    app.command(epilog="Example: attnflow stream renyi --n 100 --end 1e60", rich_help_panel=PANEL)(stream)

@@ -1,4 +1,4 @@
-"""The commands about theorems: verify, predict, atlas, robustness."""
+"""The commands about theorems: predict, verify."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,27 +7,27 @@ from typing import Annotated, Any
 import typer
 
 from attnflow._common.progress import reporting
-from attnflow.cli.console import print_json
-from attnflow.cli.model_options import with_model_options
+from attnflow.cli.console import AsJson, print_json, progress_of
+from attnflow.cli.scenario_options import with_scenario_options
 
+PANEL = "Theory"
 COLOURS = {"holds": "green", "fails": "bold red", "not_applicable": "dim", "undecided": "yellow"}
-ORDER = ("fails", "undecided", "holds", "not_applicable")  # what readers look for first
-Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+ORDER = ("fails", "undecided", "holds", "not_applicable")  # of the rows
 
 
 def verify(
-    ids: Annotated[list[str] | None, typer.Argument(help="Statements; all of them when none is named.")] = None,
-    run: Annotated[Path | None, typer.Option(help="A result file to hold them against, instead of examples.")] = None,
-    member: Annotated[int, typer.Option(help="Which run of an ensemble in the result file.")] = 0,
-    show_all: Annotated[bool, typer.Option("--all", help="Also show why statements do not apply to a result.")] = False,
+    ids: Annotated[list[str] | None, typer.Argument(help="Statements; all if none is named.")] = None,
+    run: Annotated[Path | None, typer.Option(help="A result file to check instead of the examples.")] = None,
+    member: Annotated[int, typer.Option(help="The run of an ensemble in the result file, counted from 0.")] = 0,
+    show_all: Annotated[bool, typer.Option("--all", help="Also print why statements do not apply.")] = False,
     steps: Annotated[
-        str | None, typer.Option(help="Sizes of a layer's step, such as 0.1,1,2: which conclusions survive them.")
+        str | None,
+        typer.Option(help="Steps of layers, such as 0.1,1,2, with which to check the statements about layers."),
     ] = None,
-    list_ids: Annotated[bool, typer.Option("--list", help="Only say what there is.")] = False,
+    list_ids: Annotated[bool, typer.Option("--list", help="Only list the statements.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check theorems, lemmas and conjectures: on examples of their own, or on a result of yours."""
+    """Check theorems, lemmas and conjectures, on an example of each or on a result file."""
     from attnflow.theorems.catalogue import catalogue, find
 
     statements = [find(name) for name in ids] if ids else list(catalogue().values())
@@ -61,7 +61,7 @@ def _verify_run(path: Path, ids: list[str], member: int) -> list[Any]:
 
 
 def verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
-    """What statements say of a run, what readers look for first."""
+    """The verdicts of statements on a run, failures first."""
     from attnflow.theorems.catalogue import find
     from attnflow.theorems.verify import Checked, verify
 
@@ -72,13 +72,13 @@ def verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
 def _verify_examples(statements: list[Any], as_json: bool) -> list[Any]:
     from attnflow.theorems.verify import verify_examples
 
-    with reporting(False if as_json else None) as progress:
+    with reporting(progress_of(as_json)) as progress:
         heard = lambda done, name: progress(done / len(statements), f"verified {name}")
         return verify_examples([statement.id for statement in statements], heard)
 
 
 def _print_survival(statements: list[Any], steps: str, as_json: bool) -> None:
-    """Verdicts on discrete layers, a column for every size of step."""
+    """Print the verdicts on discrete layers, with one column for each size of step."""
     from attnflow._common.checks import InputError
     from attnflow.theorems.statements.layers import STATEMENTS, surviving_steps
 
@@ -120,7 +120,7 @@ def _print_statements(statements: list[Any], as_json: bool) -> None:
 
 
 def print_verdicts(checked: list[Any], folded: bool) -> None:
-    """As a table; `folded` tells those that do not apply in one line."""
+    """Print verdicts as a table; `folded` only counts the statements that do not apply."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -137,161 +137,31 @@ def print_verdicts(checked: list[Any], folded: bool) -> None:
     Console().print(table)
     counts = {answer: sum(one.verdict.verdict == answer for one in checked) for answer in COLOURS}
     shown = ", ".join(f"{count} {answer.replace('_', ' ')}" for answer, count in counts.items() if count)
-    more = " --all shows why those do not apply." if folded and counts["not_applicable"] else ""
+    more = " --all prints why they do not apply." if folded and counts["not_applicable"] else ""
     Console().print(f"{len(checked)} statement{'s' if len(checked) != 1 else ''}: {shown}.{more}")
 
 
-@with_model_options
+@with_scenario_options
 def predict(
     name: Annotated[str, typer.Argument(help="A scenario; 'attnflow list' shows them.")],
     changes: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
-    """Say where the tokens of a scenario will go and which theorem says so, without running it."""
+    """Print the limit of a scenario and the theorem that proves it, without a run."""
     from attnflow.experiments import scenarios
-    from attnflow.theorems.prediction.predict import predict as foretell
+    from attnflow.theorems.prediction.predict import predict as limit_of
 
     setup = scenarios.build(scenarios.change(scenarios.get(name).settings, changes))
     tokens = setup.tokens[0] if setup.tokens.ndim == 3 else setup.tokens
-    prediction = foretell(setup.flow, tokens, setup.solver)
+    prediction = limit_of(setup.flow, tokens, setup.solver)
     print_json({"scenario": name} | prediction.as_dict()) if as_json else print(prediction)
 
 
-def atlas(
-    kind: Annotated[str, typer.Option(help="Axes of the grid: eigenvalues or trace-determinant.")] = "eigenvalues",
-    space: Annotated[str, typer.Option(help="rescaled, sphere-causal or sphere.")] = "rescaled",
-    d: Annotated[int, typer.Option(help="Dimension.")] = 2,
-    low: Annotated[float, typer.Option(help="Least value along both axes.")] = -2.0,
-    high: Annotated[float, typer.Option(help="Largest value along both axes.")] = 2.0,
-    size: Annotated[int, typer.Option(help="Values along each axis.")] = 15,
-    n: Annotated[int, typer.Option(help="Number of tokens.")] = 12,
-    runs: Annotated[int, typer.Option(help="Starts a cell.")] = 4,
-    beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
-    out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("atlas.png"),
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-) -> None:
-    """Draw predicted and simulated limits over a grid of value matrices, and say how far they agree."""
-    import numpy as np
-
-    from attnflow._common.checks import require_count
-    from attnflow.show.parts.style import require_free_picture
-    from attnflow.show.theory.atlas import atlas as draw
-    from attnflow.theorems.studies.atlas import atlas as survey
-
-    require_count(size, "size", least=2)
-    picture = require_free_picture(out, overwrite=overwrite)
-    with reporting(False if as_json else None) as progress:
-        found = survey(
-            np.linspace(low, high, size),
-            kind,
-            d=d,
-            space=space,
-            n=n,
-            runs=runs,
-            beta=beta,
-            seed=seed,
-            progress=progress,
-        )
-    draw(found, picture)
-    agreement = float(found.attrs["agreement"])
-    if as_json:
-        words = {name: found[name].values.tolist() for name in ("predicted", "proved", "simulated")}
-        axes = {"x": found.x.values.tolist(), "y": found.y.values.tolist()}
-        print_json({"agreement": agreement, "picture": str(picture)} | axes | words)
-    else:
-        print(f"Where a limit is promised and the simulation decided, {100 * agreement:.1f} % of the runs agree.")
-        print(picture)
-
-
-def robustness(
-    laws: Annotated[list[str] | None, typer.Option("--law", help="gaussian, box, ball or shell; may repeat.")] = None,
-    n: Annotated[list[int] | None, typer.Option(help="Numbers of tokens; may repeat.")] = None,
-    d: Annotated[list[int] | None, typer.Option(help="Dimensions; may repeat.")] = None,
-    seeds: Annotated[int, typer.Option(help="Starts of each kind.")] = 12,
-    end: Annotated[float, typer.Option(help="Time at which things are counted.")] = 12.0,
-    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
-    out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("robustness.png"),
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-) -> None:
-    """Say how vertices, clusters, leaders and the rate depend on the start's law, n and d, with intervals."""
-    from attnflow.show.parts.style import require_free_picture
-    from attnflow.show.theory.robustness import robustness as draw
-    from attnflow.theorems.studies.robustness import robustness as study
-
-    picture = require_free_picture(out, overwrite=overwrite)
-    chosen = (laws or ["gaussian", "box", "ball"], n or [10, 20, 40], d or [2, 3])
-    with reporting(False if as_json else None) as progress:
-        found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
-    draw(found, picture)
-    rows = _rows_of_intervals(found)
-    if as_json:
-        print_json({"rows": rows, "picture": str(picture)})
-    else:
-        _print_intervals(rows)
-        print(picture)
-
-
-def _rows_of_intervals(found: Any) -> list[dict[str, Any]]:
-    """One row a law, n and d, with [low, mean, high] of every quantity."""
-    from attnflow.theorems.studies.robustness import QUANTITIES
-
-    return [
-        {"law": str(law), "n": int(n), "d": int(d)}
-        | {name: found[f"{name}_interval"].sel(law=law, n=n, d=d).values.tolist() for name in QUANTITIES}
-        for law in found.law.values
-        for n in found.n.values
-        for d in found.d.values
-    ]
-
-
-def _print_intervals(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*rows[0], box=None, header_style="bold", padding=(0, 2))
-    for row in rows:
-        table.add_row(*(_interval(one) if isinstance(one, list) else str(one) for one in row.values()))
-    Console().print(table)
-
-
-def _interval(bounds: list[float]) -> str:
-    low, mean, high = bounds
-    return f"{mean:.2f} ± {(high - low) / 2:.2f}"
-
-
-def conjecture1(flow: Any, runs: int, end: float, seed: int, picture: Path | None) -> dict[str, Any]:
-    """What the counterexample experiment found, as facts; draws it where a picture is wanted."""
-    from attnflow._common.checks import InputError
-    from attnflow.theorems.studies.conjecture1 import investigate, scan_diagonal, scan_gaussian
-
-    value, query_key = flow.heads[0].value_matrix, flow.heads[0].query_key
-    if value.shape != (2, 2) or abs(value[0, 1]) + abs(value[1, 0]) > 0:
-        raise InputError("`value` of conjecture1 must be 'diagonal:FIRST,SECOND' in dimension 2.")
-    beta, eigenvalues = float(flow.attention.beta), (float(value[0, 0]), float(value[1, 1]))
-    found = investigate(eigenvalues, query_key, beta, runs=runs, end=end, rng=seed)
-    scan = scan_diagonal(eigenvalues=eigenvalues, beta=beta)
-    if picture is not None:
-        from attnflow.show.theory.conjecture1 import conjecture1 as draw
-
-        draw(found, scan, picture)
-    return {
-        "report": found.report(),
-        "refutes": found.refutes,
-        "angles": [one.angle for one in found.equilibria if one.is_stable],
-        "share": found.interior.fraction,
-        "share_interval": found.interior.interval,
-        "share_of_diagonal": float(scan.mean()),
-        "share_of_gaussian": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta)),
-        "share_of_positive": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta, positive=True)),
-    }
-
-
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command(epilog="Example: attnflow verify polytope hyperplanes, or attnflow verify --steps 0.1,1,2")(verify)
-    app.command(epilog="Example: attnflow predict hyperplanes --value pair:0.5,2")(predict)
-    app.command(epilog="Example: attnflow atlas --kind trace-determinant --out atlas.pdf")(atlas)
-    app.command(epilog="Example: attnflow robustness --law box --n 10 --n 100 --d 2")(robustness)
+    """Add the commands of this file."""
+    examples = {
+        predict: "attnflow predict hyperplanes --value pair:0.5,2",
+        verify: "attnflow verify polytope hyperplanes, or attnflow verify --steps 0.1,1,2",
+    }
+    for command, example in examples.items():
+        app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)

@@ -30,6 +30,7 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     Examples
     --------
     >>> import attnflow as af
+    >>> import numpy as np
     >>> run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
     >>> bool((af.rerun(run).tokens == run.tokens).all())
     True

@@ -1,4 +1,4 @@
-"""What a run came to: the numbers that people want to see first."""
+"""The summary of a run: model, steps, clusters, rank of attention, outcome."""
 
 import json
 from typing import Any
@@ -17,15 +17,18 @@ from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.token_by_token import TokenByToken
 
-LARGEST_MATRIX = 2000  # tokens up to which the n x n attention matrix is formed
-MOST_EIGENVALUES = 4  # shown
-CLOSE = 0.01  # clusters are tokens within this share of the initial size
+MAX_MATRIX_TOKENS = 2000  # n up to which the n x n attention matrix is formed: 32 MB
+CLUSTER_DISTANCE = 0.01  # in units of the sphere's radius or of the largest first token; far below the sizes drawn
 
 
-def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
-    """Clusters, attention rank, steps and outcome of a run, or of every run of an ensemble."""
+def summarise(flow: AbstractDynamics, run: xr.Dataset, last: np.ndarray | None = None) -> dict[str, Any]:
+    """Clusters, attention rank, steps and outcome of a run, or of every run of an ensemble.
+
+    `last` is the `final_matrix` of the (first) run, where the caller has formed it.
+    """
     runs = run if "run" in run.dims else run.expand_dims("run")
-    distance = CLOSE * (1.0 if flow.is_on_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max()))
+    size = 1.0 if flow.is_on_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max())
+    distance = CLUSTER_DISTANCE * size
     ends = [runs.isel(run=index) for index in range(runs.sizes["run"])]
     is_ensemble = "run" in run.dims
     pick = (lambda values: values) if is_ensemble else (lambda values: values[0])
@@ -40,7 +43,7 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, Any]:
         "rejected_steps": pick([int(end.rejected_steps) for end in ends]),
         "clusters": pick([int(clusters.labels(end.final_tokens, distance).max()) + 1 for end in ends]),
         "cluster_distance": distance,
-        "attention_rank": pick([_rank(flow, end) for end in ends]),
+        "attention_rank": pick([_rank(flow, end, last if index == 0 else None) for index, end in enumerate(ends)]),
         "rank_threshold": attention_rank.THRESHOLD,
         "solver": solver_name(solver_of(run)),
         "dtype": run.attrs["dtype"],
@@ -64,7 +67,7 @@ def model_name(flow: AbstractDynamics) -> str:
 
 
 def value_name(flow: AbstractDynamics) -> str:
-    """The value matrix in a few words: I, -I, or its eigenvalues; a head's after the other's."""
+    """The value matrix of each head in a few words: I, -I, or its eigenvalues."""
     return "; ".join(_value_of(head) for head in flow.heads)
 
 
@@ -77,7 +80,7 @@ def _value_of(head: Any) -> str:
             return name
     eigenvalues = np.linalg.eigvals(value)
     order = np.argsort(-eigenvalues.real)
-    shown = [_number(eigenvalue) for eigenvalue in eigenvalues[order][:MOST_EIGENVALUES]]
+    shown = [_number(eigenvalue) for eigenvalue in eigenvalues[order][:4]]
     more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
     return f"eigenvalues {', '.join(shown)}{more}"
 
@@ -114,16 +117,16 @@ def first_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
 
 
 def _matrix(flow: AbstractDynamics, tokens: np.ndarray, time: float) -> np.ndarray | None:
-    is_formed = len(tokens) <= LARGEST_MATRIX and np.all(np.isfinite(tokens))
+    is_formed = len(tokens) <= MAX_MATRIX_TOKENS and np.all(np.isfinite(tokens))
     if not is_formed:
         return None
     matrix = attention_matrix(flow, tokens.astype(float), time)
     return matrix if np.all(np.isfinite(matrix)) else None
 
 
-def _rank(flow: AbstractDynamics, run: xr.Dataset) -> Any:
-    """Rank of the attention matrix at the end: a number, one a head, or None."""
-    matrix = final_matrix(flow, run)
+def _rank(flow: AbstractDynamics, run: xr.Dataset, last: np.ndarray | None) -> Any:
+    """Rank of the attention matrix at the end: a number, one for each head, or None."""
+    matrix = final_matrix(flow, run) if last is None else last
     if matrix is None:
         return None
     return attention_rank.rank(matrix).tolist()

@@ -8,12 +8,12 @@ import math
 from attnflow._common.checks import InputError
 from attnflow.experiments import specs
 from attnflow.experiments.scenarios import Settings
+from attnflow.experiments.vocabulary import ADAPTIVE_SOLVERS, SETTINGS, is_file
 
 MAX_NUMBERS = 100_000  # n d; a frame has four bytes for each
 
 COUNTS = {"n": 10_000, "d": 512, "heads": 16, "saves": 10_000}  # largest values of counted settings
-FILE_SETTINGS = ("value", "query_key", "mask", "start")  # settings that can name a file
-TEXT_SETTINGS = (*FILE_SETTINGS, "attention", "normalisation", "solver")
+FILE_SETTINGS = [name for name, vocabulary in SETTINGS.items() if vocabulary.reads_files]
 
 
 def require_allowed(settings: Settings, coalesces: bool = False) -> None:
@@ -42,20 +42,20 @@ def _require_reachable_end(settings: Settings) -> None:
     if settings.redraw is not None and settings.redraw > 0:
         _require_at_most(settings.end / settings.redraw, 10**4, "The number of redrawings, `end` over `redraw`,")
     name, numbers = specs.split(settings.solver or "tsit5", "solver")
-    if name not in specs.ADAPTIVE and numbers and numbers[0] > 0:
+    if name not in ADAPTIVE_SOLVERS and numbers and numbers[0] > 0:
         _require_at_most(settings.end / numbers[0], 10**6, "The number of steps to `end`")
 
 
 def _require_no_file(settings: Settings) -> None:
     for name in FILE_SETTINGS:
-        if any(specs.is_file(part) for part in getattr(settings, name).split("+")):
+        if any(is_file(part) for part in getattr(settings, name).split("+")):
             raise InputError(
                 f"`{name}` names a file, which the page may not read. Type the numbers, or use `attnflow run`."
             )
 
 
 def _require_finite_numbers(settings: Settings) -> None:
-    parts = [(name, getattr(settings, name) or "") for name in TEXT_SETTINGS if name != "mask"]
+    parts = [(name, getattr(settings, name) or "") for name in SETTINGS if name != "mask"]
     parts += [("mask", part) for part in settings.mask.split("+")]
     for name, word in parts:
         if not all(math.isfinite(number) for number in specs.split(word, name)[1]):

@@ -12,7 +12,7 @@ from typing import Any
 
 from attnflow._common.checks import InputError
 from attnflow._common.extras import require_extra
-from attnflow.experiments import specs
+from attnflow.experiments import vocabulary
 from attnflow.explorer import PAGE
 
 MAX_VIEWERS = 12  # pages that are computed for at the same time
@@ -28,7 +28,6 @@ def require_installed() -> None:
 @functools.cache
 def hello() -> dict[str, Any]:
     """The first message to a page: scenarios, known words of settings, limits, colours."""
-    from attnflow.experiments.scenarios import SPACES
     from attnflow.explorer import catalogue, descriptions, page_requests, protocol, request_limits
     from attnflow.explorer.export.recorded_run import palette
 
@@ -43,9 +42,7 @@ def hello() -> dict[str, Any]:
         }
         for scenario in catalogue.all_scenarios().values()
     ]
-    known = {"space": SPACES, "attention": specs.ATTENTIONS, "mask": specs.MASKS, "value": specs.SPECTRA,
-             "query_key": specs.SPECTRA, "normalisation": specs.NORMALISATIONS, "start": specs.STARTS,
-             "solver": specs.SOLVERS}  # fmt: skip
+    known = {setting: vocabulary.known_words(setting) for setting in vocabulary.SETTINGS}
     limits = {**request_limits.COUNTS, "numbers": request_limits.MAX_NUMBERS, "bytes": page_requests.MESSAGE_BYTES}
     return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": limits,
             "palette": palette()}  # fmt: skip

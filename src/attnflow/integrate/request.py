@@ -22,6 +22,7 @@ from attnflow.solvers.stopping import AbstractStop
 DEFAULT_MEMORY = 1e9  # bytes besides the result: a small share of what any present machine has
 # Unit of time. Where the field jumps, as under hardmax, no step meets a tolerance; tokens move on times of order one.
 MIN_STEP_AT_JUMPS = 1e-5
+FLOAT32_TOLERANCES = {"rtol": 1e-5, "atol": 1e-6}  # of a step: rounding in single precision is 6e-8
 RESULT_NAMES = {  # variables and dimensions that every result has
     "tokens", "radius", "time", "token", "coordinate", "run", "initial_tokens", "final_tokens",
     "final_radius", "final_time", "steps", "rejected_steps", "drift", "failed",
@@ -72,7 +73,8 @@ def default_solver(flow: AbstractDynamics, dtype: str = "float64") -> AbstractSo
     if flow.noise is not None:
         return StochasticHeun()
     min_step = MIN_STEP_AT_JUMPS if isinstance(flow.attention, Hardmax) else 0.0
-    return Adaptive(rtol=1e-5, atol=1e-6, min_step=min_step) if dtype == "float32" else Adaptive(min_step=min_step)
+    tolerances = FLOAT32_TOLERANCES if dtype == "float32" else {}
+    return Adaptive(**tolerances, min_step=min_step)
 
 
 def _checked_stops(stop: Any) -> tuple[AbstractStop, ...]:

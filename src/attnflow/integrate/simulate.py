@@ -89,6 +89,7 @@ def simulate(
     Two orthogonal tokens on the circle converge to their midpoint.
 
     >>> import attnflow as af
+    >>> import numpy as np
     >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=1.0))
     >>> run = af.simulate(flow, np.eye(2), [0.0, 20.0])
     >>> bool(np.allclose(run.tokens[-1], 0.5**0.5, atol=1e-6))

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from attnflow.analyse import clusters
-from attnflow.experiments.run_summary import CLOSE
+from attnflow.experiments.run_summary import CLUSTER_DISTANCE
 
 NO_CLUSTER = 0  # the colour of tokens that are in no coloured cluster; clusters have 1, 2, ...
 MAX_RELATIVE_DISTANCE = 0.1  # of tokens in one cluster, over the size of the first configuration
@@ -17,7 +17,7 @@ def cluster_distance(first_tokens: np.ndarray, size: float) -> float:
     """The distance within which two tokens belong to one cluster, small against distances of the first tokens.
 
     It is half the distance within which a quarter of the first tokens have a neighbour, so that few clusters form
-    by chance at the start, but between `CLOSE` and `MAX_RELATIVE_DISTANCE` times `size`.
+    by chance at the start, but between `CLUSTER_DISTANCE` and `MAX_RELATIVE_DISTANCE` times `size`.
 
     Examples
     --------
@@ -27,9 +27,9 @@ def cluster_distance(first_tokens: np.ndarray, size: float) -> float:
     0.01
     """
     if len(first_tokens) < 2 or not np.all(np.isfinite(first_tokens)):
-        return CLOSE * size
+        return CLUSTER_DISTANCE * size
     nearest = KDTree(first_tokens).query(first_tokens, k=2)[0][:, 1]
-    return float(np.clip(np.quantile(nearest, 0.25) / 2, CLOSE * size, MAX_RELATIVE_DISTANCE * size))
+    return float(np.clip(np.quantile(nearest, 0.25) / 2, CLUSTER_DISTANCE * size, MAX_RELATIVE_DISTANCE * size))
 
 
 class ColouredClusters(NamedTuple):

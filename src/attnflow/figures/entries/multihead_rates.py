@@ -58,7 +58,9 @@ def draw_rates(dataset: xr.Dataset) -> Any:
     against: dict[str, Any] = {"xlabel": "heads H", "xscale": "log", "xticks": heads}
     panels = [
         Lines(_every_run(dataset.measured), ylabel="rate", title="Final rate", ylim=(0, 1.5), **against),
-        Lines(_every_run(dataset.at_rest), ylabel="time t", title="Time until 1 % is left", ylim=(0, None), **against),
+        Lines(
+            _every_run(dataset.at_rest), ylabel="time t", title="1 % of the distance left", ylim=(0, None), **against
+        ),
         Lines(moving, ylabel="step between saved times", title="Convergence", yscale="log", columns=2),
     ]
     title = "Rate of convergence against the number of heads"

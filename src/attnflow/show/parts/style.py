@@ -14,7 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
 from attnflow._common.checks import InputError
-from attnflow._common.files import require_free, written_beside
+from attnflow._common.files import require_free_picture, written_beside
 
 DOTS_PER_INCH = 200  # of PNG files
 
@@ -122,24 +122,6 @@ def legend_below(axes: Axes, columns: int = 1) -> None:
     """Put the legend under the axes, where it covers no data."""
     below = axes.transAxes + ScaledTranslation(0, -0.55, axes.figure.dpi_scale_trans)  # inches: under the label
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, ncols=columns)
-
-
-def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> Path:
-    """A path that a picture can be written to.
-
-    Raises
-    ------
-    ValueError
-        If the suffix is not a known one, nothing can be written there, or a file is there and `overwrite` is False.
-    """
-    path = Path(path)
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(
-            f"A picture is written as `.png`, `.pdf` or `.svg`, but the path is {path}. Use {path.with_suffix('.png')}."
-        )
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a directory. Choose another name.")
-    return require_free(path, overwrite=overwrite)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike) -> Path:

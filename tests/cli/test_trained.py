@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from attnflow import show, trained
 from attnflow._common.checks import InputError
-from attnflow.cli import model_tables, models
+from attnflow.cli import trained_heads, trained_tables
 from attnflow.cli.app import app
-from attnflow.cli.model_arguments import prompt_of
+from attnflow.cli.trained_options import prompt_of
 from attnflow.models import load
 from attnflow.trained.head_tables import KINDS
 
@@ -90,34 +90,34 @@ def test_pictures_beside_the_first_are_not_overwritten(folder, tmp_path):
     assert not (tmp_path / "way.png").exists()
 
 
-def test_the_story_is_told_in_words():
-    story = {"clusters": [5, 3, 3, 3, 1], "longest_plateau": 2.0, "collapse_time": 4.0, "plateau_to_collapse": 0.5}
-    assert model_tables._plateau(story) == "the count rests for 2 of the 4 layers until there are 1: ratio 0.50"
+def test_the_summary_of_a_prompt_in_sentences():
+    summary = {"clusters": [5, 3, 3, 3, 1], "longest_plateau": 2.0, "collapse_time": 4.0, "plateau_to_collapse": 0.5}
+    assert trained_tables._plateau(summary) == "the number is constant for 2 of the 4 layers until it is 1: ratio 0.50"
     pairs = [{"words": ["cat", "dog"], "share": 0.31}]
     falls = [
         {"half": "mlp", "layer": 0, "change": -0.1, "pairs": []},
         {"half": "mlp", "layer": 2, "change": -0.2, "pairs": pairs},
     ]
     said = "by attention in 0, the MLP in 2 of 6 layers; most by the MLP of layer 3, -0.2: “cat” and “dog” 31 %"
-    assert model_tables._falls(falls, 6) == said
-    assert model_tables._falls([], 6) == "nowhere"
-    assert model_tables._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c " * 20 + "... (21 tokens)"
+    assert trained_tables._falls(falls, 6) == said
+    assert trained_tables._falls([], 6) == "nowhere"
+    assert trained_tables._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c " * 20 + "... (21 tokens)"
     merges = [{"after_layer": 3, "parts": [["a"], ["b", "c"]]}] * 10
-    assert model_tables._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
+    assert trained_tables._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
 
 
 def test_many_layers_are_told_by_some():
-    assert model_tables._some(range(7)) == list(range(7))
-    assert model_tables._some(range(49)) == list(range(0, 49, 4))
+    assert trained_tables._some(range(7)) == list(range(7))
+    assert trained_tables._some(range(49)) == list(range(0, 49, 4))
 
 
 @pytest.mark.parametrize("layers", [6, 48, 128])
 def test_every_line_tells_of_the_layers_that_are_named(layers):
     """A value that is its own layer's number is printed under that number, with an embedding before it or without."""
-    named = model_tables._layers(layers).split("  (")[0].split()
-    assert model_tables._line(range(layers + 1), layers, "d").split() == named
-    assert model_tables._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
-    assert model_tables._line([None] * layers, layers) == ""
+    named = trained_tables._layers(layers).split("  (")[0].split()
+    assert trained_tables._line(range(layers + 1), layers, "d").split() == named
+    assert trained_tables._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
+    assert trained_tables._line([None] * layers, layers) == ""
 
 
 def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):
@@ -174,7 +174,7 @@ def test_the_strongest_head_is_sought_in_the_layer_that_is_named(folder):
     }
     for layer, found in kinds.items():
         for kind in found:
-            assert models._which_heads(opened, layer, kind)[0] == layer
+            assert trained_heads._which_heads(opened, layer, kind)[0] == layer
 
 
 REFUSED = {
@@ -186,7 +186,7 @@ REFUSED = {
     "numbers": (["heads", "--layers", "one"], "`layers` must be whole numbers with commas between"),
     "suffix": (["heads", "--out", "table.xlsx"], "written as `.csv`, but the path is table.xlsx. Use table.csv"),
     "betas": (["prompt", IDS, "--betas", "hot"], "`betas` must be numbers with commas between"),
-    "token alone": (["prompt", IDS, "--token", "2"], "--token is of --coupling. Add --coupling"),
+    "token alone": (["prompt", IDS, "--token", "2"], "--token belongs to --coupling. Add --coupling"),
     "far token": (["prompt", IDS, "--coupling", "--token", 99], "`token` must be from -7 to 6"),
     "no tokenizer": (["prompt", "a text"], "has no tokenizer.json"),
     "superscripts": (["prompt", "²,3"], "has no tokenizer.json"),

@@ -1,26 +1,24 @@
-"""What the commands about trained models print for people."""
+"""Tables that the commands about trained models print."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-MOST_PIECES = 8  # clusters, merges, and parts of a merge
-MOST_WORDS = 20  # of a cluster
-MOST_PAIRS = 3
+MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
+MAX_WORDS = 20  # of a cluster that are printed
 FRAMES = {"x": "cosine of x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x", "A": "cosine of e^(-tA) x"}
-MOST_LAYERS = 13  # numbers of one line
+MAX_LAYERS = 13  # numbers of one line: that many fit into 80 columns
 HALVES = {"attention": "attention", "mlp": "the MLP"}
-ALIGNED = 1e-6  # 1 - mean squared cosine of tokens that lie on one line
 SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
 
 
 def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
-    """One line a head, and how many of each kind there are."""
+    """Print one line for each head, and the number of heads of each kind."""
     from rich.console import Console
     from rich.table import Table
 
     title = f"heads of {table.attrs['model']}"
-    # Without margins a line of a complex head has eighty letters.
+    # Without margins the line of a complex head fits into 80 columns.
     drawn = Table(box=None, header_style="bold", title=title, title_justify="left", pad_edge=False)
     for name in ("head", "leading", "gap", "Re > 0", "beta", "whole", "Q^T K", "predicted", "simulated"):
         drawn.add_column(name, no_wrap=True)
@@ -51,11 +49,11 @@ def _counted(rows: list[dict[str, Any]], name: str) -> str:
 
 
 def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
-    """How a head's flow went: a line a moment, then what it came to."""
+    """Print the summary of a head's flow: one line for each kept time, then outcome and rate."""
     print_rows(summary["course"], f"{summary['model']}, layer {summary['layer']}, {heads_named(summary['heads'])}")
     rate = f"tokens align at rate {summary['rate']:.3g}"
     if summary["rate"] is None:
-        is_aligned = summary["misalignment"] < ALIGNED
+        is_aligned = summary["misalignment"] < 1e-6  # all tokens on one line, up to rounding
         rate = (
             "tokens align, too fast for the kept times to tell a rate"
             if is_aligned
@@ -78,17 +76,17 @@ def heads_named(heads: Sequence[int]) -> str:
 
 
 def print_by_heads(rows: list[dict[str, Any]]) -> None:
-    """One line for each number of heads."""
+    """Print one line for each number of heads."""
     _print_ends([{"heads": len(row["heads"])} for row in rows], rows)
 
 
 def print_by_kind(rows: list[dict[str, Any]]) -> None:
-    """One line for each kind of head that there is."""
+    """Print one line for each kind of head in the model."""
     _print_ends([{"kind": row["kind"], "head": f"{row['layer']}/{row['heads'][0]}"} for row in rows], rows)
 
 
 def _print_ends(names: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """How each of several runs ended."""
+    """Print the final numbers of several runs, one line for each."""
     shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
     ends = [{name: row[name] for name in shown} for row in rows]
     print_rows([name | end for name, end in zip(names, ends, strict=True)], rows[0]["model"])
@@ -96,7 +94,7 @@ def _print_ends(names: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None
 
 
 def print_rows(rows: list[dict[str, Any]], title: str) -> None:
-    """Rows with the same names, as a table."""
+    """Print rows with the same names as a table."""
     from rich.console import Console
     from rich.table import Table
 
@@ -114,7 +112,7 @@ def _word(value: Any) -> str:
 
 
 def readable(found: dict[str, Any]) -> dict[str, str]:
-    """The story for people."""
+    """The summary of a prompt as names and lines of text."""
     by_layer = ("mean_cosine", "effective_rank", "cka", "attention_rank", "second_eigenvalue")
     line = partial(_line, layers=found["layers"])
     shown = {"after layer": _layers(found["layers"])}
@@ -122,7 +120,7 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
     shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
     shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
     shown |= {name.replace("_", " "): line(values) for name, values in found["neural_collapse"].items()}
-    shown["last clusters"] = _clusters(found["last_clusters"]) or "every token for itself"
+    shown["last clusters"] = _clusters(found["last_clusters"]) or "each token is a cluster"
     shown["merges"] = _merges(found["merges"])
     shown["plateau"] = _plateau(found)
     for beta in found["energy"]:
@@ -140,9 +138,9 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
 
 
 def _line(values: Sequence[float | None], layers: int, digits: str = ".2f") -> str:
-    """Some of the values; nothing where there are none, as of the cosines of one token.
+    """Some of the values in one line; empty where none exists, such as cosines of a single token.
 
-    What only layers have, not the embedding, begins with a dash: every line tells of the same layers.
+    Quantities of layers, which the embedding lacks, begin with a dash: all lines show the same layers.
     """
     if all(value is None for value in values):
         return ""
@@ -151,34 +149,35 @@ def _line(values: Sequence[float | None], layers: int, digits: str = ".2f") -> s
 
 
 def _layers(layers: int) -> str:
-    some = "" if layers < MOST_LAYERS else "; all of them with --json"
+    some = "" if layers < MAX_LAYERS else "; all of them with --json"
     return f"{'  '.join(map(str, _some(range(layers + 1))))}  (0: the embedding{some})"
 
 
 def _plateau(found: dict[str, Any]) -> str:
-    """How long the number of clusters rested, against the time until it was least."""
+    """The longest plateau of the number of clusters, relative to the time until the number is least."""
     if found["plateau_to_collapse"] is None:
         return "the embedding has the fewest clusters"
     least, when = min(found["clusters"]), found["collapse_time"]
-    rested = f"the count rests for {found['longest_plateau']:g} of the {when:g} layers until there are {least}"
+    rested = f"the number is constant for {found['longest_plateau']:g} of the {when:g} layers until it is {least}"
     return f"{rested}: ratio {found['plateau_to_collapse']:.2f}"
 
 
 def _falls(falls: list[dict[str, Any]], layers: int) -> str:
-    """How often each half of a block lowers the energy, and the pairs most to blame for the largest fall."""
+    """How often each half of a block lowers the energy, and the pairs that contribute most to the largest fall."""
     if not falls:
         return "nowhere"
     counts = [f"{name} in {sum(fall['half'] == half for fall in falls)}" for half, name in HALVES.items()]
     worst = min(falls, key=lambda fall: fall["change"])
-    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.2g} %" for one in worst["pairs"][:MOST_PAIRS]]
+    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.2g} %" for one in worst["pairs"][:3]]
     where = f"most by {HALVES[worst['half']]} of layer {worst['layer'] + 1}, {worst['change']:.2g}"
     return f"by {', '.join(counts)} of {layers} layers; {where}: {', '.join(pairs)}"
 
 
 def _some(values: Sequence[Any]) -> list[Any]:
-    """All of a few values; of many, the first, the last and some between at equal distances."""
-    last, count = len(values) - 1, min(len(values), MOST_LAYERS)
-    return [values[round(last * place / max(count - 1, 1))] for place in range(count)]
+    """At most MAX_LAYERS of the values, evenly chosen, with the first and the last."""
+    from attnflow._common.plain import evenly_spaced
+
+    return [values[index] for index in evenly_spaced(len(values), MAX_LAYERS)]
 
 
 def _merges(merges: list[dict[str, Any]]) -> str:
@@ -190,13 +189,13 @@ def _clusters(groups: list[list[str]]) -> str:
 
 
 def _said(words: Sequence[str]) -> str:
-    """The words of a cluster; of many, the first and how many there are."""
-    first = " ".join(words[:MOST_WORDS])
-    return first if len(words) <= MOST_WORDS else f"{first} ... ({len(words)} tokens)"
+    """The first MAX_WORDS words of a cluster, and the number of all if there are more."""
+    first = " ".join(words[:MAX_WORDS])
+    return first if len(words) <= MAX_WORDS else f"{first} ... ({len(words)} tokens)"
 
 
 def _first(pieces: Iterable[str], between: str = "\n") -> str:
-    """All of a few pieces; of many, the first and how many more there are."""
+    """The first MAX_GROUPS pieces, and the number of those left out."""
     pieces = list(pieces)
-    more = [f"and {len(pieces) - MOST_PIECES} more, see --json"] if len(pieces) > MOST_PIECES else []
-    return between.join(pieces[:MOST_PIECES] + more)
+    more = [f"and {len(pieces) - MAX_GROUPS} more, see --json"] if len(pieces) > MAX_GROUPS else []
+    return between.join(pieces[:MAX_GROUPS] + more)

@@ -1,0 +1,164 @@
+"""The commands that study many runs, atlas and robustness, and the study behind the scenario conjecture1."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow._common.progress import reporting
+from attnflow.cli.console import AsJson, Overwrite, free_files, print_json, progress_of
+from attnflow.cli.theory import PANEL
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    examples = {
+        atlas: "attnflow atlas --kind trace-determinant --out atlas.pdf",
+        robustness: "attnflow robustness --law box --n 10 --n 100 --d 2",
+    }
+    for command, example in examples.items():
+        app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
+
+
+def atlas(
+    kind: Annotated[str, typer.Option(help="Axes of the grid: eigenvalues or trace-determinant.")] = "eigenvalues",
+    space: Annotated[str, typer.Option(help="rescaled, sphere-causal or sphere.")] = "rescaled",
+    d: Annotated[int, typer.Option(help="Dimension.")] = 2,
+    low: Annotated[float, typer.Option(help="Least value along both axes.")] = -2.0,
+    high: Annotated[float, typer.Option(help="Largest value along both axes.")] = 2.0,
+    size: Annotated[int, typer.Option(help="Values along each axis.")] = 15,
+    n: Annotated[int, typer.Option(help="Number of tokens.")] = 12,
+    runs: Annotated[int, typer.Option(help="Starts for each value matrix.")] = 4,
+    beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("atlas.png"),
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw predicted and simulated limits over a grid of value matrices, and count how many agree."""
+    import numpy as np
+
+    from attnflow._common.checks import require_count
+    from attnflow.show.theory.atlas import atlas as draw
+    from attnflow.theorems.studies.atlas import atlas as survey
+
+    require_count(size, "size", least=2)
+    picture = free_files({"picture": out}, overwrite)["picture"]
+    with reporting(progress_of(as_json)) as progress:
+        found = survey(
+            np.linspace(low, high, size),
+            kind,
+            d=d,
+            space=space,
+            n=n,
+            runs=runs,
+            beta=beta,
+            seed=seed,
+            progress=progress,
+        )
+    draw(found, picture)
+    agreement = float(found.attrs["agreement"])
+    if as_json:
+        words = {name: found[name].values.tolist() for name in ("predicted", "proved", "simulated")}
+        axes = {"x": found.x.values.tolist(), "y": found.y.values.tolist()}
+        print_json({"agreement": agreement, "picture": str(picture)} | axes | words)
+    else:
+        print(f"Where a limit is promised and the simulation decided, {100 * agreement:.1f} % of the runs agree.")
+        print(picture)
+
+
+def robustness(
+    laws: Annotated[list[str] | None, typer.Option("--law", help="gaussian, box, ball or shell; may repeat.")] = None,
+    n: Annotated[list[int] | None, typer.Option(help="Numbers of tokens; may repeat.")] = None,
+    d: Annotated[list[int] | None, typer.Option(help="Dimensions; may repeat.")] = None,
+    seeds: Annotated[int, typer.Option(help="Starts for each law, n and d.")] = 12,
+    end: Annotated[float, typer.Option(help="Time at which vertices, clusters and leaders are counted.")] = 12.0,
+    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("robustness.png"),
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how vertices, clusters, leaders and rate depend on the law of the first tokens, n and d."""
+    from attnflow.show.theory.robustness import robustness as draw
+    from attnflow.theorems.studies.robustness import robustness as study
+
+    picture = free_files({"picture": out}, overwrite)["picture"]
+    chosen = (laws or ["gaussian", "box", "ball"], n or [10, 20, 40], d or [2, 3])
+    with reporting(progress_of(as_json)) as progress:
+        found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
+    draw(found, picture)
+    rows = _rows_of_intervals(found)
+    if as_json:
+        print_json({"rows": rows, "picture": str(picture)})
+    else:
+        _print_intervals(rows)
+        print(picture)
+
+
+def _rows_of_intervals(found: Any) -> list[dict[str, Any]]:
+    """One row for each law, n and d, with [low, mean, high] of every quantity."""
+    from attnflow.theorems.studies.robustness import QUANTITIES
+
+    return [
+        {"law": str(law), "n": int(n), "d": int(d)}
+        | {name: found[f"{name}_interval"].sel(law=law, n=n, d=d).values.tolist() for name in QUANTITIES}
+        for law in found.law.values
+        for n in found.n.values
+        for d in found.d.values
+    ]
+
+
+def _print_intervals(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None, header_style="bold", padding=(0, 2))
+    for row in rows:
+        table.add_row(*(_interval(one) if isinstance(one, list) else str(one) for one in row.values()))
+    Console().print(table)
+
+
+def _interval(bounds: list[float]) -> str:
+    low, mean, high = bounds
+    return f"{mean:.2f} ± {(high - low) / 2:.2f}"
+
+
+def conjecture1(flow: Any, settings: Any, picture: Path | None) -> dict[str, Any]:
+    """The findings of the counterexample to Conjecture 1, as facts; drawn if a path is given."""
+    from attnflow._common.checks import InputError
+    from attnflow.theorems.studies.conjecture1 import investigate, scan_diagonal, scan_gaussian
+
+    value, query_key = flow.heads[0].value_matrix, flow.heads[0].query_key
+    if value.shape != (2, 2) or abs(value[0, 1]) + abs(value[1, 0]) > 0:
+        raise InputError("`value` of conjecture1 must be 'diagonal:FIRST,SECOND' in dimension 2.")
+    beta, eigenvalues = float(flow.attention.beta), (float(value[0, 0]), float(value[1, 1]))
+    runs, end, seed = settings.runs or 1, settings.end, settings.seed
+    found = investigate(eigenvalues, query_key, beta, runs=runs, end=end, rng=seed)
+    scan = scan_diagonal(eigenvalues=eigenvalues, beta=beta)
+    if picture is not None:
+        from attnflow.show.theory.conjecture1 import conjecture1 as draw
+
+        draw(found, scan, picture)
+    return {
+        "report": found.report(),
+        "refutes": found.refutes,
+        "angles": [one.angle for one in found.equilibria if one.is_stable],
+        "share": found.interior.fraction,
+        "share_interval": found.interior.interval,
+        "share_of_diagonal": float(scan.mean()),
+        "share_of_gaussian": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta)),
+        "share_of_positive": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta, positive=True)),
+    }
+
+
+STUDIES = {"conjecture1": conjecture1}
+"""Studies by the name in a scenario's field `study`; each takes the flow, the settings and the path of a picture."""
+
+
+def study_facts(found: dict[str, Any]) -> dict[str, str]:
+    """The findings of a study for a table."""
+    return {
+        "found": "\n".join(found["report"]),
+        "random Q, K": f"a stable equilibrium off the eigenvector for a share of {found['share_of_gaussian']}",
+        "random K = Q": f"a stable equilibrium off the eigenvector for a share of {found['share_of_positive']}",
+    }

@@ -1,0 +1,146 @@
+"""The commands about a prompt in a trained model: prompt, ladder."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow.cli.console import (
+    AsJson,
+    Overwrite,
+    PicturePath,
+    ResultPath,
+    as_text,
+    free_files,
+    print_facts,
+    print_json_or,
+    progress_of,
+    write_csv,
+)
+from attnflow.cli.trained_options import PANEL, Angle, Control, Depth, Ids, ModelName, Seed, Text, numbers, prompt_of
+from attnflow.cli.trained_tables import print_rows, readable
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    sentence = '"The cat sat on the mat while the dog slept."'
+    for command in (prompt, ladder):
+        name = command.__name__
+        example = f"attnflow {name} minilm {sentence} --picture {name}.png"
+        app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
+
+
+def prompt(
+    model: ModelName,
+    text: Text,
+    ids: Ids = False,
+    layers: Depth = None,
+    angle: Angle = 0.5,
+    betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
+    control: Control = "none",
+    coupling: Annotated[
+        bool, typer.Option("--coupling", help="Also measure the coupling of blocks by their Jacobians.")
+    ] = False,
+    token: Annotated[
+        int | None,
+        typer.Option(help="For --coupling: the token whose update is measured. Default the last."),
+    ] = None,
+    top: Annotated[int | None, typer.Option(help="For --coupling: number of singular vectors. Default 10.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Also measure how the parts of V move tokens: symmetry or spectrum.")
+    ] = None,
+    frames: Annotated[bool, typer.Option("--frames", help="Also measure cosines in the frames of V, S and A.")] = False,
+    seed: Seed = 0,
+    out: ResultPath = None,
+    picture: PicturePath = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print cosines, clusters with their words, ranks and energy of a prompt in each layer.
+
+    With --picture a.png, the measurements of --split, --frames and --coupling are drawn in a-frames.png and so on.
+    """
+    from attnflow import trained
+    from attnflow._common.checks import InputError
+    from attnflow.models import load
+
+    asked_of_coupling = {name: value for name, value in {"token": token, "top": top}.items() if value is not None}
+    if asked_of_coupling and not coupling:
+        raise InputError(f"--{next(iter(asked_of_coupling))} belongs to --coupling. Add --coupling, or leave it out.")
+    wanted = {"displacement": split is not None, "frames": frames, "coupling": coupling}
+    further = [name for name, is_wanted in wanted.items() if is_wanted]
+    beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
+    files = free_files({"result": out, "picture": picture, **beside}, overwrite)
+    opened = load(model)
+    asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
+    more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
+    report = trained.prompt_report(*asked, angle=angle, betas=numbers(betas, "betas"), progress=progress_of(as_json))
+    found = trained.prompt_summary(report) | trained.extra_summary(more)
+    if "result" in files:
+        from attnflow.results.files import save
+
+        save(report, files["result"], overwrite=overwrite)
+    if "picture" in files:
+        from attnflow.show import prompt as draw
+
+        draw(report, files["picture"])
+        for name, measured in more.items():
+            _draw_further(name, measured, beside[f"{name} picture"])
+    print_json_or(
+        as_json,
+        found | as_text(files),
+        lambda: print_facts(f"prompt in {found['model']}", readable(found) | as_text(files)),
+    )
+
+
+def ladder(
+    model: ModelName,
+    text: Text,
+    ids: Ids = False,
+    layers: Depth = None,
+    head: Annotated[int, typer.Option(help="Head of the rungs that have one head.")] = 0,
+    mask: Annotated[str, typer.Option(help="Mask of all rungs but the last: full or causal.")] = "full",
+    angle: Angle = 0.5,
+    control: Control = "none",
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Table, .csv.")] = None,
+    picture: PicturePath = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add the parts of a block to attention one by one; print which of them prevents the collapse."""
+    from attnflow import trained
+    from attnflow.models import load
+
+    files = free_files({"csv": out, "picture": picture}, overwrite)
+    opened = load(model)
+    asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
+    climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress_of(as_json))
+    rows = trained.ladder_rows(climbed)
+    if "csv" in files:
+        write_csv(rows, files["csv"])
+    if "picture" in files:
+        from attnflow.show import ladder as draw
+
+        draw(climbed, files["picture"])
+    facts = {"model": climbed.attrs["model"], "distance_to_model": climbed.attrs["distance_to_model"], "rows": rows}
+    print_json_or(as_json, facts | as_text(files), lambda: print_rows(rows, climbed.attrs["model"]))
+
+
+def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, int]) -> Any:
+    """The measurement of that name, which only an option asks for."""
+    from attnflow import trained
+
+    if name == "displacement":
+        return trained.displacements(*asked, split=split or "symmetry")
+    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked, **of_coupling)
+
+
+def _draw_further(name: str, measured: Any, path: Path) -> None:
+    from attnflow import show
+
+    {"displacement": show.displacements, "frames": show.frames, "coupling": show.coupling}[name](measured, path)
+
+
+def _beside(picture: Path, name: str) -> Path:
+    return picture.with_stem(f"{picture.stem}-{name}")

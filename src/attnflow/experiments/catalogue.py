@@ -1,0 +1,76 @@
+"""The table of named scenarios."""
+
+from functools import partial
+
+from attnflow.experiments.settings import Scenario, Settings
+
+_RESCALED = partial(Settings, space="rescaled", start="box:-5,5")
+_LAYERNORM = partial(Settings, n=32, d=3, end=30.0)
+
+CATALOGUE = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("boolean", "On the line attention becomes zeros and ones: all follow the first or the last token.",
+                 "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=20.0)),
+        Scenario("polytope", "With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.",
+                 "2305.05465", _RESCALED(n=20, d=2)),
+        Scenario("polytope-3d", "With V = I in space the rescaled tokens gather at the vertices of a polyhedron.",
+                 "2305.05465", _RESCALED(n=40, d=3)),
+        Scenario("hyperplanes", "A simple positive leading eigenvalue: tokens gather on parallel lines.",
+                 "2305.05465", _RESCALED(n=40, d=2, value="published-2d", end=15.0)),
+        Scenario("hyperplanes-3d", "A simple positive leading eigenvalue in space: tokens gather on parallel planes.",
+                 "2305.05465", _RESCALED(n=40, d=3, value="published-3d-growing", end=15.0)),
+        Scenario("codim2", "Two positive eigenvalues: parallel lines in space, as the codimension conjecture says.",
+                 "2305.05465", _RESCALED(n=40, d=3, value="published-codim2", end=15.0)),
+        Scenario("mixed", "V = diag(1, 1, -1/2): a polygon in the first two coordinates, free in the third.",
+                 "2305.05465", _RESCALED(n=40, d=3, value="diagonal:1,1,-0.5")),
+        Scenario("minus-identity", "V = -I: all tokens go to zero, but only like one over the root of time.",
+                 "2305.05465", Settings(space="euclidean", n=40, d=2, value="minus-identity", start="box:-5,5",
+                                        end=1000.0, spacing="log")),
+        Scenario("multihead", "Four heads with random queries and keys on the sphere.",
+                 "2312.10794", Settings(n=40, d=3, heads=4, query_key="gaussian", end=15.0)),
+        Scenario("sphere", "Softmax attention on the sphere gathers all tokens in one point.",
+                 "2312.10794", Settings(n=64, d=3, end=15.0)),
+        Scenario("sphere-usa", "Unnormalised attention on the sphere, a gradient flow.",
+                 "2312.10794", Settings(n=64, d=3, attention="unnormalised", end=15.0)),
+        Scenario("kuramoto", "beta = 0 on the circle: Kuramoto oscillators with identical frequencies.",
+                 "2312.10794", Settings(n=64, d=2, beta=0.0, attention="unnormalised", start="circle", end=15.0)),
+        Scenario("causal", "Causal attention with V = I: every token ends where the first one started.",
+                 "2411.04990", Settings(n=32, d=3, mask="causal", end=300.0, spacing="log")),
+        Scenario("renyi", "Causal attention at beta = 64 on the circle: the first tokens of each region hold clusters.",
+                 "2411.04990", Settings(n=200, d=2, beta=64.0, mask="causal", start="circle", end=150.0,
+                                        spacing="log")),
+        Scenario("staircase", "Five tokens at beta = 2000: the energy climbs from one metastable level to the next.",
+                 "2410.06833", Settings(n=5, d=2, beta=2000.0, attention="unnormalised:1",
+                                        start="angles:0,0.0425,0.17,0.34,0.595"), coalesces=True),
+        Scenario("metastable", "200 tokens on the circle through every metastable state, to a time of order e^beta.",
+                 "2410.06833", Settings(n=200, d=2, beta=100.0, start="circle"), coalesces=True),
+        Scenario("conjecture1", "Two causal tokens whose second rests away from the leading eigenvector for ever.",
+                 "2411.04990", Settings(n=2, d=2, beta=4.0, mask="causal", start="circle", value="diagonal:2,1",
+                                        query_key="diagonal:-1,1", runs=400, end=60.0), study="conjecture1"),
+        Scenario("hardmax", "Only the best match counts: tokens run to leaders, at the rate e^-t.",
+                 "2407.01602", _RESCALED(n=20, d=2, attention="hardmax")),
+        Scenario("noisy", "Attention against noise on the circle: order wins above a critical kappa.",
+                 "2312.10794", Settings(n=200, d=2, attention="unnormalised", start="circle", kappa=8.0, end=20.0)),
+        Scenario("layernorm-post", "Post-LN: tokens meet exponentially fast.", "2510.22026", _LAYERNORM()),
+        Scenario("layernorm-pre", "Pre-LN: lengths grow and tokens meet like one over the square of time.",
+                 "2510.22026", _LAYERNORM(normalisation="pre", start="gaussian")),
+        Scenario("layernorm-mix", "Mix-LN: Post-LN until t = 3, then Pre-LN.",
+                 "2510.22026", _LAYERNORM(normalisation="mix:3", start="gaussian")),
+        Scenario("layernorm-peri", "Peri-LN: what attention sends is normalised too.",
+                 "2510.22026", _LAYERNORM(normalisation="peri", start="gaussian")),
+        Scenario("layernorm-ngpt", "nGPT: steps of fixed size alpha on the sphere.",
+                 "2510.22026", _LAYERNORM(normalisation="ngpt:0.2")),
+        Scenario("layernorm-sqrt", "LayerNorm scaling: later layers count less, by the root of depth.",
+                 "2510.22026", _LAYERNORM(normalisation="sqrt")),
+        Scenario("sinkhorn", "Doubly stochastic attention on the sphere.",
+                 "2110.11773", Settings(n=64, d=3, attention="sinkhorn:9", end=15.0)),
+        Scenario("mlp", "A ReLU layer after attention.",
+                 "2305.05465", _RESCALED(n=40, d=2, mlp="relu")),
+        Scenario("layers", "Discrete layers on the sphere: step 0.1, then normalisation.",
+                 "2312.10794", Settings(n=64, d=3, solver="layers:0.1", end=15.0, saves=151)),
+        Scenario("redrawn", "Random weights, drawn anew every unit of time.",
+                 "2512.01868", Settings(n=40, d=3, query_key="gaussian", value="gaussian", redraw=1.0, end=20.0)),
+    )
+}  # fmt: skip
+"""Every scenario by its name."""

@@ -1,0 +1,78 @@
+"""Settings that would have no effect on a run, and are therefore refused: one rule for each setting."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnflow._common.checks import InputError, require_known
+from attnflow.experiments.catalogue import CATALOGUE
+from attnflow.experiments.settings import Settings
+from attnflow.experiments.vocabulary import ADAPTIVE_SOLVERS, lists_tokens
+
+METHODS = ("simulate", "coalesce", "stream")
+
+_OWN_STEPS = {"coalesce": "`coalesce` chooses its steps, and `rtol` is its tolerance"}
+_OWN_COLLOCATION = {"stream": "`stream` chooses its steps, and `tolerance` is its tolerance"}
+_ONE_END = {"coalesce": "the run ends when all tokens have merged, or at `end`"}
+_KEPT_STATES = {"coalesce": "a state is kept wherever something has changed"}
+_COALESCING = " and ".join(scenario.name for scenario in CATALOGUE.values() if scenario.coalesces)
+_ONLY_COALESCING = {"simulate": f"only the scenarios {_COALESCING} merge tokens"}
+
+OF_METHODS: dict[str, Mapping[str, str]] = {
+    "saves": _KEPT_STATES,
+    "spacing": _KEPT_STATES | {"stream": "times are evenly spaced in their logarithm"},
+    "runs": {
+        "coalesce": "one start is followed, and `seed` chooses another",
+        "stream": "one start is followed, and `seed` chooses another",
+    },
+    "solver": _OWN_STEPS | _OWN_COLLOCATION,
+    "rtol": _OWN_COLLOCATION,
+    "atol": _OWN_STEPS | _OWN_COLLOCATION,
+    "clustered": _ONE_END,
+    "settled": _ONE_END,
+    "diverged": {"coalesce": "tokens stay on the sphere"},
+    "float32": {"coalesce": "`coalesce` computes in double precision"},
+    "merge": _ONLY_COALESCING,
+    "perturb": _ONLY_COALESCING,
+}
+"""Reasons by setting and method, for what has no effect whatever the other settings are."""
+
+
+def _of_listed_tokens(settings: Settings) -> str:
+    return "`start` lists the tokens" if lists_tokens(settings.start) else ""
+
+
+def _of_temperature(settings: Settings) -> str:
+    is_hardmax = settings.attention.partition(":")[0] == "hardmax"
+    return "hardmax has no temperature" if is_hardmax else ""
+
+
+def _of_tolerance(settings: Settings) -> str:
+    default = "stochastic-heun" if settings.kappa is not None else "tsit5"
+    solver = (settings.solver or default).partition(":")[0]
+    return "" if solver in ADAPTIVE_SOLVERS else f"the solver {solver!r} has fixed steps"
+
+
+OF_SETTINGS: dict[str, Callable[[Settings], str]] = {
+    "n": _of_listed_tokens,
+    "runs": _of_listed_tokens,
+    "beta": _of_temperature,
+    "rtol": _of_tolerance,
+    "atol": _of_tolerance,
+}
+"""The reason why a setting has no effect beside the others; empty where it has one."""
+
+
+def require_effect(given: Mapping[str, Any], settings: Settings | None = None, method: str = "simulate") -> None:
+    """Raise InputError if one of the settings in `given` would have no effect on a run of `method`.
+
+    Rules that depend on other settings are asked only if `settings` is passed. None in `given` is not a value.
+    """
+    require_known(method, METHODS, "method")
+    for name, value in given.items():
+        if value is None:
+            continue
+        reason = OF_METHODS.get(name, {}).get(method, "")
+        if settings is not None and not reason and name in OF_SETTINGS:
+            reason = OF_SETTINGS[name](settings)
+        if reason:
+            raise InputError(f"`{name}` would change nothing here: {reason}. Leave it out.")

@@ -1,0 +1,45 @@
+"""Settings of a run in words and numbers, and `Scenario`, a named set of them."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Model, first tokens, times and solver of a run, each as a word or a number."""
+
+    space: str = "sphere"
+    n: int = 32
+    d: int = 3
+    beta: float = 1.0
+    attention: str = "softmax"
+    mask: str = "full"
+    heads: int = 1
+    query_key: str = "identity"
+    value: str = "identity"
+    redraw: float | None = None
+    normalisation: str = "post"
+    mlp: str | None = None
+    kappa: float | None = None
+    start: str = "sphere"
+    end: float = 10.0
+    saves: int = 101
+    spacing: str = "linear"
+    solver: str | None = None
+    rtol: float = 1e-8
+    atol: float = 1e-10
+    runs: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A named set of settings with the sentence that it shows."""
+
+    name: str
+    sentence: str
+    paper: str
+    settings: Settings = field(default_factory=Settings)
+    coalesces: bool = False
+    """Whether `coalesce` runs it, through all metastable states, and not `simulate`."""
+    study: str = ""
+    """Name of a study that belongs to it: its findings are printed with the run and drawn in place of it."""
