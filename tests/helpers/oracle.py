@@ -1,8 +1,8 @@
 """The models once more, in plain NumPy and SciPy, written from the equations.
 
-Nothing here is shared with attnflow: no shifts by a row's maximum, no blocks, no scales
-kept apart. It is right only where those are not needed: moderate scores, short times.
-Every model moves tokens (n x d) together with their lengths (n), which most leave alone.
+Nothing here is shared with attnflow. Scores are not shifted by the maximum of a row, sums are not split into blocks,
+and e^{tV} is formed with its scale, so that the results are right for moderate scores and short times only. The state
+of every model is tokens (n x d) and their lengths (n), which are constant in most models.
 """
 
 import itertools
@@ -16,11 +16,11 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-# -- who sees whom: a matrix of booleans, and a matrix of factors on the weights
+# -- masks: a matrix of booleans, and a matrix of factors on the weights
 
 
 class Mask(NamedTuple):
-    """Row i: what token i sees, and with what factor."""
+    """Row i: the tokens that token i sees, and the factors on its weights."""
 
     visible: np.ndarray
     factor: np.ndarray
@@ -47,13 +47,13 @@ def unnormalised(beta, offset=0.0):
 
 
 def hardmax(tolerance=1e-9):
-    """The best visible matches share, in proportion to m_j f_ij."""
+    """A_ij proportional to m_j f_ij on the largest visible scores of row i, zero elsewhere."""
     best = lambda scores, mask: best_matches(scores, mask, tolerance)
     return lambda scores, mask, masses: _rows_divided(best(scores, mask) * mask.factor * masses[None, :])
 
 
 def best_matches(scores, mask, tolerance=1e-9):
-    """True where j is a best match of i, up to `tolerance` times the row's largest score in size."""
+    """True where s_ij is the largest of row i, up to `tolerance` times the largest absolute score of the row."""
     best = np.zeros(scores.shape, dtype=bool)
     for i in np.flatnonzero(mask.visible.any(axis=1)):
         seen = scores[i, mask.visible[i]]
@@ -87,32 +87,32 @@ def _rows_divided(matrix):
     return matrix / np.where(sums > 0, sums, np.inf)
 
 
-# -- normalisation: (time, radii, directions theta, pull A) -> (speed factors s, growth r')
+# -- normalisation: (time, radii, directions theta, attention output A) -> (slowness s, growth r')
 
 
-def post(time, radii, directions, pull):
+def post(time, radii, directions, output):
     """s = 1; lengths stay."""
-    return np.ones(len(pull)), np.zeros(len(pull))
+    return np.ones(len(output)), np.zeros(len(output))
 
 
-def pre(time, radii, directions, pull):
+def pre(time, radii, directions, output):
     """s = r, r' = <theta, A>."""
-    return radii, (directions * pull).sum(axis=1)
+    return radii, (directions * output).sum(axis=1)
 
 
-def peri(time, radii, directions, pull):
+def peri(time, radii, directions, output):
     """s = r |A|, r' = <theta, A> / |A|."""
-    return radii * _lengths(pull), (directions * pull).sum(axis=1) / _lengths(pull)
+    return radii * _lengths(output), (directions * output).sum(axis=1) / _lengths(output)
 
 
 def ngpt(alpha):
     """s = |A| / alpha; lengths stay."""
-    return lambda time, radii, directions, pull: (_lengths(pull) / alpha, np.zeros(len(pull)))
+    return lambda time, radii, directions, output: (_lengths(output) / alpha, np.zeros(len(output)))
 
 
-def sqrt(time, radii, directions, pull):
+def sqrt(time, radii, directions, output):
     """s = sqrt(t + 1); lengths stay."""
-    return np.full(len(pull), np.sqrt(time + 1)), np.zeros(len(pull))
+    return np.full(len(output), np.sqrt(time + 1)), np.zeros(len(output))
 
 
 def _lengths(vectors):
@@ -132,7 +132,7 @@ ACTIVATIONS = {
 
 def mlp(weight, activation, bias):
     """y -> W sigma(y + b), a token a row."""
-    return lambda pull: np.array([weight @ ACTIVATIONS[activation](row + bias) for row in pull])
+    return lambda output: np.array([weight @ ACTIVATIONS[activation](row + bias) for row in output])
 
 
 # -- models
@@ -155,7 +155,7 @@ class Model:
     mask: Mask
     masses: np.ndarray | None = None
     frozen: np.ndarray = field(default_factory=lambda: np.array([False]))
-    mlp: Callable = lambda pull: pull
+    mlp: Callable = lambda output: output
 
     def at(self, time):
         return [head(time) if callable(head) else head for head in self.heads]
@@ -172,7 +172,7 @@ class Model:
         masses = np.ones(len(tokens)) if self.masses is None else self.masses
         return np.array([self.rule(scores, self.mask, masses) for scores in self.scores(time, tokens)])
 
-    def pull(self, time, tokens):
+    def output(self, time, tokens):
         x, heads = self.positions(time, tokens), zip(self.attention(time, tokens), self.at(time), strict=True)
         return sum(weights @ x @ head.value.T for weights, head in heads)
 
@@ -185,10 +185,10 @@ class Euclidean(Model):
     """x_i' = sum_j A_ij V x_j, summed over heads; a layer is x <- residual x + step times that."""
 
     def velocity(self, time, tokens, radii):
-        return self.unless_frozen(self.mlp(self.pull(time, tokens)), 0.0), np.zeros(len(tokens))
+        return self.unless_frozen(self.mlp(self.output(time, tokens)), 0.0), np.zeros(len(tokens))
 
     def layer(self, time, tokens, radii, step, residual):
-        moved = residual * tokens + step * self.mlp(self.pull(time, tokens))
+        moved = residual * tokens + step * self.mlp(self.output(time, tokens))
         return self.unless_frozen(moved, tokens), radii
 
 
@@ -199,17 +199,17 @@ class Sphere(Model):
     normalisation: Callable = post
 
     def velocity(self, time, tokens, radii):
-        pull = self.mlp(self.pull(time, tokens))
-        slowness, growth = self.normalisation(time, radii, tokens, pull)
-        tangent = np.array([a - (x @ a) * x for x, a in zip(tokens, pull, strict=True)])
+        output = self.mlp(self.output(time, tokens))
+        slowness, growth = self.normalisation(time, radii, tokens, output)
+        tangent = np.array([a - (x @ a) * x for x, a in zip(tokens, output, strict=True)])
         return self.unless_frozen(tangent / slowness[:, None], 0.0), np.where(self.frozen, 0.0, growth)
 
     def layer(self, time, tokens, radii, step, residual):
         """x = r theta <- residual x + step r A / s; schemes without lengths forget the new one."""
-        pull = self.mlp(self.pull(time, tokens))
-        slowness, _ = self.normalisation(time, radii, tokens, pull)
+        output = self.mlp(self.output(time, tokens))
+        slowness, _ = self.normalisation(time, radii, tokens, output)
         x = radii[:, None] * tokens
-        moved = self.unless_frozen(residual * x + step * (radii / slowness)[:, None] * pull, x)
+        moved = self.unless_frozen(residual * x + step * (radii / slowness)[:, None] * output, x)
         keeps = self.normalisation not in (pre, peri)
         return moved / _lengths(moved)[:, None], radii if keeps else _lengths(moved)
 
@@ -231,9 +231,9 @@ class Rescaled(Model):
         return tokens @ self.growth(time).T
 
     def velocity(self, time, tokens, radii):
-        """The pull on x, carried back, minus the frame's motion; a token frozen in x only has the latter."""
-        pull = np.linalg.solve(self.growth(time), self.pull(time, tokens).T).T
-        moves = self.unless_frozen(pull, 0.0) - tokens @ self.rescaling().T
+        """The attention output at x, mapped to z, minus the motion of the frame; a frozen token has only the latter."""
+        output = np.linalg.solve(self.growth(time), self.output(time, tokens).T).T
+        moves = self.unless_frozen(output, 0.0) - tokens @ self.rescaling().T
         return self.mlp(moves), np.zeros(len(tokens))
 
 

@@ -1,4 +1,4 @@
-"""Every bad input gets one clear sentence: argument, expected, found, what to do."""
+"""Every invalid argument raises a sentence: argument, expected, found, what to do."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_a_flow_with_noise_needs_its_solver(solver):
         af.simulate(noisy, TOKENS, TIMES, solver=solver)
 
 
-def test_layers_refuse_a_rescaled_flow_they_cannot_follow():
+def test_layers_refuse_a_rescaled_flow_that_they_cannot_solve():
     shrinking = af.RescaledAttention(af.Head.bilinear(np.eye(2), -np.eye(2)))
     with pytest.raises(ValueError, match="residual \\* I \\+ step \\* V is singular"):
         af.simulate(shrinking, TOKENS, TIMES, solver=af.Layers(1.0))
@@ -144,7 +144,7 @@ BAD_MODELS = {
     "equiangular room": (lambda: af.initial.equiangular(4, 2, 0.5), r"need d >= 4, but `d` is 2"),
     "duplicates": (lambda: af.initial.with_duplicates(TOKENS, 9), r"at most the number of tokens, 4"),
     "eigenvectors": (lambda: af.values.from_spectrum([1.0], "othogonal"), r"Did you mean 'orthogonal'"),
-    "lonely eigenvalue": (lambda: af.values.from_spectrum([1j, 1.0]), r"conjugate pairs"),
+    "eigenvalue without its conjugate": (lambda: af.values.from_spectrum([1j, 1.0]), r"conjugate pairs"),
 }  # fmt: skip
 
 
@@ -159,8 +159,8 @@ BAD_SIZES = {
     "masses": (af.EuclideanAttention(HEAD, masses=[1.0]), r"`masses` must have one entry for each token, 4, but it has 1"),
     "frozen": (af.EuclideanAttention(HEAD, frozen=[True]), r"`frozen` must have one entry for each token, 4, but it has 1"),
     "mask": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.eye(3) > 0)), r"`mask` is made for 3 tokens, but there are 4"),
-    "lonely token": (af.EuclideanAttention(HEAD, mask=af.masks.strictly_causal), r"`mask` hides everything from token 0"),
-    "lonely row": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.diag([1, 1, 0, 1]) > 0)), r"hides everything from token 2"),
+    "token without visible tokens": (af.EuclideanAttention(HEAD, mask=af.masks.strictly_causal), r"`mask` hides everything from token 0"),
+    "empty row": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.diag([1, 1, 0, 1]) > 0)), r"hides everything from token 2"),
 }  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def test_a_model_that_does_not_fit_the_tokens_is_refused(name, look):
         look(flow)
 
 
-def test_a_token_that_sees_nobody_may_be_frozen():
+def test_a_token_without_visible_tokens_may_be_frozen():
     flow = af.SphereAttention(HEAD, mask=af.masks.strictly_causal, frozen=[True, False, False, False])
 
     run = af.simulate(flow, TOKENS, TIMES)
@@ -182,7 +182,7 @@ def test_a_token_that_sees_nobody_may_be_frozen():
     assert np.all(np.isfinite(run.tokens))
 
 
-def test_times_that_float32_cannot_tell_apart_are_refused():
+def test_times_that_are_equal_in_float32_are_refused():
     with pytest.raises(ValueError, match="too close together for float32"):
         af.simulate(PLANE, TOKENS, 1000 + np.arange(3) * 1e-6, dtype="float32")
 

@@ -39,7 +39,7 @@ def test_the_memory_limit_changes_chunks_but_not_numbers():
     np.testing.assert_array_equal(roomy.tokens, tight.tokens)
 
 
-def test_noise_of_a_run_does_not_depend_on_its_company():
+def test_noise_of_a_run_does_not_depend_on_the_other_runs():
     flow = af.SphereAttention(IDENTITY(2), noise=af.Noise(kappa=5.0))
     tokens = circle_tokens(rng=0, runs=4)
 
@@ -51,7 +51,7 @@ def test_noise_of_a_run_does_not_depend_on_its_company():
     assert np.max(np.abs(two.final_tokens - other.final_tokens)) > 1e-3
 
 
-def test_a_member_that_fails_leaves_the_others_alone():
+def test_a_run_that_fails_does_not_change_the_others():
     """Unnormalised attention in R^1 runs to infinity in finite time from a large start."""
     flow = af.EuclideanAttention(IDENTITY(1), af.Unnormalised(1.0))
     tokens = np.array([[[0.1], [0.2]], [[3.0], [3.1]], [[-0.1], [0.1]]])
@@ -65,7 +65,7 @@ def test_a_member_that_fails_leaves_the_others_alone():
     assert "below the resolution of time" in run.outcome
 
 
-def test_a_single_failure_returns_the_part_that_exists():
+def test_a_run_that_fails_returns_what_was_computed():
     """x' = e^{x^2} x has left every bound by the time integral_2^inf e^{-x^2}/x dx = 0.0019."""
     flow = af.EuclideanAttention(IDENTITY(1), af.Unnormalised(1.0))
 
@@ -150,14 +150,14 @@ def test_clustered_counts_clusters():
     assert one.outcome.startswith("Reached t = 50")
 
 
-def test_diverged_stops_a_run_that_leaves():
+def test_diverged_stops_a_run_with_growing_tokens():
     run = af.simulate(af.EuclideanAttention(IDENTITY(2)), np.eye(2), [0.0, 100.0], stop=af.Diverged(1e3))
 
     assert "diverged" in run.outcome
     assert 1e3 < np.linalg.norm(run.final_tokens, axis=-1).max() < 1e5
 
 
-def test_the_budget_returns_what_exists_and_resuming_gives_the_rest():
+def test_the_budget_returns_what_was_computed_and_resuming_gives_the_rest():
     times = np.linspace(0, 1e6, 10001)
     solver = af.Euler(0.05)
 
@@ -181,7 +181,7 @@ def test_progress_is_reported_and_reaches_one():
     assert all("t = " in sentence for _, sentence in heard)
 
 
-def test_an_interruption_keeps_what_exists():
+def test_an_interruption_keeps_what_was_computed():
     """Ctrl-C arrives as a signal in the main thread while workers compute."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's shell has it ignored
     threading.Timer(4.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

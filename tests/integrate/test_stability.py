@@ -82,7 +82,7 @@ def test_unstable_neutral_and_moving_configurations():
     assert moving.residual_speed == pytest.approx(0.48)  # |P_x V x| = (2 - 1) * 0.6 * 0.8
 
 
-def test_nothing_can_move():
+def test_a_flow_of_frozen_tokens_has_no_directions():
     flow = af.SphereAttention(af.Head.identity(2), frozen=np.array([True, True]))
     found = linearise(flow, np.eye(2))
     assert found.matrix.shape == (0, 0)

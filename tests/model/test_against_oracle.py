@@ -116,7 +116,7 @@ def assert_same_field(flow, model, tokens, time=0.4):
 def test_tokens_follow_the_equations(space, attention, mask_name, count):
     """Weights, velocity and path agree for every space, rule, mask and number of heads.
 
-    Hypothesis for hardmax, whose field jumps: nobody changes their best match on the way.
+    Hypothesis for hardmax, whose field jumps: the largest score of every token stays the same one.
     """
     flow, model = both(space, attention, mask_name, heads(count))
     times = BRIEF if attention == "hardmax" else TIMES
@@ -132,7 +132,7 @@ def test_tokens_follow_the_equations(space, attention, mask_name, count):
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("mask_name", ["others", "causal ALiBi"])
 def test_other_masks_and_their_products_agree(mask_name, attention):
-    """The masks outside the grid, on the sphere, with masses: everybody else, and causal with ALiBi."""
+    """The masks outside the grid, on the sphere, with masses: all other tokens, and causal with ALiBi."""
     flow, model = both("sphere", attention, mask_name, ours={"masses": MASSES}, theirs={"masses": MASSES})
     assert_same_field(flow, model, start("sphere"))
 
@@ -140,9 +140,9 @@ def test_other_masks_and_their_products_agree(mask_name, attention):
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("space", SPACES)
 def test_masses_and_frozen_tokens_agree(space, attention):
-    """Masses count in every rule; a frozen token, here one that sees nobody, is seen and stays.
+    """Masses count in every rule; a frozen token, here one without visible tokens, is seen and stays.
 
-    The mask is strictly causal: the first token has nobody before it and must be frozen.
+    The mask is strictly causal: the first token has no token before it and must be frozen.
     """
     given = {"masses": MASSES, "frozen": np.array([True, False, False, True, False])}
     flow, model = both(space, attention, "strictly causal", ours=given, theirs=given)
@@ -176,8 +176,8 @@ def test_special_values_of_the_rules_agree(space, rule, expected_rule):
     assert_same_field(flow, model, tokens)
 
 
-def test_tied_best_matches_share_by_mass():
-    """Hardmax on a square: each corner's two neighbours tie for those who cannot see themselves."""
+def test_tied_scores_have_weights_proportional_to_masses():
+    """Hardmax on a square: the two neighbours of each corner have equal scores under the mask `others`."""
     square, masses = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]]), np.array([1.0, 2.0, 3.0, 4.0])
     flow = af.SphereAttention(af.Head.identity(2), af.Hardmax(), af.masks.others, masses=masses)
 
@@ -204,7 +204,7 @@ def test_the_feed_forward_layer_agrees(activation, space):
 
 @pytest.mark.parametrize("name", NORMALISATIONS)
 def test_normalisations_agree(name):
-    """Directions and lengths of every scheme; those without lengths have none in the result."""
+    """Directions and lengths of every scheme; schemes without lengths have none in the result."""
     ours, theirs = NORMALISATIONS[name]
     flow, model = both("sphere", ours={"normalisation": ours}, theirs={"normalisation": theirs})
     directions = start("sphere")
@@ -280,7 +280,7 @@ def test_redrawn_weights_agree(space, value):
     assert_same_path(flow, tokens, expected)
 
 
-def test_redrawn_weights_are_the_same_whoever_asks():
+def test_redrawn_weights_are_the_same_in_every_run_and_precision():
     """A head asked outside of a simulation shows the matrices that a simulation uses."""
     head = af.RedrawnHead(D, period=0.2, seed=4)
     with jax.enable_x64(True):

@@ -146,7 +146,7 @@ def test_the_cosine_of_two_tokens_is_a_hyperbolic_tangent(cosine):
 
 
 def test_the_cosine_of_two_tokens_is_slower_above_beta_zero():
-    """Negative control: at beta = 1 attention to the other one is weaker, and so is the pull."""
+    """Negative control: at beta = 1 attention to the other token is weaker, and so is the attraction."""
     tokens = path(af.SphereAttention(af.Head.identity(2), af.Softmax(1.0)), np.eye(2))
     assert np.max(np.tanh(TIMES) - cosines(tokens)[:, 0]) > 0.1
 
@@ -158,7 +158,7 @@ def cross_ratio(tokens):
 
 
 def test_at_beta_zero_cross_ratios_rest():
-    """On any sphere with V = I: the common pull moves all tokens by one conformal map. Masses may differ."""
+    """On any sphere with V = I: the common attention output moves all tokens by one conformal map. Masses may differ."""
     start = af.initial.sphere(6, 4, rng=0)
     flow = af.SphereAttention(af.Head.identity(4), af.Softmax(0.0), masses=np.arange(1.0, 7.0))
     ratio = cross_ratio(path(flow, start, np.linspace(0.0, 1.5, 4)))
@@ -166,7 +166,7 @@ def test_at_beta_zero_cross_ratios_rest():
 
 
 def test_above_beta_zero_cross_ratios_change():
-    """Negative control: at beta = 1 the pulls differ from token to token."""
+    """Negative control: at beta = 1 the attention outputs differ from token to token."""
     start = af.initial.sphere(6, 4, rng=0)
     ratio = cross_ratio(path(af.SphereAttention(af.Head.identity(4), af.Softmax(1.0)), start, np.linspace(0.0, 1.5, 4)))
     assert np.abs(ratio / ratio[0] - 1).max() > 0.05
@@ -234,7 +234,7 @@ OWNERS = CORNERS[[0, 1, 2, 3, 0]]
 
 
 def test_hardmax_moves_straight_to_the_best_vertex():
-    """Rescaled, V = I: z = e^{-t} z0 + (1 - e^{-t}) v. Hypothesis: v stays everybody's best match."""
+    """Rescaled, V = I: z = e^{-t} z0 + (1 - e^{-t}) v. Hypothesis: v keeps the largest score of every token."""
     flow = af.RescaledAttention(af.Head.identity(2), af.Hardmax())
     tokens = path(flow, np.concatenate([CORNERS, INSIDE]))
     left = np.exp(-TIMES)[:, None, None]
@@ -252,7 +252,7 @@ def test_frank_wolfe_steps_move_straight_to_the_best_vertex():
 
 
 def test_soft_attention_does_not_move_straight_to_the_vertex():
-    """Negative control: at beta = 1 everybody else pulls, too."""
+    """Negative control: at beta = 1 all other tokens attract, too."""
     flow = af.RescaledAttention(af.Head.identity(2), af.Softmax(1.0))
     tokens = path(flow, np.concatenate([CORNERS, INSIDE]))
     left = np.exp(-TIMES)[:, None, None]

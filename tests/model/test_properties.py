@@ -45,7 +45,7 @@ def test_rows_of_attention_sum_to_one(rule, mask, seed, beta):
 
 @EXAMPLES
 @given(seed=SEEDS)
-def test_rows_of_hardmax_sum_to_one_and_ties_share(seed):
+def test_rows_of_hardmax_sum_to_one_with_equal_weights_on_ties(seed):
     tokens = af.initial.with_duplicates(af.initial.gaussian(N, D, rng=seed), 2)
 
     weights = af.attention_matrix(af.EuclideanAttention(random_head(seed), af.Hardmax()), tokens)
@@ -128,7 +128,7 @@ def test_adding_a_token_to_a_causal_flow_changes_nothing_before_it(space, rule):
     np.testing.assert_allclose(long[:, :N], short, atol=CLOSE, rtol=CLOSE)
 
 
-def test_adding_a_token_to_a_full_flow_changes_those_before_it():
+def test_adding_a_token_to_a_full_flow_changes_earlier_tokens():
     """Negative control."""
     tokens = af.initial.sphere(N + 1, D, rng=4)
     flow = af.SphereAttention(random_head(5))
@@ -161,7 +161,7 @@ def test_a_frozen_token_keeps_its_bits_and_is_seen():
     run = af.simulate(flow, tokens, [0.0, 200.0])
 
     np.testing.assert_array_equal(run.final_tokens[0], tokens[0])
-    # everyone else gathers at it
+    # all other tokens converge to it
     np.testing.assert_allclose(run.final_tokens, np.tile(tokens[0], (N, 1)), atol=1e-3)
 
 
@@ -177,7 +177,7 @@ def test_antipodes_stand_still_and_a_small_push_frees_them():
 
 
 @pytest.mark.parametrize("scheme", [af.NGPT(), af.Peri()])
-def test_a_pull_of_nothing_moves_nothing(scheme):
+def test_a_zero_attention_output_moves_no_token(scheme):
     """Antipodes at beta = 0 receive exactly zero, which has no direction to normalise."""
     flow = af.SphereAttention(af.Head.identity(2), af.Softmax(0.0), normalisation=scheme)
 

@@ -19,12 +19,12 @@ def test_nothing_overflows_up_to_time_300():
 
     assert run.outcome.startswith("Reached t = 300")
     assert np.all(np.isfinite(run.tokens))
-    # The hull never grows, and by now everyone is at a vertex of the limit polygon or inside an edge's end.
+    # The hull never grows, and all tokens are by now at a vertex of the limit polygon or near the end of an edge.
     assert np.abs(run.final_tokens).max() <= np.abs(tokens).max()
     assert int(af.clusters.count(run, 1e-6)[-1]) < 10
 
 
-def test_the_outcome_says_from_when_on_scores_cannot_be_told_apart():
+def test_the_outcome_says_from_when_on_rounding_decides():
     """Rounding of the scores is e^{2t} |z|^2 eps; it is one near t = 16 for |z| of about five."""
     tokens = af.initial.box(20, 2, rng=0)
     flow = af.RescaledAttention(af.Head.identity(2))
@@ -37,7 +37,7 @@ def test_the_outcome_says_from_when_on_scores_cannot_be_told_apart():
     assert "float64" not in early.outcome
 
 
-def test_a_model_that_never_blurs_gets_no_remark():
+def test_a_model_whose_scores_stay_resolved_has_no_such_sentence():
     """Negative control: hardmax compares scores of any size, and V = -I makes them smaller."""
     tokens = af.initial.box(8, 2, rng=0)
 
@@ -59,7 +59,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_it_is_the_plain_flow_seen_through_the_exponential(value):
+def test_it_is_the_plain_flow_in_rescaled_variables(value):
     tokens = af.initial.gaussian(6, 3, rng=5)
     head = af.Head.bilinear(af.values.gaussian(3, rng=6), value)
     times = np.linspace(0, 2, 5)

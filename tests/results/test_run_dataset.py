@@ -60,7 +60,7 @@ def test_save_load_and_rerun_give_the_same_bits(name, suffix, tmp_path):
     assert os.listdir(tmp_path) == [f"run{suffix}"]  # nothing is left beside it
 
 
-def test_an_ensemble_comes_back_too(tmp_path):
+def test_an_ensemble_is_rerun_too(tmp_path):
     flow = FLOWS["noise"]
     run = af.simulate(
         flow,
@@ -158,8 +158,8 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         af.load(tmp_path / "nothing.zarr")
 
 
-def test_a_part_that_is_missing_is_noticed(tmp_path):
-    """Zarr reads a chunk that is not there as fill values; the fingerprint tells."""
+def test_a_missing_part_of_a_file_is_recognised(tmp_path):
+    """Zarr reads a missing chunk as fill values; the digest differs."""
     run = af.simulate(FLOWS["softmax"], tokens_for(FLOWS["softmax"]), TIMES)
     path = af.save(run, tmp_path / "run.zarr")
     chunk = next(file for file in (path / "tokens" / "c").rglob("*") if file.is_file())

@@ -99,8 +99,8 @@ def test_the_error_of_adaptive_steps_falls_with_the_tolerance(options, kind, ref
 
 def displacements(flow, tokens, times, runs, step=0.05):
     """Tokens of many runs at every time but the first."""
-    everyone = np.broadcast_to(tokens, (runs, *tokens.shape))
-    run = af.simulate(flow, everyone, times, solver=af.StochasticHeun(step), rng=1)
+    ensemble = np.broadcast_to(tokens, (runs, *tokens.shape))
+    run = af.simulate(flow, ensemble, times, solver=af.StochasticHeun(step), rng=1)
     return run.tokens.values[:, 1:]
 
 
@@ -134,8 +134,8 @@ def test_common_noise_moves_all_tokens_alike():
     assert spread[False] > 0.1
 
 
-def test_noise_against_a_linear_pull_settles():
-    """V = -I, everyone sees itself alone: Ornstein-Uhlenbeck, variance (1 - e^{-2t}) / kappa, mean e^{-t} x0."""
+def test_noise_with_linear_attraction_is_an_ornstein_uhlenbeck_process():
+    """V = -I, every token sees only itself: Ornstein-Uhlenbeck, variance (1 - e^{-2t}) / kappa, mean e^{-t} x0."""
     kappa, runs, n, time = 2.0, 64, 40, 1.0
     head = af.Head(np.eye(D), np.eye(D), -np.eye(D))
     flow = af.EuclideanAttention(head, mask=af.masks.window(0), noise=af.Noise(kappa))
@@ -146,7 +146,7 @@ def test_noise_against_a_linear_pull_settles():
     # Four deviations of the samples, and 0.02^2 for the step.
     np.testing.assert_allclose(moved.var(), expected, rtol=4 * np.sqrt(2 / samples) + 4e-4)
     np.testing.assert_allclose(moved.mean(), 2 * np.exp(-time), atol=4 * np.sqrt(expected / samples) + 4e-4)
-    # Negative control: without the pull the variance would be 2 t / kappa, more than twice as large.
+    # Negative control: without the attraction the variance would be 2 t / kappa, more than twice as large.
     assert 2 * time / kappa > 2 * moved.var()
 
 

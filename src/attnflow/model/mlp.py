@@ -42,5 +42,5 @@ class MLP(eqx.Module):
 
     def __call__(self, output: Tokens) -> Tokens:
         """The attention output after the layer."""
-        shifted = output if self.bias is None else output + self.bias
+        shifted = output if self.bias is None else output + self.bias[None]
         return self.activations[self.activation](shifted) @ self.weight.T

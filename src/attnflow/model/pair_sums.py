@@ -74,9 +74,10 @@ class Pairs(eqx.Module):
 
     def _modifiers(self, rows, potentials) -> ScoreModifiers:
         i, j = rows[:, None], jnp.arange(len(self.keys))[None, :]
+        columns = self.log_columns(potentials)
         return ScoreModifiers(
             visible=self.mask.visible(i, j),
-            log_weight=_sum_of_given([self.mask.log_weight(i, j), self.log_columns(potentials)]),
+            log_weight=_sum_of_given([self.mask.log_weight(i, j), None if columns is None else columns[None, :]]),
             log_scale=self.log_scale,
         )
 

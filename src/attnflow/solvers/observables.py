@@ -32,7 +32,7 @@ def order_parameter(time: Scalar, tokens: Tokens) -> AnyArray:
 def diameter(time: Scalar, tokens: Tokens) -> AnyArray:
     """The largest distance between two tokens."""
     del time
-    farthest = lambda token: jnp.max(jnp.linalg.norm(tokens - token, axis=-1))
+    farthest = lambda token: jnp.max(jnp.linalg.norm(tokens - token[None], axis=-1))
     return jnp.max(_over_tokens(farthest, tokens))
 
 

@@ -43,7 +43,7 @@ class Clustered(AbstractStop):
         del before, duration
 
         def cover(_, covered):
-            centre = tokens[jnp.argmin(covered)]
+            centre = tokens[jnp.argmin(covered)][None]
             return covered | (space.distance(tokens, centre) <= self.tolerance)
 
         covered = jax.lax.fori_loop(0, self.count, cover, jnp.zeros(len(tokens), bool))

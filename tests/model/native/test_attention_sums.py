@@ -41,8 +41,8 @@ def numpy_sums(queries, keys, values, log_weights, scale, reach, relative):
     if scale is not None:
         logits = scale * (logits - _largest(logits))
     logits = logits + log_weights
-    shares = np.exp(logits - _largest(logits) if relative else logits)
-    return np.column_stack([shares @ values, shares.sum(axis=1)])
+    weights = np.exp(logits - _largest(logits) if relative else logits)
+    return np.column_stack([weights @ values, weights.sum(axis=1)])
 
 
 def _largest(logits):
@@ -104,12 +104,12 @@ def test_sums_and_derivatives_agree_with_xla(rule, mask, monkeypatch):
 
     def sums_and_derivatives():
         with double():
-            pull = lambda q: Pairs(
+            sums = lambda q: Pairs(
                 cast(rule, "float64"), mask, q, jnp.asarray(keys), jnp.asarray(masses)
             ).weighted_sums(jnp.asarray(values))
-            along = jax.jvp(pull, (jnp.asarray(queries),), (jnp.asarray(direction),))
-            back = jax.grad(lambda q: jnp.sum(jnp.sin(pull(q))))(jnp.asarray(queries))
-            return *map(np.asarray, along), np.asarray(back), np.asarray(pull(jnp.asarray(queries)))
+            along = jax.jvp(sums, (jnp.asarray(queries),), (jnp.asarray(direction),))
+            back = jax.grad(lambda q: jnp.sum(jnp.sin(sums(q))))(jnp.asarray(queries))
+            return *map(np.asarray, along), np.asarray(back), np.asarray(sums(jnp.asarray(queries)))
 
     native = sums_and_derivatives()
     monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
