@@ -1,8 +1,8 @@
-"""How wrong are the times at which tokens meet, and does everybody join whom they should?
+"""How large are the errors of merge times, and is the merge tree right?
 
 Random starts, half of them in clumps, with and without masses, under softmax and unnormalised attention: `coalesce`
-against itself without shortcuts at a hundredth of its tolerance. Errors are over the one its docstring states. A run of
-the finer kind that takes too long is left out.
+against itself without accelerations at a hundredth of its tolerance. Errors are divided by the one that its docstring
+states. A start whose finer run takes longer than MAX_SECONDS is left out.
 
     python -m benchmarks.merge_errors
 """
@@ -14,11 +14,11 @@ import attnflow as af
 
 RTOL, FINE = 1e-6, 1e-8
 RUNS = 100
-LATEST = 25.0  # seconds
+MAX_SECONDS = 25.0  # of a finer run
 
 
 def start(seed):
-    """A flow, its tokens, beta and masses."""
+    """A random flow, its tokens, beta and masses."""
     rng = np.random.default_rng(seed)
     n, d, beta = int(rng.integers(3, 90)), int(rng.choice([2, 3, 4, 8, 12])), float(np.exp(rng.uniform(0.4, 6.0)))
     masses = np.exp(rng.uniform(0, 5, size=n)) if rng.random() < 0.3 else np.ones(n)
@@ -32,10 +32,10 @@ def start(seed):
 
 
 def errors(seed, rtol=RTOL):
-    """Of all clusters over the stated one, NaN for those that never formed; None where the finer run takes too long."""
+    """Errors of all merges over the stated one, NaN for clusters that never formed; None if the finer run is ended."""
     flow, tokens, beta, masses = start(seed)
     found = af.coalesce(flow, tokens, rtol=rtol, progress=False)
-    exact = af.coalesce(flow, tokens, rtol=FINE, shortcuts=False, budget=LATEST, progress=False)
+    exact = af.coalesce(flow, tokens, rtol=FINE, shortcuts=False, budget=MAX_SECONDS, progress=False)
     if int(exact.clusters[-1]) > 1:
         return None
     times, merge, ratios = merge_tree(found), found.attrs["merge"], []
@@ -47,14 +47,13 @@ def errors(seed, rtol=RTOL):
     return np.array(ratios)
 
 
-def test_a_coarser_run_is_beyond_the_error_of_a_finer_one():
+def test_a_coarser_run_exceeds_the_error_stated_for_a_finer_one():
     assert np.nanmax(errors(3)) < 4
     assert np.nanmax(errors(3, rtol=1e-3)) > 4
 
 
 if __name__ == "__main__":
-    all_runs = [errors(seed) for seed in range(RUNS)]
-    runs = [one for one in all_runs if one is not None]
+    runs = [ratios for ratios in map(errors, range(RUNS)) if ratios is not None]
     ratios = np.concatenate(runs)
     known = ratios[np.isfinite(ratios)]
     print(f"{len(runs)} of {RUNS} runs, {len(ratios)} merges; {len(ratios) - len(known)} clusters that never formed")

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.helpers.coalescing import flow
+from tests.helpers.coalescing import flow, merge_tree
 
 import attnflow as af
+from attnflow.coalescence import multirate
 from attnflow.model.native import library
 
 pytestmark = pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
@@ -63,6 +64,69 @@ def test_without_the_growth_defect_a_vanishing_estimate_is_believed(monkeypatch)
     careless = af.coalesce(model, tokens, progress=False).merge_log_time
     assert abs(careful - exact)[1] < 1e-4
     assert abs(careless - exact)[1] > 1e-3
+
+
+@pytest.fixture(scope="module")
+def sixteen():
+    """Sixteen tokens on S^2, and the merges of a run with one step size and a hundredth of the tolerance."""
+    tokens = af.initial.sphere(16, 3, rng=2)
+    return tokens, af.coalesce(flow(60.0, 3), tokens, shortcuts=False, rtol=1e-8, progress=False)
+
+
+def largest_error(tokens, exact):
+    """Largest error of a merge time over the stated one; infinity for a cluster that never formed."""
+    found = merge_tree(af.coalesce(flow(60.0, tokens.shape[1]), tokens, max_steps=3000, progress=False))
+    stated = lambda place, log_time: 60.0 * 2e-6 * place + 0.01 * np.exp(-log_time)
+    times = merge_tree(exact).items()
+    return max(abs(found.get(one, np.inf) - time) / stated(place, time) for place, (one, time) in enumerate(times, 1))
+
+
+def without_errors_of(is_staged):
+    """The macro step without the errors of staged or of trapezoidal tokens."""
+    step = multirate.dormand_prince
+
+    def careless(*arguments):
+        result, staged = step(*arguments), arguments[-2]
+        return result._replace(errors=np.where(staged == is_staged, 0.0, result.errors))
+
+    return careless
+
+
+def largest_scale(result, scales):
+    """A wrong norm: all tokens have the tolerance of the token with the widest gap."""
+    return result.errors / scales.max()
+
+
+def mean_error(result, scales):
+    """A wrong norm: the mean over tokens."""
+    return np.full_like(scales, np.mean(result.errors / scales))
+
+
+WRONG = {
+    "no embedded estimate": ("dormand_prince", lambda: without_errors_of(True)),
+    "no trapezoidal estimate": ("dormand_prince", lambda: without_errors_of(False)),
+    "one tolerance for all tokens": ("relative_errors", lambda: largest_scale),
+    "mean over tokens": ("relative_errors", lambda: mean_error),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # of steps that are far too long
+def test_without_an_estimate_or_with_a_wrong_norm_merge_times_are_wrong(name, sixteen, monkeypatch):
+    assert largest_error(*sixteen) < 0.5
+    term, wrong = WRONG[name]
+    monkeypatch.setattr(MULTIRATE + term, wrong())
+    assert largest_error(*sixteen) > 5
+
+
+def test_without_the_coupling_error_merge_times_are_worse(monkeypatch):
+    """Fast tokens were integrated along paths that the slow ones did not take."""
+    tokens = af.initial.sphere(24, 2, rng=2)
+    exact = af.coalesce(flow(60.0), tokens, shortcuts=False, rtol=1e-8, progress=False)
+    careful, errors = largest_error(tokens, exact), multirate.coupling_errors
+    monkeypatch.setattr(MULTIRATE + "coupling_errors", lambda *arguments: np.zeros_like(errors(*arguments)))
+    assert careful < 0.1
+    assert largest_error(tokens, exact) > 5 * careful
 
 
 def test_a_step_whose_subcycling_fails_is_done_without_it(monkeypatch):

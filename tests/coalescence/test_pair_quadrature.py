@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.helpers.coalescing import CIRCLE, exact_log_time, flow
+from scipy.integrate import solve_ivp
+from tests.helpers.coalescing import CIRCLE, exact_log_time, flow, plain_velocity
 
 from attnflow.coalescence.cluster_state import Clusters
 from attnflow.coalescence.log_field import LogField
@@ -42,3 +43,18 @@ def test_a_pair_that_others_keep_apart_does_not_merge():
     sums = field.sums(clusters.positions, clusters.masses)
     assert np.isinf(pair_merge(field, clusters, np.array([1, 2]), sums, 1e-6).error)
     assert np.isfinite(pair_merge(field, clusters, np.array([0, 1]), sums, 1e-6).error)
+
+
+@pytest.mark.parametrize("angle", [1.1, 1.2, 1.3])
+def test_the_error_bounds_the_difference_to_the_plain_equations(angle):
+    """Three tokens at beta = 20, the third at `angle`: the estimate is above the true error, by a factor below ten."""
+    beta, masses = 20.0, np.array([1.0, 2.0, 3.0])
+    clusters = Clusters.singletons(CIRCLE(np.array([0.0, 0.4, angle])), masses)
+    field = LogField.of(flow(beta), 6.0)
+    found = pair_merge(field, clusters, np.array([0, 1]), field.sums(clusters.positions, masses), 1e-6)
+    slope = lambda _, flat: plain_velocity(flat.reshape(3, 2), beta, masses, True).ravel()
+    merged = lambda _, flat: np.linalg.norm(flat[:2] - flat[2:4]) - FINAL_DISTANCE * 1e-6
+    merged.terminal = True
+    exact = solve_ivp(slope, (0, 1e6), clusters.positions.ravel(), "DOP853", events=merged, rtol=1e-12, atol=1e-14)
+    true = np.abs(exact.y_events[0][0].reshape(3, 2) - found.positions).max()
+    assert 1e-5 < true <= found.error <= 10 * true

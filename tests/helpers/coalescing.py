@@ -1,4 +1,4 @@
-"""Exact solutions and plain equations that `coalesce` is held against."""
+"""Exact solutions and plain equations with which `coalesce` is compared."""
 
 import numpy as np
 from scipy.integrate import quad
@@ -16,8 +16,8 @@ def flow(beta, d=2, **options):
 def exact_log_time(angle, beta, ratio=1.0, merge=1e-6):
     """Logarithm of the time in which two clusters on the circle, of a ratio of masses, come within `merge`.
 
-    The angle between them falls at the sum of their two speeds, so that the time is one integral over the angle. It is
-    taken over e^{beta (1 - cos angle)}, which may be beyond floats and which the logarithm adds again.
+    The angle between them decreases at the sum of their two speeds, so that the time is one integral over the angle. It
+    is divided by e^{beta (1 - cos angle)}, which may overflow; its logarithm is added again.
     """
 
     def slowness(theta):
