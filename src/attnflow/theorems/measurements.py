@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
-from scipy.integrate import solve_ivp
 from scipy.spatial.distance import pdist
 
 from attnflow.analyse import circle
@@ -68,6 +67,8 @@ def largest_cosine_error(tokens: np.ndarray, path: np.ndarray) -> float:
 
 def equiangular_path(flow: AbstractDynamics, cosine: float, n: int, times: np.ndarray) -> np.ndarray:
     """The common cosine rho of n equiangular tokens at `times`, from its scalar equation."""
+    from scipy.integrate import solve_ivp
+
     beta, softmax = beta_of(flow), isinstance(flow.attention, Softmax)
     speed = 1.0 if softmax else np.exp(-beta * offset_of(flow))
     field = lambda _, rho: speed * circle.equiangular_rate(rho, n, beta, softmax=softmax)

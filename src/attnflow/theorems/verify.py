@@ -1,4 +1,4 @@
-"""Hold statements against instances: their own examples, or a run of yours."""
+"""`verify`: the verdicts of statements on their own examples, or on a given run."""
 
 import os
 import time
@@ -17,7 +17,7 @@ from attnflow.theorems.verdict import Verdict
 
 
 class Checked(NamedTuple):
-    """A verdict, and how long it took to reach."""
+    """A verdict, the seconds that it took, and whether the statement is proved."""
 
     verdict: Verdict
     seconds: float
@@ -27,13 +27,13 @@ class Checked(NamedTuple):
 def verify(
     flow: AbstractDynamics | xr.Dataset | None = None, run: xr.Dataset | None = None, only: Iterable[str] = ()
 ) -> list[Verdict]:
-    """Verdicts of all statements, or of those named in `only`.
+    """The verdicts of all statements, or of the statements named in `only`.
 
     Parameters
     ----------
     flow, run
         A run and the flow that made it; a run of `simulate` or `coalesce` alone is enough, since it records its
-        flow. Without any, every statement is held against its own example.
+        flow. Without a run every statement is checked on its own example.
     only
         Ids of statements; ``attnflow verify --list`` shows them.
 
@@ -58,7 +58,7 @@ def verify(
 def verify_examples(
     names: Iterable[str], heard: Callable[[int, str], Any] | None = None, workers: int | None = None
 ) -> list[Checked]:
-    """Every statement named, held against its own example, on all cores; `heard(done, id)` after each."""
+    """The verdicts of the statements in `names` on their own examples, on all cores; `heard(done, id)` after each."""
     statements = [find(name) for name in names]
     done = 0
 

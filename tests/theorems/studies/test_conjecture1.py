@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from attnflow.theorems.studies import conjecture1
-from attnflow.theorems.studies.conjecture1 import TwoTokens
+from attnflow.theorems.studies import conjecture1, two_tokens
+from attnflow.theorems.studies.two_tokens import TwoTokens
 
 INDEFINITE = TwoTokens()
 POSITIVE = TwoTokens(query_key=np.diag([0.05, 4.0]), beta=1.0)
@@ -16,7 +16,7 @@ MODELS = pytest.mark.parametrize(
 
 
 def equilibria_of(model):
-    return conjecture1.interior_equilibria(model.eigenvalues, model.query_key, model.beta, model.eigenvector_angle)
+    return two_tokens.interior_equilibria(model.eigenvalues, model.query_key, model.beta, model.eigenvector_angle)
 
 
 def field(phi, model):
@@ -107,7 +107,7 @@ def test_nothing_is_found_for_multiples_of_the_identity():
     """Negative control: with Q^T K = k I, k >= 0, every interior equilibrium is unstable."""
     multiples = np.array([0.0, 0.1, 1.0, 10.0])[:, None, None] * np.eye(2)
     for beta in (0.1, 1.0, 4.0, 30.0):
-        assert not conjecture1.has_stable_interior(multiples, beta=beta).any()
+        assert not two_tokens.has_stable_interior(multiples, beta=beta).any()
     found = conjecture1.investigate(query_key=np.eye(2), runs=100)
     assert not found.refutes
     assert found.interior.count == 0
@@ -121,7 +121,7 @@ def test_scan_of_diagonal_scores():
     assert not scan.sel(k1=1.0).any()
     for k1 in scan.k1.values:
         for k2 in scan.k2.values:
-            equilibria = conjecture1.interior_equilibria(query_key=np.diag([k1, k2]), beta=1.0)
+            equilibria = two_tokens.interior_equilibria(query_key=np.diag([k1, k2]), beta=1.0)
             assert bool(scan.sel(k1=k1, k2=k2)) == any(one.is_stable for one in equilibria)
 
 
@@ -135,7 +135,7 @@ def test_scan_of_random_scores():
 
 def test_random_scores_agree_with_the_derivative_of_the_flow():
     matrices = np.random.default_rng(3).normal(size=(12, 2, 2))
-    flags = conjecture1.has_stable_interior(matrices)
+    flags = two_tokens.has_stable_interior(matrices)
     models = [TwoTokens(query_key=matrix) for matrix in matrices]
     stable = [any(one.is_stable for one in equilibria_of(model)) for model in models]
     np.testing.assert_array_equal(flags, stable)
@@ -167,7 +167,7 @@ def test_other_bad_input_is_a_sentence():
     with pytest.raises(ValueError, match="runs"):
         conjecture1.investigate(runs=0)
     with pytest.raises(ValueError, match="one 2 x 2 matrix"):
-        conjecture1.interior_equilibria(query_key=np.zeros((3, 2, 2)))
+        two_tokens.interior_equilibria(query_key=np.zeros((3, 2, 2)))
 
 
 def test_angular_velocity_is_that_of_the_flow():

@@ -25,8 +25,8 @@ DISCRETE = (
 )
 COUNTEREXAMPLE = (
     "Conjecture 1 of arXiv:2411.04990 is not true of every Q, K and V: with V = diag(2, 1), Q = I, K = diag(-1, 1) and "
-    "beta = 4, a second token can rest away from both +xi and -xi; so it can for some positive definite Q^T K, and for "
-    "V that are not normal"
+    "beta = 4, the second token can rest away from +xi and -xi; the same happens for some positive definite Q^T K, and "
+    "for some V that are not normal"
 )
 
 
@@ -45,18 +45,18 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """What is known before anything is simulated."""
+    """The limit by the theorems that apply, or the theorem that comes nearest to applying."""
 
     limit: str
     """One word of `limits.WORDS`; "unknown" where no result applies."""
     says: str
     results: tuple[Result, ...]
-    """All that apply, the one that decides `limit` first."""
+    """All results that apply; the first decides `limit`."""
     rate: str
     hypotheses: tuple[Hypothesis, ...]
-    """Those of the deciding result, or of the one that comes nearest."""
+    """The hypotheses of the deciding result, or of the nearest one where no result applies."""
     suggestion: str
-    """What the spectrum suggests where nothing is known; otherwise a caution or nothing."""
+    """Where no result applies, what the spectrum of V suggests; otherwise a caution or nothing."""
 
     @property
     def proved(self) -> bool:
@@ -160,17 +160,17 @@ def _distance(hypotheses: tuple[Hypothesis, ...]) -> tuple[float, ...]:
 
 
 def suggestion(found: Spectrum, flow: AbstractDynamics) -> str:
-    """What the leading eigenvalues alone suggest, which nobody has proved."""
+    """A sentence on what the leading eigenvalues suggest without proof."""
     lead = found.leading.value
     on_sphere = flow.is_on_sphere
     if not given.plain(flow).holds:
-        return "Of several heads, an MLP, noise, frozen tokens or masses the spectrum of V alone says little."
+        return "With several heads, an MLP, noise, frozen tokens or masses the spectrum of V alone says little."
     if not found.is_leading_real:
         return _rotation(found, on_sphere)
     if lead.real < -SPECTRAL_TOLERANCE * found.scale:
         return _shrinking(lead.real, on_sphere)
     if lead.real <= SPECTRAL_TOLERANCE * found.scale:
-        return "The leading eigenvalue is 0: nothing grows, and tokens keep their part along it."
+        return "The leading eigenvalue is 0: nothing grows, and tokens keep their part along its eigenvectors."
     if on_sphere:
         return _towards_leading_space(found, flow)
     return (
@@ -194,8 +194,8 @@ def _shrinking(lead: float, on_sphere: bool) -> str:
     if on_sphere:
         return f"The leading eigenvalue {lead:.3g} is negative: tokens repel each other and form a cloud around L."
     return (
-        f"The leading eigenvalue {lead:.3g} is negative: tokens x shrink, where they differ only like a power of t, "
-        "and then z = e^(-tV) x diverges."
+        f"The leading eigenvalue {lead:.3g} is negative: tokens x shrink, in directions in which they differ only "
+        "like a power of t, and then z = e^(-tV) x diverges."
     )
 
 
@@ -204,7 +204,7 @@ def _towards_leading_space(found: Spectrum, flow: AbstractDynamics) -> str:
     where = "+xi and -xi" if dimension == 1 else f"the {dimension}-dimensional L"
     is_causal = given.mask_is(flow, given.Causal).holds
     text = f"V turns single tokens towards {where}"
-    text += "; the first token, which sees only itself, goes there." if is_causal else "."
+    text += "; the first token, which attends only to itself, converges to it." if is_causal else "."
     return f"{text} {COUNTEREXAMPLE}." if is_causal and found.is_leading_simple else text
 
 

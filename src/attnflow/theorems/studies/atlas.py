@@ -1,4 +1,4 @@
-"""The atlas: a grid of value matrices, the limit predicted for each, and the limit that simulations show."""
+"""The atlas: a grid of value matrices with the limit predicted for each and the limits that simulations show."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,9 +30,7 @@ KINDS = {
     "trace-determinant": ("trace", "determinant"),
 }
 SPACES = ("rescaled", "sphere-causal", "sphere")
-TIMES = 41
-SPACING = 0.5  # between the eigenvalues after the second
-# The words need two digits, not eight; a cell that is still stiff after so many steps is left undecided.
+# Limits are recognised from two digits; a cell that is still stiff after 20,000 steps is left undecided.
 SOLVER = Adaptive(rtol=1e-6, atol=1e-8, max_steps=20_000)
 
 
@@ -70,8 +68,8 @@ def atlas(
 
     Returns
     -------
-    `predicted` and `proved` over (y, x), `simulated` over (y, x, run), `share` of decided runs that show what was
-    promised, and `attrs["agreement"]`: its mean over cells with a promise and a decided run.
+    `predicted` and `proved` over (y, x), `simulated` over (y, x, run), `share` of decided runs that show the predicted
+    limit, and `attrs["agreement"]`: its mean over cells with a prediction and a decided run.
     """
     _require_arguments(kind, d, space, n, runs, beta)
     across, up = _axes(grid)
@@ -94,7 +92,7 @@ def atlas(
 def value_at(
     across: float, up: float, kind: str = "eigenvalues", d: int = 2, eigenvectors: str = "standard", seed: int = 0
 ) -> np.ndarray | None:
-    """The value matrix of a cell; None where there is none.
+    """The value matrix of a cell; None where the cell is empty.
 
     Examples
     --------
@@ -110,23 +108,23 @@ def value_at(
         return values.from_spectrum(roots, eigenvectors, seed)
     if up > across:
         return None
-    further = up - SPACING * np.arange(1, d - 1)
+    further = up - 0.5 * np.arange(1, d - 1)
     return values.from_spectrum([across, up, *further], eigenvectors, seed)
 
 
 def _cell(flow: AbstractDynamics, value: np.ndarray, tokens: np.ndarray) -> tuple[Prediction, list[str]]:
-    """The prediction, and the words of the simulated runs."""
+    """The prediction, and the limits of the simulated runs."""
     end = end_time(spectrum(value), flow)
-    run = simulate(flow, tokens, np.linspace(0, end, TIMES), solver=SOLVER, progress=False)
+    run = simulate(flow, tokens, np.linspace(0, end, 41), solver=SOLVER, progress=False)
     return predict(flow, tokens[0]), [observed.limit for observed in observed_limits(flow, run)]
 
 
 def end_time(found: Spectrum, flow: AbstractDynamics) -> float:
-    """Long enough for the slowest of the rates to show: the leading eigenvalue's, the gap's or the turning's."""
+    """A last time by which the slowest rate shows: of the leading eigenvalue, of the gap or of the rotation."""
     rate = max(abs(found.leading.value.real), 1e-3)
     if not isinstance(flow, RescaledAttention):
         return float(np.clip(30 / max(min(rate, found.gap), 1e-3), 30, 200))
-    if not found.is_leading_real and found.leading.value.real >= 0:  # rotation is seen after a turn or two
+    if not found.is_leading_real and found.leading.value.real >= 0:  # two turns show a rotation
         return float(np.clip(4 * np.pi / abs(found.leading.value.imag), 5, 20))
     return float(np.clip(max(12 / rate, 5 / found.gap), 6, 40))
 
@@ -144,7 +142,7 @@ def _dataset(across, up, predicted, proved, simulated, kind, space, d, n, beta) 
     names = KINDS[kind]
     attributes = {
         "agreement": float(share[is_counted].mean()) if is_counted.any() else np.nan,
-        "cells_with_promise": int(np.sum(_is_promise(predicted))),
+        "cells_with_promise": int(np.sum(_is_predicted(predicted))),
         "cells_compared": int(is_counted.sum()),
         "cells": int(np.sum(predicted != "")),
         "kind": kind,
@@ -163,14 +161,14 @@ def _dataset(across, up, predicted, proved, simulated, kind, space, d, n, beta) 
     return xr.Dataset(variables, coordinates, attributes)
 
 
-def _is_promise(predicted: np.ndarray) -> np.ndarray:
+def _is_predicted(predicted: np.ndarray) -> np.ndarray:
     return (predicted != "") & (predicted != "unknown")
 
 
 def _share(predicted: np.ndarray, simulated: np.ndarray) -> np.ndarray:
-    """Of the decided runs of a cell, those that show what was promised; NaN without a promise or a decided run."""
+    """The share of the decided runs of a cell that show the predicted limit; NaN without prediction or decided run."""
     share = np.full(predicted.shape, np.nan)
-    for row, column in np.argwhere(_is_promise(predicted)):
+    for row, column in np.argwhere(_is_predicted(predicted)):
         words = [word for word in simulated[row, column] if word != "undecided"]
         if words:
             share[row, column] = np.mean([fulfils(str(predicted[row, column]), word) for word in words])

@@ -1,4 +1,4 @@
-"""How long the frozen-attention prediction is right, and which first tokens and weights make it right for longer."""
+"""How long the prediction with frozen attention is accurate, depending on the law and size of the tokens and beta."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,8 +15,6 @@ from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.theorems.studies.robustness import interval, laws_by_name
 
-TIMES = 241
-
 
 def frozen_validity(
     laws: Sequence[str] = ("gaussian", "box", "ball"),
@@ -31,11 +29,10 @@ def frozen_validity(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Until when Z' = (P(0) - I) Z is within `tolerance` of the rescaled flow with V = I.
+    """The time until which Z' = (P(0) - I) Z is within `tolerance` of the rescaled flow with V = I.
 
-    Only beta |z|^2 matters. Where it is small attention starts nearly uniform and stays so until
-    e^{2t} beta |z|^2 is of order one; where it is large every row has found its best match from the start
-    and keeps it. In between, near one, the prediction fails first.
+    Only beta |z|^2 matters. Where it is small attention is nearly uniform until e^{2t} beta |z|^2 is of order one;
+    where it is large every row attends to its best match from the start. Near one the prediction fails first.
 
     Parameters
     ----------
@@ -75,7 +72,7 @@ def frozen_validity(
 
 def _times_of_validity(tokens: np.ndarray, beta: float, tolerance: float, end: float) -> np.ndarray:
     flow = RescaledAttention(Head.identity(tokens.shape[-1]), Softmax(beta))
-    run = simulate(flow, tokens, np.linspace(0, end, TIMES), progress=False)
+    run = simulate(flow, tokens, np.linspace(0, end, 241), progress=False)
     matrices = np.stack([attention_matrix(flow, one) for one in tokens])
     until = frozen_attention.valid_until(frozen_attention.error(matrices, run), tolerance)
     return np.minimum(until.values, end)

@@ -1,11 +1,10 @@
-"""Robustness: how the number of vertices, clusters and leaders and the rate depend on the start's law, n and d."""
+"""Robustness: how numbers of vertices, clusters and leaders and the rate depend on the law of first tokens, n and d."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
 from attnflow.analyse import clusters, leaders, polytope, rates
@@ -30,11 +29,9 @@ LAWS: dict[str, Law] = {
 QUANTITIES = {
     "vertices": "vertices of the final hull",
     "clusters": "clusters at the end",
-    "leaders": "tokens that receive most of someone's attention",
+    "leaders": "tokens that receive most of another token's attention",
     "rate": "rate of e^(-rate t) at which tokens come to rest",
 }
-TIMES = 49
-MOST = 0.5  # of a token's attention
 SOLVER = Adaptive(rtol=1e-7, atol=1e-10)
 
 
@@ -50,7 +47,7 @@ def robustness(
     seed: int = 0,
     progress: Callable[[float, str], Any] | None = None,
 ) -> xr.Dataset:
-    """Repeat a flow from many starts and say how its outcome depends on them.
+    """Outcomes of a flow from many random starts, with confidence intervals of their means.
 
     Parameters
     ----------
@@ -87,8 +84,8 @@ def robustness(
 
 
 def outcomes(flow: AbstractDynamics, tokens: np.ndarray, end: float) -> np.ndarray:
-    """The four quantities of every start, shape (quantity, run); NaN where a run failed."""
-    run = simulate(flow, tokens, np.linspace(0, end, TIMES), solver=SOLVER, progress=False)
+    """The four quantities for every start, shape (quantity, run); NaN where a run failed."""
+    run = simulate(flow, tokens, np.linspace(0, end, 49), solver=SOLVER, progress=False)
     each = [_outcome(flow, run.time.values, path) for path in run.tokens.values]
     return np.array(each).T
 
@@ -103,34 +100,36 @@ def _outcome(flow: AbstractDynamics, times: np.ndarray, path: np.ndarray) -> lis
     return [
         len(polytope.limit_vertices(last, distance)),
         int(clusters.labels(last, distance).max()) + 1,
-        len(leaders.attended(matrix, MOST)),
+        len(leaders.attended(matrix, 0.5)),
         _rate(times, path),
     ]
 
 
 def _rate(times: np.ndarray, path: np.ndarray) -> float:
-    """Of the moves between saved times, from a third of the time on; NaN where nothing moves."""
+    """The exponential rate of the moves between saved times, from a third of the time on; NaN where nothing moves."""
     moves = np.linalg.norm(np.diff(path, axis=0), axis=-1).mean(axis=-1)
     late = times[:-1] >= times[-1] / 3
-    late &= moves > 1e-9 * np.abs(path).max()  # below that the solver's tolerance moves them
+    late &= moves > 1e-9 * np.abs(path).max()  # smaller moves are errors of the solver
     return rates.exponential(times[:-1][late], moves[late]).rate if late.sum() >= rates.FEWEST_POINTS else np.nan
 
 
 def interval(samples: Any, confidence: float = 0.95) -> np.ndarray:
-    """Student interval of the mean along the last axis: low, mean, high. NaN are left out.
+    """The Student interval of the mean along the last axis: low, mean, high. NaN are left out.
 
     Examples
     --------
     >>> interval([1.0, 2.0, 3.0]).round(3)
     array([-0.484,  2.   ,  4.484])
     """
+    from scipy.stats import t  # slow to import
+
     samples = np.asarray(samples, dtype=float)
     count = np.isfinite(samples).sum(axis=-1)
     safe = np.maximum(count, 1)
     mean = np.where(count > 0, np.nansum(samples, axis=-1) / safe, np.nan)
     squares = np.nansum((samples - mean[..., None]) ** 2, axis=-1)
     error = np.sqrt(squares / np.maximum(count - 1, 1) / safe)
-    half = np.where(count > 1, stats.t.ppf((1 + confidence) / 2, np.maximum(count - 1, 1)) * error, np.nan)
+    half = np.where(count > 1, t.ppf((1 + confidence) / 2, np.maximum(count - 1, 1)) * error, np.nan)
     return np.stack([mean - half, mean, mean + half], axis=-1)
 
 
@@ -145,7 +144,7 @@ def _dataset(found: np.ndarray, laws: list[str], n: list[int], d: list[int], con
 
 
 def laws_by_name(laws: Any) -> dict[str, Law]:
-    """Names of laws, or functions by name, as functions by name."""
+    """The laws by name, from names or from functions by name."""
     if isinstance(laws, Mapping):
         return dict(laws)
     names = [laws] if isinstance(laws, str) else list(laws)
