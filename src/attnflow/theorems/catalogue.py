@@ -16,6 +16,7 @@ FAMILIES = (
     "metastable",
     "plateaus",
     "causal",
+    "causal_energy",
     "centre_formulas",
     "causal_centres",
     "normalised",

@@ -9,12 +9,17 @@ import attnflow as af
 from attnflow.analyse import renyi
 from attnflow.theorems.statement import Instance
 from attnflow.theorems.statements import causal as causal_statements
-from attnflow.theorems.statements import causal_centres, centre_formulas
+from attnflow.theorems.statements import causal_centres, causal_energy, centre_formulas
 
-STATEMENTS = (*causal_statements.STATEMENTS, *centre_formulas.STATEMENTS, *causal_centres.STATEMENTS)
+STATEMENTS = (
+    *causal_statements.STATEMENTS,
+    *causal_energy.STATEMENTS,
+    *centre_formulas.STATEMENTS,
+    *causal_centres.STATEMENTS,
+)
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 IDS = [
-    "first-token", "first-token-jordan", "identity-value", "conjecture-1", "conjecture-2", "interaction-peak",
+    "first-token", "first-token-jordan", "identity-value", "conjecture-1", "conjecture-2", "sequential-gradient", "interaction-peak",
     "interaction-bounds", "interaction-peak-bracket", "renyi-count", "renyi-exponent", "strong-renyi-count", "quasi-stationary", "frozen-centres",
 ]  # fmt: skip
 
@@ -183,3 +188,73 @@ def test_the_lower_bound_of_the_attraction_is_false_beyond_pi():
 def test_wide_caps_do_not_grow_with_the_exponent():
     _, measure = BY_ID["renyi-exponent"].evaluate(d=4, betas=(20.0, 100.0))
     assert not measure().met
+
+
+# The sequence of gradient flows
+
+
+def test_the_descent_is_the_gradient_written_out():
+    """Against the formula of Lemma 5.3 with its sums and sines, in loops."""
+    angles, masses, beta = np.array([0.3, 2.0, 1.1, -2.5]), np.array([1.0, 3.0, 1.0, 2.0]), 3.0
+    expected = np.zeros(4)
+    for k in range(4):
+        weights = [masses[j] * np.exp(beta * (np.cos(angles[k] - angles[j]) - 1)) for j in range(k + 1)]
+        pulls = [weight * np.sin(angles[j] - angles[k]) for j, weight in enumerate(weights)]
+        expected[k] = sum(pulls) / sum(weights)
+    np.testing.assert_allclose(causal_energy.descent_velocity(angles, beta, masses), expected, rtol=1e-13)
+
+
+def test_the_energy_of_a_token_decreases_while_the_tokens_before_it_rest():
+    """E_k along the motion of token k alone; with all tokens in motion some E_k increases."""
+    example = BY_ID["sequential-gradient"].example()
+    angles_of = lambda run: np.arctan2(run.tokens[..., 1], run.tokens[..., 0]).values
+    energy = lambda angles: causal_energy.prefix_energy(angles, angles, 4.0, np.asarray(example.flow.masses)[:12])[-1]
+    prefix = dataclasses.replace(example.flow, frozen=np.arange(12) < 11, masses=np.asarray(example.flow.masses)[:12])
+    alone = af.simulate(prefix, example.tokens[:12], example.times, progress=False)
+    assert np.diff([energy(angles) for angles in angles_of(alone)]).max() < 1e-9
+    together = angles_of(example.simulate())
+    energies = [
+        causal_energy.prefix_energy(angles, angles, 4.0, np.asarray(example.flow.masses)) for angles in together
+    ]
+    assert np.diff(energies, axis=0).max() > 1e-3
+
+
+GRADIENT_CHANGES = {
+    "causal mask": {"mask": af.masks.full},
+    "softmax attention": {"attention": af.Unnormalised(4.0)},
+    "one head with constant weights; no noise, no MLP": {"noise": af.Noise(1e3)},
+    "Q^T K = I": {"heads": (af.Head.bilinear(np.diag([1.0, 0.9]), np.eye(2)),)},
+    "V = I": {"heads": (af.Head.bilinear(np.eye(2), np.diag([1.0, 0.9])),)},
+}
+
+
+@pytest.mark.parametrize("says", GRADIENT_CHANGES)
+def test_the_gradient_needs_each_hypothesis(says):
+    """Each change breaks one hypothesis alone, and the measurement by far."""
+    example = BY_ID["sequential-gradient"].example()
+    instance = dataclasses.replace(example, flow=dataclasses.replace(example.flow, **GRADIENT_CHANGES[says]))
+    assert [one.says for one in BY_ID["sequential-gradient"].check_instance(instance).broken] == [says]
+    assert measured("sequential-gradient", instance).value > 0.1
+
+
+def test_the_gradient_is_asked_only_where_the_lemma_speaks():
+    statement = BY_ID["sequential-gradient"]
+    sphere = af.SphereAttention(af.Head.identity(3), af.Softmax(4.0), af.masks.causal)
+    uniform = af.SphereAttention(af.Head.identity(2), af.Softmax(0.0), af.masks.causal)
+    times = np.linspace(0.0, 1.0, 41)
+    cases = {
+        "d = 2": Instance(sphere, af.initial.sphere(4, 3, rng=0), times),
+        "beta > 0": Instance(uniform, af.initial.circle(4, rng=0), times),
+        "n >= 2": Instance(dataclasses.replace(uniform, attention=af.Softmax(1.0)), np.array([[1.0, 0.0]]), times),
+    }
+    for says, instance in cases.items():
+        assert [one.says for one in statement.check_instance(instance).broken] == [says]
+
+
+def test_saved_times_too_far_apart_decide_nothing_about_the_gradient():
+    statement, example = BY_ID["sequential-gradient"], BY_ID["sequential-gradient"].example()
+    verdict = statement.check_instance(dataclasses.replace(example, times=np.linspace(0.0, 20.0, 21)))
+    assert verdict.verdict == "undecided"
+    assert "too far apart" in verdict.explanation()
+    few = statement.check_instance(dataclasses.replace(example, times=np.array([0.0, 1.0])))
+    assert few.verdict == "undecided"
