@@ -10,7 +10,7 @@ THRESHOLD = 1e-6
 
 
 def rank(matrices: Any, threshold: float = THRESHOLD) -> np.ndarray:
-    """How many singular values are above `threshold` times the largest, over the last two axes.
+    """Number of singular values above `threshold` times the largest, over the last two axes.
 
     Examples
     --------

@@ -72,8 +72,8 @@ def follow(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> Track
     times = (
         tokens.time.values.astype(float) if "time" in tokens.coords else np.arange(tokens.sizes["time"], dtype=float)
     )
-    found = clusters.over_time(tokens, distance, geodesic=geodesic).values
-    return _tracks(times, found)
+    labels = clusters.over_time(tokens, distance, geodesic=geodesic).values
+    return _tracks(times, labels)
 
 
 def plateaus(times: Any, counts: Any, share: float = 0.1, *, log: bool = False) -> list[Plateau]:
@@ -101,11 +101,11 @@ def plateaus(times: Any, counts: Any, share: float = 0.1, *, log: bool = False) 
     measured, times, counts = _measured_times(times, counts, log)
     ends = np.flatnonzero(np.diff(counts)) + 1
     stretches = zip(np.r_[0, ends], np.r_[ends, len(counts)] - 1, strict=True)
-    found = [
+    candidates = [
         Plateau(int(counts[a]), float(times[a]), float(times[b]), float((measured[b] - measured[a]) / np.ptp(measured)))
         for a, b in stretches
     ]
-    return [plateau for plateau in found if plateau.share > share and plateau.count >= 0]
+    return [plateau for plateau in candidates if plateau.share > share and plateau.count >= 0]
 
 
 def _measured_times(times, counts, log):
@@ -118,12 +118,12 @@ def _measured_times(times, counts, log):
     return np.log(times[late]), times[late], counts[late]
 
 
-def _tracks(times: np.ndarray, found: np.ndarray) -> Tracks:
-    labels, merges, splits = found.copy(), [], []
-    present = np.flatnonzero(found[:, 0] >= 0)
-    following = found[present[0]].max() + 1 if len(present) else 0
+def _tracks(times: np.ndarray, snapshot_labels: np.ndarray) -> Tracks:
+    labels, merges, splits = snapshot_labels.copy(), [], []
+    present = np.flatnonzero(snapshot_labels[:, 0] >= 0)
+    following = snapshot_labels[present[0]].max() + 1 if len(present) else 0
     for last, now in itertools.pairwise(present):
-        old, new = labels[last], found[now]
+        old, new = labels[last], snapshot_labels[now]
         labels[now], following = _named(old, new, following)
         span = float(times[last]), float(times[now])
         merges += _changes(span, whole=labels[now], parts=old)
@@ -151,14 +151,14 @@ def _named(old: np.ndarray, new: np.ndarray, following: int) -> tuple[np.ndarray
 
 def _changes(span: tuple[float, float], whole: np.ndarray, parts: np.ndarray) -> list[ClusterChange]:
     """Clusters of `whole` that are made of several of `parts`."""
-    found = []
+    changes = []
     for cluster in np.unique(whole):
         inside = whole == cluster
         pieces = [(int(part), _indices(inside & (parts == part))) for part in np.unique(parts[inside])]
         if len(pieces) > 1:
             pieces.sort(key=lambda piece: -len(piece[1]))
-            found.append(ClusterChange(*span, int(cluster), *_columns(pieces)))
-    return found
+            changes.append(ClusterChange(*span, int(cluster), *_columns(pieces)))
+    return changes
 
 
 def _columns(pieces: Sequence[tuple[int, tuple[int, ...]]]) -> tuple[tuple, tuple]:

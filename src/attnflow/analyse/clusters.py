@@ -91,9 +91,9 @@ def count(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.Dat
     >>> count(path).values
     array([2, 1])
     """
-    found = over_time(run, distance, geodesic=geodesic)
-    counted = found.max("token") + 1
-    return counted.where(counted > 0, -1).rename("clusters").assign_attrs(found.attrs)
+    labelled = over_time(run, distance, geodesic=geodesic)
+    counted = labelled.max("token") + 1
+    return counted.where(counted > 0, -1).rename("clusters").assign_attrs(labelled.attrs)
 
 
 def sizes(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.DataArray:
@@ -102,16 +102,16 @@ def sizes(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.Dat
     The last axis, `cluster`, has n entries: zeros after the last cluster, -1 throughout
     where tokens are not finite.
     """
-    found = over_time(run, distance, geodesic=geodesic)
+    labelled = over_time(run, distance, geodesic=geodesic)
     counted = xr.apply_ufunc(
         _sorted_sizes,
-        found,
+        labelled,
         input_core_dims=[["token"]],
         output_core_dims=[["cluster"]],
         vectorize=True,
         output_dtypes=[int],
     )
-    return counted.rename("cluster_sizes").assign_attrs(found.attrs)
+    return counted.rename("cluster_sizes").assign_attrs(labelled.attrs)
 
 
 def share_of_close_pairs(run: Any, cosine: float = 0.999) -> xr.DataArray:
@@ -189,10 +189,10 @@ def _components(tokens: np.ndarray, distance: float) -> np.ndarray:
 def _dense_components(tokens: np.ndarray, distance: float) -> np.ndarray:
     """Components from |x|^2 + |y|^2 - 2 <x, y> of all pairs, or from |x - y| where rounding could decide."""
     close, unsure = _dense_pairs(tokens - tokens.mean(axis=0), distance)
-    found = connected_components(csr_array(close), directed=False)[1]
-    unsure = unsure[found[unsure[:, 0]] != found[unsure[:, 1]]]
+    component = connected_components(csr_array(close), directed=False)[1]
+    unsure = unsure[component[unsure[:, 0]] != component[unsure[:, 1]]]
     if not len(unsure):
-        return found
+        return component
     for pairs in np.array_split(unsure, -(-len(unsure) // 4096)):  # at most 4096 pairs at once
         apart = tokens[pairs[:, 0]] - tokens[pairs[:, 1]]
         close[pairs[:, 0], pairs[:, 1]] = np.einsum("pk,pk->p", apart, apart) <= distance**2

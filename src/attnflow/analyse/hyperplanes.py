@@ -74,10 +74,10 @@ def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
     d = tokens_of(run).sizes["coordinate"]
     if rows.shape[1] != d:
         raise InputError(f"`value` must be {d} x {d} like the tokens, but it is {rows.shape[1]} x {rows.shape[1]}.")
-    found = over_snapshots(
+    projected = over_snapshots(
         lambda tokens: tokens @ rows.T, run, "coordinates", _missing(run, count), ("token", "eigenvector")
     )
-    return found.assign_coords(
+    return projected.assign_coords(
         eigenvalue_real=("eigenvector", np.real(eigenvalues)),
         eigenvalue_imaginary=("eigenvector", np.imag(eigenvalues)),
     )

@@ -48,13 +48,13 @@ class InvariantSpaces:
         if chosen.sum() != len(members):
             return None
         reorder: Any = get_lapack_funcs("trsen", (triangle,))
-        found = reorder(chosen.astype(np.int32), triangle, vectors, job=b"N")
-        return found[1][:, : len(members)] if found[-1] == 0 else None
+        reordered = reorder(chosen.astype(np.int32), triangle, vectors, job=b"N")
+        return reordered[1][:, : len(members)] if reordered[-1] == 0 else None
 
     @functools.cached_property
     def _schur(self) -> tuple[np.ndarray, np.ndarray]:
-        found: Any = schur(self.matrix, output="complex")
-        return found
+        form: Any = schur(self.matrix, output="complex")
+        return form
 
     @functools.cached_property
     def _positions(self) -> np.ndarray:

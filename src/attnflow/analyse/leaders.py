@@ -26,8 +26,8 @@ def extremes(run: Any) -> xr.DataArray:
     if d != 1:
         raise InputError(f"Only tokens on the line have a least and a greatest one, but these have d = {d}.")
     one = lambda tokens: np.array([tokens.argmin(), tokens.argmax()])
-    found = over_snapshots(one, run, "extremes", np.array([-1, -1]), ("extreme",))
-    return found.assign_coords(extreme=["least", "greatest"])
+    indices = over_snapshots(one, run, "extremes", np.array([-1, -1]), ("extreme",))
+    return indices.assign_coords(extreme=["least", "greatest"])
 
 
 def is_leader(

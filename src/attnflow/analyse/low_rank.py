@@ -30,8 +30,8 @@ def eigenvalues(left: Any, right: Any) -> np.ndarray:
     array([5.])
     """
     left, right = _factors(left, right)
-    found = np.linalg.eigvals(right @ left).astype(complex)
-    return found[np.lexsort((-found.imag, -found.real))]
+    values = np.linalg.eigvals(right @ left).astype(complex)
+    return values[np.lexsort((-values.imag, -values.real))]
 
 
 def symmetric_eigenvalues(left: Any, right: Any) -> np.ndarray:

@@ -77,8 +77,8 @@ def contains(points: Any, tokens: Any, tolerance: float = INSIDE_TOLERANCE) -> n
     centre = points.mean(axis=0)
     size = max(np.abs(points - centre).max(), np.abs(centre).max() * np.finfo(float).eps, np.finfo(float).tiny)
     corners = (points - centre) / size
-    found = [_is_convex_combination(corners, (token - centre) / size, tolerance) for token in np.atleast_2d(tokens)]
-    return found[0] if tokens.ndim == 1 else np.array(found)
+    is_inside = [_is_convex_combination(corners, (token - centre) / size, tolerance) for token in np.atleast_2d(tokens)]
+    return is_inside[0] if tokens.ndim == 1 else np.array(is_inside)
 
 
 def distance_to_hull(points: Any, tokens: Any) -> np.ndarray | float:
@@ -89,8 +89,8 @@ def distance_to_hull(points: Any, tokens: Any) -> np.ndarray | float:
     """
     points, tokens = _points(points), np.asarray(tokens, dtype=float)
     _require_same_dimension(points, tokens)
-    found = np.array([_distance(points - token) for token in np.atleast_2d(tokens)])
-    return float(found[0]) if tokens.ndim == 1 else found
+    distances = np.array([_distance(points - token) for token in np.atleast_2d(tokens)])
+    return float(distances[0]) if tokens.ndim == 1 else distances
 
 
 def distance_to_boundary(points: Any, tokens: Any) -> np.ndarray:
@@ -172,9 +172,9 @@ def points_of_s(corners: Any, query_key: Any = None, tolerance: float = INSIDE_T
     residuals = residual_of_s(candidates, corners, scores).values
     fits = residuals <= tolerance * max(np.abs(np.einsum("ni,ij,nj->n", corners, scores, corners)).max(), 1e-300)
     fits[fits] = np.asarray(distance_to_hull(corners, candidates[fits])) <= tolerance * size if fits.any() else False
-    found = candidates[fits]
-    same = clusters.labels(found, max(tolerance * size, 1e-300))
-    return found[np.unique(same, return_index=True)[1]]
+    points = candidates[fits]
+    same = clusters.labels(points, max(tolerance * size, 1e-300))
+    return points[np.unique(same, return_index=True)[1]]
 
 
 def distance_to_s(run: Any, points: Any) -> xr.DataArray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from attnflow._common.checks import InputError
 
-FEWEST_POINTS = 5
+MIN_POINTS = 5  # of a fit; a confidence interval needs three or more
 
 
 class Fit(NamedTuple):
@@ -67,9 +67,9 @@ def _usable(times, distances, least_time):
             f"`times` and `distances` must be lists of one length, not {times.shape} and {distances.shape}."
         )
     good = np.isfinite(distances) & (distances > 0) & np.isfinite(times) & (times > least_time)
-    if good.sum() < FEWEST_POINTS:
+    if good.sum() < MIN_POINTS:
         raise InputError(
-            f"A rate needs at least {FEWEST_POINTS} times with a distance above zero, but there are {good.sum()}. "
+            f"A rate needs at least {MIN_POINTS} times with a distance above zero, but there are {good.sum()}. "
             "Save more times, or end before the distance vanishes."
         )
     if np.ptp(times[good]) == 0:

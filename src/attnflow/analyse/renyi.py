@@ -72,9 +72,9 @@ def strong_centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArra
 
 def count(run: Any, delta: float, query_key: Any = None, *, strong: bool = False) -> xr.DataArray:
     """Number of centres; -1 where tokens are not finite."""
-    found = _centres(run, delta, query_key, strong).sum("token")
+    number = _centres(run, delta, query_key, strong).sum("token")
     # The first token is always a centre, so that no centre means no tokens.
-    return found.where(found > 0, -1).rename("renyi_centres").assign_attrs(delta=delta)
+    return number.where(number > 0, -1).rename("renyi_centres").assign_attrs(delta=delta)
 
 
 def captured_fraction(
@@ -111,8 +111,8 @@ def captured_fraction(
     if "time" not in tokens.dims:
         tokens = tokens.expand_dims("time", axis=-3)
     tokens = tokens.transpose("time", ..., "token", "coordinate")
-    found = _centres(tokens[0], delta, query_key, strong).values
-    shares = [_share_near(tokens.values[0] if still else now, found, now, radius) for now in tokens.values]
+    is_centre = _centres(tokens[0], delta, query_key, strong).values
+    shares = [_share_near(tokens.values[0] if still else now, is_centre, now, radius) for now in tokens.values]
     coordinates = {key: value for key, value in tokens.coords.items() if set(value.dims) <= set(tokens.dims[:-2])}
     fraction = xr.DataArray(np.stack(shares), coordinates, tokens.dims[:-2], "captured_fraction")
     return fraction.transpose(..., "time").assign_attrs(delta=delta, radius=radius)
@@ -214,27 +214,27 @@ def _centres(run: Any, delta: float, query_key: Any, strong: bool) -> xr.DataArr
     tokens = tokens_of(run)
     *lead, n, d = tokens.shape
     flat = tokens.values.reshape(-1, n, d)
-    healthy = np.all(np.isfinite(flat), axis=(1, 2))
-    _require_geometry(flat[healthy], query_key, d)
-    found = np.zeros(flat.shape[:2], bool)
-    found[healthy] = _greedy(flat[healthy], delta, query_key, strong)
+    is_finite = np.all(np.isfinite(flat), axis=(1, 2))
+    _require_geometry(flat[is_finite], query_key, d)
+    is_centre = np.zeros(flat.shape[:2], bool)
+    is_centre[is_finite] = _greedy(flat[is_finite], delta, query_key, strong)
     coordinates = {key: value for key, value in tokens.coords.items() if "coordinate" not in value.dims}
     name = "strong_renyi_centre" if strong else "renyi_centre"
-    return xr.DataArray(found.reshape(*lead, n), coordinates, tokens.dims[:-1], name, {"delta": delta})
+    return xr.DataArray(is_centre.reshape(*lead, n), coordinates, tokens.dims[:-1], name, {"delta": delta})
 
 
 def _greedy(flat: np.ndarray, delta: float, query_key: Any, strong: bool) -> np.ndarray:
     """Centres found token by token, for all snapshots at once, in memory of the size of the tokens."""
     keys = flat if query_key is None else flat @ np.asarray(query_key, dtype=float).T
-    found = np.zeros(flat.shape[:2], bool)
+    is_centre = np.zeros(flat.shape[:2], bool)
     for k in range(flat.shape[1]):
         if query_key is None:
             angles = angles_between(flat[:, :k], flat[:, k, None])
         else:
             angles = np.arccos(np.clip(np.einsum("rd,rjd->rj", flat[:, k], keys[:, :k]), -1, 1))
         near = angles <= delta
-        found[:, k] = ~np.any(near if strong else near & found[:, :k], axis=1)
-    return found
+        is_centre[:, k] = ~np.any(near if strong else near & is_centre[:, :k], axis=1)
+    return is_centre
 
 
 def _share_near(centres_at: np.ndarray, is_centre: np.ndarray, tokens: np.ndarray, radius: float) -> np.ndarray:
@@ -242,8 +242,8 @@ def _share_near(centres_at: np.ndarray, is_centre: np.ndarray, tokens: np.ndarra
     for k in np.flatnonzero(is_centre.reshape(-1, is_centre.shape[-1]).any(axis=0)):
         runs = is_centre[..., k]  # only those that have this token as a centre
         captured[runs] |= angles_between(tokens[runs], centres_at[runs][:, k, None]) <= radius
-    healthy = np.all(np.isfinite(tokens), axis=(-2, -1))
-    return np.where(healthy, captured.mean(axis=-1), np.nan)
+    is_finite = np.all(np.isfinite(tokens), axis=(-2, -1))
+    return np.where(is_finite, captured.mean(axis=-1), np.nan)
 
 
 def _arrival_rate(attempts: float) -> float:

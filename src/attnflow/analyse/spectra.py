@@ -143,8 +143,8 @@ def spectrum(value: Any) -> Spectrum:
     matrix = require_real(value)
     scale = float(np.linalg.norm(matrix, 2))
     spaces = InvariantSpaces(matrix, np.linalg.eigvals(matrix).astype(complex))
-    found = [_eigenvalue(spaces, members, scale) for members in _groups(spaces, scale)]
-    return Spectrum(matrix, tuple(sorted(found, key=lambda one: (-one.value.real, -one.value.imag))), scale)
+    eigenvalues = [_eigenvalue(spaces, members, scale) for members in _groups(spaces, scale)]
+    return Spectrum(matrix, tuple(sorted(eigenvalues, key=lambda one: (-one.value.real, -one.value.imag))), scale)
 
 
 def query_key(query: Any, key: Any) -> np.ndarray:
@@ -157,9 +157,9 @@ def query_key(query: Any, key: Any) -> np.ndarray:
     return query.T @ key
 
 
-def generalised_eigenspace(found: Spectrum, one: Eigenvalue) -> np.ndarray:
+def generalised_eigenspace(of_matrix: Spectrum, one: Eigenvalue) -> np.ndarray:
     """Orthonormal (complex) columns that span the null space of (V - lambda)^d."""
-    return found._spaces.basis(np.flatnonzero(found.values == one.value))
+    return of_matrix._spaces.basis(np.flatnonzero(of_matrix.values == one.value))
 
 
 def asymmetry(matrix: Any) -> float:
@@ -184,13 +184,13 @@ def require_real(value: Any) -> np.ndarray:
 
 def _groups(spaces: InvariantSpaces, scale: float) -> list[np.ndarray]:
     """Indices of the eigenvalues that count as one."""
-    found = []
+    groups = []
     for members in _linked(spaces.values, 1e-3 * scale):
         if _is_one(spaces, members, scale):
-            found.append(members)
+            groups.append(members)
         else:
-            found += [members[some] for some in _linked(spaces.values[members], SPECTRAL_TOLERANCE * scale)]
-    return found
+            groups += [members[some] for some in _linked(spaces.values[members], SPECTRAL_TOLERANCE * scale)]
+    return groups
 
 
 def _linked(values: np.ndarray, distance: float) -> list[np.ndarray]:
@@ -237,12 +237,12 @@ def _rank(matrix: np.ndarray, tolerance: float) -> int:
     return int(np.sum(np.linalg.svd(matrix, compute_uv=False) > tolerance))
 
 
-def _block_ends(found: Spectrum, one: Eigenvalue) -> np.ndarray:
+def _block_ends(of_matrix: Spectrum, one: Eigenvalue) -> np.ndarray:
     """The image of the generalised eigenspace under (V - lambda)^{block - 1}."""
-    basis = generalised_eigenspace(found, one)
-    nilpotent = basis.conj().T @ found.matrix @ basis - one.value * np.eye(one.multiplicity)
+    basis = generalised_eigenspace(of_matrix, one)
+    nilpotent = basis.conj().T @ of_matrix.matrix @ basis - one.value * np.eye(one.multiplicity)
     left, sizes, _ = np.linalg.svd(np.linalg.matrix_power(nilpotent, one.block - 1))
-    return basis @ left[:, sizes > ZERO_SINGULAR_VALUE * found.scale ** (one.block - 1)]
+    return basis @ left[:, sizes > ZERO_SINGULAR_VALUE * of_matrix.scale ** (one.block - 1)]
 
 
 def _real_span(bases: list[np.ndarray]) -> np.ndarray:

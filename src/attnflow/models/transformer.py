@@ -85,8 +85,10 @@ class Model:
         Only the tensors of this layer's attention are read.
         """
         part = self._attention(layer)
-        found = [part.with_heads((head,)) for head in range(part.heads)]
-        return [Head(np.asarray(one.W_Q[0], float) * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in found]
+        single_heads = [part.with_heads((head,)) for head in range(part.heads)]
+        return [
+            Head(np.asarray(one.W_Q[0], float) * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in single_heads
+        ]
 
     def head_weights(self, layer: int = 0) -> list[HeadWeights]:
         """The weights of a layer's heads as stored, biases included; heads that share keys get a copy each."""

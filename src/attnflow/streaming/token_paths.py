@@ -55,7 +55,7 @@ class TokenPaths:
         return self.starts.shape[1]
 
     def with_path(self, path: TokenPath) -> "TokenPaths":
-        """These paths and the path of the next token."""
+        """All paths and that of the next token."""
         return TokenPaths(
             np.concatenate([self.starts, path.starts]),
             np.concatenate([self.lengths, path.lengths]),

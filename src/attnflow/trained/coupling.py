@@ -44,11 +44,11 @@ def block_coupling(
     n, depth = run.sizes["token"], run.sizes["time"] - 1
     if not -n <= token < n:
         raise InputError(f"`token` must be from {-n} to {n - 1}, but it is {token}.")
-    found = [
+    jacobians = [
         _jacobian(model.block(layer % model.config.layers), run.tokens.values[layer], token % n)
         for layer in range(depth)
     ]
-    mismatch, sizes = coupling_of(np.stack(found), top)
+    mismatch, sizes = coupling_of(np.stack(jacobians), top)
     return xr.Dataset(
         {"mismatch": (("block", "basis"), mismatch), "singular_value": (("block", "rank"), sizes)},
         {"block": np.arange(depth), "basis": np.arange(depth)},

@@ -99,18 +99,18 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
         for place, name in enumerate(FRAMES[1:], start=1):
             back[name] = back[name] @ steps[name]
             framed[place, layer + 1] = stream[layer + 1] @ back[name].T
-    found = xr.Dataset(
+    framed_run = xr.Dataset(
         {"tokens": (("frame", "time", "token", "coordinate"), framed)},
         {"frame": list(FRAMES), "time": run.time, "word": run.word},
         {"model": model.name},
     )
-    units = directions(found)
+    units = directions(framed_run)
     by_frame = [units.sel(frame=name) for name in FRAMES]
     measured = {
         "mean_cosine": [order.mean_cosine(one).values for one in by_frame],
         "effective_rank": [layer_similarity.effective_rank(one).values for one in by_frame],
     }
-    return found.assign({name: (("frame", "time"), np.stack(values)) for name, values in measured.items()})
+    return framed_run.assign({name: (("frame", "time"), np.stack(values)) for name, values in measured.items()})
 
 
 def _steps_back(heads: list[Head]) -> dict[str, np.ndarray]:
@@ -145,5 +145,5 @@ def _parts(head: Head, split: str) -> Pairs:
     outward, inward = np.asarray(head.output), np.asarray(head.value)
     if split == "symmetry":
         return list(low_rank.parts(outward, inward))
-    found = low_rank.spectral_parts(outward, inward)
-    return [found[name] for name in SPLITS[split]]
+    parts = low_rank.spectral_parts(outward, inward)
+    return [parts[name] for name in SPLITS[split]]

@@ -113,12 +113,12 @@ def flow_summary(run: xr.Dataset) -> dict[str, Any]:
 
 def time_course(run: xr.Dataset, count: int = 7) -> list[dict[str, float]]:
     """Clusters, mean cosine and rank of P (a mean over heads) at `count` times, the first and the last included."""
-    flow, found, used = flow_of(run), [], np.size(run.attrs["heads"])
+    flow, course, used = flow_of(run), [], np.size(run.attrs["heads"])
     for place in evenly_spaced(run.sizes["time"], count):
         tokens, time = run.tokens.values[place], float(run.time[place])
         weights = attention_matrix(flow, tokens, time).reshape(-1, len(tokens), len(tokens))[:used]
         distance = 0.05 * float(np.median(np.linalg.norm(tokens, axis=-1)))  # within which tokens are one cluster
-        found.append(
+        course.append(
             {
                 "time": time,
                 "clusters": int(clusters.labels(tokens, distance).max()) + 1,
@@ -126,7 +126,7 @@ def time_course(run: xr.Dataset, count: int = 7) -> list[dict[str, float]]:
                 "attention_rank": float(np.mean(attention_rank.rank(weights))),
             }
         )
-    return found
+    return course
 
 
 def by_number_of_heads(
@@ -160,7 +160,7 @@ def alignment_rate(run: xr.Dataset) -> float | None:
     """Exponential rate at which the misalignment decays once it is small; None if it does not decay exponentially."""
     apart = misalignment(run)
     fitted = (apart > FITTED_MISALIGNMENT[0]) & (apart < FITTED_MISALIGNMENT[1])
-    if fitted.sum() < rates.FEWEST_POINTS:
+    if fitted.sum() < rates.MIN_POINTS:
         return None
     times = run.time.values[fitted]
     fit = rates.exponential(times, apart[fitted])

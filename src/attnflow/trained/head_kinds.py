@@ -20,12 +20,12 @@ def flows_by_kind(
     each head.
     """
     table = head_table(model, layers, runs=0, progress=False)
-    found = {kind: place for kind in KINDS if (place := strongest(table, kind)) is not None}
+    heads = {kind: place for kind in KINDS if (place := strongest(table, kind)) is not None}
     with reporting(progress) as report:
-        parts = parts_of(report, len(found))
+        parts = parts_of(report, len(heads))
         return {
             kind: head_flow(model, layer, [head], progress=part, **settings)
-            for (kind, (layer, head)), part in zip(found.items(), parts, strict=True)
+            for (kind, (layer, head)), part in zip(heads.items(), parts, strict=True)
         }
 
 

@@ -77,11 +77,11 @@ def ladder(
     if head >= model.config.heads:
         raise InputError(f"`head` must be from 0 to {model.config.heads - 1} in {model.name}, but it is {head}.")
     truth = model.trajectory(prompt, layers, progress=False)
-    rungs, depth, found = rungs_of(model, head, MASKS[mask]), truth.sizes["time"] - 1, []
+    rungs, depth, runs = rungs_of(model, head, MASKS[mask]), truth.sizes["time"] - 1, []
     with reporting(progress) as report:
         for place, rung in enumerate(rungs):
-            found.append(_run_rung(model, prompt, depth, rung, angle, _layer_report(report, rungs, place, depth)))
-    joined = xr.concat(found, "rung").assign_coords(rung=np.array([rung.name for rung in rungs], dtype=object))
+            runs.append(_run_rung(model, prompt, depth, rung, angle, _layer_report(report, rungs, place, depth)))
+    joined = xr.concat(runs, "rung").assign_coords(rung=np.array([rung.name for rung in rungs], dtype=object))
     joined = joined.assign_coords(word=truth.word, id=truth.id, time=truth.time)
     scale = float(np.abs(truth.tokens).max())
     gap = float(np.abs(joined.tokens.values[-1] - truth.tokens.values).max()) / scale

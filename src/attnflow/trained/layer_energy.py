@@ -70,16 +70,16 @@ def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
 
 def falls(run: xr.Dataset, betas: Sequence[float] = BETAS, most_pairs: int = 5) -> list[Fall]:
     """Every half of a block that lowers the energy by more than rounding, with the pairs that lower it most."""
-    stream, found = _stream(run), []
+    stream, energy_falls = _stream(run), []
     precision = 16 * np.finfo(run.tokens.dtype).eps  # smaller changes are rounding
     for beta in betas:
         changes = np.diff(pair_energies(stream, beta), axis=0)
         for step in np.flatnonzero(changes.sum(axis=(1, 2)) < -precision * (1 + abs(beta))):
             total = float(changes[step].sum())
-            found.append(
+            energy_falls.append(
                 Fall(float(beta), int(step) // 2, HALVES[step % 2], total, _largest_falls(changes[step], most_pairs))
             )
-    return found
+    return energy_falls
 
 
 def _largest_falls(changes: np.ndarray, most: int) -> tuple[tuple[int, int, float], ...]:

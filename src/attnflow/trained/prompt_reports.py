@@ -52,8 +52,8 @@ def prompt_report(
     require_positive_number(angle, "angle")
     run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
     with one_blas_thread():
-        found = _measured(run, angle, betas)
-    return xr.merge([run, *found], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
+        measured = _measured(run, angle, betas)
+    return xr.merge([run, *measured], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
 
 
 def _measured(run: xr.Dataset, angle: float, betas: Sequence[float]) -> list[xr.Dataset]:
@@ -99,19 +99,19 @@ def extra_summary(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
 
     The keys of `more` are "displacement", "frames" and "coupling"; each may be missing.
     """
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     if "displacement" in more:
         parts = more["displacement"]
-        found["displacement"] = {
+        summary["displacement"] = {
             str(part): {name: _json_list(parts[name].sel(part=part)) for name in ("length", "cosine_change")}
             for part in parts.part.values
         }
     if "frames" in more:
         cosines = more["frames"].mean_cosine
-        found["cosine_in_frame"] = {str(name): _json_list(cosines.sel(frame=name)) for name in cosines.frame.values}
+        summary["cosine_in_frame"] = {str(name): _json_list(cosines.sel(frame=name)) for name in cosines.frame.values}
     if "coupling" in more:
-        found["block_coupling"] = [_json_list(row) for row in more["coupling"].mismatch]
-    return found
+        summary["block_coupling"] = [_json_list(row) for row in more["coupling"].mismatch]
+    return summary
 
 
 story = renamed_function("trained.story", "trained.prompt_summary", prompt_summary)

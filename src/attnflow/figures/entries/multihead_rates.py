@@ -103,7 +103,7 @@ def final_rate(times: np.ndarray, steps: np.ndarray) -> float:
     last = times[below[0] if len(below) else -1]
     windows = [(last - FIT_TIME, last - FIT_TIME / 2), (last - FIT_TIME / 2, last), (last - FIT_TIME, last)]
     chosen = [(times >= low) & (times < high) for low, high in windows]
-    if min(one.sum() for one in chosen) < rates.FEWEST_POINTS:
+    if min(one.sum() for one in chosen) < rates.MIN_POINTS:
         return np.nan
     first, second, both = (rates.exponential(times[one], steps[one]).rate for one in chosen)
     return both if abs(first - second) < RATE_TOLERANCE else np.nan

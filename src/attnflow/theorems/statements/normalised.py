@@ -153,7 +153,7 @@ def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     late = (heights > LATE_RANGE[0]) & (heights < LATE_RANGE[1]) & (times > 0)
     if flow.has_radii:  # powers of t show in the last decade, where r = t + constant is nearly t
         late &= times > times[-1] / 10
-    enough = late.sum() >= rates.FEWEST_POINTS
+    enough = late.sum() >= rates.MIN_POINTS
     measured, expected = _fit(flow, times[late], heights[late]) if enough else (np.nan, np.nan)
     return Measurement(
         quantity=f"relative error of the rate at which 1 - cosine vanishes, expected {expected:.4g}",

@@ -115,7 +115,7 @@ def _rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     widths = diameters(tokens)
     late = (widths > TAIL[0]) & (widths < TAIL[1])
     expected = _contraction_rate(flow, tokens[-1])
-    enough = late.sum() >= rates.FEWEST_POINTS
+    enough = late.sum() >= rates.MIN_POINTS
     measured = rates.exponential(times[late], widths[late]).rate if enough else np.nan
     return Measurement(
         quantity=f"relative error of the rate of the tokens' largest distance, expected {expected:.4g}",

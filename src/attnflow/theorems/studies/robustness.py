@@ -110,7 +110,7 @@ def _rate(times: np.ndarray, path: np.ndarray) -> float:
     moves = np.linalg.norm(np.diff(path, axis=0), axis=-1).mean(axis=-1)
     late = times[:-1] >= times[-1] / 3
     late &= moves > 1e-9 * np.abs(path).max()  # smaller moves are errors of the solver
-    return rates.exponential(times[:-1][late], moves[late]).rate if late.sum() >= rates.FEWEST_POINTS else np.nan
+    return rates.exponential(times[:-1][late], moves[late]).rate if late.sum() >= rates.MIN_POINTS else np.nan
 
 
 def interval(samples: Any, confidence: float = 0.95) -> np.ndarray:
