@@ -1,4 +1,4 @@
-"""Checks of what users pass in. Each raises InputError, a ValueError: argument, expected, found, what to do."""
+"""Checks of arguments. Each raises InputError, a ValueError: argument, expected, found, what to do."""
 
 import difflib
 import sys
@@ -11,18 +11,18 @@ LARGEST = 1e150  # its square is still a number
 
 
 class InputError(ValueError):
-    """Something a user passed in is not what it should be; the message says what to do."""
+    """An argument that cannot be used; the message says what was expected, what was found and what to do."""
 
 
 def require_count(value: Any, argument: str, least: int = 1) -> None:
-    """A whole number, at least `least`."""
+    """Require a whole number, at least `least`."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or value < least:
         raise InputError(f"`{argument}` must be a whole number, at least {least}, but it is {value!r}.")
 
 
 def require_odd_count(value: Any, argument: str) -> None:
-    """A whole, positive, odd number."""
+    """Require a positive odd number."""
     require_count(value, argument)
     if value % 2 == 0:
         raise InputError(
@@ -32,7 +32,7 @@ def require_odd_count(value: Any, argument: str) -> None:
 
 
 def require_finite_number(value: Any, argument: str) -> None:
-    """One finite number."""
+    """Require one finite number."""
     if not _is_concrete(value):
         return
     if np.shape(value) != () or not np.isfinite(value):
@@ -41,14 +41,14 @@ def require_finite_number(value: Any, argument: str) -> None:
 
 
 def require_positive_number(value: Any, argument: str, what_to_do: str = "") -> None:
-    """One finite number above zero."""
+    """Require one finite number above zero."""
     require_finite_number(value, argument)
     if _is_concrete(value) and not value > 0:
         raise InputError(f"`{argument}` must be above zero, but it is {value}. {what_to_do}".strip())
 
 
 def require_resolvable(rtol: Any, dtype: str) -> None:
-    """A relative tolerance that the numbers' own rounding allows."""
+    """Require a relative tolerance above the rounding error of the numbers."""
     least = 10 * float(np.finfo(dtype).eps)
     if _is_concrete(rtol) and rtol < least:
         raise InputError(
@@ -57,7 +57,7 @@ def require_resolvable(rtol: Any, dtype: str) -> None:
 
 
 def require_matrix(value: Any, argument: str) -> None:
-    """A finite matrix."""
+    """Require a finite matrix."""
     if not _is_concrete(value):
         return
     if np.ndim(value) != 2:
@@ -68,7 +68,7 @@ def require_matrix(value: Any, argument: str) -> None:
 
 
 def require_square(value: Any, argument: str) -> None:
-    """A finite square matrix."""
+    """Require a finite square matrix."""
     require_matrix(value, argument)
     rows, columns = np.shape(value)
     if rows != columns:
@@ -78,7 +78,7 @@ def require_square(value: Any, argument: str) -> None:
 
 
 def require_all_finite(values: Any, argument: str, axes: tuple[str, ...]) -> None:
-    """No NaN and no infinity; the sentence says how many and where the first one is."""
+    """Require finite numbers; the message says how many are not and where the first of them is."""
     bad = np.argwhere(~np.isfinite(np.asarray(values)))
     if len(bad) == 0:
         return
@@ -91,7 +91,7 @@ def require_all_finite(values: Any, argument: str, axes: tuple[str, ...]) -> Non
 
 
 def require_on_sphere(tokens: np.ndarray, argument: str, atol: float = 1e-6) -> None:
-    """Every token has length one."""
+    """Require tokens of length one."""
     lengths = np.linalg.norm(tokens, axis=-1)
     errors = np.abs(lengths - 1.0)
     off = int(np.sum(errors > atol))
@@ -107,7 +107,7 @@ def require_on_sphere(tokens: np.ndarray, argument: str, atol: float = 1e-6) -> 
 
 
 def require_positive_lengths(tokens: np.ndarray, argument: str) -> None:
-    """No token is the zero vector: it would have no direction."""
+    """Require tokens other than the zero vector, which has no direction."""
     lengths = np.linalg.norm(tokens, axis=-1)
     if np.all(lengths > 0):
         return
@@ -171,7 +171,7 @@ def require_tokens(tokens: Any) -> np.ndarray:
 
 
 def require_known(name: str, known: Iterable[str], argument: str) -> None:
-    """One of the known names; otherwise the nearest ones are suggested."""
+    """Require one of the known names; the message suggests the nearest of them."""
     known = list(known)
     if name in known:
         return

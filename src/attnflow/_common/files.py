@@ -11,7 +11,7 @@ from attnflow._common.checks import InputError
 
 
 def require_free(path: str | os.PathLike, *, overwrite: bool) -> Path:
-    """A path that can be written to, and where nothing is that must stay."""
+    """A path that can be written to and where no file exists, unless `overwrite` allows to replace it."""
     path = Path(path)
     if path.exists() and not overwrite:
         raise InputError(f"{path} exists already. Choose another name, or pass `overwrite` (`--overwrite`).")
@@ -41,7 +41,7 @@ def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> 
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """A new name beside `path`; what is written there replaces `path` unless an error comes first."""
+    """Give a temporary name beside `path`; the file written there replaces `path` unless an error is raised."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         yield beside
@@ -51,7 +51,7 @@ def written_beside(path: Path) -> Iterator[Path]:
 
 
 def _move_into_place(beside: Path, path: Path) -> None:
-    """A directory cannot be replaced in one move, so the old one steps aside."""
+    """Move a file to its final name; an old directory is renamed first, since it cannot be replaced in one move."""
     aside = path.with_name(f"{beside.name}.old")
     if path.is_dir():
         os.replace(path, aside)

@@ -15,13 +15,13 @@ _calls = itertools.count()
 
 
 def drop_old_programs() -> None:
-    """Forget compiled programs when half of the maps are taken; looks only now and then."""
+    """Drop compiled programs when half of the memory maps are in use; most calls return without a look."""
     if next(_calls) % CALLS_BETWEEN_LOOKS == 0 and share_taken() > 0.5:
         jax.clear_caches()
 
 
 def share_taken() -> float:
-    """Share of the memory maps that this process has used up; zero where the system does not say."""
+    """Share of the allowed memory maps that this process uses; zero where the system does not report it."""
     try:
         with MAPS.open("rb") as maps:
             return sum(1 for _ in maps) / int(LIMIT.read_text())

@@ -54,7 +54,7 @@ def _taylor(exponent):
 
 
 def _normalised(matrix, log_scale):
-    """Takes the largest entry out as a power of two, which is exact."""
+    """The matrix divided by a power of two near its largest entry, which is exact, and the logarithm of it."""
     size = jnp.exp2(jnp.round(jnp.log2(jnp.max(jnp.abs(matrix)))))
     size = jnp.where(jnp.isfinite(size) & (size > 0), size, 1)
     return matrix / size, log_scale + jnp.log(size)

@@ -1,4 +1,4 @@
-"""Is everything here and right? One small run with a known answer."""
+"""The facts of `attnflow doctor`: versions, missing extras, and the error of a run with a known solution."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ PACKAGES = ("attnflow", "jax", "jaxlib", "equinox", "diffrax", "numpy", "scipy",
 
 
 def diagnose() -> dict[str, Any]:
-    """Versions, extras, and the error of two tokens on the circle against tanh t."""
+    """Versions, missing extras, and the error of two tokens on the circle against tanh t."""
     import jax
 
     from attnflow._common import extras
@@ -39,7 +39,7 @@ def _version(name: str) -> str:
 
 
 def _error_of_known_run() -> float:
-    """At beta = 0 the cosine of two orthogonal tokens is tanh t."""
+    """The largest error of the cosine of two orthogonal tokens, which is tanh t at beta = 0."""
     import attnflow as af
 
     times = np.linspace(0, 3, 7)
