@@ -121,10 +121,11 @@ def flow_kind(run: xr.Dataset) -> str:
 
 def title_of(run: xr.Dataset, title: str | None, start: float, end: float) -> str:
     """The title given, or the name of the model; the first and last times on a second line."""
-    return f"{title or _default_title(run)}\nt = {start:.4g} to {end:.4g}"
+    return f"{title or default_title(run)}\nt = {start:.4g} to {end:.4g}"
 
 
-def _default_title(run: xr.Dataset) -> str:
+def default_title(run: xr.Dataset) -> str:
+    """The name of the model and the space of a run."""
     d = run.sizes["coordinate"]
     space = "\N{DOUBLE-STRUCK CAPITAL R}" + (str(d).translate(SUPERSCRIPTS) if d > 1 else "")
     on_sphere = {2: "on the circle", 3: "on the sphere"}.get(d, f"on the sphere of {space}")

@@ -13,7 +13,7 @@ from matplotlib.patches import Circle
 from attnflow._common.renamed import renamed_argument
 from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.show.parts.animation import Movie, require_movie_path, save_movie
-from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
+from attnflow.show.parts.drawn_run import DrawnRun, default_title, run_to_draw
 from attnflow.show.parts.principal_components import DOT_DISTANCE
 from attnflow.show.parts.projection import points_of
 from attnflow.show.parts.scene import FLAT_VIEW, Scene, Snapshot
@@ -65,7 +65,7 @@ def movie(
     """
     path = require_movie_path(path)
     drawn = run_to_draw(_over_time(run), member, None, distance)
-    return save_movie(_movie_of(drawn, title or drawn.title.partition("\n")[0], _time_name(run)), path)
+    return save_movie(_movie_of(drawn, title or default_title(run), _time_name(run)), path)
 
 
 def _time_name(run: Any) -> str:

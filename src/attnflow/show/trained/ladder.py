@@ -1,5 +1,6 @@
 """`ladder`: the tokens of a prompt as the parts of a trained block are added one by one."""
 
+import json
 import os
 
 import numpy as np
@@ -53,7 +54,8 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
 
 def _other_mask(climbed: xr.Dataset) -> str:
     """Clause on the mask of the rungs, where it is not the mask of the model."""
-    is_other = str(climbed.rung.values[-1]).endswith("mask")
+    model_mask = "causal" if json.loads(climbed.attrs["config"])["is_causal"] else "full"
+    is_other = model_mask != climbed.attrs["mask"]
     return f", and all but the last a {climbed.attrs['mask']} mask" if is_other else ""
 
 
