@@ -34,11 +34,22 @@ def log_merge_duration(field: LogField, angles: Any, first: Any, second: Any) ->
     mass M.
     """
     if field.offset is None:
-        strength, delay = first / second + second / first, field.beta * (1 - np.cos(angles))
-    else:
-        strength, delay = (first + second) / field.total_mass, field.offset - field.beta * np.cos(angles)
+        return softmax_log_merge_duration(angles, field.beta, first, second, field.value_scale)
+    strength, delay = (first + second) / field.total_mass, field.offset - field.beta * np.cos(angles)
+    return _log_duration(delay, field.beta * strength * field.value_scale * np.sin(angles) ** 2)
+
+
+def softmax_log_merge_duration(
+    angles: Any, beta: float, first: Any, second: Any, value_scale: float = 1.0
+) -> np.ndarray:
+    """Logarithm of e^{beta (1 - cos theta)} / (c beta (r + 1/r) sin^2 theta), r the ratio of masses, V = c I."""
+    strength = first / second + second / first
+    return _log_duration(beta * (1 - np.cos(angles)), beta * strength * value_scale * np.sin(angles) ** 2)
+
+
+def _log_duration(delay: Any, rate: Any) -> np.ndarray:
     with np.errstate(divide="ignore"):
-        return np.asarray(delay - np.log(field.beta * strength * field.value_scale * np.sin(angles) ** 2))
+        return np.asarray(delay - np.log(rate))
 
 
 def next_order(angles: Any, beta: float) -> np.ndarray:

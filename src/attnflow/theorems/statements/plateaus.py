@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.spatial.distance import pdist
 
 from attnflow.analyse import cluster_tracks, clusters, energy, plateau_forecasts
-from attnflow.coalescence.merge_forecast import LARGEST_CORRECTION, next_order
+from attnflow.coalescence.merge_forecast import LARGEST_CORRECTION, next_order, softmax_log_merge_duration
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
@@ -74,8 +74,7 @@ def merge_time(angle: float, beta: float, masses: Sequence[float] = (1.0, 1.0)) 
 
 def log_merge_time(angle: float, beta: float, masses: Sequence[float] = (1.0, 1.0)) -> float:
     """Logarithm of `merge_time`, for times beyond floats."""
-    ratio = masses[0] / masses[1]
-    return float(beta * (1 - np.cos(angle)) - np.log(beta * (ratio + 1 / ratio) * np.sin(angle) ** 2))
+    return float(softmax_log_merge_duration(angle, beta, *masses))
 
 
 @on_a_path
