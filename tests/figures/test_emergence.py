@@ -122,6 +122,11 @@ def line(request):
     return emergence_attention.compute_boolean(False, moments=[0, 1, 12], **settings), leaders, rank
 
 
+def interval(numbers):
+    """The ends of the printed interval of a rate."""
+    return [float(end) for end in numbers["its 95 % interval"].split(" to ")]
+
+
 def test_on_the_line_attention_becomes_boolean(line):
     run, leaders, rank = line
 
@@ -131,6 +136,8 @@ def test_on_the_line_attention_becomes_boolean(line):
     assert numbers["rank of P at the end"] == rank
     assert numbers["distance of P to Boolean at the end"] < 1e-8
     assert abs(numbers["slope of log(-log(1 - P)), 1 in theory"] - 1) < 0.02  # Theorem 2.1; e^-t corrections
+    low, high = interval(numbers)
+    assert low <= 1 <= high
 
 
 def test_the_weights_are_drawn_at_the_moments_asked_for(line):
@@ -185,6 +192,8 @@ def test_minus_identity_shrinks_like_the_root_of_time():
     levels = [float(level) for level in numbers["eigenvalues of 2t cov at the end, 1 in theory"].split(", ")]
     np.testing.assert_allclose(levels, 1, atol=0.01)  # the next order is 1/t
     assert abs(numbers["power of t at which tokens shrink, 0.5 in theory"] - 0.5) < 0.01
+    low, high = interval(numbers)
+    assert low <= 0.5 <= high
     covariance = np.cov(run.tokens.values[-1].T, bias=True)
     np.testing.assert_allclose(levels, 2000 * np.linalg.eigvalsh(covariance), atol=1e-4)
 
@@ -195,6 +204,8 @@ def test_after_the_hull_has_shrunk_tokens_run_like_e_to_minus_t():
     numbers = emergence_rates.scale_numbers(run)
 
     assert abs(numbers["rate of approach afterwards, 1 in theory"] - 1) < 0.02
+    low, high = interval(numbers)
+    assert low <= 1 <= high
     moment = numbers["time at which the median token's attention is hardmax within 0.01"]
     z = run.tokens.sel(time=moment).values
     strongest = softmax_rows(np.exp(2 * moment) * z @ z.T).max(axis=1)

@@ -1,10 +1,24 @@
-"""Fits of exponential and algebraic decay, e^{-rate t} and t^{-rate}, with confidence intervals."""
+"""Fits of exponential and algebraic decay, e^{-rate t} and t^{-rate}, with confidence intervals.
+
+The rate is minus the slope of the least-squares line through the logarithms of the distances, y = log d, against x = t
+or x = log t. Its 95 % interval is  rate -+ (noise + drift):
+
+- noise: the half-width for residuals u_i = phi u_{i-1} + e_i, with phi integrated over its probability given the
+  residuals. For independent residuals it is that of Student; for correlated residuals, as the fit of a smooth curve
+  leaves them, it is wider.
+- drift: where the logarithms are curved, the fitted slope depends on the window. With the slopes b_1, b_2, b_3 of the
+  leading, middle and trailing half of the window and q = (b_3 - b_2) / (b_2 - b_1) it is the largest of |b - b_1|,
+  |b - b_3| and |b - limit| + |limit - b_3|, where limit = b_3 + (b_3 - b_2) q / (1 - q). Without curvature it is zero.
+
+The interval is meant to hold the rate of the limit: that of e^{-2t} (1 + e^{-t}) is 2. Details: `rate_intervals`.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from attnflow._common.checks import InputError
+from attnflow.analyse.rate_intervals import half_width
 
 MIN_POINTS = 5  # of a fit; a confidence interval needs three or more
 
@@ -16,7 +30,7 @@ class Fit(NamedTuple):
     """"exponential": e^{-rate t}; "algebraic": t^{-rate}."""
     rate: float
     low: float
-    """Lower end of the 95 % confidence interval of the rate."""
+    """Lower end of the 95 % confidence interval of the final rate, for correlated residuals and a curved logarithm."""
     high: float
     prefactor: float
     r_squared: float
@@ -30,6 +44,13 @@ def exponential(times: Any, distances: Any) -> Fit:
     --------
     >>> round(exponential(np.arange(9), 3 * np.exp(-2.0 * np.arange(9))).rate, 6)
     2.0
+
+    A term of the next order changes the rate of the line, and the interval holds that of the limit.
+
+    >>> times = np.linspace(1, 6, 51)
+    >>> fit = exponential(times, np.exp(-2 * times) * (1 + np.exp(-times)))
+    >>> [round(number, 2) for number in (fit.low, fit.rate, fit.high)]
+    [1.96, 2.05, 2.14]
     """
     times, distances = _usable(times, distances, least_time=-np.inf)
     return _line("exponential", times, distances)
@@ -78,17 +99,18 @@ def _usable(times, distances, least_time):
 
 
 def _line(law, abscissae, distances):
-    from scipy.stats import linregress, t  # 0.5 s to import, and few commands fit rates
+    from scipy.stats import linregress  # 0.5 s to import, and few commands fit rates
 
     largest_log = float(np.log(np.finfo(float).max))
-    line: Any = linregress(abscissae, np.log(distances))
-    half_width = float(t.ppf(0.975, len(abscissae) - 2) * line.stderr)
+    logarithms = np.log(distances)
+    line: Any = linregress(abscissae, logarithms)
+    half = half_width(abscissae, logarithms, float(line.slope))
     rate = -float(line.slope)
     return Fit(
         law,
         rate,
-        rate - half_width,
-        rate + half_width,
+        rate - half,
+        rate + half,
         float(np.exp(min(line.intercept, largest_log))),
         float(line.rvalue**2),
         len(distances),

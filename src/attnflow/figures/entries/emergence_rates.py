@@ -121,9 +121,11 @@ def minus_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     late = run.where(run.time > 0.03 * run.time[-1], drop=True)
     size = np.sqrt(np.einsum("tii->t", late.covariance.values))
     levels = 2 * float(run.time[-1]) * np.linalg.eigvalsh(run.covariance[-1].values)
+    shrinking = rates.algebraic(late.time.values, size)
     return {
         "eigenvalues of 2t cov at the end, 1 in theory": ", ".join(f"{level:.4f}" for level in levels),
-        "power of t at which tokens shrink, 0.5 in theory": rates.algebraic(late.time.values, size).rate,
+        "power of t at which tokens shrink, 0.5 in theory": shrinking.rate,
+        "its 95 % interval": f"{shrinking.low:.4f} to {shrinking.high:.4f}",
         "largest token at the end": float(np.linalg.norm(run.tokens[-1], axis=-1).max()),
         "n max|P - 1/n| at the end": float(run.apart[-1]),
     }
@@ -177,10 +179,12 @@ def scale_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     hardmax = hardmax_time(run)
     lost = (run.volume[0] - run.volume) / (run.volume[0] - run.volume[-1])
     late = run.where((run.time > max(hardmax, 4.0)) & (run.time < run.time[-1] - UNRESOLVED_TIME), drop=True)
+    approach = rates.exponential(late.time.values, late.distance.values)
     return {
         "time at which the median token's attention is hardmax within 0.01": hardmax,
         "share of the hull's loss done by then": float(lost.sel(time=hardmax, method="nearest")),
-        "rate of approach afterwards, 1 in theory": rates.exponential(late.time.values, late.distance.values).rate,
+        "rate of approach afterwards, 1 in theory": approach.rate,
+        "its 95 % interval": f"{approach.low:.4f} to {approach.high:.4f}",
     }
 
 
