@@ -73,7 +73,7 @@ def default_solver(flow: AbstractDynamics, dtype: str = "float64") -> AbstractSo
     if flow.noise is not None:
         return StochasticHeun()
     min_step = MIN_STEP_AT_JUMPS if isinstance(flow.attention, Hardmax) else 0.0
-    tolerances = FLOAT32_TOLERANCES if dtype == "float32" else {}
+    tolerances: dict[str, Any] = FLOAT32_TOLERANCES if dtype == "float32" else {}
     return Adaptive(**tolerances, min_step=min_step)
 
 
