@@ -18,11 +18,11 @@ def test_distance_to_boolean_is_the_least_over_all_boolean_matrices():
     matrices = random_matrices(5, 3, 3)
     unit = np.eye(3)
     for matrix, found in zip(matrices, attention_matrices.distance_to_boolean(matrices), strict=True):
-        everyone = [np.abs(matrix - unit[list(columns)]).max() for columns in itertools.product(range(3), repeat=3)]
-        assert found == pytest.approx(min(everyone), abs=1e-15)
+        distances = [np.abs(matrix - unit[list(columns)]).max() for columns in itertools.product(range(3), repeat=3)]
+        assert found == pytest.approx(min(distances), abs=1e-15)
 
 
-def test_distance_to_boolean_sees_what_one_minus_p_does_not():
+def test_distance_to_boolean_is_accurate_below_the_rounding_of_one():
     tiny = 1e-30
     assert attention_matrices.distance_to_boolean([[1.0, tiny], [0.0, 1.0]]) == tiny
     assert attention_matrices.distance_to_boolean([[1.0]]) == 0
@@ -57,7 +57,7 @@ def test_the_missing_weight_is_right_to_a_hundred_digits():
     assert 1 - softmax[2] == 0
 
 
-def test_a_row_alone_misses_nothing():
+def test_a_single_token_has_no_missing_weight():
     assert attention_matrices.log_of_missing_weight([[3.0]]) == -np.inf
 
 

@@ -13,7 +13,7 @@ def path(*snapshots, times=None):
     return xr.DataArray(tokens, {"time": times}, ("time", "token", "coordinate"))
 
 
-def test_merges_say_who_and_when():
+def test_merges_have_their_tokens_and_times():
     run = path([0, 1, 5, 9], [0, 0, 5, 9], [0, 0, 9, 9], [4, 4, 4, 4], times=[0.0, 0.5, 2.0, 7.0])
 
     tracks = cluster_tracks.follow(run, 0.1)
@@ -25,7 +25,7 @@ def test_merges_say_who_and_when():
     assert tracks.splits == ()
 
 
-def test_the_largest_keeps_its_name():
+def test_the_largest_cluster_keeps_its_label():
     run = path([0, 5, 5, 5], [5, 5, 5, 5])
 
     tracks = cluster_tracks.follow(run, 0.1)
@@ -35,8 +35,8 @@ def test_the_largest_keeps_its_name():
     assert tracks.merges[0].cluster == 1
 
 
-def test_labels_last_though_the_order_of_first_members_changes():
-    """Cluster 1 loses nobody; its label per snapshot would change from 1 to 0 and back."""
+def test_labels_persist_when_the_order_of_first_members_changes():
+    """Cluster 1 loses no token; its label per snapshot would change from 1 to 0 and back."""
     run = path([0, 5, 5, 9], [9, 5, 5, 9], [9, 5, 5, 9])
 
     labels = cluster_tracks.follow(run, 0.1).labels
@@ -57,7 +57,7 @@ def test_splits_are_told_from_merges():
     assert tracks.labels[1, 2] not in tracks.labels[0]  # a new cluster has a new name
 
 
-def test_every_name_belongs_to_one_cluster_at_a_time():
+def test_every_label_belongs_to_one_cluster_at_a_time():
     generator = np.random.default_rng(0)
     run = path(*np.round(generator.uniform(0, 6, size=(30, 12))))
 
@@ -106,7 +106,7 @@ def test_missing_counts_end_a_plateau():
     assert [(plateau.start, plateau.end) for plateau in found] == [(0.0, 1.0), (4.0, 5.0)]
 
 
-def test_plateaus_want_as_many_counts_as_times():
+def test_plateaus_need_one_count_for_each_time():
     with pytest.raises(ValueError, match="one number a time"):
         cluster_tracks.plateaus([0.0, 1.0], [1, 2, 3])
     with pytest.raises(ValueError, match="Log time"):

@@ -57,14 +57,14 @@ def test_many_dimensions_lose_no_digits(width, distance):
     np.testing.assert_array_equal(clusters.labels(tokens, distance), by_definition(tokens, distance))
 
 
-def test_many_dimensions_keep_the_limit_itself():
+def test_many_dimensions_include_pairs_at_exactly_the_distance():
     chain = np.arange(6.0)[:, None] * np.eye(12)[0] + 2.0**20
 
     assert clusters.labels(chain, 1.0).max() == 0
     assert clusters.labels(chain, np.nextafter(1.0, 0)).max() == 5
 
 
-def test_many_tokens_in_many_dimensions_are_as_few(monkeypatch):
+def test_labels_in_many_dimensions_do_not_depend_on_the_method(monkeypatch):
     tokens = blobs(50, 12, 5, 0.2, 7)
     expected = clusters.labels(tokens, 1.0)
     monkeypatch.setattr(clusters, "MAX_DENSE_TOKENS", 10)
@@ -72,7 +72,7 @@ def test_many_tokens_in_many_dimensions_are_as_few(monkeypatch):
     np.testing.assert_array_equal(clusters.labels(tokens, 1.0), expected)
 
 
-def test_integer_points_at_exactly_the_distance_belong_together(monkeypatch):
+def test_integer_points_at_exactly_the_distance_are_one_cluster(monkeypatch):
     monkeypatch.setattr(clusters, "MAX_LISTED_NEIGHBOURS", 0)
     grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
 
@@ -80,7 +80,7 @@ def test_integer_points_at_exactly_the_distance_belong_together(monkeypatch):
     assert clusters.labels(grid, np.nextafter(1.0, 0)).max() == 35
 
 
-def test_crowds_are_not_compared_pair_by_pair(monkeypatch):
+def test_dense_clusters_are_not_compared_pair_by_pair(monkeypatch):
     """6000 tokens in three places have six million close pairs; none of them is listed."""
     listed = []
     real = clusters.KDTree
@@ -108,7 +108,7 @@ def test_geodesic_distance_is_an_angle():
     np.testing.assert_array_equal(clusters.labels(tokens, 0.96), [0, 0, 1, 1])
 
 
-def test_half_a_turn_reaches_everything():
+def test_an_angle_of_pi_reaches_all_tokens():
     np.testing.assert_array_equal(clusters.labels([[1.0, 0.0], [-1.0, 0.0]], np.pi, geodesic=True), [0, 0])
 
 
@@ -141,11 +141,11 @@ def test_counts_and_sizes_over_runs_and_times():
     np.testing.assert_array_equal(found.time, [0.0, 1.0, 3.0])
 
 
-def test_counts_of_a_run_that_never_was():
+def test_counts_of_a_run_without_finite_tokens():
     np.testing.assert_array_equal(clusters.count(np.full((2, 3, 2), np.nan)), [-1, -1])
 
 
-def test_labels_want_one_snapshot():
+def test_labels_need_one_snapshot():
     with pytest.raises(ValueError, match=r"shape \(n, d\)"):
         clusters.labels(np.zeros((2, 3, 2)))
 

@@ -50,7 +50,7 @@ def valid_for(tokens, beta=1.0, tolerance=0.05):
     return float(frozen_attention.valid_until(errors, tolerance))
 
 
-def test_small_tokens_small_beta_and_tight_clusters_keep_it_right_for_longer():
+def test_the_prediction_holds_longer_for_small_tokens_small_beta_and_tight_clusters():
     tokens = af.initial.gaussian(12, 2, rng=0)
     plain = valid_for(tokens)
     triangle = 3.0 * np.repeat(np.array([[1.0, 0.0], [-0.6, 0.8], [-0.6, -0.8]]), 4, axis=0)

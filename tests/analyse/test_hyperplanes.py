@@ -42,7 +42,7 @@ def test_coordinates_are_linear_forms_over_runs_and_times():
     assert np.isnan(found.values[1, 4]).all()
 
 
-def test_the_coordinate_of_a_rescaled_token_does_not_see_the_other_directions():
+def test_a_coordinate_along_a_left_eigenvector_is_independent_of_the_others():
     """phi*(e^{tV} x) = e^{lambda t} phi*(x)."""
     value = af.values.from_spectrum([1.0, 0.3 + 1j, 0.3 - 1j], "random", rng=2)
     from scipy.linalg import expm

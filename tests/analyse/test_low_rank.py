@@ -31,7 +31,7 @@ def test_symmetric_part(pair):
     np.testing.assert_allclose(low_rank.symmetric_norm(*pair), np.linalg.norm((product + product.T) / 2))
 
 
-def test_parts_add_up_and_are_what_they_are_called(pair):
+def test_parts_add_up_and_have_their_signs(pair):
     attractive, repulsive, rotational = (left @ right for left, right in low_rank.parts(*pair))
     np.testing.assert_allclose(attractive + repulsive + rotational, pair[0] @ pair[1], atol=1e-12)
     assert np.linalg.eigvalsh(attractive).min() > -1e-12
@@ -54,7 +54,7 @@ def test_spectral_parts_keep_their_eigenvalues_and_only_those(pair):
         np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(every[chosen]), atol=1e-8)
 
 
-def test_the_range_holds_all_that_moves(pair):
+def test_the_range_contains_all_motion(pair):
     basis, small = low_rank.on_range(*pair)
     np.testing.assert_allclose(basis.T @ basis, np.eye(K), atol=1e-12)
     np.testing.assert_allclose(basis @ small @ basis.T @ basis, pair[0] @ pair[1] @ basis, atol=1e-12)

@@ -41,7 +41,7 @@ def test_linear_programmes_find_the_vertices_that_qhull_finds():
     np.testing.assert_array_equal(polytope._vertices_by_programmes(points), np.sort(ConvexHull(points).vertices))
 
 
-def test_in_high_dimension_mixtures_are_not_vertices():
+def test_in_high_dimension_convex_combinations_are_not_vertices():
     corners = cloud(20, 12)
     weights = np.random.default_rng(3).dirichlet(np.ones(20), size=4)
     points = np.concatenate([weights @ corners, corners])
@@ -78,7 +78,7 @@ def test_volume_is_scipys_and_zero_for_flat_sets():
     np.testing.assert_allclose(polytope.volume(np.array([[[2.0], [-1.0], [0.5]], [[3.0], [3.0], [3.0]]])), [3.0, 0.0])
 
 
-def test_snapshots_without_numbers_stay_without_and_the_others_do_not_care():
+def test_snapshots_that_are_not_finite_do_not_affect_the_others():
     tokens = np.stack([SQUARE, np.full((4, 2), np.nan)])[:, None]
     labelled = xr.DataArray(tokens, dims=("run", "time", "token", "coordinate"), coords={"time": [2.0]})
 
@@ -152,7 +152,7 @@ def test_distance_to_the_boundary():
     np.testing.assert_allclose(polytope.distance_to_boundary([[0.0], [4.0]], [[1.0], [5.0]]), [1, 1])
 
 
-def test_limit_vertices_merge_what_is_close():
+def test_limit_vertices_merge_close_tokens():
     rng = np.random.default_rng(0)
     near = np.concatenate([corner + 1e-6 * rng.normal(size=(4, 2)) for corner in SQUARE])
     run = np.stack([5 * near, near, np.full_like(near, np.nan)])

@@ -26,7 +26,7 @@ def test_growth_is_a_negative_rate():
     assert rates.exponential(TIMES, np.exp(0.3 * TIMES)).rate == pytest.approx(-0.3)
 
 
-def test_the_interval_holds_the_rate_in_95_of_100_cases():
+def test_the_interval_contains_the_rate_in_95_of_100_cases():
     """200 fits to noisy curves: between 175 and 200 hold it, which a binomial of .95 leaves once in 10^5."""
     fits = [rates.exponential(TIMES, noisy(np.exp(-TIMES), seed)) for seed in range(200)]
 

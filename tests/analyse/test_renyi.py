@@ -34,7 +34,7 @@ def test_centres_are_those_of_the_definition(d, strong):
 @pytest.mark.parametrize("strong", [False, True])
 def test_centres_in_the_geometry_of_the_scores(strong):
     tokens = af.initial.sphere(40, 3, rng=1)
-    query_key = np.random.default_rng(0).normal(size=(3, 3))  # not symmetric: who asks matters
+    query_key = np.random.default_rng(0).normal(size=(3, 3))  # not symmetric: the order of the two tokens matters
     find = renyi.strong_centres if strong else renyi.centres
 
     np.testing.assert_array_equal(find(tokens, 0.9, query_key), brute_force(tokens, 0.9, strong, query_key))

@@ -23,7 +23,7 @@ def test_arrays_get_named_axes(shape, dims):
     assert np.all(over_snapshots(lambda tokens: tokens.sum(), np.ones(shape), "sum") == 8)
 
 
-def test_a_snapshot_without_numbers_is_missing_and_the_others_are_not():
+def test_only_snapshots_that_are_not_finite_are_missing():
     tokens = np.ones((2, 3, 4, 2))
     tokens[1, 2, 0, 0] = np.nan
     found = over_snapshots(lambda one: one[:, 0], tokens, "first", dims=("token",))
@@ -40,9 +40,9 @@ def test_a_snapshot_without_numbers_is_missing_and_the_others_are_not():
         (xr.Dataset(), r"holds no tokens"),
         (xr.DataArray(np.zeros((2, 2)), dims=("a", "b")), r"must be \(token, coordinate\)"),
     ],
-    ids=["one axis", "nobody", "no tokens", "other axes"],
+    ids=["one axis", "zero tokens", "no tokens", "other axes"],
 )
-def test_what_holds_no_tokens_is_refused(run, sentence):
+def test_data_without_tokens_is_refused(run, sentence):
     with pytest.raises(ValueError, match=sentence):
         tokens_of(run)
 

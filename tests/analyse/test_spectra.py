@@ -87,7 +87,7 @@ def test_leading_eigenvectors_solve_their_equations():
     np.testing.assert_allclose([found.gap, found.rest_radius, found.dominance], [1.5, 1.0, 1.0], atol=1e-12)
 
 
-def test_no_single_leading_eigenvector_is_a_sentence():
+def test_a_leading_eigenvector_that_is_not_unique_is_refused():
     with pytest.raises(ValueError, match="multiplicity one"):
         _ = spectra.spectrum(np.eye(2)).right
 

@@ -91,7 +91,7 @@ def test_a_damaged_config(folder, content, sentence):
         af.models.load(folder)
 
 
-def test_a_rotation_that_is_not_known(tmp_path):
+def test_an_unknown_type_of_rotary_positions(tmp_path):
     folder = tiny_models.write("llama", tmp_path)
     config = tiny_models.CONFIGS["llama"] | {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
     (folder / "config.json").write_text(json.dumps(config))
@@ -101,7 +101,7 @@ def test_a_rotation_that_is_not_known(tmp_path):
 
 
 @pytest.mark.parametrize("where", [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"partial_rotary_factor": 0.5}}])
-def test_heads_that_turn_in_part(tmp_path, where):
+def test_partial_rotary_positions(tmp_path, where):
     folder = tiny_models.write("llama", tmp_path)
     (folder / "config.json").write_text(json.dumps(tiny_models.CONFIGS["llama"] | where))
 
@@ -142,7 +142,7 @@ def test_a_missing_tensor(folder):
         model.heads(1)
 
 
-def test_a_tensor_that_no_entry_calls_for(tmp_path):
+def test_a_tensor_without_its_entry(tmp_path):
     """Biases that the config denies would be left out in silence; masks kept as tensors change nothing."""
     folder = tiny_models.write("llama3", tmp_path)
     config = tiny_models.CONFIGS["llama3"]
@@ -228,7 +228,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("case", LIES)
-def test_a_header_that_lies(folder, case):
+def test_a_wrong_header(folder, case):
     lie(folder, LIES[case])
 
     with pytest.raises(InputError, match=r"model\.safetensors is not a whole safetensors file"):
@@ -283,7 +283,7 @@ def test_a_missing_shard(folder):
         af.models.load(folder).heads(0)
 
 
-def test_a_shard_that_does_not_hold_what_the_index_says(folder):
+def test_a_shard_that_does_not_match_the_index(folder):
     tensors = tiny_models.tensors("bert")
     del tensors["encoder.layer.0.attention.self.key.weight"]
     (folder / "model.safetensors").unlink()
@@ -316,7 +316,7 @@ def test_prompts(model, case):
         model.trajectory(prompt)
 
 
-def test_the_longest_prompt_is_taken(model):
+def test_the_longest_prompt_is_accepted(model):
     assert len(model.encode([1] * 16)) == 16
 
 
@@ -328,7 +328,7 @@ def test_a_damaged_tokenizer(folder):
     assert af.models.load(folder).encode([3, 4]).words == ["3", "4"]  # ids need no tokenizer
 
 
-def test_layers_that_are_not_there(model):
+def test_missing_layers(model):
     with pytest.raises(InputError, match="`layer` must be from 0 to 2"):
         model.heads(3)
     with pytest.raises(InputError, match="`layer` must be a whole number, at least 0"):
@@ -337,19 +337,19 @@ def test_layers_that_are_not_there(model):
         model.trajectory(IDS, layers=48)
 
 
-def test_parts_that_are_not_there(model):
+def test_unknown_parts(model):
     with pytest.raises(InputError, match="Did you mean 'norms'"):
         model.block(0).without("norm")
     with pytest.raises(InputError, match="numbers from 0 to 3"):
         model.block(0).with_heads([4])
 
 
-def test_a_precision_that_is_not_known(folder):
+def test_an_unknown_precision(folder):
     with pytest.raises(InputError, match="'float16' is not known"):
         af.models.load(folder, dtype="float16")
 
 
-def test_extras_that_are_not_installed(folder, monkeypatch):
+def test_missing_extras(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(InputError, match=r"needs safetensors.*pip install safetensors"):
         af.models.load(folder)

@@ -109,7 +109,7 @@ def test_heads_in_a_flow_are_the_block_without_biases(models, name):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama3"])
-def test_the_pulls_of_the_heads_add_up(models, name):
+def test_the_outputs_of_the_heads_add_up(models, name):
     block = models[name].block(1)
     tokens = models[name].embed(IDS)
 
@@ -155,7 +155,7 @@ def test_activations_by_their_published_formulas(models, name):
     assert all(np.abs(found - dataclasses.replace(mlp, activation=other)(tokens)).max() > 1e-5 for other in others)
 
 
-def test_only_positions_and_mask_tell_the_tokens_of_llama_apart(models):
+def test_only_positions_and_mask_distinguish_equal_tokens_of_llama(models):
     """Without both, permuted tokens move alike; with rotary positions they do not."""
     tokens, order = models["llama"].embed(IDS), np.array([3, 0, 6, 1, 5, 2, 4])
     seen = models["llama"].block(0).with_mask(af.masks.full)
@@ -166,7 +166,7 @@ def test_only_positions_and_mask_tell_the_tokens_of_llama_apart(models):
     assert np.abs(seen(tokens[order]) - seen(tokens)[order]).max() > 0.1
 
 
-def test_a_mask_of_ones_own(models):
+def test_another_mask(models):
     block, tokens = models["gpt2"].block(0), models["gpt2"].embed(IDS)
 
     causal, full = block.attention_weights(tokens), block.with_mask(af.masks.full).attention_weights(tokens)
@@ -209,7 +209,7 @@ def test_a_trajectory_is_the_blocks_one_after_another(models, name):
     assert run.outcome == f"7 tokens through 3 layers of {name}."
 
 
-def test_the_shared_layer_of_albert_goes_on(models):
+def test_the_shared_layer_of_albert_is_iterated(models):
     model = models["albert"]
 
     run = model.trajectory(IDS, layers=5, attention=True, sublayers=True)
@@ -231,7 +231,7 @@ def test_an_interrupted_trajectory_keeps_what_is_done(models):
     assert run.outcome == "7 tokens through 2 layers of albert: interrupted before the other 1."
 
 
-def test_numbers_that_overflow_are_told(tmp_path):
+def test_an_overflow_is_reported(tmp_path):
     folder = tiny_models.write("albert", tmp_path)
     tensors = tiny_models.tensors("albert")
     stem = "encoder.albert_layer_groups.0.albert_layers.0."
@@ -266,7 +266,7 @@ def test_a_trajectory_is_a_run_of_attnflow(models, tmp_path):
     np.testing.assert_array_equal(repeated.tokens, run.tokens)
 
 
-def test_a_fresh_twin_has_the_spread_of_its_config(models):
+def test_random_initial_weights_have_the_deviation_of_the_config(models):
     """GPT-2 starts what it adds to the stream narrower; biases are zero, gains one."""
     twin = models["gpt2"].reinitialised(rng=0)
     block = twin.block(0)
@@ -277,7 +277,7 @@ def test_a_fresh_twin_has_the_spread_of_its_config(models):
     assert np.all(np.asarray(block.attention_norm.gain) == 1)
 
 
-def test_a_fresh_twin_depends_on_its_seed_only(models):
+def test_random_initial_weights_depend_on_the_seed_only(models):
     twin, same, other = (models["bert"].reinitialised(rng=seed) for seed in (1, 1, 2))
 
     same.block(2)  # what else was asked for does not matter

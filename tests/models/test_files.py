@@ -250,7 +250,7 @@ def test_layers_of_albert_belong_to_groups(tmp_path):
     assert not model.config.shares_layers
 
 
-def test_positions_of_llama_may_turn_slower(tmp_path):
+def test_rescaled_rotary_positions_of_llama(tmp_path):
     """Linear scaling: position 2 p of the slower model turns as position p of the plain one."""
     plain = variant("llama", tmp_path / "plain")
     slow = variant("llama", tmp_path / "slow", rope_scaling={"type": "linear", "factor": 2.0})

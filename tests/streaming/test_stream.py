@@ -1,18 +1,12 @@
 """Causal attention token by token: against the joint solver, exact times far out, prefixes, and what is refused."""
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from tests.helpers import oracle
 from tests.helpers.oracle import Weights, mask
-from typer.testing import CliRunner
 
 import attnflow as af
-from attnflow.cli.app import app
 from attnflow.streaming import newton, stream, token_paths
 from attnflow.streaming.radau import DERIVATIVE, NODES
 from attnflow.streaming.token_solver import MAX_LOG_GROWTH
@@ -74,7 +68,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_it_agrees_with_the_oracle(name):
+def test_stream_agrees_with_the_oracle(name):
     """Tolerances of 1e-9 here and less there; the flow magnifies both by less than a hundred."""
     model, plain = MODELS[name]
     tokens, times = af.initial.sphere(6, model.dimension, rng=5), np.linspace(0.0, 4.0, 5)
@@ -84,7 +78,7 @@ def test_it_agrees_with_the_oracle(name):
     np.testing.assert_allclose(found / size, expected / size, atol=1e-7)
 
 
-def test_it_agrees_with_the_joint_solver():
+def test_stream_agrees_with_simulate():
     tokens, times = af.initial.sphere(12, 3, rng=5), np.linspace(0.0, 30.0, 5)
     joint = af.simulate(flow(64.0, 3), tokens, times)
     np.testing.assert_allclose(af.stream(flow(64.0, 3), tokens, times).tokens, joint.tokens, atol=1e-6)
@@ -115,7 +109,7 @@ def time_to_turn(beta, start, end):
 
 
 @pytest.mark.parametrize("beta", [32.0, 300.0, 700.0])
-def test_a_pair_meets_at_the_exact_time(beta):
+def test_a_pair_merges_at_the_exact_time(beta):
     """Up to t = e^650, where floats end: places are exact to 1e-9, which beta magnifies in the logarithm of the time."""
     levels = np.append(1.5 - np.array([0.5, 3.0, 10.0]) / beta, 1e-3)
     times = np.array([time_to_turn(beta, 1.5, level) for level in levels])
@@ -192,7 +186,7 @@ def test_interrupting_keeps_the_tokens_that_are_done():
     assert "interrupted" in part.outcome
 
 
-def test_a_budget_ends_a_token_that_is_under_way(monkeypatch):
+def test_a_budget_ends_a_token_before_its_last_time(monkeypatch):
     monkeypatch.setattr(stream, "MIN_SECONDS_FOR_FIRST_TOKEN", 1e-6)
     with pytest.raises(ValueError, match="0 of 2 tokens only: the time budget was spent"):
         af.stream(flow(9.0), np.eye(2), [0.0, 1e3], budget=1e-6)
@@ -201,14 +195,14 @@ def test_a_budget_ends_a_token_that_is_under_way(monkeypatch):
 GROWING = af.EuclideanAttention(af.Head.identity(2), mask=af.masks.causal)
 
 
-def test_far_out_steps_do_not_shrink():
+def test_steps_do_not_shrink_far_from_the_origin():
     """At |x| = e^100, as close to the first token's x' = x as 200 pieces of 1e-9 allow, and in no more of them."""
     run = af.stream(GROWING, 2 * np.eye(2), [0.0, 100.0])
     np.testing.assert_allclose(run.final_tokens[0], [2 * np.exp(100.0), 0.0], rtol=1e-6)
     assert run.pieces.max() < 300
 
 
-def test_it_ends_where_scores_outgrow_their_digits():
+def test_a_run_ends_where_scores_lose_their_digits():
     run = af.stream(GROWING, af.initial.sphere(8, 2, rng=0), [0.0, 200.0])
     assert "rounding decides which token it follows" in run.outcome
     assert "append" not in run.outcome
@@ -280,7 +274,7 @@ def test_the_centres_are_drawn(centres, leaving, tmp_path):
     named = {line.get_label(): line.get_ydata() for line in right.lines if line.get_label().startswith("token")}
     assert "token 1" not in named
     assert len(named) == 7
-    assert all(np.isfinite(way).any() for way in named.values())  # who is named has a curve
+    assert all(np.isfinite(way).any() for way in named.values())  # every named token has a curve
     still = af.show.centres(centres)
     assert [text.get_text() for text in still.axes[1].texts] == ["No centre has moved by 10$^{-8}$."]
     assert "tokens 1, 2, 3, 4, 5, 6, 7, 8, 9, 10." in " ".join(
@@ -290,33 +284,6 @@ def test_the_centres_are_drawn(centres, leaving, tmp_path):
     for wrong, sentence in ((centres.isel(time=[0]), "two positive times"), (np.eye(2), "one run with tokens")):
         with pytest.raises(ValueError, match=sentence):
             af.show.centres(wrong)
-
-
-def test_the_command_writes_a_run_that_is_whole(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    asked = ["stream", "renyi", "--n", "4", "--beta", "9", "--end", "1e15", "--saves", "20", "--json", "--no-picture"]
-    finished = CliRunner().invoke(app, asked)
-    facts = json.loads(finished.stdout)
-    assert facts["clusters"] == 1
-    assert facts["farthest_from_first"] < 1e-8
-    assert af.load("renyi-long.zarr").sizes["time"] == 20
-    for refused, sentence in (
-        (["--solver", "rk4:0.1"], "`solver` would change nothing here: `stream` chooses its steps"),
-        (["--end", "-3"], "`end` must be above zero"),
-        (["--mask", "full"], "sees token"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            CliRunner().invoke(app, [*asked, "--overwrite", *refused], catch_exceptions=False)
-
-
-def test_refusals_wait_for_no_loading():
-    """Of jax for options without meaning, of matplotlib for flows that are not served."""
-    ask = "import sys; from attnflow.cli.app import app; from typer.testing import CliRunner\n"
-    ask += "for asked in (['--solver', 'euler:0.1'], ['--n', '4']):\n"
-    ask += "    done = CliRunner().invoke(app, ['stream', 'polytope', *asked])\n"
-    ask += "    print(type(done.exception).__name__, 'jax' in sys.modules, 'matplotlib' in sys.modules)\n"
-    said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["InputError", "False", "False", "InputError", "True", "False"]
 
 
 def test_a_run_is_repeated_from_its_file_bit_for_bit(tmp_path):
@@ -339,7 +306,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_served_is_refused_with_the_reason(name):
+def test_other_flows_are_refused_with_the_reason(name):
     make, sentence = REFUSED[name]
     with pytest.raises(ValueError, match=sentence):
         af.stream(make(), np.eye(2), [0.0, 1.0])

@@ -58,7 +58,7 @@ def test_the_dominant_eigenvalue_is_not_always_the_leading_one(table):
     assert (table.dominant_real_part.values[differ] < table.real_part.values[differ]).all()
 
 
-def test_tokens_in_the_range_of_v_move_as_the_small_head_says(models):
+def test_the_restricted_head_moves_tokens_in_the_range_of_v_alike(models):
     """What is predicted and simulated on k coordinates is the motion of the d x d head itself."""
     head = models["bert"].heads(0)[0]
     basis = np.linalg.qr(np.asarray(head.output))[0]
@@ -99,7 +99,7 @@ def third(minilm):
     return trained.head_table(minilm, [3])
 
 
-def test_minilm_heads_do_what_is_predicted(minilm, third):
+def test_minilm_heads_have_the_predicted_limits(minilm, third):
     table, rows = third, trained.head_rows(third)
     assert table.sizes["eigenvalue"] == 32
     decided = [row["agreement"] for row in rows if row["agreement"] is not None]
@@ -111,7 +111,7 @@ def test_minilm_heads_do_what_is_predicted(minilm, third):
     assert table.radius.values.min() > 3 * np.abs(twin).max()
 
 
-def test_a_real_positive_head_gathers_tokens_at_two_poles(minilm, third):
+def test_a_real_positive_head_moves_tokens_to_two_poles(minilm, third):
     """On the sphere tokens turn to +xi or -xi at twice the gap of V; the head is found by the table."""
     layer, head = trained.strongest(third, "real-positive")
     run = trained.head_flow(minilm, layer, [head], start="circle", n=12)
@@ -124,7 +124,7 @@ def test_a_real_positive_head_gathers_tokens_at_two_poles(minilm, third):
     np.testing.assert_allclose(summary["rate"], 2 * gap, rtol=0.1)  # early times are not in the slowest mode yet
 
 
-def test_turning_the_sign_of_v_drives_tokens_apart(minilm, third):
+def test_the_opposite_sign_of_v_separates_tokens(minilm, third):
     """Negative control: near the pole the head aligns tokens, and minus the head does the opposite."""
     head = minilm.heads(3)[trained.strongest(third, "real-positive")[1]]
     turned = af.Head(head.query, head.key, -np.asarray(head.value), head.output)
@@ -157,7 +157,7 @@ def two_tokens(misalignments):
         (0.25 * np.exp(-20.0 * np.arange(12)), None),  # it is over between two times
     ],
 )
-def test_a_rate_is_that_of_something_that_falls(misalignments, rate):
+def test_only_a_decay_has_a_rate(misalignments, rate):
     found = head_flows.alignment_rate(two_tokens(misalignments))
     assert found is None if rate is None else found == pytest.approx(rate, abs=1e-9)
 
@@ -197,7 +197,7 @@ def test_more_heads_from_the_start_of_a_prompt(models):
         ({"layer": 3}, "from 0 to 2"),
     ],
 )
-def test_flows_refuse(models, settings, sentence):
+def test_bad_settings_of_flows_are_refused(models, settings, sentence):
     with pytest.raises(InputError, match=sentence):
         trained.head_flow(models["bert"], **settings)
 

@@ -92,7 +92,7 @@ def test_one_token_has_no_cosine_and_no_overflow(climbed, tmp_path):
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_overflow_is_told_by_the_tokens(climbed, monkeypatch):
+def test_an_overflow_is_found_from_the_tokens(climbed, monkeypatch):
     """Tokens that grow by 1e100 a layer: their squares are too large after the second one."""
     monkeypatch.setattr(ladders, "_step", lambda block, tokens: (1e100 * tokens, block.attention_weights(0 * tokens)))
     ladder = trained.ladder(climbed["bert"][0], IDS, progress=False)
@@ -109,6 +109,6 @@ def test_an_overflow_is_told_by_the_tokens(climbed, monkeypatch):
         ({"layers": 9}, "`layers` must be at most 3"),
     ],
 )
-def test_ladders_refuse(climbed, settings, sentence):
+def test_bad_settings_of_ladders_are_refused(climbed, settings, sentence):
     with pytest.raises(InputError, match=sentence):
         trained.ladder(climbed["bert"][0], IDS, **settings)

@@ -1,4 +1,4 @@
-"""What is measured between layers, against plain formulas: CKA, effective rank, mixing, energy and who is to blame."""
+"""Measurements between layers against plain formulas: CKA, effective rank, second eigenvalue, energy and its falls."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_effective_rank_lies_between_one_and_the_rank(rng):
     np.testing.assert_allclose(found[1], np.exp(-np.sum(shares * np.log(shares))), rtol=1e-6)
 
 
-def test_second_eigenvalue_is_the_rate_of_forgetting(rng):
+def test_second_eigenvalue_is_the_rate_at_which_differences_decay(rng):
     weights = rng.random((2, 5, 5))
     weights /= weights.sum(axis=-1, keepdims=True)
     found = attention_graph.second_eigenvalue(weights)
@@ -54,7 +54,7 @@ def test_second_eigenvalue_is_the_rate_of_forgetting(rng):
     assert attention_graph.second_eigenvalue([[1.0]]) == 0
 
 
-def test_many_tokens_have_the_same_second_eigenvalue_as_all_eigenvalues_say(rng):
+def test_the_iterative_second_eigenvalue_is_that_of_all_eigenvalues(rng):
     weights = rng.random((140, 140)) ** 8
     weights /= weights.sum(axis=-1, keepdims=True)
     causal = np.tril(weights) / np.tril(weights).sum(axis=-1, keepdims=True)
@@ -62,7 +62,7 @@ def test_many_tokens_have_the_same_second_eigenvalue_as_all_eigenvalues_say(rng)
     np.testing.assert_allclose(attention_graph.second_eigenvalue([weights, causal]), expected, rtol=1e-6)
 
 
-def test_eigenvalues_of_equal_modulus_are_no_hindrance():
+def test_eigenvalues_of_equal_modulus():
     """A head that looks one token back, mixed with the mean: all other eigenvalues lie on one circle, 0.9 from 0."""
     weights = 0.9 * np.roll(np.eye(140), 1, axis=1) + 0.1 / 140
     np.testing.assert_allclose(attention_graph.second_eigenvalue(weights), 0.9, rtol=1e-6)
@@ -103,7 +103,7 @@ def test_a_fall_names_the_half_and_the_pair(stream):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rounding_is_no_fall(stream, rng, dtype):
+def test_rounding_does_not_count_as_a_fall(stream, rng, dtype):
     """One token, or tokens that agree: the energy is 1 for ever, and what differs from it are roundings."""
     one = rng.normal(size=7)
     for n in (1, 5):

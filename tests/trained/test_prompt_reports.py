@@ -33,7 +33,7 @@ def test_attention_is_measured_head_by_head(models, report):
     np.testing.assert_allclose(report.second_eigenvalue.values[1, 2], moduli[-2])
 
 
-def test_clusters_carry_their_words(report):
+def test_clusters_have_their_words(report):
     found = trained.prompt_summary(report)
     tracks = cluster_tracks.follow(measures.directions(report), 0.8, geodesic=True)
     assert found["clusters"] == [len(np.unique(labels)) for labels in tracks.labels]
@@ -59,7 +59,7 @@ def test_collapse_is_measured_in_the_span_of_the_tokens(report):
         np.testing.assert_allclose(report[name], whole[name], rtol=1e-9, atol=1e-12)
 
 
-def test_the_densities_and_the_mean_belong_together(report):
+def test_the_mean_of_the_density_is_the_mean_cosine(report):
     width = 2 / report.sizes["cosine"]
     mean = (report.cosine_density * report.cosine).sum("cosine") * width
     np.testing.assert_allclose(mean, report.mean_cosine, atol=width / 2)
@@ -73,7 +73,7 @@ def test_a_report_is_saved_and_drawn(report, tmp_path):
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_picture_holds_what_was_measured(models):
+def test_the_picture_shows_the_measurements(models):
     """Every measure of neural collapse is a line of its own, dots are drawn while layers are few."""
     report = trained.prompt_report(models["gpt2"], IDS, angle=0.1, progress=False)
     panels = {axes.get_title(loc="left"): axes for axes in af.show.prompt(report).axes}
@@ -91,7 +91,7 @@ def test_the_picture_holds_what_was_measured(models):
     assert not any(line.get_marker() == "." for line in drawn)
 
 
-def test_of_one_token_only_its_way_is_drawn(models):
+def test_the_picture_of_one_token_shows_its_path_only(models):
     alone = trained.prompt_report(models["bert"], IDS[:1], progress=False)
     assert [axes.get_title(loc="left") for axes in af.show.prompt(alone).axes] == ["Clusters and their words"]
 
@@ -120,7 +120,7 @@ def test_one_repeated_token_without_positions_stays_one(models):
 
 @pytest.mark.parametrize("split", ["symmetry", "spectrum"])
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_parts_of_the_displacement_add_up_to_what_attention_sends(models, name, split):
+def test_parts_of_the_displacement_add_up_to_the_output_of_attention(models, name, split):
     """`gpt2` normalises before attention: its heads read other numbers than the stream's."""
     model = models[name]
     found = trained.displacements(model, IDS, split=split)
@@ -137,7 +137,7 @@ def test_parts_of_the_displacement_add_up_to_what_attention_sends(models, name, 
 
 
 @pytest.mark.parametrize("split", ["symmetry", "spectrum"])
-def test_heads_that_layers_share_are_split_once(models, split, monkeypatch):
+def test_shared_heads_are_split_once(models, split, monkeypatch):
     """A hundred layers of one block cost one split of its heads; layers of their own are split one by one."""
     name, calls = {"symmetry": "parts", "spectrum": "spectral_parts"}[split], []
     true = getattr(low_rank, name)
@@ -149,7 +149,7 @@ def test_heads_that_layers_share_are_split_once(models, split, monkeypatch):
     assert len(calls) == tiny_models.HEADS * (1 + tiny_models.LAYERS)
 
 
-def test_the_attractive_part_draws_a_token_along_itself(models):
+def test_the_attractive_part_moves_a_token_along_itself(models):
     """<x, V_attractive x> >= 0, <x, V_repulsive x> <= 0 and <x, V_rotational x> = 0 where a token sees only itself."""
     found = trained.displacements(models["gpt2"], IDS)
     with jax.enable_x64(True):
@@ -187,7 +187,7 @@ def test_one_token_has_displacements_and_no_cosine(models, tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_pictures_of_parts_frames_and_coupling_hold_the_numbers(models):
+def test_pictures_of_parts_frames_and_coupling_show_the_numbers(models):
     model = models["albert"]
     parts, seen = trained.displacements(model, IDS, split="spectrum"), trained.frames(model, IDS)
     coupled = trained.block_coupling(model, IDS, top=3)
@@ -201,7 +201,7 @@ def test_pictures_of_parts_frames_and_coupling_hold_the_numbers(models):
     np.testing.assert_array_equal(image.get_array(), coupled.mismatch)
 
 
-def test_frames_undo_what_v_does(models):
+def test_frames_undo_the_action_of_v(models):
     model = models["albert"]
     found = trained.frames(model, IDS)
     tokens = model.trajectory(IDS).tokens.values
