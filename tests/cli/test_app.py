@@ -182,6 +182,16 @@ def test_bad_input_is_one_sentence_and_exit_code_two(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_value_matrix_that_is_not_square_is_one_sentence(tmp_path):
+    np.save(tmp_path / "value.npy", np.ones((2, 3)))
+
+    printed, error = attnflow("run", "polytope", "--value", "value.npy", cwd=tmp_path, code=2)
+
+    assert "2 x 3" in error.replace("\n", " ")
+    assert "Traceback" not in error
+    assert printed == ""
+
+
 def test_bad_input_ends_the_process_with_two(tmp_path):
     printed, error = attnflow_process("run", "polytop", cwd=tmp_path, code=2)
     assert printed == ""

@@ -96,9 +96,13 @@ def test_layers_refuse_a_rescaled_flow_that_they_cannot_solve():
 
 EYE = np.eye(2)
 BAD_MODELS = {
-    "value not square": (lambda: af.Head(EYE, EYE, np.ones((3, 2))), r"`value` must have 2 where it has 3"),
-    "key of another shape": (lambda: af.Head(EYE, np.ones((3, 2)), EYE), r"`key` must have \(2, 2\) where it has \(3, 2\)"),
-    "output": (lambda: af.Head(EYE, EYE, np.ones((1, 2)), np.ones((2, 3))), r"`output and value` must have 1 where it has 3"),
+    "value not square": (lambda: af.Head(EYE, EYE, np.ones((3, 2))), r"`value` must be 2 x 2, but it is 3 x 2"),
+    "value too wide": (lambda: af.Head(EYE, EYE, np.ones((2, 3))), r"`value` must be 2 x 2, but it is 2 x 3"),
+    "value too wide for its output": (lambda: af.Head(EYE, EYE, np.ones((1, 3)), np.ones((2, 1))), r"`value` must be 1 x 2, but it is 1 x 3"),
+    "key of another shape": (lambda: af.Head(EYE, np.ones((3, 2)), EYE), r"`key` must be 2 x 2, but it is 3 x 2"),
+    "output": (lambda: af.Head(EYE, EYE, np.ones((1, 2)), np.ones((2, 3))), r"`output` must be 2 x 1, but it is 2 x 3"),
+    "output too tall": (lambda: af.Head(EYE, EYE, np.ones((1, 2)), np.ones((3, 1))), r"`output` must be 2 x 1, but it is 3 x 1"),
+    "bilinear not square": (lambda: af.Head.bilinear(np.ones((2, 3)), EYE), r"`query_key` must be"),
     "vector for a matrix": (lambda: af.Head(EYE, EYE, np.ones(2)), r"`value` must be a matrix, but it has shape \(2,\)"),
     "NaN in a matrix": (lambda: af.Head(EYE, EYE, EYE * np.nan), r"`value` must be finite, .* at row 0, column 0"),
     "heads of two dimensions": (lambda: af.EuclideanAttention([HEAD, af.Head.identity(3)]), r"theirs are \[2, 3\]"),

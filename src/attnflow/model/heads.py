@@ -8,7 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.arrays import AnyArray, Matrix, Scalar, Tokens
-from attnflow._common.checks import InputError, require_count, require_known, require_matrix, require_positive_number
+from attnflow._common.checks import (
+    InputError,
+    require_count,
+    require_known,
+    require_matrix,
+    require_positive_number,
+    require_square,
+)
 from attnflow._common.precision import optional_parameter, parameter
 
 LAWS = ("identity", "gaussian", "goe")
@@ -48,7 +55,7 @@ class Head(eqx.Module):
     def bilinear(cls, query_key: AnyArray, value: AnyArray) -> "Head":
         """The head with Q^T K = `query_key`, whose score of tokens i and j is <x_i, Q^T K x_j>."""
         query_key = parameter(query_key)
-        require_matrix(query_key, "query_key")
+        require_square(query_key, "query_key")
         return cls(query=query_key.T, key=np.eye(query_key.shape[1]), value=value)
 
     @property
@@ -85,22 +92,19 @@ class Head(eqx.Module):
         return sums if self.output is None else sums @ self.output.T
 
     def _require_matching_shapes(self) -> None:
-        d = self.dimension
-        value_out = self.value if self.output is None else self.output
-        expected = {
-            "key": (self.key.shape, self.query.shape),
-            "value": (self.value.shape[1], d),
-            "value" if self.output is None else "output": (value_out.shape[0], d),
+        d, width = self.dimension, self.value.shape[0]
+        wanted = {
+            "key": self.query.shape,
+            "value": (d, d) if self.output is None else (width, d),
+            "output": (d, width),
         }
-        if self.output is not None:
-            expected["output and value"] = (self.output.shape[1], self.value.shape[0])
-        for name, (shape, wanted) in expected.items():
-            if shape != wanted:
+        for name, shape in wanted.items():
+            matrix = getattr(self, name)
+            if matrix is not None and matrix.shape != shape:
                 raise InputError(
-                    f"The matrices of a head must match: query is {_shape(self.query)}, so `{name}` "
-                    f"must have {wanted} where it has {shape} (key {_shape(self.key)}, value "
-                    f"{_shape(self.value)}). Query and key are k x d, value is d x d, or "
-                    "k x d with an output of d x k."
+                    f"The matrices of a head must match, so `{name}` must be {_size(shape)}, but it is "
+                    f"{_size(matrix.shape)}; query is {_size(self.query.shape)} and value {_size(self.value.shape)}. "
+                    "Query and key are k x d, value is d x d, or m x d with an output of d x m."
                 )
 
 
@@ -225,5 +229,5 @@ def _draw(law: str, rng_key: AnyArray, d: int, dtype) -> AnyArray:
     return entries if law == "gaussian" else (entries + entries.T) / jnp.sqrt(2).astype(dtype)
 
 
-def _shape(matrix: AnyArray) -> str:
-    return " x ".join(str(size) for size in jnp.shape(matrix))
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(length) for length in shape)
