@@ -281,7 +281,7 @@ def test_no_hypothesis_is_left_without_a_case(name):
 # V = c I, and beta as a part of Q^T K: `predict` and `verify` on the same flow
 
 
-def agreed(name, instance, verdict="holds"):
+def assert_agreed(name, instance, verdict="holds"):
     """`predict` applies the theorem, and `verify` gives the verdict."""
     assert name in {result.id for result in predict(instance.flow, instance.tokens).results}
     found = catalogue()[name].check_instance(instance)
@@ -296,7 +296,7 @@ DEFINITE = np.array([[2.0, 0.5], [0.5, 1.0]])
 def test_polytopes_of_another_unit_of_time(kind):
     flow = kind(af.Head.bilinear(DEFINITE, 4 * I2))
     instance = Instance(flow, af.initial.box(20, 2, rng=0), np.linspace(0, 5, 41))
-    agreed("polytope", instance)
+    assert_agreed("polytope", instance)
     assert catalogue()["rank-bound"].check_instance(instance).verdict == "holds"
 
 
@@ -304,21 +304,21 @@ def test_a_slow_polytope_is_not_judged_before_its_time():
     """At t = 20 tokens under V = I / 4 are where those under V = I are at t = 5, and move as much in a unit of ct."""
     tokens = af.initial.box(20, 2, rng=0)
     early = Instance(flat(0.25 * I2), tokens, np.linspace(0, 20, 41))
-    assert "still move" in agreed("polytope", early, "undecided").explanation()
-    agreed("polytope", Instance(flat(0.25 * I2), tokens, np.linspace(0, 80, 41)))
+    assert "still move" in assert_agreed("polytope", early, "undecided").explanation()
+    assert_agreed("polytope", Instance(flat(0.25 * I2), tokens, np.linspace(0, 80, 41)))
 
 
 def test_minus_identity_in_other_coordinates_and_units_of_time():
     flow = af.EuclideanAttention(af.Head.bilinear(DEFINITE, -2 * I2), af.Softmax(0.5))
     times = np.r_[0.0, np.geomspace(0.1, 500.0, 40)]
-    agreed("minus-identity", Instance(flow, af.initial.box(20, 2, rng=0), times))
+    assert_agreed("minus-identity", Instance(flow, af.initial.box(20, 2, rng=0), times))
 
 
 @pytest.mark.parametrize("kind", [af.RescaledAttention, af.EuclideanAttention])
 def test_hardmax_in_another_unit_of_time(kind):
     flow = kind(af.Head.bilinear(I2, 2 * I2), af.Hardmax())
     box, square = af.initial.box(20, 2, rng=0), catalogue()["frank-wolfe-flow"].example().tokens
-    agreed("hardmax-limits", Instance(flow, box, np.linspace(0, 10, 41)))
+    assert_agreed("hardmax-limits", Instance(flow, box, np.linspace(0, 10, 41)))
     for name in ("hardmax-leaders", "frank-wolfe-flow"):
         verdict = catalogue()[name].check_instance(Instance(flow, square, np.linspace(0, 5, 41)))
         assert verdict.verdict == "holds", verdict.explanation()
@@ -338,49 +338,49 @@ def test_a_leading_complex_pair_is_outside_the_codimension_conjecture():
 
 def test_eigenvalues_that_do_not_grow_may_be_multiple_in_the_codimension_conjecture():
     flow = flat(np.diag([1.0, -1.0, -1.0]))
-    agreed("codimension-k", Instance(flow, af.initial.box(12, 3, rng=0), np.linspace(0, 20, 41)))
+    assert_agreed("codimension-k", Instance(flow, af.initial.box(12, 3, rng=0), np.linspace(0, 20, 41)))
 
 
 @pytest.mark.parametrize("value", [np.diag([2.0, 1.0]), 2 * I2], ids=["F is a line", "F is the whole space"])
 def test_the_mixed_case_includes_its_ends(value):
-    agreed(MIX, Instance(flat(value), af.initial.box(12, 2, rng=0), np.linspace(0, 15, 41)))
+    assert_agreed(MIX, Instance(flat(value), af.initial.box(12, 2, rng=0), np.linspace(0, 15, 41)))
     assert predict(flat(value)).limit != MIX  # Theorems 4.2 and 3.1 say more
 
 
 @pytest.mark.parametrize("beta", [-1.0, 1.0])
 def test_causal_tokens_meet_at_the_first_whatever_the_sign_of_the_scores(beta):
     flow = causal(2 * I3, np.random.default_rng(1).normal(size=(3, 3)), beta)
-    agreed("identity-value", Instance(flow, S2, np.linspace(0, 300, 11)))
+    assert_agreed("identity-value", Instance(flow, S2, np.linspace(0, 300, 11)))
 
 
 def test_causal_tokens_antipodal_to_each_other_but_not_to_the_first_meet():
-    agreed("identity-value", Instance(causal(I3), moved(S2, x3=-S2[1]), np.linspace(0, 300, 11)))
+    assert_agreed("identity-value", Instance(causal(I3), moved(S2, x3=-S2[1]), np.linspace(0, 300, 11)))
 
 
 @pytest.mark.parametrize("attention", [af.Softmax(1.0), af.Unnormalised(1.0), af.Unnormalised(1.0, offset=1.0)])
 def test_the_rate_in_a_hemisphere_for_other_weights(attention):
     scores = np.array([[1.0, 0.3, 0.0], [-0.2, 0.5, 0.4], [0.1, 0.0, -0.3]])
     flow = round_(2 * I3, scores, attention=attention)
-    agreed("hemisphere-rate", Instance(flow, HEMISPHERE, np.linspace(0, 12, 241)))
+    assert_agreed("hemisphere-rate", Instance(flow, HEMISPHERE, np.linspace(0, 12, 241)))
     wrong = round_(2.2 * I3, scores, attention=attention)
     run = Instance(flow, HEMISPHERE, np.linspace(0, 12, 241)).simulate()
     assert not catalogue()["hemisphere-rate"].measure(wrong, run).met
 
 
 def test_one_cluster_for_multiples_of_the_identity():
-    agreed("single-cluster", Instance(round_(3 * I3, 2 * I3, 0.5), S2, np.linspace(0, 20, 41)))
-    agreed("single-cluster-circle", Instance(round_(3 * I2, 2 * I2, -0.05), S1, np.linspace(0, 60, 41)))
+    assert_agreed("single-cluster", Instance(round_(3 * I3, 2 * I3, 0.5), S2, np.linspace(0, 20, 41)))
+    assert_agreed("single-cluster-circle", Instance(round_(3 * I2, 2 * I2, -0.05), S1, np.linspace(0, 60, 41)))
 
 
 def test_tokens_in_one_point_are_one_cluster():
     together = np.tile(S2[:1], (4, 1))
-    agreed("single-cluster", Instance(round_(I3), together, np.linspace(0, 5, 11)))
+    assert_agreed("single-cluster", Instance(round_(I3), together, np.linspace(0, 5, 11)))
 
 
 @pytest.mark.parametrize("scheme", [af.Post(), af.NGPT(), af.Sqrt()])
 def test_synchronisation_in_another_unit_of_time(scheme):
     flow = round_(2 * I3, 0.5 * I3, 2.0, normalisation=scheme)
-    agreed("synchronisation", Instance(flow, S2, np.linspace(0, 100, 121)))
+    assert_agreed("synchronisation", Instance(flow, S2, np.linspace(0, 100, 121)))
 
 
 @pytest.mark.parametrize("scheme", [af.Pre(), af.Mix(2.0), af.Peri()])
@@ -388,7 +388,7 @@ def test_synchronisation_with_lengths_counts_tokens_by_the_scores(scheme):
     """Six tokens at beta k = 2 are fewer than e^2, at beta = 1 alone they would be more than e."""
     flow = round_(2 * I3, 2 * I3, 1.0, normalisation=scheme)
     tokens = af.initial.gaussian(6, 3, rng=1)
-    agreed("synchronisation-with-lengths", Instance(flow, tokens, np.r_[0.0, np.geomspace(1e-2, 1e5, 60)]))
+    assert_agreed("synchronisation-with-lengths", Instance(flow, tokens, np.r_[0.0, np.geomspace(1e-2, 1e5, 60)]))
 
 
 def test_repelling_scores_are_outside_the_first_conjecture():
@@ -398,16 +398,16 @@ def test_repelling_scores_are_outside_the_first_conjecture():
         assert predict(flow, S2).limit == "unknown"
         instance = Instance(flow, S2, np.array([0.0, 1.0]))
         assert catalogue()["conjecture-1"].check_instance(instance).verdict == "not_applicable"
-    agreed("conjecture-1", Instance(causal(value, -I3, -1.0), S2, np.linspace(0, 60, 11)))
+    assert_agreed("conjecture-1", Instance(causal(value, -I3, -1.0), S2, np.linspace(0, 60, 11)))
 
 
 def test_tokens_at_both_poles_are_at_their_limit():
     poles = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    agreed("conjecture-1", Instance(causal(np.diag([3.0, 1.0, 0.5]), beta=2.0), poles, np.array([0.0, 1.0])))
+    assert_agreed("conjecture-1", Instance(causal(np.diag([3.0, 1.0, 0.5]), beta=2.0), poles, np.array([0.0, 1.0])))
 
 
 def test_the_second_conjecture_includes_the_identity():
-    agreed("conjecture-2", Instance(causal(I3), S2, np.linspace(0, 300, 11)))
+    assert_agreed("conjecture-2", Instance(causal(I3), S2, np.linspace(0, 300, 11)))
     assert predict(causal(I3)).limit == "first-token"
 
 

@@ -1,4 +1,4 @@
-"""Where randomness starts: any `rng=` argument becomes one recorded seed sequence."""
+"""Seeds: any `rng=` argument becomes one recorded seed sequence."""
 
 import numpy as np
 

@@ -10,6 +10,7 @@ from attnflow.analyse import attention_rank, clusters
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.model import masks
 from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
 from attnflow.results.provenance import solver_of
@@ -60,7 +61,8 @@ def model_name(flow: AbstractDynamics) -> str:
         parts[-1] += f" beta = {flow.beta:g}"
     if not isinstance(flow.mask, masks.Full):
         parts.append(f"{_mask_name(flow.mask)} mask")
-    extras = [getattr(flow, "normalisation", None), flow.mlp, flow.noise]
+    scheme = flow.normalisation if isinstance(flow, SphereAttention) else None
+    extras = [scheme, flow.mlp, flow.noise]
     parts += [type(part).__name__ for part in extras if part is not None and not isinstance(part, Post)]
     parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
     return ", ".join(parts)

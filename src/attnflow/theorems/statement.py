@@ -75,7 +75,7 @@ class Statement:
 
     @property
     def paper(self) -> str:
-        """Where the theorem is published."""
+        """The publication of the theorem."""
         return self.theorem.paper
 
     @property

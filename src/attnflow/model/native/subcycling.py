@@ -11,7 +11,7 @@ from attnflow.model.native.library import library
 
 
 class StopRule(enum.IntEnum):
-    """Where a subcycled integration stops."""
+    """The event at which a subcycled integration stops."""
 
     AT_FIRST_MERGE = 0
     """At time 1, or where two fast tokens merge before."""
