@@ -9,6 +9,7 @@ from attnflow._common.checks import require_positive_number
 from attnflow._common.progress import Progress, Watch, reporting
 from attnflow._common.seeds import Rng
 from attnflow.integrate import ensemble
+from attnflow.integrate.direction_jumps import direction_note
 from attnflow.integrate.plan import Plan
 from attnflow.integrate.request import DEFAULT_MEMORY, checked_request
 from attnflow.integrate.score_resolution import resolution_note
@@ -53,7 +54,8 @@ def simulate(
     solver
         `Adaptive()` by default, or `StochasticHeun()` if the flow has noise. The default tolerances are 1e-8 and
         1e-10, in float32 1e-5 and 1e-6. For hardmax, whose field jumps when the largest score changes, the default
-        steps are at least 1e-5 long.
+        steps are at least 1e-5 long. Under `Peri` and `NGPT`, whose field jumps where the attention output of a token
+        passes zero, steps can become tiny; ``attrs["outcome"]`` says so.
     observables
         Functions of (time, tokens), by name, whose values are saved at every time.
     keep_tokens
@@ -117,5 +119,6 @@ def simulate(
 def _dataset(request: Request, results: RunArrays) -> xr.Dataset:
     run = run_dataset.labelled(results, request.times, request.tokens)
     sentences = outcome.sentences(results, request.stops)
-    summary = f"{outcome.summary(sentences, results.status)} {resolution_note(request.flow, run)}".strip()
+    notes = (resolution_note(request.flow, run), direction_note(request.flow, request.solver, run))
+    summary = " ".join(text for text in (outcome.summary(sentences, results.status), *notes) if text)
     return run.assign_attrs(run_dataset.attributes(request, summary, sentences))

@@ -80,6 +80,10 @@ class SphereAttention(AbstractDynamics):
         of_weights = super().jumps(start, end)
         return np.unique(np.concatenate([of_weights, self.normalisation.jumps(start, end)]))
 
+    def output_lengths(self, time: Scalar, state: State) -> AnyArray:
+        """The length |A| of every token's attention output, before the normalisation."""
+        return jnp.linalg.norm(self._attention_output(time, state.tokens), axis=-1)
+
     def _scaled_output(self, time: Scalar, state: State) -> Tokens:
         output = self._attention_output(time, state.tokens)
         return output / self.normalisation.slowness(time, state.radii, output)

@@ -20,6 +20,8 @@ class AbstractNormalisation(eqx.Module):
     """A scheme: its slowness, and whether tokens have lengths."""
 
     has_radii: ClassVar[bool]
+    takes_output_direction: ClassVar[bool] = False
+    """Whether only the direction A / |A| of the attention output counts: the field jumps where A passes zero."""
 
     @abc.abstractmethod
     def slowness(self, time: Scalar, radii: Radii | None, output: Tokens) -> AnyArray:
@@ -85,6 +87,7 @@ class Peri(AbstractNormalisation):
     """Peri-LN: s = r |A|, and r' = <theta, A> / |A|."""
 
     has_radii: ClassVar[bool] = True
+    takes_output_direction: ClassVar[bool] = True
 
     def slowness(self, time, radii, output):
         """The length of the token times the length of its attention output."""
@@ -97,6 +100,7 @@ class NGPT(AbstractNormalisation):
 
     alpha: AnyArray = eqx.field(default=0.2, converter=parameter)
     has_radii: ClassVar[bool] = False
+    takes_output_direction: ClassVar[bool] = True
 
     def __check_init__(self):
         require_positive_number(self.alpha, "alpha")

@@ -15,8 +15,8 @@ WORDS = {
     "loosen the tolerances or raise `max_steps`",
     Status.NOT_FINITE: "failed at t = {time}: the next step gave NaN or infinity; use a smaller step or `Adaptive`",
     Status.STEP_TOO_SMALL: "failed at t = {time}: the step fell below the resolution of time, as it does when "
-    "tokens run to infinity in finite time or weights overflow; ask for an earlier end, looser tolerances, "
-    "or an `offset` of unnormalised attention",
+    "tokens run to infinity or a length falls to zero in finite time, or weights overflow; ask for an earlier end, "
+    "looser tolerances, or an `offset` of unnormalised attention",
 }
 
 

@@ -1,0 +1,106 @@
+"""The note on attention outputs that vanish under Peri and NGPT, and runs that do not get it."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow.model import initial
+
+RANK_ONE = np.outer([1.0, 0.5], [-1.0, 0.3])  # <u, w> < 0: A points back to A = 0 from both sides
+TIMES = np.linspace(0, 1, 41)
+SHORT = af.Adaptive(max_steps=1500)
+
+
+def flow_of(value, scheme):
+    return af.SphereAttention(af.Head.bilinear(np.eye(2), value), af.Softmax(1.0), normalisation=scheme)
+
+
+def start_of(scheme, seed=0):
+    tokens = initial.gaussian(8, 2, rng=seed)
+    return tokens if scheme.has_radii else tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
+
+
+def test_peri_with_a_value_matrix_of_rank_one_says_that_its_field_jumps():
+    flow = flow_of(RANK_ONE, af.Peri())
+    run = af.simulate(flow, start_of(af.Peri()), TIMES, solver=SHORT, progress=False)
+
+    assert "The direction A/|A| of Peri jumps where A passes zero, as for a V of rank one." in run.outcome
+    assert "1500 were attempted" in run.outcome
+    since = float(run.outcome.split("By t = ")[1].split(" the attention")[0])
+    assert 0 < since <= float(run.final_time) + 1e-3
+
+    # The token named has an output near zero, on both sides of which the direction differs: <w, mean token> = 0.
+    token = int(run.outcome.split("A of token ")[1].split(" ")[0])
+    weights = af.attention_matrix(flow, run.final_tokens.values)
+    outputs = np.linalg.norm(weights @ run.final_tokens.values @ RANK_ONE.T, axis=1)
+    assert outputs[token] < 1e-6 < 1e-3 < np.sort(outputs)[1]
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-11), ("float64", 1e-5), ("float32", 1e-5)])
+def test_the_note_does_not_depend_on_tolerance_and_precision(dtype, rtol):
+    solver = af.Adaptive(rtol=rtol, atol=rtol / 10, max_steps=1500)
+    flow = flow_of(RANK_ONE, af.Peri())
+    run = af.simulate(flow, start_of(af.Peri()), TIMES, solver=solver, dtype=dtype, progress=False)
+
+    assert "of Peri jumps" in run.outcome
+
+
+def test_the_step_that_the_note_recommends_gets_to_the_end():
+    flow, tokens = flow_of(RANK_ONE, af.Peri()), start_of(af.Peri())
+    runs = [
+        af.simulate(flow, tokens, [0.0, 1.0], solver=af.Adaptive(min_step=step), progress=False)
+        for step in (1e-3, 1e-4)
+    ]
+
+    assert all(run.outcome.startswith("Reached t = 1") and "jumps" not in run.outcome for run in runs)
+    assert np.abs(runs[0].final_tokens - runs[1].final_tokens).max() < 5e-3
+
+
+def test_the_run_of_an_ensemble_is_named():
+    tokens = np.stack([start_of(af.Peri(), seed) for seed in (0, 1)])
+    run = af.simulate(flow_of(RANK_ONE, af.Peri()), tokens, TIMES, solver=SHORT, keep_tokens=False, progress=False)
+
+    attempts = (run.steps + run.rejected_steps).values
+    assert f"Run {np.argmax(attempts)}: By t = " in run.outcome
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ngpt_with_a_value_matrix_of_rank_one_says_it(seed):
+    value = np.outer([1.0, 0.5], [-1.0, -0.3])
+    run = af.simulate(flow_of(value, af.NGPT(1.0)), start_of(af.NGPT(), seed), TIMES, solver=SHORT, progress=False)
+
+    assert "of NGPT jumps" in run.outcome
+
+
+@pytest.mark.parametrize("scheme", [af.Peri(), af.NGPT(), af.Pre(), af.Post()])
+def test_the_identity_gets_no_note(scheme):
+    run = af.simulate(flow_of(np.eye(2), scheme), start_of(scheme), TIMES, progress=False)
+
+    assert run.outcome.startswith("Reached t = 1")
+    assert "jumps" not in run.outcome
+
+
+@pytest.mark.parametrize("scheme", [af.Pre(), af.Post()])
+def test_schemes_without_the_direction_of_the_output_get_no_note(scheme):
+    """The same V of rank one: |A| vanishes in the field itself, which is continuous."""
+    run = af.simulate(flow_of(RANK_ONE, scheme), start_of(scheme), TIMES, solver=SHORT, progress=False)
+
+    assert "jumps" not in run.outcome
+
+
+def test_many_smooth_steps_get_no_note():
+    """1000 steps and more of Peri with V = I: the number of steps alone is no reason."""
+    solver = af.Adaptive(rtol=1e-13, atol=1e-15)
+    run = af.simulate(flow_of(np.eye(2), af.Peri()), start_of(af.Peri()), [0.0, 50.0], solver=solver, progress=False)
+
+    assert int(run.steps) > 200
+    assert "jumps" not in run.outcome
+
+
+def test_a_length_that_falls_to_zero_is_named_as_a_reason_of_the_last_step():
+    """Peri with V = -I: r' = <theta, A>/|A| is close to -1, and lengths reach zero in finite time."""
+    run = af.simulate(flow_of(-np.eye(2), af.Peri()), start_of(af.Peri()), [0.0, 3.0], progress=False)
+
+    assert float(run.final_radius.min()) < 1e-6
+    assert "a length falls to zero in finite time" in run.outcome
+    assert "jumps" not in run.outcome
