@@ -22,6 +22,7 @@ FAMILIES = (
     "normalised",
     "hardmax",
     "long_context",
+    "lost_in_middle",
     "layers",
 )
 

@@ -20,7 +20,7 @@ STATEMENTS = (
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 IDS = [
     "first-token", "first-token-jordan", "identity-value", "conjecture-1", "conjecture-2", "sequential-gradient", "interaction-peak",
-    "interaction-bounds", "interaction-peak-bracket", "renyi-count", "renyi-exponent", "strong-renyi-count", "quasi-stationary", "frozen-centres",
+    "interaction-bounds", "interaction-peak-bracket", "renyi-count", "renyi-exponent", "renyi-scaling", "strong-renyi-count", "quasi-stationary", "frozen-centres",
 ]  # fmt: skip
 
 
@@ -188,6 +188,31 @@ def test_the_lower_bound_of_the_attraction_is_false_beyond_pi():
 def test_wide_caps_do_not_grow_with_the_exponent():
     _, measure = BY_ID["renyi-exponent"].evaluate(d=4, betas=(20.0, 100.0))
     assert not measure().met
+
+
+SCALING_CHANGES = {
+    "uniform tokens": {"law": "circle"},
+    "d >= 2": {"d": 1},
+    "delta <= 0.5, so that caps are nearly flat": {"deltas": (1.4, 0.5)},
+    "delta is halved at least": {"deltas": (0.3, 0.25)},
+    "a token per cap or more": {"attempts": 0.1},
+    "at least 20 runs": {"runs": 5},
+}
+
+
+@pytest.mark.parametrize("says", SCALING_CHANGES)
+def test_the_scaling_of_centres_names_each_hypothesis(says):
+    verdict = BY_ID["renyi-scaling"].check(**{"d": 3} | SCALING_CHANGES[says])
+    assert [one.says for one in verdict.broken] == [says]
+
+
+@pytest.mark.parametrize(("d", "exponent"), [(2, 0.5), (3, 1.0)])
+def test_the_scaling_of_centres_rejects_other_exponents(d, exponent):
+    assert BY_ID["renyi-scaling"].check(d=d).verdict == "holds"
+    _, measure = BY_ID["renyi-scaling"].evaluate(d=d, law="circle")  # a great circle: exponent 1/2 in every dimension
+    found = measure()
+    assert found.met == (d == 2)
+    assert found.value == pytest.approx(exponent - 0.5, abs=0.05)
 
 
 # The sequence of gradient flows

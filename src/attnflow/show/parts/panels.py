@@ -48,6 +48,8 @@ class Line:
     marker: str = ""
     band: tuple[Any, Any] | None = None
     """Lower and upper edge of a shaded band around it."""
+    error: Any = None
+    """Half the length of a vertical error bar at every point."""
     width: float = 1.4
     alpha: float = 1.0
 
@@ -70,6 +72,7 @@ class Lines:
     ylim: tuple[float | None, float | None] | None = None
     xticks: Sequence[float] = ()
     """Positions of the numbers of the axis; by default those of matplotlib."""
+    yticks: Sequence[float] = ()
     has_integer_x: bool = False
     """Whether x is a whole number, such as a layer: no ticks between."""
     is_square: bool = False
@@ -102,10 +105,11 @@ class Lines:
             axes.set_ylim(*self.ylim)
         if self.is_square:
             axes.set_aspect("equal")
-        if len(self.xticks):
-            axes.xaxis.set_major_locator(FixedLocator(list(self.xticks)))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(ScalarFormatter())
+        for axis, ticks in ((axes.xaxis, self.xticks), (axes.yaxis, self.yticks)):
+            if len(ticks):
+                axis.set_major_locator(FixedLocator(list(ticks)))
+                axis.set_minor_locator(NullLocator())
+                axis.set_major_formatter(ScalarFormatter())
         if self.has_integer_x:
             axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, steps=[1, 2, 5, 10]))
         for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
@@ -152,5 +156,7 @@ def _draw_line(axes: Axes, line: Line, colour: str) -> None:
     marker = "" if line.style and np.size(line.x) > 32 else line.marker
     style: dict[str, Any] = {"color": colour, "linestyle": line.style or "none", "marker": marker}
     axes.plot(line.x, line.y, label=line.label or None, linewidth=line.width, alpha=line.alpha, markersize=4.5, **style)
+    if line.error is not None:
+        axes.errorbar(line.x, line.y, line.error, color=colour, linestyle="none", linewidth=1.0, capsize=2.5)
     if line.band is not None:
         axes.fill_between(line.x, *line.band, color=colour, alpha=0.18, linewidth=0)

@@ -42,7 +42,7 @@ def descent_velocity(angles: np.ndarray, beta: float, masses: np.ndarray) -> np.
     cancellation: its error is h^2 and rounding.
     """
     step = 1e-20
-    slope = prefix_energy(angles, angles + 1j * step, beta, masses).imag / step
+    slope = np.imag(prefix_energy(angles, angles + 1j * step, beta, masses)) / step
     return -slope / (masses - beta * prefix_energy(angles, angles, beta, masses))
 
 

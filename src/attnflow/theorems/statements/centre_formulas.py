@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.analyse import renyi
+from attnflow.analyse.renyi_counts import growth_exponent
 from attnflow.model import initial
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true
@@ -87,6 +88,36 @@ def _exponent(d: int, betas: tuple[float, float] = (1e4, 1e6)) -> Evaluated:
     return (at_most("d >= 2", 2, d), flat), measure
 
 
+def _scaling(
+    d: int, deltas: tuple[float, float] = (0.4, 0.2), attempts: float = 5.0, runs: int = 100, law: str = "sphere"
+) -> Evaluated:
+    """Hypotheses and measurement of the exponent by which Renyi centres grow when tokens per cap are `attempts`."""
+    betas = (SEPARATION / np.array(deltas)) ** 2  # delta = c beta^{-1/2}
+
+    def measure():
+        masses = np.array([renyi.cap_mass(delta, d) for delta in deltas])
+        starts = [getattr(initial, law)(round(attempts / mass), d, rng=0, runs=runs) for mass in masses]
+        counts = [renyi.count(tokens, delta).values for tokens, delta in zip(starts, deltas, strict=True)]
+        exponent = growth_exponent(betas, counts)
+        # Caps are not flat: their mass is not exactly a power of beta.
+        curvature = abs(growth_exponent(betas, 1 / masses[:, None]).slope - (d - 1) / 2)
+        return Measurement(
+            f"distance of the growth exponent, {exponent.slope:.4g}, from (d - 1) / 2",
+            abs(exponent.slope - (d - 1) / 2),
+            exponent.high - exponent.low + curvature,
+            f"four standard errors of {runs} runs, the width of a 95 % interval, and {curvature:.2g} for curved caps",
+        )
+
+    return (
+        is_true("uniform tokens", law == "sphere"),
+        at_most("d >= 2", 2, d),
+        at_most("delta <= 0.5, so that caps are nearly flat", max(deltas), 0.5, "radians"),
+        at_most("delta is halved at least", 2 * min(deltas), max(deltas), "radians"),
+        at_most("a token per cap or more", 1.0, attempts, "tokens"),
+        at_most("at least 20 runs", 20, runs, "runs"),
+    ), measure
+
+
 def _compared(
     law: str, n: int, d: int, runs: int, seed: int, delta: float, expected: float, strong: bool
 ) -> Measurement:
@@ -140,6 +171,15 @@ STATEMENTS: tuple[Computation, ...] = (
         evaluate=_exponent,
         example={"d": 4},
         control={"d": 4, "betas": (1.0, 100.0)},
+    ),
+    Computation(
+        id="renyi-scaling",
+        paper="arXiv:2411.04990 section 5",
+        says="The number of Renyi centres of uniform tokens on the sphere of R^d grows like beta^{(d - 1)/2}, if the "
+        "number of tokens grows with it.",
+        evaluate=_scaling,
+        example={"d": 3},
+        control={"d": 3, "law": "circle"},
     ),
     Computation(
         id="strong-renyi-count",
