@@ -1,5 +1,6 @@
 """The table of heads and flows with trained heads: against dense matrices, and on MiniLM itself."""
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -8,6 +9,7 @@ from tests.helpers import tiny_models
 import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
+from attnflow.results.provenance import flow_of
 from attnflow.trained import head_flows
 from attnflow.trained.head_tables import KINDS, kind_of, on_its_range
 
@@ -15,7 +17,9 @@ from attnflow.trained.head_tables import KINDS, kind_of, on_its_range
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    return {name: af.models.load(tiny_models.write(name, folder / name)) for name in ("bert", "albert", "llama")}
+    return {
+        name: af.models.load(tiny_models.write(name, folder / name)) for name in ("bert", "albert", "llama", "gpt2")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +29,13 @@ def table(models):
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_every_column_agrees_with_dense_matrices(models, name):
-    """`llama` has fewer keys than heads and RMSNorm: its heads must come out the same way."""
+    """`llama` has fewer keys than heads, and the gain of its RMSNorm belongs to the heads."""
     model = models[name]
+    gain = model.block(1).attention_norm.gain if name == "llama" else np.ones(model.config.width)
     rows = trained.head_rows(trained.head_table(model, [1], runs=0))
     for row, weights in zip(rows, model.head_weights(1), strict=True):
-        value = weights.W_O @ weights.W_V
-        form = weights.W_Q.T @ weights.W_K / np.sqrt(model.config.head_width)
+        value = weights.W_O @ weights.W_V * gain
+        form = np.diag(gain) @ weights.W_Q.T @ weights.W_K * gain / np.sqrt(model.config.head_width)
         every = np.linalg.eigvals(value)
         every = every[np.argsort(-np.abs(every))][: model.config.head_width]
         lead = every[np.argmax(every.real)]
@@ -169,6 +174,23 @@ def test_the_circle_lies_in_the_leading_plane(models):
     lead = vectors[:, np.argmax(values.real)]
     for part in (lead.real, lead.imag):
         np.testing.assert_allclose(plane @ (plane.T @ part), part, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_flow_from_a_prompt_has_the_attention_of_the_first_layer(models, name):
+    """Where a norm precedes attention, beta = d and the norm's gain in the heads give the model's own weights.
+
+    Biases, the norm's shift and rotary positions are left out on both sides.
+    """
+    model = models[name]
+    run = trained.head_flow(model, start="prompt", prompt=tiny_models.IDS, end=0.1, saves=2)
+    found = af.attention_matrix(flow_of(run), run.tokens.values[0])
+    block = model.block(0).with_folded_norm().without("biases", "rotary")
+    with jax.enable_x64(True):
+        expected = np.asarray(block.attention_weights(model.embed(tiny_models.IDS)))
+    np.testing.assert_allclose(
+        found, expected, atol=1e-3
+    )  # the norm's epsilon makes tokens a little shorter than sqrt(d)
 
 
 def test_more_heads_from_the_start_of_a_prompt(models):

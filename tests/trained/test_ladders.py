@@ -52,6 +52,18 @@ def test_the_first_rung_is_plain_attention(climbed):
     np.testing.assert_allclose(ladder.tokens.values[0, -1], tokens, rtol=1e-9)
 
 
+def test_the_first_rung_of_a_llama_has_the_gain_of_its_norm(climbed):
+    """One head with W diag(gain), residual, no division by the root mean square: written out in NumPy."""
+    model, ladder, _ = climbed["llama"]
+    tokens = model.embed(IDS, positions=False)
+    for layer in range(model.config.layers):
+        head, gain = model.head_weights(layer)[0], np.asarray(model.block(layer).attention_norm.gain)
+        read = gain * tokens
+        scores = read @ head.W_Q.T @ head.W_K @ read.T / np.sqrt(model.config.head_width)
+        tokens = tokens + softmax(scores, axis=1) @ read @ head.W_V.T @ head.W_O.T
+    np.testing.assert_allclose(ladder.tokens.values[0, -1], tokens, rtol=1e-9)
+
+
 def test_measures_are_those_of_the_directions(climbed):
     _, ladder, _ = climbed["bert"]
     units = ladder.tokens.values / np.linalg.norm(ladder.tokens.values, axis=-1, keepdims=True)

@@ -44,7 +44,8 @@ def heads(
     """Print spectrum, predicted limit and simulated limit of each head.
 
     beta is the effective one, sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k); the column whole has sqrt(d) |B|_F,
-    which includes the antisymmetric part.
+    which includes the antisymmetric part. In GPT-2 and Llama the gain and centring of the norm before attention are
+    part of W_Q, W_K and W_V.
     """
     from attnflow import trained
     from attnflow.models import load

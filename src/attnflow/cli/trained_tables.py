@@ -40,6 +40,8 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     )
     print(f"{len(rows)} heads: {_counted(rows, 'kind')}.{agree}")
     print(f"Leading: of largest real part. The eigenvalues of largest modulus: {_counted(rows, 'dominant_kind')}.")
+    if table.attrs["norm_place"] == "pre":
+        print("Gain and centring of the norm before attention are part of W_Q, W_K and W_V; its shift is left out.")
     print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2; whole = sqrt(d) |B|_F.")
 
 

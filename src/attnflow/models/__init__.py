@@ -15,8 +15,14 @@ width of a head and d that of a token, head h has
                                 not the k x k block; in `heads` kept as factors `output` and `value`
 
 so that softmax at beta = 1 gives the model's own attention, except for the parts that a `Head` leaves out: biases
-(see `head_weights`), norms, and rotary positions (B_h is then the form between tokens at the same position).
-In a "pre" model (GPT-2, Llama) heads read normalised tokens, `Block.attention_input`.
+(see `head_weights`) and rotary positions (B_h is then the form between tokens at the same position).
+
+In a "pre" model (GPT-2, Llama) heads read N(x) = g * C x / rms(C x) + s, with gain g, shift s, and C the projector
+I - 1 1^T / d that centres (LayerNorm), or C = I and s = 0 (RMSNorm). Gain and centring are part of the head: in `heads`
+W_Q, W_K and W_V stand for W_Q diag(g) C and so on, and act on x / rms(C x), tokens of length sqrt(d). On the unit
+sphere the model's temperature is thus beta = d. The constants W s are biases, which a `Head` leaves out.
+`heads(layer, folded=False)` gives the matrices as stored, for the output of the norm, `Block.attention_input`.
+In a "post" model (BERT, ALBERT) heads read the residual stream itself, and nothing is folded.
 """
 
 from attnflow.models.transformer import HeadWeights, Model, load

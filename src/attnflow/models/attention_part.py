@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from attnflow._common.arrays import AnyArray, Tokens
 from attnflow.model.masks import AbstractMask
+from attnflow.models.norm import Norm
 
 OfHeads = Float[AnyArray, "heads n n"]
 
@@ -89,6 +90,24 @@ class AttentionPart(eqx.Module):
     def with_mask(self, mask: AbstractMask) -> "AttentionPart":
         """The same heads under another mask."""
         return dataclasses.replace(self, mask=mask)
+
+    def folded(self, norm: Norm) -> "AttentionPart":
+        """The heads that act on tokens after `norm.without_gain()` as this one does after `norm`.
+
+        W becomes W diag(gain) C for queries, keys and values (see `Norm.folded`), and W shift is added to their biases.
+        """
+
+        def bias(matrices, own):
+            if norm.shift is None:
+                return own
+            shifted = matrices @ norm.shift
+            return shifted if own is None else own + shifted
+
+        biases = {
+            f"b_{name.lower()}": bias(getattr(self, f"W_{name}"), getattr(self, f"b_{name.lower()}")) for name in "QKV"
+        }
+        matrices = {f"W_{name}": norm.folded(getattr(self, f"W_{name}")) for name in "QKV"}
+        return dataclasses.replace(self, **matrices, **biases)
 
     def without_biases(self) -> "AttentionPart":
         """The same matrices without biases."""

@@ -7,39 +7,15 @@ All functions are pure and can be traced, so that ``jax.jacobian(block)`` is the
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax.numpy as jnp
 
-from attnflow._common.arrays import AnyArray, Tokens
+from attnflow._common.arrays import Tokens
 from attnflow._common.checks import InputError, require_known
 from attnflow.model.masks import AbstractMask
 from attnflow.models.attention_part import AttentionPart, OfHeads
 from attnflow.models.feed_forward import FeedForward
+from attnflow.models.norm import Norm
 
 PARTS = ("biases", "norms", "mlp", "rotary")
-
-
-class Norm(eqx.Module):
-    """LayerNorm, or RMSNorm where `centres` is False: x over its root mean square, times `gain`, plus `shift`.
-
-    Examples
-    --------
-    >>> norm = Norm(gain=jnp.ones(2), shift=jnp.array([0.0, 5.0]), epsilon=1e-12, centres=True)
-    >>> norm(jnp.array([[1.0, 3.0]])).tolist()
-    [[-1.0, 6.0]]
-    """
-
-    gain: AnyArray
-    shift: AnyArray | None
-    epsilon: float = eqx.field(static=True)
-    centres: bool = eqx.field(static=True)
-
-    def __call__(self, tokens: Tokens) -> Tokens:
-        """Normalise each token."""
-        if self.centres:
-            tokens = tokens - jnp.mean(tokens, axis=-1, keepdims=True)
-        mean_square = jnp.mean(jnp.square(tokens), axis=-1, keepdims=True)
-        scaled = self.gain * tokens / jnp.sqrt(mean_square + self.epsilon)
-        return scaled if self.shift is None else scaled + self.shift
 
 
 class Block(eqx.Module):
@@ -98,6 +74,16 @@ class Block(eqx.Module):
             self.mlp_norm if has_norms and has_mlp else None,
             self.norm_place,
         )
+
+    def with_folded_norm(self) -> "Block":
+        """The same function of tokens, with gain, centring and shift of the norm before attention in the heads.
+
+        The norm that is left only centres and divides by the root mean square. A "post" block is returned as it is.
+        """
+        if self.norm_place != "pre" or self.attention_norm is None:
+            return self
+        parts = self.attention.folded(self.attention_norm), self.attention_norm.without_gain()
+        return eqx.tree_at(lambda block: (block.attention, block.attention_norm), self, parts)
 
     def with_heads(self, heads: Sequence[int]) -> "Block":
         """The block with only these heads, numbered from 0."""

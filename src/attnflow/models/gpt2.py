@@ -7,9 +7,10 @@ import numpy as np
 from attnflow._common.arrays import Tokens
 from attnflow.model import masks
 from attnflow.models.attention_part import AttentionPart
-from attnflow.models.block import Block, Norm
+from attnflow.models.block import Block
 from attnflow.models.config import Config, Entries
 from attnflow.models.feed_forward import FeedForward
+from attnflow.models.norm import Norm
 from attnflow.models.slices import inward, norm, outward
 from attnflow.models.tensors import Tensors
 
@@ -67,7 +68,7 @@ def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
             outward_bias=tensors.read(f"{own}mlp.c_proj.bias", (d,)),
             activation=config.activation,
         ),
-        attention_norm=norm(tensors, f"{own}ln_1", config),
+        attention_norm=read_attention_norm(tensors, config, layer),
         mlp_norm=norm(tensors, f"{own}ln_2", config),
         norm_place=config.norm_place,
     )
@@ -92,6 +93,11 @@ def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPar
         mask=masks.causal,
         scale=scale / by_layer,
     )
+
+
+def read_attention_norm(tensors: Tensors, config: Config, layer: int) -> Norm:
+    """The norm before the heads of one layer."""
+    return norm(tensors, f"{stem(config, layer)}ln_1", config)
 
 
 def last_norm(tensors: Tensors, config: Config) -> Norm:

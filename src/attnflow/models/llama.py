@@ -8,9 +8,10 @@ from attnflow._common.arrays import Tokens
 from attnflow._common.checks import InputError
 from attnflow.model import masks
 from attnflow.models.attention_part import AttentionPart
-from attnflow.models.block import Block, Norm
+from attnflow.models.block import Block
 from attnflow.models.config import Config, Entries
 from attnflow.models.feed_forward import FeedForward
+from attnflow.models.norm import Norm
 from attnflow.models.slices import inward, norm, outward
 from attnflow.models.tensors import Tensors
 
@@ -72,7 +73,7 @@ def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
             gate_bias=_bias(tensors, f"{own}mlp.gate_proj", m, has_bias),
             activation=config.activation,
         ),
-        attention_norm=norm(tensors, f"{own}input_layernorm", config),
+        attention_norm=read_attention_norm(tensors, config, layer),
         mlp_norm=norm(tensors, f"{own}post_attention_layernorm", config),
         norm_place=config.norm_place,
     )
@@ -104,6 +105,11 @@ def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPar
         scale=1 / math.sqrt(k),
         frequencies=np.array(config.frequencies, tensors.dtype),
     )
+
+
+def read_attention_norm(tensors: Tensors, config: Config, layer: int) -> Norm:
+    """The norm before the heads of one layer."""
+    return norm(tensors, f"{stem(config, layer)}input_layernorm", config)
 
 
 def last_norm(tensors: Tensors, config: Config) -> Norm:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attnflow.models.block import Norm
 from attnflow.models.config import Config
+from attnflow.models.norm import Norm
 from attnflow.models.tensors import Tensors
 
 

@@ -3,8 +3,10 @@
 import json
 import os
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -78,13 +80,19 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model {self.name}: {self.config.summary()}>"
 
-    def heads(self, layer: int = 0) -> list[Head]:
+    def heads(self, layer: int = 0, *, folded: bool = True) -> list[Head]:
         """The heads of a layer in float64, factors kept: Q = W_Q / sqrt(k), K = W_K, V = W_O W_V.
 
-        A `Head` has no biases, norms and rotary positions.
-        Only the tensors of this layer's attention are read.
+        In a "pre" model (GPT-2, Llama) heads read normalised tokens. Gain and centring of that norm are folded into
+        Q, K and V, which then act on tokens of root mean square 1: W diag(gain) C in place of W. With `folded=False`
+        the matrices are as stored, and act on the output of the norm, `Block.attention_input`. The two are the same
+        in a "post" model. A `Head` has no biases (those of the heads, and W shift of a LayerNorm) and no rotary
+        positions. Only the tensors of this layer's attention, and its norm, are read.
         """
         part = self._attention(layer)
+        if folded and self.config.norm_place == "pre":
+            norm = self._family.read_attention_norm(self._tensors, self.config, layer)
+            part = jax.tree.map(partial(np.asarray, dtype=float), part).folded(norm)
         single_heads = [part.with_heads((head,)) for head in range(part.heads)]
         return [
             Head(np.asarray(one.W_Q[0], float) * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in single_heads

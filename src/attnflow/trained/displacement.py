@@ -24,6 +24,9 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, split: str = "symmetry") -> xr.Dataset:
     """The output of the heads of each layer, sum_h sum_j A_ij V_h x_j without biases, split by parts of V.
 
+    In a model with a norm before attention x_j is divided by its root mean square, and V_h includes the norm's gain and
+    centring, as in `model.heads`; the constant that the norm's shift adds is one of the biases.
+
     Parameters
     ----------
     model, prompt, layers
@@ -81,7 +84,8 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
     """The prompt's tokens in the fixed frame and in frames moving with V, its symmetric part S or antisymmetric part A.
 
     With V_l the sum over the heads of layer l and a layer as unit of time, tokens after layer l are multiplied by
-    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. The frame does not include norms and MLP.
+    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. The frame does not include norms and MLP; gain and
+    centring of a norm before attention are part of V, as in `model.heads`.
 
     Returns
     -------
@@ -128,7 +132,7 @@ def _outputs_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, s
         if layer == 0 or not model.config.shares_layers:
             of_heads = [_parts(head, split) for head in model.heads(number)]
         with double():
-            read = model.block(number).attention_input(stream[layer].astype(model.dtype))
+            read = model.block(number).with_folded_norm().attention_input(stream[layer].astype(model.dtype))
         yield _output(of_heads, np.asarray(read, dtype=float), weights)
 
 

@@ -8,6 +8,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
 from attnflow._common.plain import evenly_spaced
+from attnflow._common.precision import double
 from attnflow._common.progress import Progress, parts_of, reporting
 from attnflow._common.seeds import Rng
 from attnflow.analyse import attention_rank, clusters, order, rates
@@ -46,8 +47,10 @@ def head_flow(
 ) -> xr.Dataset:
     """Simulate tokens under the heads of one layer, without the biases, norms and MLP of its block.
 
-    On the unit sphere beta is the squared length of the model's tokens, so that scores are those of the model: the
-    length in the prompt's embedding if that is the start, otherwise sqrt(d), the length after a norm with gain one.
+    On the unit sphere beta is the squared length of the tokens that the heads read, so that scores are those of the
+    model up to biases and rotary positions. In a model with a norm before attention (GPT-2, Llama) `model.heads`
+    includes the norm's gain and centring, and that length is sqrt(d). Otherwise it is the length in the prompt's
+    embedding if that is the start, and for random tokens sqrt(d), the length after a norm with gain one.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def head_flow(
         "sphere" or "euclidean".
     start
         "sphere": uniform. "circle": on the unit circle in the plane of V's leading eigenvectors. "gaussian": tokens of
-        R^d. "prompt": the embedding of `prompt`.
+        R^d. "prompt": the embedding of `prompt`, normalised with gain one where a norm precedes attention.
     n, seed
         Number of random tokens, and their seed.
     end, saves
@@ -78,7 +81,7 @@ def head_flow(
     require_positive_number(end, "end")
     require_count(saves, "saves", least=2)
     chosen = _chosen(model, layer, heads)
-    tokens = _first_tokens(model, chosen, start, prompt, n, seed)
+    tokens = _first_tokens(model, layer, chosen, start, prompt, n, seed)
     squared_length = float(np.mean(np.sum(tokens**2, axis=1))) if start == "prompt" else float(model.config.width)
     if space == "sphere":
         tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
@@ -203,14 +206,24 @@ def _filled(heads: list[Head], slots: int | None) -> list[Head]:
     return heads + [idle] * (slots - len(heads))
 
 
-def _first_tokens(model: Model, heads: list[Head], start: str, prompt: Prompt | None, n: int, seed: Rng) -> np.ndarray:
+def _first_tokens(
+    model: Model, layer: int, heads: list[Head], start: str, prompt: Prompt | None, n: int, seed: Rng
+) -> np.ndarray:
     d = model.config.width
     if start == "prompt":
-        return np.asarray(model.embed(_given(prompt)), dtype=float)
+        return _tokens_read(model, layer, model.embed(_given(prompt)))
     require_count(n, "n", least=2)
     if start == "circle":
         return initial.circle(n, rng=seed) @ leading_plane(heads).T
     return initial.sphere(n, d, rng=seed) if start == "sphere" else initial.gaussian(n, d, rng=seed)
+
+
+def _tokens_read(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
+    """The tokens that `model.heads(layer)` act on: of root mean square 1 where a norm precedes attention."""
+    if model.config.norm_place != "pre":
+        return np.asarray(tokens, dtype=float)
+    with double():
+        return np.asarray(model.block(layer).with_folded_norm().attention_input(tokens), dtype=float)
 
 
 def _given(prompt: Prompt | None) -> Prompt:

@@ -40,6 +40,8 @@ def head_table(
 ) -> xr.Dataset:
     """Measure V_h = W_O W_V and B_h = Q^T K of every head, over (layer, head), without forming a d x d matrix.
 
+    Heads are those of `model.heads`: gain and centring of a norm before attention (GPT-2, Llama) are part of them.
+
     Parameters
     ----------
     model
@@ -229,4 +231,5 @@ def _dataset(model: Model, layers: list[int], rows: list[dict[str, Any]]) -> xr.
     per_value = ("layer", "head", "eigenvalue")
     variables |= {"eigenvalue_real": (per_value, np.real(values)), "eigenvalue_imaginary": (per_value, np.imag(values))}
     attributes = {"model": model.name, "family": model.family, "width": model.config.width}
+    attributes["norm_place"] = model.config.norm_place
     return xr.Dataset(variables, {"layer": layers, "head": np.arange(shape[1])}, attributes)

@@ -50,6 +50,10 @@ def ladder(
 ) -> xr.Dataset:
     """Send a prompt through the model with the parts of its block switched on one by one.
 
+    In a model with a norm before attention (GPT-2, Llama) the heads of the first rungs include the gain and centring
+    of that norm, as in `model.heads`, and its shift is one of the biases; the rung of the norm adds the division by
+    the root mean square.
+
     Parameters
     ----------
     model, prompt, layers
@@ -120,7 +124,11 @@ def rungs_of(model: Model, head: int = 0, mask: AbstractMask = masks.full) -> li
     bare = ("biases", "norms", "mlp", "rotary")
 
     def only(*parts: str, heads: tuple[int, ...] | None = None) -> Callable[[Block], Block]:
-        cut = lambda block: block.without(*parts).with_mask(mask)
+        def cut(block: Block) -> Block:
+            # Without the division by the root mean square, the gain of a norm before the heads is still part of them.
+            whole = block.with_folded_norm() if "norms" in parts else block
+            return whole.without(*parts).with_mask(mask)
+
         return cut if heads is None else lambda block: cut(block).with_heads(heads)
 
     return [
