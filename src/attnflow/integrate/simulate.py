@@ -9,7 +9,7 @@ from attnflow._common.checks import require_positive_number
 from attnflow._common.progress import Progress, Watch, reporting
 from attnflow._common.seeds import Rng
 from attnflow.integrate import ensemble
-from attnflow.integrate.direction_jumps import direction_note
+from attnflow.integrate.normalisation_notes import normalisation_notes
 from attnflow.integrate.plan import Plan
 from attnflow.integrate.request import DEFAULT_MEMORY, checked_request
 from attnflow.integrate.score_resolution import resolution_note
@@ -119,6 +119,6 @@ def simulate(
 def _dataset(request: Request, results: RunArrays) -> xr.Dataset:
     run = run_dataset.labelled(results, request.times, request.tokens)
     sentences = outcome.sentences(results, request.stops)
-    notes = (resolution_note(request.flow, run), direction_note(request.flow, request.solver, run))
+    notes = (resolution_note(request.flow, run), *normalisation_notes(request.flow, request.solver, run))
     summary = " ".join(text for text in (outcome.summary(sentences, results.status), *notes) if text)
     return run.assign_attrs(run_dataset.attributes(request, summary, sentences))

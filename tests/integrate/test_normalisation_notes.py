@@ -1,4 +1,4 @@
-"""The note on attention outputs that vanish under Peri and NGPT, and runs that do not get it."""
+"""Notes on attention outputs that vanish under Peri and NGPT and on lengths that vanish, and runs without them."""
 
 import numpy as np
 import pytest
@@ -97,10 +97,26 @@ def test_many_smooth_steps_get_no_note():
     assert "jumps" not in run.outcome
 
 
-def test_a_length_that_falls_to_zero_is_named_as_a_reason_of_the_last_step():
-    """Peri with V = -I: r' = <theta, A>/|A| is close to -1, and lengths reach zero in finite time."""
-    run = af.simulate(flow_of(-np.eye(2), af.Peri()), start_of(af.Peri()), [0.0, 3.0], progress=False)
+@pytest.mark.parametrize("scheme", [af.Peri(), af.Pre()])
+def test_a_length_that_falls_to_zero_is_named(scheme):
+    """One token under V = -I: r' = -1, so that r = 1 - t; at t = 1 its direction ceases to be defined."""
+    flow, times = flow_of(-np.eye(2), scheme), np.linspace(0, 3, 31)
+    run = af.simulate(flow, [[1.0, 0.0]], times, progress=False)
+    before = af.simulate(flow, [[1.0, 0.0]], [0.0, 0.9], progress=False)
 
-    assert float(run.final_radius.min()) < 1e-6
-    assert "a length falls to zero in finite time" in run.outcome
-    assert "jumps" not in run.outcome
+    assert "By t = 1 the length of token 0 has fallen to zero" in run.outcome or "By t = 1.1 the" in run.outcome
+    assert "length" not in before.outcome
+    np.testing.assert_allclose(before.final_radius, 0.1, atol=1e-8)
+
+
+def test_the_run_whose_length_falls_to_zero_is_named():
+    tokens = np.array([[[5.0, 0.0]], [[1.0, 0.0]]])
+    run = af.simulate(flow_of(-np.eye(2), af.Pre()), tokens, [0.0, 3.0], keep_tokens=False, progress=False)
+
+    assert "Run 1: By t = 3 the length of token 0 has fallen to zero" in run.outcome
+
+
+def test_lengths_that_grow_get_no_note():
+    run = af.simulate(flow_of(np.eye(2), af.Pre()), start_of(af.Pre()), TIMES, progress=False)
+
+    assert "length" not in run.outcome

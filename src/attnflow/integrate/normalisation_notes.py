@@ -1,0 +1,105 @@
+"""Notes on runs with layer normalisation that leave the domain of their field.
+
+Direction. Under `Peri` and `NGPT` only A / |A| of the attention output A counts, which changes at once where A passes
+zero. If A points back to A = 0 from both sides, as it can for a V of rank one, the token stays at A = 0, its velocity
+changes sign at every step, and an adaptive step never meets its tolerance.
+
+Length. Where r' = r <theta, A> / s is negative, as for V = -I, a length reaches zero in finite time. The direction of a
+token of length zero is not defined, and numbers after that time belong to no solution.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attnflow._common.plain import evenly_spaced
+from attnflow._common.precision import cast, double
+from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.model.flows import SphereAttention
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.base import AbstractSolver
+
+# Times `rtol`, of the largest |A|: tokens that stay at A = 0 have 5 and less, others 1e5 and more.
+VANISHING_OUTPUT = 100.0
+ZERO_LENGTH = 1e-9  # of the first length; a length that has passed zero is negative
+ATTEMPTS = 200  # steps per run; smooth runs of the same length take tens, runs that stay at A = 0 take thousands
+SEARCHED_TIMES = 100  # saved times at which |A| is computed to find when it vanished
+
+
+def normalisation_notes(flow: AbstractDynamics, solver: AbstractSolver, run: xr.Dataset) -> list[str]:
+    """Sentences on vanishing attention outputs and vanishing lengths; most runs have none."""
+    if not isinstance(flow, SphereAttention):
+        return []
+    notes = [_length_note(run)] if flow.has_radii else []
+    if flow.normalisation.takes_output_direction and isinstance(solver, Adaptive):
+        notes.append(_direction_note(flow, solver, run))
+    return [note for note in notes if note]
+
+
+def _length_note(run: xr.Dataset) -> str:
+    """A sentence on the first token whose length has fallen to zero, or an empty text."""
+    shares = run.final_radius / np.linalg.norm(run.initial_tokens, axis=-1)
+    fallen = np.argwhere(shares.values < ZERO_LENGTH)
+    if not len(fallen):
+        return ""
+    *number, token = fallen[0].tolist()
+    one = run.isel(run=number[0]) if number else run
+    time = float(one.final_time)
+    if "radius" in run:
+        is_fallen = one.radius.values[:, token] < ZERO_LENGTH * np.linalg.norm(one.initial_tokens[token])
+        time = float(one.time[np.argmax(is_fallen)]) if is_fallen.any() else time
+    return (
+        f"{_named(number)}By t = {time:.3g} the length of token {token} has fallen to zero, where its direction is not "
+        "defined: what follows belongs to no solution. Ask for an earlier end."
+    )
+
+
+def _named(number: list[int]) -> str:
+    return f"Run {number[0]}: " if number else ""
+
+
+def _direction_note(flow: SphereAttention, solver: Adaptive, run: xr.Dataset) -> str:
+    """Sentences on the token whose attention output vanishes while the steps are tiny, or an empty text."""
+    attempts = (run.steps + run.rejected_steps).values
+    number = [int(np.argmax(attempts))] if "run" in run.dims else []  # the run with the most steps shows it best
+    one = run.isel(run=number[0]) if number else run
+    count, end = int(np.max(attempts)), float(one.final_time)
+    if count < ATTEMPTS:
+        return ""
+    shares = _output_shares(flow, one.final_tokens.values, end)
+    token, smallest = int(np.argmin(shares)), VANISHING_OUTPUT * float(solver.rtol)
+    if not shares[token] < smallest:
+        return ""
+    vanished = _vanished(flow, one, token, smallest)
+    return (
+        f"{_named(number)}By t = {vanished:.3g} the attention output A of token {token} is zero within the tolerance, "
+        f"and steps are tiny: {count} were attempted up to t = {end:.3g}. The direction A/|A| of "
+        f"{type(flow.normalisation).__name__} jumps where A passes zero, as for a V of rank one. "
+        "`Adaptive(min_step=1e-3)` integrates it with an error of about `min_step`."
+    )
+
+
+def _vanished(flow: SphereAttention, run: xr.Dataset, token: int, smallest: float) -> float:
+    """The first saved time from which |A| of the token stays below `smallest`, or that of the end."""
+    first = float(run.final_time)
+    if "tokens" in run:
+        times = run.time.values[run.time.values <= first]
+        for place in evenly_spaced(len(times), SEARCHED_TIMES)[::-1]:
+            if not _output_shares(flow, run.tokens.values[place], times[place])[token] < smallest:
+                break
+            first = float(times[place])
+    return first
+
+
+def _output_shares(flow: SphereAttention, tokens: np.ndarray, time: float) -> np.ndarray:
+    """|A| of every token over the largest of them."""
+    with double():
+        state = State(jnp.asarray(tokens, "float64"))
+        lengths = np.asarray(_output_lengths(cast(flow, "float64"), jnp.asarray(time, "float64"), state))
+    return lengths / max(float(lengths.max()), np.finfo(float).tiny)
+
+
+@eqx.filter_jit
+def _output_lengths(flow, time, state):
+    return flow.output_lengths(time, state)
