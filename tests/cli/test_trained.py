@@ -15,7 +15,7 @@ from attnflow.cli import trained_heads, trained_tables
 from attnflow.cli.app import app
 from attnflow.cli.trained_options import prompt_of
 from attnflow.models import load
-from attnflow.trained.head_tables import KINDS
+from attnflow.trained.head_limits import KINDS
 
 IDS = ",".join(str(one) for one in tiny_models.IDS)
 
@@ -40,6 +40,11 @@ def test_heads_print_write_and_draw(folder, tmp_path):
         rows = list(csv.DictReader(file))
     assert [float(row["real_part"]) for row in rows] == [row["real_part"] for row in found["rows"]]
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [row["control"] for row in found["controls"]][:2] == ["trained", "Q = K = 0"]
+    text = run("heads", folder, "--layers", "1", "--controls", 2)
+    agreeing, undecided = (sum(row[name] for row in found["rows"]) for name in ("agreeing", "undecided"))
+    assert f" {agreeing} of 4 simulations have the predicted limit; {undecided} are undecided." in text
+    assert "of 2 heads, undecided ones not counted as such: trained: " in text
     text = run("heads", folder, "--layers", "0,2", "--runs", 0, "--untrained")
     assert "(untrained)" in text
     assert f"{2 * tiny_models.HEADS} heads: " in text

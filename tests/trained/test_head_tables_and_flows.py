@@ -10,8 +10,8 @@ import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
 from attnflow.results.provenance import flow_of
-from attnflow.trained import head_flows
-from attnflow.trained.head_tables import KINDS, kind_of, on_its_range
+from attnflow.trained import head_controls, head_flows
+from attnflow.trained.head_limits import KINDS, kind_of, on_its_range
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,50 @@ def test_minilm_heads_have_the_predicted_limits(minilm, third):
     # Training has moved the spectra far out of the disc they start in.
     twin = trained.eigenvalues_of_heads(minilm.reinitialised(0), [3])
     assert table.radius.values.min() > 3 * np.abs(twin).max()
+
+
+def test_equal_weights_agree_with_the_prediction_as_often_as_trained_ones(third):
+    """The prediction is of V alone: with Q = K = 0 as many simulations agree, and the printed sentence says so."""
+    rows = {row["control"]: row for row in trained.control_rows(third)}
+    heads, counted = trained.head_rows(third), ("agreeing", "undecided", "several_hyperplanes")
+    assert {row["runs"] for row in rows.values()} == {12}
+    for name in counted:
+        assert rows["trained"][name] == sum(head[name] for head in heads)
+    assert rows["Q = K = 0"]["agreeing"] >= rows["trained"]["agreeing"] - 1
+    assert rows["Q = K = 0"]["several_hyperplanes"] == 0  # the differences of tokens only decay
+    agreement = trained.controls_sentences(third)[0]
+    assert (
+        f"trained: {rows['trained']['agreeing']} of 12; Q = K = 0: {rows['Q = K = 0']['agreeing']} of 12" in agreement
+    )
+    assert "differ from no control" in agreement
+    assert agreement in " ".join(af.show.head_spectra(third).texts[-1].get_text().split())
+
+
+def test_a_difference_from_the_controls_is_said():
+    counts = {"runs": [20, 20, 20, 0, 20], "agreeing": [19, 3, 18, 0, 2], "undecided": [1, 17, 2, 0, 18]}
+    counts["several_hyperplanes"] = [0] * 5
+    variables = {f"control_{name}": ("control", np.array(values)) for name, values in counts.items()}
+    table = xr.Dataset(
+        variables, {"control": np.array(["trained", *head_controls.CONTROLS], dtype=object)}, {"control_heads": 20}
+    )
+    agreement, hyperplanes = trained.controls_sentences(table)
+    assert "trained: 19 of 20; Q = K = 0: 3 of 20; random Q and K: 18 of 20; untrained head: 2 of 20" in agreement
+    assert "differ from: Q = K = 0, untrained head (Fisher's exact test, p < 0.05)" in agreement
+    assert "differ from no control" in hyperplanes
+    assert trained.controls_sentences(table.drop_dims("control")) == []
+
+
+def test_an_untrained_model_is_no_control_of_itself(models):
+    table = trained.head_table(models["bert"].reinitialised(0), [0], controls=2)
+    assert [row["control"] for row in trained.control_rows(table)] == ["untrained", *head_controls.CONTROLS[:3]]
+
+
+def test_undecided_simulations_are_counted(models):
+    rows = trained.head_rows(trained.head_table(models["bert"], [0], runs=3, controls=0))
+    for row in rows:
+        decided = 3 - row["undecided"]
+        expected = None if decided == 0 else row["agreeing"] / decided
+        assert row["agreement"] == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_real_positive_head_moves_tokens_to_two_poles(minilm, third):

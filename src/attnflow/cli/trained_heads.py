@@ -34,6 +34,10 @@ def heads(
     model: ModelName = "minilm",
     layers: Annotated[str | None, typer.Option(help="Layers, such as 0,3. Default all.")] = None,
     runs: Annotated[int, typer.Option(help="Simulations for each head; 0 for spectra only.")] = 1,
+    controls: Annotated[
+        int,
+        typer.Option(help="Heads that are also simulated with other Q and K, four simulations each; 0 for none."),
+    ] = 24,
     untrained: Annotated[bool, typer.Option("--untrained", help="Use freshly initialised weights instead.")] = False,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Table, .csv.")] = None,
@@ -45,7 +49,8 @@ def heads(
 
     beta is the effective one, sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k); the column whole has sqrt(d) |B|_F,
     which includes the antisymmetric part. In GPT-2 and Llama the gain and centring of the norm before attention are
-    part of W_Q, W_K and W_V.
+    part of W_Q, W_K and W_V. Below the table stand the controls: how often simulations have the predicted limit with
+    Q = K = 0, with random Q and K, with those of the next head, and in an untrained head.
     """
     from attnflow import trained
     from attnflow.models import load
@@ -54,7 +59,7 @@ def heads(
     opened = load(model)
     asked = opened.reinitialised(seed) if untrained else opened
     chosen = None if layers is None else whole_numbers(layers, "layers")
-    table = trained.head_table(asked, chosen, runs=runs, seed=seed, progress=progress_of(as_json))
+    table = trained.head_table(asked, chosen, runs=runs, seed=seed, controls=controls, progress=progress_of(as_json))
     rows = trained.head_rows(table)
     if "csv" in files:
         write_csv(rows, files["csv"])
@@ -64,7 +69,9 @@ def heads(
         twin = None if untrained else trained.eigenvalues_of_heads(opened.reinitialised(seed), chosen)
         head_spectra(table, files["picture"], untrained=twin)
     print_json_or(
-        as_json, {"model": table.attrs["model"], "rows": rows} | as_text(files), lambda: print_heads(table, rows)
+        as_json,
+        {"model": table.attrs["model"], "rows": rows, "controls": trained.control_rows(table)} | as_text(files),
+        lambda: print_heads(table, rows),
     )
 
 
@@ -166,7 +173,7 @@ def _which_heads(model: Any, layer: int | None, heads: str) -> tuple[int, list[i
     """Layer and heads: by number, all heads of a layer, or the strongest head of a kind in one layer or in all."""
     from attnflow import trained
     from attnflow._common.checks import InputError
-    from attnflow.trained.head_tables import KINDS
+    from attnflow.trained.head_limits import KINDS
 
     if heads == "all":
         return layer or 0, None

@@ -17,6 +17,8 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from attnflow.trained import controls_sentences
+
     title = f"heads of {table.attrs['model']}"
     # Without margins the line of a complex head fits into 80 columns.
     drawn = Table(box=None, header_style="bold", title=title, title_justify="left", pad_edge=False)
@@ -32,17 +34,20 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
             SIGNS[row["definiteness"]], row["predicted"], f"[{mark}]{row['simulated']}[/]",
         )  # fmt: skip
     Console().print(drawn)
-    decided = [row["agreement"] for row in rows if row["agreement"] is not None]
-    agree = (
-        f" {sum(one == 1.0 for one in decided)} of {len(decided)} decided simulations do as predicted."
-        if decided
-        else ""
-    )
-    print(f"{len(rows)} heads: {_counted(rows, 'kind')}.{agree}")
+    print(f"{len(rows)} heads: {_counted(rows, 'kind')}.{_agreement(table, rows)}")
+    for sentence in controls_sentences(table):
+        print(sentence)
     print(f"Leading: of largest real part. The eigenvalues of largest modulus: {_counted(rows, 'dominant_kind')}.")
     if table.attrs["norm_place"] == "pre":
         print("Gain and centring of the norm before attention are part of W_Q, W_K and W_V; its shift is left out.")
     print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2; whole = sqrt(d) |B|_F.")
+
+
+def _agreement(table: Any, rows: list[dict[str, Any]]) -> str:
+    """How many of the simulations have the predicted limit, of all of them."""
+    runs = table.attrs["runs"] * len(rows)
+    agreeing, undecided = (sum(row[name] for row in rows) for name in ("agreeing", "undecided"))
+    return f" {agreeing} of {runs} simulations have the predicted limit; {undecided} are undecided." if runs else ""
 
 
 def _counted(rows: list[dict[str, Any]], name: str) -> str:

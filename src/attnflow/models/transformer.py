@@ -73,6 +73,11 @@ class Model:
         return self._origin["origin"]
 
     @property
+    def is_untrained(self) -> bool:
+        """Whether the weights are random initial ones, made by `reinitialised`."""
+        return "reinitialised" in self._origin
+
+    @property
     def dtype(self) -> str:
         """The precision that prompts are evaluated in."""
         return self._tensors.dtype

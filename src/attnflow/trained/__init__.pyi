@@ -4,6 +4,8 @@ from attnflow.trained.controls import controlled as controlled
 from attnflow.trained.coupling import block_coupling as block_coupling
 from attnflow.trained.displacement import displacements as displacements
 from attnflow.trained.displacement import frames as frames
+from attnflow.trained.head_controls import control_rows as control_rows
+from attnflow.trained.head_controls import controls_sentences as controls_sentences
 from attnflow.trained.head_flows import by_number_of_heads as by_number_of_heads
 from attnflow.trained.head_flows import flow_summary as flow_summary
 from attnflow.trained.head_flows import head_flow as head_flow

@@ -8,7 +8,8 @@ import xarray as xr
 from attnflow._common.progress import Progress, parts_of, reporting
 from attnflow.models.transformer import Model
 from attnflow.trained.head_flows import flow_summary, head_flow
-from attnflow.trained.head_tables import KINDS, head_table, strongest
+from attnflow.trained.head_limits import KINDS
+from attnflow.trained.head_tables import head_table, strongest
 
 
 def flows_by_kind(

@@ -12,22 +12,10 @@ from attnflow._common.plain import json_value
 from attnflow._common.progress import Progress, reporting
 from attnflow._common.threads import one_blas_thread
 from attnflow.analyse import low_rank
-from attnflow.analyse.spectra import Spectrum, spectrum
-from attnflow.integrate.simulate import simulate
-from attnflow.model import initial
-from attnflow.model.attention import Softmax
-from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.models.transformer import Model
-from attnflow.solvers.layers import Layers
-from attnflow.theorems.prediction.limits import fulfils
-from attnflow.theorems.prediction.observed_limits import observed_limits
-from attnflow.theorems.prediction.predict import predict
-
-KINDS = ("real-positive", "real-negative", "complex")
-SAVES = 24  # saved times of a simulation after the start
-# Limits that the leading eigenvalue suggests where no theorem or conjecture applies; the first one is printed.
-SUGGESTED_LIMITS = {"real-positive": ("hyperplanes",), "real-negative": ("diverging", "zero"), "complex": ("rotation",)}
+from attnflow.trained.head_controls import controls_table
+from attnflow.trained.head_limits import KINDS, kind_of, limits, value_factors
 
 
 def head_table(
@@ -36,6 +24,7 @@ def head_table(
     *,
     runs: int = 1,
     seed: int = 0,
+    controls: int = 24,
     progress: Progress = None,
 ) -> xr.Dataset:
     """Measure V_h = W_O W_V and B_h = Q^T K of every head, over (layer, head), without forming a d x d matrix.
@@ -51,7 +40,10 @@ def head_table(
     runs
         Simulations of each head, from 8 Gaussian tokens. 0: no simulations, only spectra.
     seed
-        Seed of the initial tokens.
+        Seed of the initial tokens, of random Q and K, and of fresh weights.
+    controls
+        Number of heads, evenly chosen, whose simulation is repeated with other matrices: the table of
+        `head_controls.controls_table`, at the cost of four simulations of each. 0, or `runs` 0: none.
     progress
         As in `simulate`.
 
@@ -70,11 +62,15 @@ def head_table(
     - ``predicted``, ``proved`` and ``by``: the limit that `predict` gives for the rescaled flow on the range of V_h,
       which contains all its motion; where none is known, the one that the leading eigenvalue suggests
       (``by`` is "spectrum");
-    - ``simulated`` in words, and ``agreement``, the share of decided runs with the predicted limit;
+    - ``simulated`` in words, ``agreement``, the share of decided runs with the predicted limit, ``agreeing`` and
+      ``undecided``, the numbers of such runs, and ``several_hyperplanes``, that of runs with two or three hyperplanes,
+      where equal weights of all tokens give one;
 
-    and all eigenvalues, ``eigenvalue_real`` and ``eigenvalue_imaginary``, over (layer, head, eigenvalue).
+    all eigenvalues, ``eigenvalue_real`` and ``eigenvalue_imaginary``, over (layer, head, eigenvalue); and over
+    `control` the counts of simulations with other matrices, ``control_runs``, ``control_agreeing`` and so on.
     """
     require_count(runs, "runs", least=0)
+    require_count(controls, "controls", least=0)
     chosen = _layers(model, layers)
     rows, total = [], len(chosen) * model.config.heads
     with reporting(progress) as report, one_blas_thread():
@@ -82,7 +78,13 @@ def head_table(
             for number, head in enumerate(model.heads(layer)):
                 rows.append(_row(head, runs, seed))
                 report(len(rows) / total, f"layer {layer}, head {number}")
-    return _dataset(model, chosen, rows)
+    table = _dataset(model, chosen, rows).assign_attrs(runs=runs)
+    if runs == 0 or controls == 0:
+        return table
+    with one_blas_thread():
+        return table.merge(
+            controls_table(table, model, runs=runs, seed=seed, count=controls), combine_attrs="no_conflicts"
+        )
 
 
 def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
@@ -105,29 +107,13 @@ def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
     return (int(table.layer[layer]), int(table["head"][head])) if sizes[layer, head] >= 0 else None
 
 
-def kind_of(eigenvalue: complex) -> str:
-    """The kind of an eigenvalue: one of `KINDS`.
-
-    Examples
-    --------
-    >>> kind_of(2.0), kind_of(-1.0), kind_of(1.0 + 3.0j)
-    ('real-positive', 'real-negative', 'complex')
-    """
-    eigenvalue = complex(eigenvalue)
-    return "complex" if eigenvalue.imag != 0 else "real-positive" if eigenvalue.real > 0 else "real-negative"
-
-
 def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
     """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k)."""
     chosen = _layers(model, layers)
     with one_blas_thread():
-        return np.stack([[low_rank.eigenvalues(*_value(head)) for head in model.heads(layer)] for layer in chosen])
-
-
-def on_its_range(head: Head) -> Head:
-    """The head restricted to the range of V, in an orthonormal basis: k x k matrices with the same motion there."""
-    basis, value = low_rank.on_range(*_value(head))
-    return Head(np.asarray(head.query) @ basis, np.asarray(head.key) @ basis, value)
+        return np.stack(
+            [[low_rank.eigenvalues(*value_factors(head)) for head in model.heads(layer)] for layer in chosen]
+        )
 
 
 def _layers(model: Model, layers: Sequence[int] | None) -> list[int]:
@@ -138,14 +124,8 @@ def _layers(model: Model, layers: Sequence[int] | None) -> list[int]:
     return list(layers)
 
 
-def _value(head: Head) -> tuple[np.ndarray, np.ndarray]:
-    if head.output is None:
-        return np.eye(head.dimension), np.asarray(head.value)
-    return np.asarray(head.output), np.asarray(head.value)
-
-
 def _row(head: Head, runs: int, seed: int) -> dict[str, Any]:
-    values = low_rank.eigenvalues(*_value(head))
+    values = low_rank.eigenvalues(*value_factors(head))
     lead, reals = complex(values[0]), np.real(values)
     lower = reals[reals < lead.real]
     kind, dominant = kind_of(lead), complex(values[np.abs(values).argmax()])
@@ -160,7 +140,7 @@ def _row(head: Head, runs: int, seed: int) -> dict[str, Any]:
         "dominant_kind": kind_of(dominant),
         "positive_share": np.mean(reals > 0),
     }
-    return found | _form(head) | _limits(head, kind, runs, seed) | {"values": values}
+    return found | _form(head) | limits(head, runs, seed) | {"values": values}
 
 
 def _form(head: Head) -> dict[str, Any]:
@@ -177,49 +157,6 @@ def _form(head: Head) -> dict[str, Any]:
         "form_greatest": greatest,
         "definiteness": word,
     }
-
-
-def _limits(head: Head, kind: str, runs: int, seed: int) -> dict[str, Any]:
-    flow = RescaledAttention(on_its_range(head), Softmax(1.0))
-    prediction = predict(flow)
-    expected = SUGGESTED_LIMITS[kind] if prediction.limit == "unknown" else (prediction.limit,)
-    by = prediction.results[0].id if prediction.results else "spectrum"
-    found = {"predicted": expected[0], "proved": prediction.proved, "by": by}
-    if runs == 0:
-        return found | {"simulated": "", "agreement": np.nan}
-    words = _simulated(flow, runs, seed)
-    decided = [any(fulfils(word, one) for word in expected) for one in words if one != "undecided"]
-    return found | {"simulated": ", ".join(sorted(set(words))), "agreement": np.mean(decided) if decided else np.nan}
-
-
-def _simulated(flow: RescaledAttention, runs: int, seed: int) -> list[str]:
-    """The limit of each run, simulated in discrete layers of a small step: trained heads are often stiff.
-
-    The plain flow x is simulated, which costs less, and rescaled: z = (I + h V)^{-k} x after k layers of step h.
-    """
-    value = np.asarray(flow.rescaling_matrix)
-    step, layers = _layer_step(spectrum(value))
-    tokens = initial.gaussian(8, len(value), rng=seed, runs=runs)
-    times = step * layers * np.arange(SAVES + 1)
-    plain = EuclideanAttention(flow.heads, flow.attention)
-    run = simulate(plain, tokens, times, solver=Layers(step), progress=False)
-    back = np.linalg.inv(np.linalg.matrix_power(np.eye(len(value)) + step * value, layers))
-    frames = np.stack([np.linalg.matrix_power(back, save).T for save in range(run.sizes["time"])])
-    rescaled = run.assign(tokens=(run.tokens.dims, run.tokens.values @ frames))
-    return [one.limit for one in observed_limits(flow, rescaled)]
-
-
-def _layer_step(found: Spectrum) -> tuple[float, int]:
-    """Step of a layer and layers from save to save; the run ends when the slowest rate has acted, or z loses digits."""
-    lead = found.leading.value
-    rate, turning = max(abs(lead.real), 1e-3), max(abs(lead.imag), 1e-3)
-    end = 12 / rate if found.is_leading_real else max(3 / rate, math.pi / turning)
-    reals, radius = np.real(found.values), np.abs(found.values).max()
-    # The components of z = e^{-tV} x differ by factors e^{t spread}; beyond e^{30} rounding reaches the leading one.
-    end = min(end, 30 / max(float(np.ptp(reals)), 1e-3), 100.0)
-    # A layer is a step of at most 0.4 / radius, unless that needs more than 12 layers from save to save.
-    layers = int(np.clip(np.ceil(end * radius / (0.4 * SAVES)), 1, 12))
-    return float(end / (SAVES * layers)), layers
 
 
 def _dataset(model: Model, layers: list[int], rows: list[dict[str, Any]]) -> xr.Dataset:

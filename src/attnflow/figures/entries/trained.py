@@ -16,7 +16,7 @@ from attnflow.figures.entries.trained_prompts import ITERATED_LAYERS
 from attnflow.figures.figure import Figure
 from attnflow.models import load
 from attnflow.show import head_spectra
-from attnflow.trained.head_tables import KINDS
+from attnflow.trained.head_limits import KINDS
 
 SLIDES = "Sugolov and Aubry 2023, slides"
 OTHER_MODEL = "Published on ALBERT; made here with all-MiniLM-L6-v2, or with any model by --model DIR."
@@ -41,18 +41,18 @@ def draw_spectra(table: xr.Dataset) -> Any:
 
 
 def spectra_numbers(table: xr.Dataset) -> dict[str, float | int | str]:
-    """Number of heads of each kind, size of their eigenvalues, and number of simulations that agree."""
-    kinds, agreement = table.kind.values, table.agreement.values
+    """Number of heads of each kind, size of their eigenvalues, and simulations that agree, with their controls."""
+    kinds = table.kind.values
     numbers: dict[str, float | int | str] = {f"heads, {kind}": int(np.sum(kinds == kind)) for kind in KINDS}
     numbers |= {
         "largest modulus, trained": float(table.radius.max()),
         "largest modulus, untrained": float(np.abs(_untrained_eigenvalues(table)).max()),
         "effective beta, median": float(table.effective_beta.median()),
     }
-    decided = np.isfinite(agreement)
-    if decided.any():
-        numbers["simulations that do as predicted"] = f"{int(np.sum(agreement[decided] == 1))} of {int(decided.sum())}"
-    return numbers
+    return numbers | {
+        f"simulations with the predicted limit, {row['control']}": f"{row['agreeing']} of {row['runs']}"
+        for row in trained.control_rows(table)
+    }
 
 
 def _untrained_eigenvalues(table: xr.Dataset) -> np.ndarray:

@@ -18,7 +18,7 @@ from attnflow.show.parts.scene import Snapshot
 from attnflow.show.trained.head_counts import against_count, counted_heads
 from attnflow.show.trained.head_kinds import alignment_panel, path_panel
 from attnflow.trained import head_flows
-from attnflow.trained.head_tables import KINDS
+from attnflow.trained.head_limits import KINDS
 
 # -- The flow of one head of each kind ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from attnflow.show.parts.principal_components import principal_scene
 from attnflow.show.parts.scene import Snapshot
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
 from attnflow.trained.head_flows import misalignment, time_course
-from attnflow.trained.head_tables import KINDS
+from attnflow.trained.head_limits import KINDS
 
 STARTS = {
     "sphere": "Random tokens on the unit sphere",

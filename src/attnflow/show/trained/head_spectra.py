@@ -1,4 +1,4 @@
-"""`head_spectra`: the eigenvalues of all heads of a trained model, and what each head does to tokens."""
+"""`head_spectra`: the eigenvalues of all heads of a trained model, and the limit of each head's simulation."""
 
 import os
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, fix_ticks, in_house_style, save_and_return
 from attnflow.show.trained.by_layer import has_name, layer_colours
+from attnflow.trained.head_controls import controls_sentences
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def head_spectra(
     """
     figure = panel_figure(
         [[Eigenvalues(table, untrained), HeadGrid(table)]],
-        f"What the heads of {table.attrs['model']} do to tokens",
+        f"Eigenvalues of the heads of {table.attrs['model']}",
         _caption(table),
         width=4.6,
         heights=[4.2],
@@ -105,7 +106,7 @@ def _caption(table: xr.Dataset) -> str:
     d, k = table.attrs["width"], table.sizes["eigenvalue"]
     return (
         f"V = W_O W_V of {kinds.size} heads: {k} eigenvalues each, all others of the {d} are 0. "
-        f"The leading one, of largest real part, is {', '.join(counts)}."
+        f"The leading one, of largest real part, is {', '.join(counts)}. " + " ".join(controls_sentences(table)[:1])
     )
 
 
