@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import jax
 import jax.monitoring
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow.integrate import ensemble
+from attnflow.integrate.plan import Plan
+from attnflow.integrate.request import checked_request
 
 IDENTITY = af.Head.identity
 CIRCLE = af.SphereAttention(IDENTITY(2), af.Softmax(2.0))
@@ -168,6 +172,75 @@ def test_the_budget_returns_what_was_computed_and_resuming_gives_the_rest():
     rest = times[run.sizes["time"] :][:3]
     resumed = af.simulate(CIRCLE, run.final_tokens.values, [float(run.final_time), *rest], solver=solver)
     assert resumed.outcome.startswith("Reached")
+
+
+class SlowSteps:
+    """A clock that only compiled steps advance, by `seconds` each, in place of the wall clock."""
+
+    def __init__(self, monkeypatch, seconds):
+        self.now, self.longest_call, compiled = 0.0, 0, ensemble.advance
+
+        def advance(task, cursors, *others):
+            after = compiled(task, cursors, *others)
+            made = int(np.sum(after[0].accepted + after[0].rejected - cursors.accepted - cursors.rejected))
+            self.now, self.longest_call = self.now + seconds * made, max(self.longest_call, made)
+            return after
+
+        monkeypatch.setattr(ensemble, "advance", advance)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.mark.parametrize("solver", [af.Euler(0.01), af.Adaptive(rtol=1e-12)])
+@pytest.mark.parametrize("seconds", [1e-3, 0.2, 5.8])
+def test_a_run_ends_within_a_second_and_one_step_of_its_budget(seconds, solver, monkeypatch):
+    clock = SlowSteps(monkeypatch, seconds)
+
+    run = af.simulate(CIRCLE, circle_tokens(rng=0), [0.0, 1e6], solver=solver, budget=20.0)
+
+    assert "time budget" in run.outcome
+    assert 20 < clock.now < 21 + seconds
+
+
+def test_short_steps_share_compiled_calls(monkeypatch):
+    clock = SlowSteps(monkeypatch, 1e-3)
+
+    af.simulate(CIRCLE, circle_tokens(rng=0), [0.0, 20.0], solver=af.Euler(0.01))
+
+    assert 200 <= clock.longest_call <= 400  # 0.3 s of 1 ms
+
+
+def test_few_runs_of_many_tokens_share_a_compiled_call():
+    many, few = (af.initial.sphere(n, 2, rng=0, runs=64) for n in (4000, 8))
+    plans = [Plan.of(checked_request(CIRCLE, tokens, [0.0, 1.0])) for tokens in (many, few)]
+
+    assert [plan.runs_per_call for plan in plans] == [1, -(-64 // (8 * os.cpu_count()))]
+
+
+def test_no_run_attempts_more_than_max_steps():
+    """Half of the runs need more than `limit` attempts, whatever runs share their compiled calls."""
+    tokens = circle_tokens(rng=0, runs=64)
+    attempts = lambda run: run.steps.values + run.rejected_steps.values
+    needed = attempts(af.simulate(CIRCLE, tokens, [0.0, 3.0]))
+    limit = int(np.median(needed))
+
+    limited = af.simulate(CIRCLE, tokens, [0.0, 3.0], solver=af.Adaptive(max_steps=limit))
+    alone = af.simulate(CIRCLE, tokens[0], [0.0, 3.0], solver=af.Adaptive(max_steps=5))
+
+    np.testing.assert_array_equal(limited.failed, needed > limit)
+    np.testing.assert_array_equal(attempts(limited), np.minimum(needed, limit))
+    assert attempts(alone) == 5
+    assert "largest number of steps" in alone.outcome
+
+
+def test_progress_between_two_saving_times_follows_the_time(monkeypatch):
+    SlowSteps(monkeypatch, 0.3)
+    heard = []
+
+    af.simulate(
+        CIRCLE, circle_tokens(rng=0), [0.0, 1.0], solver=af.Euler(0.1), progress=lambda *word: heard.append(word)
+    )
+
+    np.testing.assert_allclose([fraction for fraction, _ in heard], np.arange(1, 11) / 10)
 
 
 def test_progress_is_reported_and_reaches_one():

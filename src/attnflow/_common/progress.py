@@ -124,9 +124,13 @@ class Watch:
             done = sum(share for share, _ in self._parts.values())
             self._report(min(done, 1.0), sentence)
 
+    def seconds_left(self) -> float:
+        """The part of the budget that is not spent, negative after its end, or infinity without a budget."""
+        return float("inf") if self._deadline is None else self._deadline - time.monotonic()
+
     def is_out_of_time(self) -> bool:
         """Whether the budget is spent."""
-        return self._deadline is not None and time.monotonic() > self._deadline
+        return self.seconds_left() < 0
 
     def should_stop(self) -> bool:
         """Whether workers should return the results they have."""

@@ -39,7 +39,7 @@ class Stepper:
         self.solver: AbstractSolver = solver_for(setup)
         self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
-        self._budget = 8
+        self._budget = 1  # the duration of a step is not known before the first call
         tokens = checked_request(self.flow, setup.tokens, [0.0, self.step_length or 1.0], solver=self.solver).tokens
         drop_old_programs()
         state = State.of(self.flow, tokens)
@@ -88,7 +88,7 @@ class Stepper:
             cursors: Any = self._begin() if self._cursors is None else self._cursors
             window = self._window(cursors, time)
             began = wall.monotonic()
-            steps = jnp.asarray(self._budget, cursors.accepted.dtype)
+            steps = jnp.full_like(cursors.accepted, self._budget)
             self._cursors, reached, saved = advance(self._task, cursors, window, self._keys, steps)
             is_reached = bool(np.asarray(reached)[0, 0])
             saved = {name: np.asarray(values)[0, 0] for name, values in saved.items()}

@@ -82,12 +82,12 @@ def begin(task: Task, time: AnyArray, states: State) -> tuple[Cursor, dict[str, 
 def advance(
     task: Task, cursors: Cursor, windows: TargetWindow, rng_keys: AnyArray, max_steps: AnyArray
 ) -> tuple[Cursor, AnyArray, dict[str, Any]]:
-    """Integrate every run through its window of targets, or for `max_steps` steps if that is less.
+    """Integrate every run through its window of targets, or for its entry of `max_steps` steps if that is less.
 
     Returns the cursors, which targets were reached, and the values saved at them.
     """
 
-    def one_run(cursor, window, rng_key):
+    def one_run(cursor, window, rng_key, max_steps):
         last = cursor.accepted + cursor.rejected + max_steps
 
         def visit(cursor, entry):
@@ -107,7 +107,7 @@ def advance(
         cursor, (reached, saved) = jax.lax.scan(visit, cursor, (window.targets, window.is_active))
         return cursor, reached, saved
 
-    return jax.lax.map(lambda run: one_run(*run), (cursors, windows, rng_keys))
+    return jax.lax.map(lambda run: one_run(*run), (cursors, windows, rng_keys, max_steps))
 
 
 def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:

@@ -3,6 +3,7 @@
 XLA releases Python's lock while it computes, so that threads use all cores.
 """
 
+import dataclasses
 import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -30,8 +31,9 @@ def integrate(plan: Plan, watch: Watch) -> RunArrays:
     results = _empty_results(plan)
     starts = range(0, plan.runs, plan.runs_per_call)
     workers = min(os.cpu_count() or 1, len(starts))
+    pace = Pace()
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        jobs = [pool.submit(_integrate_chunk, plan, first, results, watch) for first in starts]
+        jobs = [pool.submit(_integrate_chunk, plan, first, results, watch, pace) for first in starts]
         try:
             while wait(jobs, timeout=SECONDS_PER_CALL).not_done:
                 pass
@@ -47,7 +49,24 @@ def _raise_first_error(jobs: list[Future]) -> None:
         job.result()
 
 
-def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch) -> None:
+@dataclasses.dataclass
+class Pace:
+    """The number of steps of a run in the next compiled call, which all chunks share.
+
+    The first call makes one step, since the duration of a step is not known and a call cannot be interrupted: a step
+    of 20,000 tokens takes seconds.
+    """
+
+    steps: int = 1
+
+    def measured(self, asked: int, made: int, seconds: float, seconds_left: float) -> None:
+        """Choose the next number of steps, after a call of `asked` steps a run made `made` of them in `seconds`."""
+        # A call may end before its last step, at its last target: `seconds` is scaled to a call of all steps.
+        wanted = min(SECONDS_PER_CALL, max(seconds_left, 0))
+        self.steps = steps_for(wanted, asked, seconds * asked / max(made, 1), most=10**9)
+
+
+def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, pace: Pace) -> None:
     """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
     runs = np.arange(first, min(first + plan.runs_per_call, plan.runs))
     if watch.should_stop():
@@ -61,28 +80,22 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch) -
         cursors, saved = begin(plan.task, jnp.asarray(plan.start, plan.dtype), states)
         _store(results, runs, saved)
         position = np.zeros(plan.runs_per_call, int)
-        budget = 32
-        while True:
-            began = time.monotonic()
-            windows = _windows(plan, position)
-            cursors, reached, saved = advance(
-                plan.task, cursors, windows, rng_keys, jnp.asarray(budget, cursors.accepted.dtype)
-            )
-            position = _keep_reached(plan, results, runs, position, np.asarray(reached), saved)
-            status = _statuses(plan, cursors, position)
-            _keep_cursors(results, runs, cursors, status)
-            is_over = bool(np.all(status != Status.RUNNING))
-            watch.report(
-                first, _fraction(plan, runs, position, status), len(runs) / plan.runs, _sentence(cursors, runs)
-            )
-            if is_over:
-                return
+        status = _statuses(plan, cursors, position)
+        while np.any(status == Status.RUNNING):
             if watch.should_stop():
                 status = np.where(status == Status.RUNNING, _reason(watch), status)
                 results.status[runs] = status[: len(runs)]
                 return
-            left = plan.max_steps - int(np.max(_attempts(cursors)))
-            budget = steps_for(SECONDS_PER_CALL, budget, time.monotonic() - began, left)
+            began, asked, attempts = time.monotonic(), pace.steps, _attempts(cursors)
+            allowed = jnp.asarray(np.minimum(asked, plan.max_steps - attempts), cursors.accepted.dtype)
+            cursors, reached, saved = advance(plan.task, cursors, _windows(plan, position), rng_keys, allowed)
+            position = _keep_reached(plan, results, runs, position, np.asarray(reached), saved)
+            status = _statuses(plan, cursors, position)
+            _keep_cursors(results, runs, cursors, status)
+            made = int(np.max(_attempts(cursors) - attempts))
+            pace.measured(asked, made, time.monotonic() - began, watch.seconds_left())
+            fraction = _fraction(plan, np.asarray(cursors.time), status)[: len(runs)].mean()
+            watch.report(first, float(fraction), len(runs) / plan.runs, _sentence(cursors, runs))
 
 
 def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
@@ -161,10 +174,11 @@ def _reason(watch: Watch) -> int:
     return Status.INTERRUPTED if watch.is_interrupted else Status.OUT_OF_TIME
 
 
-def _fraction(plan: Plan, runs: np.ndarray, position: np.ndarray, status: np.ndarray) -> float:
-    members = slice(0, len(runs))
-    done = np.where(status[members] == Status.RUNNING, position[members] / len(plan.saves), 1.0)
-    return float(np.mean(done))
+def _fraction(plan: Plan, times: np.ndarray, status: np.ndarray) -> np.ndarray:
+    """The completed part of every run: of its targets, and of the time to the next one."""
+    targets = np.concatenate([[plan.start], plan.targets.time])
+    done = np.interp(times, targets, np.linspace(0, 1, len(targets)))
+    return np.where(status == Status.RUNNING, done, 1.0)
 
 
 def _sentence(cursors: Cursor, runs: np.ndarray) -> str:

@@ -20,6 +20,7 @@ from attnflow.solvers.base import Target
 
 MAX_TARGETS_PER_CALL = 64  # what is saved at them waits in memory until the call returns
 MAX_RUNS_PER_CALL = 64  # a call returns only when its last run does, and progress and Ctrl-C wait for that
+MAX_PAIRS_PER_CALL = 2**25  # pairs of tokens times d over all runs, in which one step takes less than about a second
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,9 @@ def _targets_per_call(targets: int) -> int:
 
 
 def _runs_per_call(shape: tuple[int, ...], targets: int, request: Request) -> int:
-    """Runs in one compiled call: few enough for the memory limit, and eight calls or more for every worker."""
+    """Runs in one compiled call: few enough for the memory limit, for steps of less than about a second, and for eight
+    calls or more a worker.
+    """
     runs, n, d = shape
     size = np.dtype(request.dtype).itemsize
     pair_block = 4 * size * min(n * n, max(BLOCK_ENTRIES, n))
@@ -96,4 +99,5 @@ def _runs_per_call(shape: tuple[int, ...], targets: int, request: Request) -> in
     workers = os.cpu_count() or 1
     room = int((request.memory / workers - pair_block) // one_run)
     fair_share = -(-runs // (8 * workers))
-    return int(np.clip(min(room, fair_share), 1, MAX_RUNS_PER_CALL))
+    quick = MAX_PAIRS_PER_CALL // (n * n * d * len(request.flow.heads))
+    return int(np.clip(min(room, fair_share, quick), 1, MAX_RUNS_PER_CALL))
