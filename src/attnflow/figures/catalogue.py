@@ -4,10 +4,12 @@ from functools import cache
 
 from attnflow._common.checks import require_known
 from attnflow.figures.entries import (
+    boolean_exceptions,
     causal,
     emergence,
     hardmax,
     long_context,
+    lost_in_middle,
     metastability,
     noise_and_beta,
     normalisation,
@@ -21,12 +23,12 @@ from attnflow.figures.entries import (
 from attnflow.figures.figure import Figure
 
 CHAPTERS = {
-    "Clusters in Euclidean space": (emergence,),
+    "Clusters in Euclidean space": (emergence, boolean_exceptions),
     "The slides of Sugolov and Aubry": (sugolov_aubry,),
     "Clusters on the sphere": (sphere,),
     "Causal attention": (causal, value_spectrum, renyi_centres, sphere_clusters),
     "Metastable clusters": (metastability,),
-    "Variants of attention": (normalisation, hardmax, long_context, noise_and_beta),
+    "Variants of attention": (normalisation, hardmax, long_context, lost_in_middle, noise_and_beta),
     "Trained weights": (trained,),
 }
 
