@@ -103,3 +103,24 @@ def test_first_time_above_a_tolerance(row, expected):
 def test_bad_input_is_a_sentence(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_errors_of_rates_bound_the_effect_of_rounding():
+    """Random stochastic matrices, rounded anew by relative errors of 1e-16: rates move by less than their errors."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        matrix = rng.random((8, 8)) ** 8
+        matrix /= matrix.sum(axis=1, keepdims=True)
+        moved = matrix * (1 + 1.1e-16 * rng.choice([-1, 1], matrix.shape))
+        change = np.abs(np.sort_complex(np.linalg.eigvals(matrix)) - np.sort_complex(np.linalg.eigvals(moved)))
+        errors = frozen_attention.rate_errors(matrix)
+        assert change.max() <= errors.max() < 1e-10
+
+
+def test_a_defective_matrix_has_rates_of_a_large_error():
+    defective = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
+
+    errors = frozen_attention.rate_errors(defective)
+
+    assert errors[0] < 1e-14
+    assert errors[1:].max() > 1e-9

@@ -129,6 +129,18 @@ def test_frozen_attention_is_the_matrix_exponential(frozen):
         np.testing.assert_allclose(frozen.rate[place], rates, atol=1e-9)
 
 
+def test_a_slowest_rate_below_its_rounding_error_is_printed_as_zero():
+    """Tokens of size 5: attention is decided, P has two blocks, and the second eigenvalue is one within rounding."""
+    frozen = sugolov_aubry.compute_frozen(False, n=12, sizes=[0.2, 5.0], end=0.5, saves=3, seed=7)
+    numbers = sugolov_aubry.frozen_numbers(frozen)
+
+    shown = numbers["slowest rate, size 5"]
+    assert shown.startswith("0 ± ")
+    assert float(frozen.rate[1, 1]) < 1.5 * float(shown.removeprefix("0 ± ")) < 1e-12
+    assert numbers["slowest rate, size 0.2"] == float(frozen.rate[0, 1])
+    assert float(frozen.rate_error.max()) < 1e-9
+
+
 def test_frozen_attention_is_right_longer_for_small_starts(frozen):
     numbers = sugolov_aubry.frozen_numbers(frozen)
     apart = np.linalg.norm(frozen.predicted - frozen.tokens, axis=(2, 3)) / np.linalg.norm(frozen.tokens, axis=(2, 3))

@@ -1,4 +1,4 @@
-"""Numbers as JSON knows them, and evenly spaced indices."""
+"""Numbers as JSON knows them, numbers beside their errors, and evenly spaced indices."""
 
 import math
 from typing import Any
@@ -27,6 +27,29 @@ def number_or_text(value: float) -> float | str:
     (2.0, 'inf')
     """
     return float(value) if math.isfinite(value) else str(value)
+
+
+def number_with_error(value: float, error: float) -> float | str:
+    """The number, or the text "0 ± error" where its size is not above the error: then its digits mean nothing.
+
+    Examples
+    --------
+    >>> number_with_error(0.25, 1e-15), number_with_error(7.8e-16, 2.7e-15)
+    (0.25, '0 ± 3e-15')
+    """
+    return f"0 ± {error:.0e}" if abs(value) <= error else float(value)
+
+
+def text_with_error(value: float, error: float, digits: int = 3) -> str:
+    """The number to some digits, or "0 ± error" where its size is not above the error.
+
+    Examples
+    --------
+    >>> text_with_error(0.25, 1e-15), text_with_error(0.0, 1e-15)
+    ('0.25', '0 ± 1e-15')
+    """
+    shown = number_with_error(value, error)
+    return shown if isinstance(shown, str) else f"{shown:.{digits}g}"
 
 
 def evenly_spaced(count: int, most: int) -> np.ndarray:

@@ -66,7 +66,11 @@ def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
             if is_aligned
             else "tokens do not align at one rate"
         )
-    print(f"{summary['outcome']} 1 - mean squared cosine is {summary['misalignment']:.3g}: {rate}.")
+    from attnflow._common.plain import text_with_error
+    from attnflow.trained.head_flows import MISALIGNMENT_ERROR
+
+    misalignment = text_with_error(summary["misalignment"], MISALIGNMENT_ERROR)
+    print(f"{summary['outcome']} 1 - mean squared cosine is {misalignment}: {rate}.")
     for name, path in files.items():
         print(f"{name}: {path}")
 

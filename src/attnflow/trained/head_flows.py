@@ -27,6 +27,7 @@ from attnflow.solvers.adaptive import Adaptive
 SPACES = ("sphere", "euclidean")
 STARTS = ("sphere", "circle", "gaussian", "prompt")
 SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # pictures need three digits, and d is in the hundreds
+MISALIGNMENT_ERROR = 1e-14  # rounding error of cosines in a thousand dimensions
 FITTED_MISALIGNMENT = (1e-7, 0.3)  # a rate is fitted to values between these
 
 

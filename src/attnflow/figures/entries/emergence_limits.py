@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import attention_matrices, hyperplanes, leaders, polytope
 from attnflow.figures.entries.scenario_runs import scenario_run, value_of
@@ -19,6 +20,7 @@ from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of, snapshots
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
+from attnflow.solvers.adaptive import Adaptive
 
 DOTS = "Hollow dots: start. Filled dots: now. Colours: cluster at the end."
 HYPERPLANE_TOLERANCE = 0.05  # coordinates closer than this lie on one hyperplane
@@ -27,6 +29,11 @@ HYPERPLANE_TOLERANCE = 0.05  # coordinates closer than this lie on one hyperplan
 def compute_with_frames(progress: Progress, frames: int, **settings: Any) -> xr.Dataset:
     """A run, and the number of frames of its movie."""
     return scenario_run(progress, **settings).assign_attrs(frames=frames)
+
+
+def _solver_error(run: xr.Dataset) -> float:
+    """The error of a step of the default solver: distances below it are zero as far as the run tells."""
+    return float(Adaptive().rtol) * float(np.abs(run.tokens).max())
 
 
 # -- V = I: a polytope -------------------------------------------------------------------------------------------------
@@ -101,7 +108,7 @@ def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
         f"parallel {kind} at the end": groups.count,
         "coordinates of each": "; ".join(_numbers(level) for level in groups.levels),
         "tokens on each": ", ".join(str(size) for size in groups.sizes),
-        "largest distance from one at the end": float(groups.spreads.max()),
+        "largest distance from one at the end": number_with_error(groups.spreads.max(), _solver_error(run)),
     }
 
 
@@ -170,7 +177,7 @@ def column_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
         "eigenvalues of V": _eigenvalue_words(run),
         "lines": groups.count,
         "tokens on each": ", ".join(str(size) for size in groups.sizes),
-        "largest distance from a line at the end": float(groups.spreads.max()),
+        "largest distance from a line at the end": number_with_error(groups.spreads.max(), _solver_error(run)),
         "growth of the third coordinate": float(largest[-1] / largest[0]),
     } | (extra if _is_polygon(run) else {})
 

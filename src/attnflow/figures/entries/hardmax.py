@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters, leaders
 from attnflow.figures.figure import Figure
@@ -77,7 +78,8 @@ def leader_numbers(data: xr.Dataset) -> dict:
         first = run.leads.values[0]
         moved = np.linalg.norm(run.tokens[-1, first] - run.tokens[0, first], axis=-1)
         numbers[f"{name}: leaders at the start"] = int(first.sum())
-        numbers[f"{name}: largest move of a leader"] = float(moved.max(initial=0.0))
+        rounding = run.sizes["time"] * np.finfo(float).eps * float(np.abs(run.tokens).max())  # one error for every step
+        numbers[f"{name}: largest move of a leader"] = number_with_error(moved.max(initial=0.0), rounding)
         numbers[f"{name}: leaders that emerge"] = int(np.sum(run.leads.values.any(axis=0) & ~first))
         numbers[f"{name}: clusters at the end"] = int(clusters.count(run, 1e-2)[-1])
     return numbers

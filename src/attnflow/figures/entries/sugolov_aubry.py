@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import frozen_attention
 from attnflow.figures.entries import emergence_attention, emergence_limits, multihead, multihead_rates
@@ -66,6 +67,7 @@ def compute_frozen(progress: Progress, *, n: int, sizes: list[float], end: float
         predicted=(("run", "time", "token", "coordinate"), np.stack(predicted)),
         error=frozen_attention.error(first, run),
         rate=(("run", "mode"), spectrum),
+        rate_error=(("run", "mode"), np.stack([frozen_attention.rate_errors(matrix) for matrix in first])),
         size=("run", sizes),
     )
 
@@ -89,14 +91,14 @@ def draw_frozen(run: xr.Dataset) -> Any:
 
 
 def frozen_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """Time until which the prediction is right within five per cent, and the slowest rate."""
+    """Time until which the prediction is right within five per cent, and the slowest rate of a decaying mode."""
     until = frozen_attention.valid_until(run.error).values
     numbers: dict[str, float | int | str] = {
         f"right within 5 % until t, size {size:g}": "the end" if np.isinf(time) else float(time)
         for size, time in zip(run.size.values, until, strict=True)
     }
-    slowest = zip(run.size.values, run.rate.values[:, 1], strict=True)
-    return numbers | {f"slowest rate, size {size:g}": float(rate) for size, rate in slowest}
+    slowest = zip(run.size.values, run.rate.values[:, 1], run.rate_error.values[:, 1], strict=True)
+    return numbers | {f"slowest rate, size {size:g}": number_with_error(rate, error) for size, rate, error in slowest}
 
 
 def _path_panel(run: xr.Dataset, place: int) -> Lines:

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow import trained
+from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import order
 from attnflow.figures.entries.trained_prompts import prompt_or_ids
@@ -75,7 +76,9 @@ def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
         run = _run_of(dataset, "prompt", kind)
         numbers[f"{kind}: head"] = dataset.attrs[kind]
         numbers[f"{kind}: mean cosine at the end"] = float(order.mean_cosine(run.tokens[-1]))
-        numbers[f"{kind}: 1 - mean squared cosine at the end"] = max(float(head_flows.misalignment(run)[-1]), 0.0)
+        numbers[f"{kind}: 1 - mean squared cosine at the end"] = number_with_error(
+            head_flows.misalignment(run)[-1], head_flows.MISALIGNMENT_ERROR
+        )
     return numbers
 
 
