@@ -12,6 +12,9 @@ from attnflow import trained
 from attnflow._common.checks import InputError
 from attnflow.analyse import cluster_tracks, collapse, low_rank
 from attnflow.trained import coupling, measures
+from attnflow.trained.neural_collapse import classes_sentence
+
+TWICE = [5, 17, 3, 5, 17, 0, 22, 3, 39, 5]  # three classes of two or three equal tokens, and three single tokens
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +55,45 @@ def test_the_old_names_of_the_summaries_warn(report):
         assert trained.further_story({}) == trained.extra_summary({})
 
 
-def test_collapse_is_measured_in_the_span_of_the_tokens(report):
-    """The same numbers as in all d coordinates, where they cost d^3."""
-    whole = collapse.measures(measures.directions(report), report.cluster.values[-1])
+def test_collapse_is_measured_in_the_span_of_the_tokens(models):
+    """The same numbers as in all d coordinates, where they cost d^3; tokens alone in their class do not count."""
+    report = trained.prompt_report(models["bert"], TWICE)
+    _, counts = np.unique(TWICE, return_counts=True)
+    places = [place for place, one in enumerate(TWICE) if TWICE.count(one) > 1]
+    whole = collapse.measures(measures.directions(report)[:, places], [TWICE[place] for place in places])
     for name in ("variability", "unequal_norms", "simplex_distance"):
+        assert np.isfinite(report[name]).all()
         np.testing.assert_allclose(report[name], whole[name], rtol=1e-9, atol=1e-12)
+    counted = {"classes_from": "token", "classes": int(np.sum(counts > 1)), "single_tokens": int(np.sum(counts == 1))}
+    assert trained.prompt_summary(report)["collapse_classes"] == counted
+
+
+def test_classes_do_not_come_from_the_states_they_are_measured_on(models):
+    """Two states of the last layer define classes that the token ids do not: only `classes="last"` looks at them."""
+    reports = {
+        name: trained.prompt_report(models["bert"], TWICE, angle=0.8, classes=name) for name in ("token", "last")
+    }
+    ids = np.array(TWICE)
+    for label in range(int(reports["token"].collapse_class.max()) + 1):
+        assert len(np.unique(ids[reports["token"].collapse_class == label])) == 1
+    last = reports["last"].cluster.values[-1]
+    for label in range(int(reports["last"].collapse_class.max()) + 1):
+        assert len(np.unique(last[reports["last"].collapse_class == label])) == 1
+    assert not np.array_equal(reports["token"].collapse_class, reports["last"].collapse_class)
+
+
+def test_collapse_of_tokens_that_are_all_different_is_undefined(models):
+    """Classes of one token have no spread, which would read as complete collapse."""
+    report = trained.prompt_report(models["bert"], [5, 17, 3, 39, 0])
+    for name in ("variability", "unequal_norms", "unequal_angles", "simplex_distance"):
+        assert np.isnan(report[name]).all()
+    words = classes_sentence(trained.prompt_summary(report)["collapse_classes"])
+    assert words.startswith("undefined: no class has two members")
+    figure = af.show.prompt(report)
+    assert "Neural collapse" not in {axes.get_title(loc="left") for axes in figure.axes}
+    assert "no class has two members" in " ".join(figure.texts[-1].get_text().split())
+    with pytest.raises(InputError, match="`classes` 'middle' is not known"):
+        trained.prompt_report(models["bert"], IDS, classes="middle")
 
 
 def test_the_mean_of_the_density_is_the_mean_cosine(report):
@@ -75,17 +112,17 @@ def test_a_report_is_saved_and_drawn(report, tmp_path):
 
 def test_the_picture_shows_the_measurements(models):
     """Every measure of neural collapse is a line of its own, dots are drawn while layers are few."""
-    report = trained.prompt_report(models["gpt2"], IDS, angle=0.1, progress=False)
+    report = trained.prompt_report(models["gpt2"], TWICE, angle=0.1, progress=False)
     panels = {axes.get_title(loc="left"): axes for axes in af.show.prompt(report).axes}
     (cosines,) = panels["Mean cosine of two tokens"].get_lines()
     np.testing.assert_array_equal(cosines.get_ydata(), report.mean_cosine)
     assert cosines.get_marker() == "."
-    lines = panels["Neural collapse of the last clusters"].get_lines()
+    lines = panels["Neural collapse"].get_lines()
     names = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
     np.testing.assert_array_equal([line.get_ydata() for line in lines], [report[name] for name in names])
     deep = af.show.prompt(trained.prompt_report(models["albert"], IDS, 48, progress=False))
     titles = {axes.get_title(loc="left") for axes in deep.axes}
-    assert "Neural collapse of the last clusters" not in titles  # one is left
+    assert "Neural collapse" not in titles  # one class has two members
     drawn = [line for axes in deep.axes for line in axes.get_lines() if len(line.get_xdata()) > 40]
     assert len(drawn) > 8
     assert not any(line.get_marker() == "." for line in drawn)

@@ -37,6 +37,9 @@ def prompt(
     layers: Depth = None,
     angle: Angle = 0.5,
     betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
+    classes: Annotated[
+        str, typer.Option(help="Classes of neural collapse: token (equal ids), first or last (clusters of that layer).")
+    ] = "token",
     control: Control = "none",
     coupling: Annotated[
         bool, typer.Option("--coupling", help="Also measure the coupling of blocks by their Jacobians.")
@@ -74,7 +77,9 @@ def prompt(
     opened = load(model)
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
     more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
-    report = trained.prompt_report(*asked, angle=angle, betas=numbers(betas, "betas"), progress=progress_of(as_json))
+    report = trained.prompt_report(
+        *asked, angle=angle, betas=numbers(betas, "betas"), classes=classes, progress=progress_of(as_json)
+    )
     found = trained.prompt_summary(report) | trained.extra_summary(more)
     if "result" in files:
         from attnflow.results.files import save

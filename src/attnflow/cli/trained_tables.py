@@ -124,12 +124,15 @@ def _word(value: Any) -> str:
 
 def readable(found: dict[str, Any]) -> dict[str, str]:
     """The summary of a prompt as names and lines of text."""
+    from attnflow.trained.neural_collapse import classes_sentence
+
     by_layer = ("mean_cosine", "effective_rank", "cka", "attention_rank", "second_eigenvalue")
     line = partial(_line, layers=found["layers"])
     shown = {"after layer": _layers(found["layers"])}
     shown |= {name.replace("_", " "): line(found[name]) for name in by_layer}
     shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
     shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
+    shown["neural collapse"] = classes_sentence(found["collapse_classes"])
     shown |= {name.replace("_", " "): line(values) for name, values in found["neural_collapse"].items()}
     shown["last clusters"] = _clusters(found["last_clusters"]) or "each token is a cluster"
     shown["merges"] = _merges(found["merges"])

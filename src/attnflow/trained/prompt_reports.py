@@ -6,17 +6,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.checks import require_positive_number
+from attnflow._common.checks import require_known, require_positive_number
 from attnflow._common.plain import json_value
 from attnflow._common.progress import Progress
 from attnflow._common.renamed import renamed_function
 from attnflow._common.threads import one_blas_thread
-from attnflow.analyse import cluster_tracks, collapse, order
+from attnflow.analyse import cluster_tracks, order
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.trained import layer_energy, layer_similarity, measures
-
-COLLAPSE = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
+from attnflow.trained.neural_collapse import CLASSES, MEASURES, class_counts, class_labels, collapse_measures
 
 
 def prompt_report(
@@ -26,6 +25,7 @@ def prompt_report(
     *,
     angle: float = measures.ANGLE,
     betas: Sequence[float] = layer_energy.BETAS,
+    classes: str = "token",
     progress: Progress = None,
 ) -> xr.Dataset:
     """The trajectory of a prompt through the layers (`model.trajectory`) with all measurements on it.
@@ -40,30 +40,36 @@ def prompt_report(
         Directions closer than this, in radians, directly or by a chain, are one cluster.
     betas
         Inverse temperatures of the interaction energy.
+    classes
+        Classes of neural collapse: "token", tokens with the same id; "first", the clusters of the embedding; "last",
+        the clusters of the last layer, for which collapse is partly true by construction. A class has two or more
+        members.
 
     Returns
     -------
     The trajectory, and over time (0 is the embedding, l after layer l) `mean_cosine`, `cosine_density`, `clusters`,
     `cluster` of every token (labels that persist from layer to layer), `effective_rank`, the neural-collapse measures
-    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` with the last clusters as classes, and
+    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` (NaN with fewer than two classes), and
     `energy` of every beta; over layers `cka` (with the layer before), `attention_rank` and `second_eigenvalue` of every
-    head, and `change` of the energy by each half of each block.
+    head, and `change` of the energy by each half of each block; and `collapse_class` of every token, -1 where it is
+    alone in its class.
     """
     require_positive_number(angle, "angle")
+    require_known(classes, CLASSES, "classes")
     run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
     with one_blas_thread():
-        measured = _measured(run, angle, betas)
-    return xr.merge([run, *measured], combine_attrs="override").assign_attrs(run.attrs, angle=angle)
+        measured = _measured(run, angle, betas, classes)
+    return xr.merge([run, *measured], combine_attrs="override").assign_attrs(run.attrs, angle=angle, classes=classes)
 
 
-def _measured(run: xr.Dataset, angle: float, betas: Sequence[float]) -> list[xr.Dataset]:
+def _measured(run: xr.Dataset, angle: float, betas: Sequence[float], classes: str) -> list[xr.Dataset]:
     units = measures.directions(run)
     labels = cluster_tracks.follow(units, angle, geodesic=True).labels
     return [
         measures.of_tokens(run, angle),
         measures.of_attention(run.attention),
         layer_energy.by_layer(run, betas),
-        collapse.measures(in_their_span(units), labels[-1])[list(COLLAPSE)],
+        collapse_measures(in_their_span(units), class_labels(classes, run.id.values, labels)),
         xr.Dataset({"cosine_density": order.cosine_histogram(units), "cka": layer_similarity.consecutive_cka(units)}),
         xr.Dataset({"cluster": (("time", "token"), labels)}),
     ]
@@ -85,7 +91,8 @@ def prompt_summary(report: xr.Dataset) -> dict[str, Any]:
         "second_eigenvalue": _json_list(report.second_eigenvalue.mean("head")),
         "cka": _json_list(report.cka),
         "energy": {f"{float(beta):g}": _json_list(report.energy.sel(beta=beta)) for beta in report.beta.values},
-        "neural_collapse": {name: _json_list(report[name]) for name in COLLAPSE},
+        "neural_collapse": {name: _json_list(report[name]) for name in MEASURES},
+        "collapse_classes": class_counts(report),
         "last_clusters": named_clusters(report.cluster.values[-1], words),
         "merges": [_change(merge, words) for merge in tracks.merges],
         "splits": [_change(split, words) for split in tracks.splits],

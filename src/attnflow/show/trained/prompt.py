@@ -15,12 +15,13 @@ from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.ridgeline import RidgelinePanel
 from attnflow.show.parts.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_style, save_and_return
 from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
+from attnflow.trained.neural_collapse import class_counts, classes_sentence
 
 MOST_WORDS = 40  # rows of words that can be read in one panel
 DENSITY_HEIGHT = 0.9  # below one: the densities of two layers do not overlap
 PANEL_WIDTH = 3.7  # inches
 COLLAPSE = {
-    "variability": "spread within clusters",
+    "variability": "spread within classes",
     "unequal_norms": "unequal lengths of their means",
     "unequal_angles": "unequal angles between them",
     "simplex_distance": "distance from a simplex",
@@ -129,10 +130,12 @@ def _cosine_densities(report: xr.Dataset) -> RidgelinePanel:
 
 def _caption(report: xr.Dataset) -> str:
     n, layers, angle = report.sizes["token"], report.sizes["time"] - 1, report.attrs["angle"]
+    # Files of version 0.1 do not hold the classes, which were the clusters of the last layer.
+    classes = classes_sentence(class_counts(report)) if "collapse_class" in report else "clusters of the last layer"
     return (
         f"{n} tokens through {layers} layers. Directions closer than {angle:g} rad, and chains of them, are one "
         "cluster; colours last from layer to layer. Energy: mean of exp(β(cosine − 1)) over all pairs of tokens. "
-        "Bands: from head to head. Neural collapse is complete at 0."
+        f"Bands: from head to head. Neural collapse, complete at 0: {classes}."
     )
 
 
@@ -144,13 +147,13 @@ def _cosines(report: xr.Dataset) -> Lines:
 
 
 def _collapse(report: xr.Dataset) -> list[Lines]:
-    """Panel of neural collapse; none where all tokens end in one cluster, since it compares means of clusters."""
+    """Panel of neural collapse; none with fewer than two classes, since it compares means of classes."""
     lines = [
         Line(report.time.values, report[name].values, label, marker=".")
         for name, label in COLLAPSE.items()
         if np.isfinite(report[name].values).any()
     ]
-    return [layer_panel(lines, "Neural collapse of the last clusters", ylim=(0, None))] if lines else []
+    return [layer_panel(lines, "Neural collapse", ylim=(0, None))] if lines else []
 
 
 def _energy(report: xr.Dataset) -> Lines:
