@@ -43,6 +43,16 @@ BAD_RUNS = {
 }  # fmt: skip
 
 
+def time_dependent(function):
+    return af.EuclideanAttention(af.TimeDependentHead(function, dimension=2))
+
+
+BAD_RUNS |= {
+    "head of another dimension": ((time_dependent(lambda t: af.Head.identity(3)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but it returns a head of dimension 3"),
+    "matrix for a head": ((time_dependent(lambda t: np.eye(2)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but it returns a ndarray"),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", BAD_RUNS)
 def test_simulate_refuses(name):
     arguments, sentence = BAD_RUNS[name]

@@ -23,6 +23,8 @@ def circle_flow(beta=1.0):
     [
         af.SphereAttention(GENERAL, af.Softmax(2.0), af.masks.causal),
         af.SphereAttention(GENERAL, af.Unnormalised(1.0), masses=[1.0, 2.0, 1.0, 0.5]),
+        af.SphereAttention(GENERAL, af.Softmax(2.0), af.masks.strictly_causal, frozen=[True, False, False, False]),
+        af.SphereAttention([GENERAL] * 5, af.Sinkhorn(1.0, 5), af.masks.alibi(0.3)),
         af.EuclideanAttention(GENERAL),
         af.RescaledAttention(GENERAL),
     ],
@@ -37,6 +39,70 @@ def test_derivative_equals_finite_differences(flow):
         ahead, behind = (_velocity_anywhere(flow, tokens + side * h * direction, 0.3) for side in (1, -1))
         column = np.einsum("and,nd->a", found.basis, (ahead - behind) / (2 * h))
         np.testing.assert_allclose(found.matrix[:, place], column, atol=1e-8)
+
+
+def plane_flow(value, attention=None, **parts):
+    return af.EuclideanAttention(af.Head(np.eye(2), np.eye(2), value), attention or af.Softmax(1.0), **parts)
+
+
+@pytest.mark.parametrize("attention", [af.Softmax(3.0), af.Softmax(-1.0), af.Sinkhorn(1.0, 3), af.Hardmax()], ids=repr)
+@pytest.mark.parametrize("length", [1e-8, 1.0, 1e8, 1e30])
+def test_jacobian_of_one_token_is_its_value_matrix(length, attention):
+    value = np.array([[0.5, 0.1], [0.0, -0.3]])
+
+    found = linearise(plane_flow(value, attention), [[length, 2 * length]])
+
+    np.testing.assert_allclose(found.matrix, value, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("length", [1.0, 1e8])
+def test_jacobian_at_beta_zero_is_the_average_of_the_values(length):
+    value, tokens = np.array([[0.5, 0.1], [0.0, -0.3]]), length * np.array([[1.0, 0.0], [0.3, -0.5]])
+
+    found = linearise(plane_flow(value, af.Softmax(0.0), masses=[1.0, 3.0]), tokens)
+
+    np.testing.assert_allclose(found.matrix, np.kron([[0.25, 0.75], [0.25, 0.75]], value), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-4, 1e-7])
+def test_jacobian_of_long_tokens_close_to_each_other(spread):
+    """Tokens x_i = 1/spread + spread y_i on the line have scores whose differences are of order one.
+
+    The derivative of o_i = V sum_j A_ij x_j by x_k, in 64 bits of mantissa:
+    V (A_ik + beta A_ik x_i (x_k - o_i) + beta delta_ik (sum_j A_ij x_j^2 - o_i^2)), o_i = sum_j A_ij x_j,
+    with the variance formed from differences.
+    """
+    tokens = (1 / spread + spread * np.array([0.0, 0.7, -0.4, 1.1]))[:, None]
+    flow = af.EuclideanAttention(af.Head([[1.0]], [[1.0]], [[0.6]]), af.Softmax(1.5))
+
+    found = linearise(flow, tokens)
+
+    x = tokens[:, 0].astype(np.longdouble)
+    logits = 1.5 * x[:, None] * (x - x[0])[None, :]
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    offsets = (x - x[0])[None, :] - (weights @ (x - x[0]))[:, None]
+    expected = weights * (1 + 1.5 * x[:, None] * offsets) + np.diag(1.5 * np.sum(weights * offsets**2, axis=1))
+    np.testing.assert_allclose(found.matrix, 0.6 * expected.astype(float), rtol=0, atol=20 * _error_of_scores(tokens))
+
+
+def _error_of_scores(tokens):
+    """The rounding error of a score, which is that of every weight."""
+    return 1.5 * float(np.max(tokens**2)) * np.finfo(float).eps
+
+
+@pytest.mark.parametrize("duration", [20.0, 40.0, 100.0, 400.0])
+def test_exponent_of_a_token_that_grows_without_bound(duration):
+    line = af.EuclideanAttention(af.Head([[1.0]], [[1.0]], [[0.5]]))
+    np.testing.assert_allclose(lyapunov_exponents(line, [[1.0]], duration, step=0.05), [0.5], rtol=1e-8)
+
+
+def test_exponents_of_two_tokens_that_grow_without_bound():
+    """At beta = 0 the mean of two tokens grows as e^{t/2} and their difference is constant."""
+    line = af.EuclideanAttention(af.Head([[1.0]], [[1.0]], [[0.5]]), af.Softmax(0.0))
+    found = lyapunov_exponents(line, [[1.0], [-0.2]], 100.0, step=0.05, count=2)
+    np.testing.assert_allclose(found.sum(), 0.5, rtol=1e-8)
+    np.testing.assert_allclose(found, [0.5, 0.0], atol=0.02)  # the first directions fade as 1/100
 
 
 def _velocity_anywhere(flow, tokens, time):

@@ -68,7 +68,11 @@ class Softmax(AbstractAttention):
 
     def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
         """Exponentials, the largest of a row being one; a row without visible tokens is zero."""
-        return jnp.exp(_shifted(self.beta * scores, modifiers))
+        return jnp.exp(self.log_numerators(scores, modifiers))
+
+    def log_numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """beta * score and the logarithms of the modifiers' factors, the largest of a row being zero."""
+        return _shifted(self.beta * scores, modifiers)
 
     def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
         """The sum of the row."""
@@ -96,7 +100,11 @@ class Sinkhorn(AbstractAttention):
 
     def numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
         """Exponentials before the last division of rows; `log_weight` holds the potentials of the columns."""
-        return jnp.exp(_shifted(self.beta * scores, modifiers))
+        return jnp.exp(self.log_numerators(scores, modifiers))
+
+    def log_numerators(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
+        """beta * score and the logarithms of the modifiers' factors, the largest of a row being zero."""
+        return _shifted(self.beta * scores, modifiers)
 
     def denominator(self, row_sums: AnyArray, total_mass: AnyArray | float) -> AnyArray:
         """The sum of the row."""
@@ -109,7 +117,7 @@ class Sinkhorn(AbstractAttention):
 
     def log_weights(self, scores: Scores, modifiers: ScoreModifiers) -> AnyArray:
         """Logarithms of the weights, accurate also where the weights underflow to zero."""
-        shifted = _shifted(self.beta * scores, modifiers)
+        shifted = self.log_numerators(scores, modifiers)
         total = logsumexp(shifted, axis=-1, keepdims=True)
         # A row without visible tokens keeps weight zero, whose logarithm must not become NaN.
         return shifted - jnp.where(jnp.isfinite(total), total, 0)

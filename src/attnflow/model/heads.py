@@ -167,7 +167,14 @@ class TimeDependentHead(eqx.Module):
 
     def at(self, time: Scalar) -> Head:
         """The function's value."""
-        return self.function(time)
+        head = self.function(time)
+        if not isinstance(head, Head) or head.dimension != self.dimension:
+            found = f"a head of dimension {head.dimension}" if isinstance(head, Head) else f"a {type(head).__name__}"
+            raise InputError(
+                f"`function` of a `TimeDependentHead` must return a `Head` of dimension {self.dimension}, "
+                f"but it returns {found}."
+            )
+        return head
 
     def jumps(self, start: float, end: float) -> np.ndarray:
         """No times: the function is assumed to be smooth."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from attnflow._common.arrays import AnyArray, Masses, Tokens
-from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, scale_of
+from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, Softmax, scale_of
 from attnflow.model.masks import AbstractMask
 from attnflow.model.native import attention_sums
 from attnflow.model.native.library import reason_unused
@@ -30,8 +30,9 @@ class Pairs(eqx.Module):
     def weighted_sums(self, values: Tokens) -> Tokens:
         """sum_j w_ij values_j for every row i."""
         potentials = self._column_potentials()
-        totals = (_fused_totals if self._is_fusable() else _blocked_totals)(self, potentials, values)
-        return totals[:, :-1] / self.attention.denominator(totals[:, -1:], self._total_mass())
+        if isinstance(self.attention, Softmax | Sinkhorn):
+            return _averages(self, potentials, values)
+        return self._quotients(potentials, values)
 
     def weights(self, rows: AnyArray | None = None) -> AnyArray:
         """The matrix of weights, n x n, or only the given rows of it."""
@@ -43,6 +44,12 @@ class Pairs(eqx.Module):
         """The numerators of a block of rows, which is given by row numbers and queries."""
         rows, queries = block
         return self.attention.numerators(self._scores(queries), self._modifiers(rows, potentials))
+
+    def log_numerators(self, block: tuple, potentials: AnyArray | None) -> AnyArray:
+        """The logarithms of the numerators of a block of rows, for `Softmax` and `Sinkhorn`."""
+        rule, (rows, queries) = self.attention, block
+        assert isinstance(rule, Softmax | Sinkhorn)
+        return rule.log_numerators(self._scores(queries), self._modifiers(rows, potentials))
 
     def log_columns(self, potentials: AnyArray | None) -> AnyArray | None:
         """The logarithm of the factor that each column has in all rows (mass and potential); None for no factor."""
@@ -58,6 +65,10 @@ class Pairs(eqx.Module):
         if rest is not None:
             parts.append(function(rest))
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+    def _quotients(self, potentials: AnyArray | None, values: Tokens) -> Tokens:
+        totals = (_fused_totals if self._is_fusable() else _blocked_totals)(self, potentials, values)
+        return totals[:, :-1] / self.attention.denominator(totals[:, -1:], self._total_mass())
 
     def _is_fusable(self) -> bool:
         applies = self.attention.exponential() is not None and self.mask.reach() is not None
@@ -159,6 +170,40 @@ def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> 
 def _totals_and_tangents(primals, tangents):
     """The sums and their directional derivative by XLA, since the kernel has no derivative of its own."""
     return eqx.filter_jvp(_blocked_totals, primals, tangents)
+
+
+@eqx.filter_custom_jvp
+def _averages(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> Tokens:
+    """The averages o_i = sum_j w_ij v_j under weights w_ij, proportional to e^{l_ij}, whose rows have sum one."""
+    return pairs._quotients(potentials, values)
+
+
+@_averages.def_jvp
+def _averages_and_tangents(primals, tangents):
+    """The averages, and their derivative as a covariance.
+
+    With the derivatives l'_ij and v'_j,  o'_i = sum_j w_ij (l'_ij - m_i) (v_j - o_i) + sum_j w_ij v'_j,
+    where m_i = sum_j w_ij l'_ij. The derivative of the quotient has the same value, but is the difference of two terms
+    of size |l'| |v|, which grow like the squared length of the tokens: beyond 1e8 only their rounding error is left.
+    """
+    return _averages(*primals), eqx.filter_jvp(_with_derivative_of_averages, primals, tangents)[1]
+
+
+def _with_derivative_of_averages(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> Tokens:
+    """A function whose derivative, not its value, is that of the averages: weights, o_i and v_j - o_i are constants."""
+    constant = jax.lax.stop_gradient
+
+    def of_block(block):
+        logs = pairs.log_numerators(block, potentials)
+        numerators = constant(jnp.exp(logs))
+        weights = numerators / pairs.attention.denominator(jnp.sum(numerators, axis=-1, keepdims=True), 1.0)
+        # A weight that underflows to zero has no part in the derivative, however large that of its score.
+        logs = jnp.where(weights > 0, logs, 0)
+        logs = logs - jnp.sum(weights * logs, axis=-1, keepdims=True)
+        deviations = constant(values)[None] - (weights @ constant(values))[:, None]
+        return jnp.sum((weights * logs)[:, :, None] * deviations, axis=1) + weights @ values
+
+    return pairs.map_rows(of_block)
 
 
 def _sum_of_given(terms: list) -> AnyArray | None:
