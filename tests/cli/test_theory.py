@@ -31,6 +31,23 @@ def test_verify_holds_statements_against_a_result(tmp_path):
     assert order == sorted(order, key=["fails", "undecided", "holds", "not_applicable"].index)
 
 
+def test_verify_prints_the_shares_of_an_ensemble(tmp_path):
+    attnflow("run", "polytope", "--n", 6, "--end", 20, "--runs", 3, "--no-picture", cwd=tmp_path)
+    options = ["polytope", "--run", "polytope.zarr"]
+    (found,) = json.loads(attnflow("verify", *options, "--json", cwd=tmp_path)[0])
+    assert found["runs"] == found["applies"] == 3
+    assert sum(found["counts"].values()) == 3
+    assert "of 3" in attnflow("verify", *options, cwd=tmp_path)[0]
+    (one,) = json.loads(attnflow("verify", *options, "--member", 2, "--json", cwd=tmp_path)[0])
+    assert one["verdict"] == found["verdicts"]["2"]
+
+
+def test_a_member_of_a_single_run_is_refused(tmp_path):
+    attnflow("run", "polytope", "--n", 6, "--no-picture", cwd=tmp_path)
+    _, error = attnflow("verify", "--run", "polytope.zarr", "--member", 3, cwd=tmp_path, code=2)
+    assert "holds one run" in error
+
+
 def test_verify_says_which_steps_survive(tmp_path):
     found = json.loads(attnflow("verify", "layers-falling-energy", "--steps", "0.1,4", "--json", cwd=tmp_path)[0])
     answers = {step: one["verdict"] for step, one in found["layers-falling-energy"].items()}

@@ -88,14 +88,13 @@ def test_discrete_layers_are_not_continuous_time():
     assert {one.id: one.verdict for one in af.verify(a_run())}["layers-shrinking-hull"] == "not_applicable"
 
 
-def test_what_is_not_one_run_with_tokens_is_refused():
-    ensemble = af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(3, rng=0, runs=2), [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"holds 2 runs.*isel"):
-        af.verify(ensemble)
+def test_what_is_not_a_result_with_tokens_is_refused():
     with pytest.raises(ValueError, match="holds no tokens"):
         af.verify(a_run(keep_tokens=False))
     with pytest.raises(ValueError, match="must be a dataset"):
         af.verify(np.eye(2))
+    with pytest.raises(ValueError, match="not a whole result"):
+        af.verify(a_run().drop_attrs())
     with pytest.raises(ValueError, match="Did you mean 'polytope'"):
         af.verify(a_run(), only=["polytop"])
 

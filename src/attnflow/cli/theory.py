@@ -18,7 +18,9 @@ ORDER = ("fails", "undecided", "holds", "not_applicable")  # of the rows
 def verify(
     ids: Annotated[list[str] | None, typer.Argument(help="Statements; all if none is named.")] = None,
     run: Annotated[Path | None, typer.Option(help="A result file to check instead of the examples.")] = None,
-    member: Annotated[int, typer.Option(help="The run of an ensemble in the result file, counted from 0.")] = 0,
+    member: Annotated[
+        int | None, typer.Option(help="Only this run of an ensemble in the result file, counted from 0.")
+    ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also print why statements do not apply.")] = False,
     steps: Annotated[
         str | None,
@@ -28,6 +30,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check theorems, lemmas and conjectures, on an example of each or on a result file."""
+    from attnflow._common.checks import InputError
     from attnflow.theorems.catalogue import catalogue, find
 
     statements = [find(name) for name in ids] if ids else list(catalogue().values())
@@ -37,6 +40,8 @@ def verify(
     if steps is not None:
         _print_survival(statements, steps, as_json)
         return
+    if member is not None and run is None:
+        raise InputError("`member` is the number of a run in a file, but there is no file. Pass `--run`.")
     checked = _verify_run(run, ids or [], member) if run is not None else _verify_examples(statements, as_json)
     if as_json:
         print_json([one.verdict.as_dict() | {"proved": one.proved, "seconds": one.seconds} for one in checked])
@@ -47,21 +52,24 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_run(path: Path, ids: list[str], member: int) -> list[Any]:
+def _verify_run(path: Path, ids: list[str], member: int | None) -> list[Any]:
+    """The verdicts on a file: on its run, on one run of its ensemble, or on all of them."""
     from attnflow._common.checks import InputError, require_count
     from attnflow.results.files import load
 
     run = load(path)
-    if "run" in run.dims:
-        require_count(member, "member", least=0)
-        if member >= run.sizes["run"]:
-            raise InputError(f"`member` must be below {run.sizes['run']}, the number of runs, but it is {member}.")
-        run = run.isel(run=member)
-    return verdicts_on(run, ids)
+    if member is None:
+        return verdicts_on(run, ids)
+    if "run" not in run.dims:
+        raise InputError(f"`member` is the number of a run of an ensemble, but {path} holds one run. Leave it out.")
+    require_count(member, "member", least=0)
+    if member >= run.sizes["run"]:
+        raise InputError(f"`member` must be below {run.sizes['run']}, the number of runs, but it is {member}.")
+    return verdicts_on(run.isel(run=member), ids)
 
 
 def verdicts_on(run: Any, ids: Sequence[str] = ()) -> list[Any]:
-    """The verdicts of statements on a run, failures first."""
+    """The verdicts of statements on a run, or on all runs of an ensemble; failures first."""
     from attnflow.theorems.catalogue import find
     from attnflow.theorems.verify import Checked, verify
 

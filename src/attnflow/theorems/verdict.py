@@ -56,6 +56,15 @@ def above(says: str, value: float, limit: float, unit: str = "", kind: Kind = "s
 
 
 @dataclasses.dataclass(frozen=True)
+class Agreement:
+    """Whether the saved tokens of a run follow its flow."""
+
+    follows: Hypothesis
+    unsettled: str = ""
+    """Where not empty: why it cannot be decided."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Measurement:
     """The quantity that a conclusion is judged by."""
 

@@ -1,5 +1,6 @@
-"""`verify`: the verdicts of statements on their own examples, or on a given run."""
+"""`verify`: the verdicts of statements on their own examples, or on a given run or ensemble."""
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -10,10 +11,13 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.validation import require_flow
 from attnflow.results import provenance
 from attnflow.theorems.catalogue import catalogue, find
+from attnflow.theorems.ensemble_verdict import EnsembleVerdict
+from attnflow.theorems.recorded_equation import agreement
 from attnflow.theorems.statement import Statement
-from attnflow.theorems.verdict import Verdict
+from attnflow.theorems.verdict import Agreement, Answer, Hypothesis, Verdict, is_true
 
 
 class Checked(NamedTuple):
@@ -26,22 +30,24 @@ class Checked(NamedTuple):
 
 def verify(
     flow: AbstractDynamics | xr.Dataset | None = None, run: xr.Dataset | None = None, only: Iterable[str] = ()
-) -> list[Verdict]:
+) -> list[Any]:
     """The verdicts of all statements, or of the statements named in `only`.
 
     Parameters
     ----------
     flow, run
-        A run and the flow that made it; a run of `simulate` or `coalesce` alone is enough, since it records its
-        flow. Without a run every statement is checked on its own example.
+        A run and the flow that made it; a run of `simulate`, `stream` or `coalesce` alone is enough, since it records
+        its flow. Without a run every statement is checked on its own example. Of an ensemble every run is checked.
     only
         Ids of statements; ``attnflow verify --list`` shows them.
 
     Returns
     -------
-    list of Verdict
+    list of Verdict, or of EnsembleVerdict for an ensemble
         `holds`, `fails`, `not_applicable` (with the hypotheses that are not met and by how much) or
-        `undecided` (with what finite time or float64 leaves open).
+        `undecided` (with what finite time or float64 leaves open). No statement applies to saved tokens that do not
+        follow the flow: some intervals between saved times are integrated again to find out. For an ensemble, the
+        shares of these answers among its runs.
 
     Examples
     --------
@@ -51,8 +57,46 @@ def verify(
     names = list(only) or list(catalogue())
     if flow is None and run is None:
         return [checked.verdict for checked in verify_examples(names)]
-    flow, run = _one_run(flow, run)
-    return [statement.check(flow, run) for statement in map(find, names) if isinstance(statement, Statement)]
+    flow, run = _flow_and_run(flow, run)
+    statements = [statement for statement in map(find, names) if isinstance(statement, Statement)]
+    if "run" not in run.dims:
+        return _on_one_run(flow, run, statements)
+    members = [_on_one_run(flow, run.isel(run=index), statements) for index in range(run.sizes["run"])]
+    numbers = tuple(int(number) for number in run["run"].values)
+    return [EnsembleVerdict(numbers, verdicts) for verdicts in zip(*members, strict=True)]
+
+
+def _on_one_run(flow: AbstractDynamics | None, run: xr.Dataset, statements: list[Statement]) -> list[Verdict]:
+    """The verdicts on one run. Whatever a file holds, the answer is a verdict: errors become its reason."""
+    try:
+        model = provenance.flow_of(run) if flow is None else flow
+        agrees = agreement(model, run)
+    except Exception as error:  # a damaged file can raise anything
+        model = None
+        agrees = Agreement(is_true(f"a readable record of the flow and its tokens ({_text(error)})", False))
+    if model is None or not agrees.follows.holds:
+        return [_verdict(statement, "not_applicable", (agrees.follows,)) for statement in statements]
+    return [_checked(statement, model, run, agrees) for statement in statements]
+
+
+def _checked(statement: Statement, flow: AbstractDynamics, run: xr.Dataset, agrees: Agreement) -> Verdict:
+    try:
+        verdict = statement.check(flow, run)
+    except Exception as error:
+        return _verdict(statement, "undecided", (agrees.follows,), f"It cannot be measured on this run: {_text(error)}")
+    verdict = dataclasses.replace(verdict, hypotheses=(agrees.follows, *verdict.hypotheses))
+    if agrees.unsettled and verdict.measurement is not None:
+        measurement = dataclasses.replace(verdict.measurement, unsettled=agrees.unsettled)
+        verdict = dataclasses.replace(verdict, verdict="undecided", measurement=measurement)
+    return verdict
+
+
+def _verdict(statement: Statement, answer: Answer, hypotheses: tuple[Hypothesis, ...], note: str = "") -> Verdict:
+    return Verdict(statement.id, statement.paper, statement.says, answer, hypotheses, None, note)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def verify_examples(
@@ -75,13 +119,15 @@ def verify_examples(
         return list(pool.map(check, statements))
 
 
-def _one_run(flow: Any, run: Any) -> tuple[AbstractDynamics, xr.Dataset]:
+def _flow_and_run(flow: Any, run: Any) -> tuple[AbstractDynamics | None, xr.Dataset]:
+    """The flow, or None where the run's own record is to be used, and the run."""
     if run is None:
         flow, run = None, flow
     if not isinstance(run, xr.Dataset):
         raise InputError(f"`run` must be a dataset made by `simulate`, but it is a {type(run).__name__}.")
+    if flow is not None:
+        require_flow(flow)
     if "tokens" not in run:
         raise InputError("`run` holds no tokens. Simulate with `keep_tokens=True`.")
-    if "run" in run.dims:
-        raise InputError(f"`run` holds {run.sizes['run']} runs. Take one of them: `run.isel(run=0)`.")
-    return provenance.flow_of(run) if flow is None else flow, run
+    provenance.require_result(run, "`run`")
+    return flow, run

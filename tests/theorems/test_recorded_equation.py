@@ -1,0 +1,148 @@
+"""Tokens that do not follow the recorded flow say nothing about any statement."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow.results.provenance import flow_of
+from attnflow.theorems.recorded_equation import agreement
+
+EYE = np.eye(2)
+CAUSAL = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0), af.masks.causal)
+POLYTOPE = af.RescaledAttention(af.Head.identity(2))
+
+
+def with_tokens(run, tokens):
+    return run.assign(tokens=run.tokens.copy(data=tokens))
+
+
+def polytope_run(**options):
+    return af.simulate(POLYTOPE, af.initial.box(8, 2, rng=0), np.linspace(0, 20, 41), **options)
+
+
+def refused(run, flow=None):
+    """The reason, which all statements have in common, for `not_applicable`."""
+    verdicts = af.verify(run) if flow is None else af.verify(flow, run)
+    assert {one.verdict for one in verdicts} == {"not_applicable"}
+    (reason,) = {one.explanation() for one in verdicts}
+    return reason
+
+
+def test_a_run_under_another_name_of_its_flow_is_refused():
+    flow = af.RescaledAttention(af.Head(EYE, EYE, np.diag([2.0, 1.0])))
+    run = af.simulate(flow, af.initial.box(8, 2, rng=0), np.linspace(0, 20, 41))
+    assert "follow the flow" in refused(run, POLYTOPE)
+    assert "follow the flow" in refused(run.assign_attrs(flow=polytope_run().attrs["flow"]))
+    assert agreement(flow, run).follows.holds
+
+
+def test_replaced_tokens_are_refused():
+    run = af.simulate(CAUSAL, af.initial.sphere(8, 3, rng=0), np.linspace(0, 40, 41))
+    assert af.verify(run, only=["identity-value"])[0].verdict == "holds"
+    others = af.initial.sphere(8, 3, rng=1, runs=41)
+    others[0], others[-1] = run.tokens[0], run.tokens[-1]  # both ends as they were
+    assert "follow the flow" in refused(with_tokens(run, others))
+    arrived = np.broadcast_to(run.tokens.values[0, 0], run.tokens.shape)  # at the limit from the start
+    assert "first tokens" in refused(with_tokens(run, arrived))
+    early = run.isel(time=slice(0, 3))
+    assert "follow the flow" in refused(
+        early.assign(final_tokens=early.final_tokens.copy(data=arrived[0]), final_time=3)
+    )
+    assert "last tokens" in refused(run.assign(final_tokens=run.final_tokens.copy(data=run.initial_tokens.values)))
+
+
+def test_shuffled_times_are_refused():
+    line = af.RescaledAttention(af.Head.identity(1))
+    run = af.simulate(line, af.initial.box(8, 1, rng=0), np.linspace(0, 20, 41))
+    assert af.verify(run, only=["boolean-limit"])[0].verdict == "holds"
+    order = np.r_[0, 1 + np.random.default_rng(0).permutation(39), 40]
+    assert "follow the flow" in refused(with_tokens(run, run.tokens.values[order]))
+    assert "increasing" in refused(run.assign_coords(time=run.time.values[order]))
+
+
+SPHERE = af.initial.sphere(6, 3, rng=0)
+FAITHFUL = {
+    "float32": lambda: polytope_run(dtype="float32"),
+    "late rescaled": lambda: af.simulate(POLYTOPE, af.initial.box(8, 2, rng=0), np.linspace(0, 60, 41)),
+    "two times": lambda: af.simulate(CAUSAL, SPHERE, [0.0, 30.0]),
+    "stopped": lambda: af.simulate(CAUSAL, SPHERE, np.linspace(0, 100, 11), stop=af.Settled(1e-4)),
+    "some times": lambda: polytope_run().isel(time=slice(3, 30)),
+    "hardmax": lambda: af.simulate(dataclasses.replace(POLYTOPE, attention=af.Hardmax()), af.initial.box(8, 2, rng=0),
+                                   np.linspace(0, 20, 41)),
+    "Euler": lambda: polytope_run(solver=af.Euler(0.1)),
+    "layers": lambda: polytope_run(solver=af.Layers(0.1)),
+    "coarse": lambda: polytope_run(solver=af.Adaptive(rtol=1e-3, atol=1e-3)),
+    "lengths": lambda: af.simulate(af.SphereAttention(af.Head.identity(3), normalisation=af.Mix(3.0)), 2 * SPHERE,
+                                   np.linspace(0, 10, 21)),
+    "redrawn": lambda: af.simulate(af.SphereAttention(af.RedrawnHead(3, 0.5, 1)), SPHERE, np.linspace(0, 5, 11)),
+    "member": lambda: af.simulate(CAUSAL, af.initial.sphere(6, 3, rng=0, runs=3), np.linspace(0, 9, 10)).isel(run=1),
+    "stream": lambda: af.stream(dataclasses.replace(CAUSAL, attention=af.Softmax(32.0)), SPHERE,
+                                np.r_[0, np.geomspace(0.1, 1e12, 20)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAITHFUL)
+def test_runs_of_every_solver_follow_their_flow(name):
+    run = FAITHFUL[name]()
+    found = agreement(flow_of(run), run)
+    assert found.follows.holds
+    assert not found.unsettled
+
+
+@pytest.mark.parametrize("name", ["float32", "Euler", "layers", "lengths", "stream", "member", "stopped"])
+def test_runs_of_every_solver_do_not_follow_another_flow(name):
+    run = FAITHFUL[name]()
+    flow = flow_of(run)
+    assert not agreement(dataclasses.replace(flow, attention=af.Softmax(1.5 * flow.beta)), run).follows.holds
+
+
+def test_a_saved_file_and_a_file_with_other_tokens(tmp_path):
+    run = polytope_run()
+    af.save(run, tmp_path / "run.zarr")
+    loaded = af.load(tmp_path / "run.zarr")
+    assert af.verify(loaded, only=["polytope"])[0].verdict == "holds"
+    assert "first tokens" in refused(with_tokens(loaded, 2 * loaded.tokens.values))
+
+
+def test_a_flow_of_another_dimension_is_refused():
+    assert "dimension" in refused(polytope_run(), CAUSAL)
+    with pytest.raises(ValueError, match="flow"):
+        af.verify("polytope", polytope_run())
+
+
+@pytest.mark.parametrize("attention", [af.Softmax(60.0), af.Unnormalised(60.0, offset=1.0)], ids=["SA", "USA"])
+def test_merges_follow_the_flow(attention):
+    flow = af.SphereAttention(af.Head.identity(2), attention)
+    run = af.coalesce(flow, af.initial.circle(10, rng=0))
+    assert agreement(flow, run).follows.holds
+    other = dataclasses.replace(flow, attention=dataclasses.replace(attention, beta=59.0))
+    assert "merges follow" in refused(run, other)
+    late = run.assign(merge_log_time=run.merge_log_time + np.linspace(0, 1, run.sizes["merge"]))
+    assert "merges follow" in refused(late)
+    assert "first state" in refused(with_tokens(run, run.tokens.values[::-1]))
+
+
+DAMAGE = {
+    "text": lambda run: run.assign_attrs(flow=run.attrs["flow"][:-7]),
+    "number": lambda run: run.assign_attrs(flow="3"),
+    "unknown class": lambda run: run.assign_attrs(flow='{"is": "Flow"}'),
+    "missing part": lambda run: run.assign_attrs(flow='{"is": "RescaledAttention"}'),
+    "solver": lambda run: run.assign_attrs(solver="{}"),
+    "precision": lambda run: run.assign_attrs(dtype="float17"),
+    "times": lambda run: run.assign_attrs(requested_times="x"),
+    "first tokens": lambda run: run.assign(initial_tokens=run.initial_tokens.rename(token="first")[:1]),
+    "last tokens": lambda run: run.drop_vars("final_tokens"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_file_gets_verdicts_and_no_traceback(name):
+    assert refused(DAMAGE[name](polytope_run()))
+
+
+def test_tokens_that_are_all_missing_decide_nothing():
+    run = polytope_run()
+    verdicts = af.verify(with_tokens(run, np.nan * run.tokens.values))
+    assert {one.verdict for one in verdicts} == {"not_applicable", "undecided"}
