@@ -1,0 +1,1 @@
+"""A search for wrong numbers and false statements among random cases, longer than the tests: `python -m tests.hunt`."""
