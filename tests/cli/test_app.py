@@ -241,3 +241,23 @@ def test_help_does_not_import_jax():
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "unsaid"),
+    [
+        (
+            ["renyi", "--beta", 100, "--n", 30, "--end", 5],
+            "30 tokens on the circle, softmax attention, beta = 100",
+            "64",
+        ),
+        (["polytope", "--value", "pair:0.5"], "V of eigenvalues 0.5+1i, 0.5-1i", "V = I"),
+        (["polytope", "--beta", "-1"], "beta = -1, V = I: one cluster at t = 10", "polygon"),
+    ],
+)
+def test_the_headline_is_that_of_the_run(arguments, said, unsaid, tmp_path):
+    text, _ = attnflow("run", *arguments, "--json", "--no-picture", cwd=tmp_path)
+
+    found = json.loads(text)
+    assert said in found["headline"]
+    assert unsaid not in found["headline"]

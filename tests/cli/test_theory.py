@@ -114,14 +114,15 @@ def test_a_coalescing_scenario_tells_the_settings_that_acted(tmp_path):
     assert "end" not in whole["settings"]
     short = json.loads(attnflow(*command, "--end", 20, cwd=tmp_path)[0], parse_constant=never)
     assert short["settings"]["log_end"] == pytest.approx(math.log(20))
-    assert "every" in whole["what"]
-    assert "every" not in short["what"]
+    assert ", one cluster at log t = " in whole["headline"]
+    assert f", {short['clusters']} clusters at log t = 2.996" in short["headline"]
 
 
 def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
     changed = ["--n", 2, "--beta", 0, "--end", 1.5, "--no-picture", "--json"]
     found = json.loads(attnflow("run", "metastable", *changed, cwd=tmp_path)[0])
-    assert found["what"] == "2 tokens on the circle at beta = 0, through metastable states."  # it ends before the last
+    model = "2 tokens on the circle, softmax attention, beta = 0, V = I"
+    assert found["headline"] == f"{model}: 0 merges, 2 clusters at log t = 0.4055"  # it ends before the last
     assert found["log_time"] == pytest.approx(math.log(1.5))
     assert not any(one["verdict"] == "fails" for one in found["verdicts"])
 

@@ -8,7 +8,6 @@ from attnflow.cli.theory import print_verdicts, verdicts_on
 
 # Settings that act on a run of `coalesce`.
 ACTING_SETTINGS = ("space", "n", "d", "beta", "attention", "query_key", "value", "start", "seed")
-SETTINGS_BESIDE_SENTENCE = ("seed", "rtol", "end")  # which contradict no scenario's sentence
 
 
 def run_coalescing(
@@ -21,6 +20,7 @@ def run_coalescing(
 
     from attnflow._common.checks import require_positive_number
     from attnflow.coalescence.coalesce import coalesce
+    from attnflow.experiments.headline import coalescing_headline
     from attnflow.results.files import save
     from attnflow.show import staircase
 
@@ -30,10 +30,9 @@ def run_coalescing(
         given["log_end"] = float(np.log(changes["end"]))
     found = coalesce(setup.flow, setup.tokens, rng=settings.seed, progress=progress_of(as_json), **given)
     save(found, files["result"], overwrite=overwrite)
-    what = _sentence(scenario.sentence, changes, settings, found)
     if "picture" in files:
-        staircase(found, files["picture"], what.replace("e^beta", "$e^{\\beta}$").replace(" beta", " β"))
-    facts = {"scenario": scenario.name, "what": what} | coalescing_facts(found)
+        staircase(found, files["picture"])
+    facts = {"scenario": scenario.name, "headline": coalescing_headline(setup.flow, found)} | coalescing_facts(found)
     facts |= as_text(files)
     checked = [one for one in verdicts_on(found) if one.verdict.verdict != "not_applicable"]
     if as_json:
@@ -43,22 +42,9 @@ def run_coalescing(
         facts |= {"settings": acts, "merge_log_times": found.merge_log_time.values.tolist()}
         print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
     else:
-        print_facts(scenario.name, {key: value for key, value in facts.items() if key != "scenario"})
+        print_facts(scenario.name, readable_facts({key: value for key, value in facts.items() if key != "scenario"}))
         if checked:
             print_verdicts(checked, folded=False)
-
-
-def _sentence(sentence: str, changes: dict, settings: Any, found: Any) -> str:
-    """A scenario's sentence, or where settings were changed one that tells them."""
-    changed = [name for name, value in changes.items() if value is not None and name not in SETTINGS_BESIDE_SENTENCE]
-    is_one = int(found.clusters[-1]) == 1
-    if not changed and is_one:
-        return sentence
-    count, d = found.sizes["token"], found.sizes["coordinate"]
-    tokens = f"{count} token{'s' if count > 1 else ''} on {'the circle' if d == 2 else f'the sphere in dimension {d}'}"
-    others = [f"{name} {getattr(settings, name)}" for name in changed if name not in ("n", "d", "beta")]
-    through = "through every metastable state" if is_one else "through metastable states"
-    return f"{tokens} at beta = {settings.beta:g}, {through}" + ", with ".join(["", *others]) + "."
 
 
 def coalescing_facts(found: Any) -> dict[str, Any]:
@@ -66,9 +52,16 @@ def coalescing_facts(found: Any) -> dict[str, Any]:
     return {
         "outcome": found.attrs["outcome"],
         "merges": found.sizes["merge"],
+        "clusters": int(found.clusters[-1]),
         "log_time": float(found.log_time[-1]),
         "steps": int(found.steps),
         "merge": found.attrs["merge"],
         **({"perturbed": found.attrs["perturbed"]} if "perturbed" in found.attrs else {}),
         "quadrature_error": float(found.quadrature_error),
     }
+
+
+def readable_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a run of `coalesce` with names in words and numbers of at most six digits."""
+    names = {"log_time": "log t", "merge": "merge within", "quadrature_error": "quadrature error"}
+    return {names.get(name, name): f"{fact:.6g}" if isinstance(fact, float) else fact for name, fact in facts.items()}

@@ -20,11 +20,6 @@ from attnflow.cli.console import (
 from attnflow.cli.scenario_options import with_scenario_options
 
 PANEL = "Run and repeat"
-# Settings that may make a scenario show something else than its sentence says.
-SETTINGS_OF_SENTENCE = (
-    "d", "beta", "space", "value", "query_key", "heads", "redraw", "attention", "mask", "normalisation", "mlp", "kappa",
-    "start", "solver",
-)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -61,6 +56,8 @@ def run(
 ) -> None:
     """Run a scenario, with any of its settings changed; write the result and a picture."""
     began = time.monotonic()
+    from dataclasses import asdict
+
     from attnflow.experiments import scenarios
     from attnflow.experiments.effects import require_effect
 
@@ -80,7 +77,7 @@ def run(
         return
     limits = {"budget": budget, "memory": memory, "dtype": "float32" if float32 else "float64"}
     result = _simulated(setup, stops, limits, as_json)
-    heading = _heading(scenario, settings, changes)
+    heading = {"scenario": name, "paper": scenario.paper, "settings": asdict(settings)}
     if scenario.study:
         drawn = files.pop("picture", None)
         heading["experiment"] = studies.STUDIES[scenario.study](setup.flow, settings, drawn)
@@ -108,15 +105,6 @@ def _simulated(setup: Any, stops: dict[str, float | None], limits: dict[str, Any
     stop = [kinds[name](limit) for name, limit in stops.items() if limit is not None]
     how = {"solver": setup.solver, "rng": setup.rng, "stop": stop, "progress": progress_of(as_json)}
     return simulate(setup.flow, setup.tokens, setup.times, **how, **limits)
-
-
-def _heading(scenario: Any, settings: Any, changes: dict[str, Any]) -> dict[str, Any]:
-    """The scenario with its settings; its sentence names those of them that are changed and may contradict it."""
-    from dataclasses import asdict
-
-    changed = [option for option in SETTINGS_OF_SENTENCE if changes[option] is not None]
-    sentence = scenario.sentence + (f" (Changed here: {', '.join(changed)}.)" if changed else "")
-    return {"scenario": scenario.name, "sentence": sentence, "paper": scenario.paper, "settings": asdict(settings)}
 
 
 def list_names(
@@ -165,7 +153,7 @@ def rerun(
         if "result" in files:
             save(result, files["result"], overwrite=overwrite)
         facts = heading | coalesce.coalescing_facts(result)
-        print_json_or(as_json, facts, lambda: print_facts("repeated", facts))
+        print_json_or(as_json, facts, lambda: print_facts("repeated", coalesce.readable_facts(facts)))
     else:
         _finish(str(path), flow_of(recorded), result, files, overwrite, heading, began, as_json)
     if not is_equal:
@@ -195,7 +183,7 @@ def show(
         prompt(result, picture)
     else:
         flow = flow_of(result)
-        _draw(flow, result, picture, "", final_matrix(flow, _first_run(result)))
+        _draw(flow, result, picture, final_matrix(flow, _first_run(result)))
     print_json_or(as_json, {"picture": str(picture)}, lambda: print(picture))
 
 
@@ -210,6 +198,7 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Write the files that are asked for and print the summary of a run of `simulate`."""
+    from attnflow.experiments.headline import headline
     from attnflow.experiments.run_summary import final_matrix, summarise
     from attnflow.results.files import save
 
@@ -218,7 +207,8 @@ def _finish(
     if "result" in files:
         save(result, files["result"], overwrite=overwrite)
     if "picture" in files:
-        _draw(flow, result, files["picture"], heading.get("sentence", ""), last)
+        _draw(flow, result, files["picture"], last)
+    heading |= {"headline": headline(flow, result)}
     summary |= {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
     print_json_or(as_json, heading | summary, lambda: print_facts(title, _readable(heading, summary)))
     if summary["failed"] == summary["runs"]:
@@ -229,18 +219,19 @@ def _first_run(result: Any) -> Any:
     return result.isel(run=0) if "run" in result.dims else result
 
 
-def _draw(flow: Any, result: Any, path: Path, title: str, last: Any) -> None:
+def _draw(flow: Any, result: Any, path: Path, last: Any) -> None:
     """Draw a run, with its attention matrices at the start and at the end (`last`) if they are small enough."""
     from attnflow.experiments.run_summary import first_matrix
     from attnflow.show import summary as draw
 
     first = first_matrix(flow, _first_run(result))
-    draw(result, matrices=None if first is None else [first, last], path=path, title=title)
+    draw(result, matrices=None if first is None else [first, last], path=path)
 
 
 def _readable(heading: dict[str, Any], summary: dict[str, Any]) -> dict[str, str]:
     """The facts of a run for a table: ensembles as ranges, thresholds beside the counts that depend on them."""
-    shown = {"what": heading["sentence"]} if "sentence" in heading else {"bit for bit": heading["bit_for_bit"]}
+    shown = {"bit for bit": heading["bit_for_bit"]} if "bit_for_bit" in heading else {}
+    shown |= {"headline": heading["headline"]}
     shown |= {"model": summary["model"], "tokens": f"{summary['tokens']} in dimension {summary['dimension']}"}
     shown["V"] = summary["value"]
     if summary["runs"] > 1:
@@ -250,7 +241,7 @@ def _readable(heading: dict[str, Any], summary: dict[str, Any]) -> dict[str, str
         shown["seed"] = str(heading["settings"]["seed"])
     shown["steps"] = f"{_range(summary['steps'])} ({_range(summary['rejected_steps'])} rejected)"
     shown["time"] = f"t = {_range(summary['time'])}, in {summary['seconds']} s"
-    shown["clusters"] = f"{_range(summary['clusters'])} (within {summary['cluster_distance']:.3g})"
+    shown |= _gathered(summary)
     shown["attention rank"] = (
         f"{_range(summary['attention_rank'])} (above {summary['rank_threshold']:g} of the largest)"
     )
@@ -259,6 +250,17 @@ def _readable(heading: dict[str, Any], summary: dict[str, Any]) -> dict[str, str
         shown |= studies.study_facts(heading["experiment"])
         shown |= {"picture": heading["experiment_picture"]} if "experiment_picture" in heading else {}
     return shown | {name: summary[name] for name in ("result", "picture") if name in summary}
+
+
+def _gathered(summary: dict[str, Any]) -> dict[str, str]:
+    """The number of clusters, or of the parallel subspaces that tokens lie on, with the distance it depends on."""
+    from attnflow.experiments.gathering import counted
+
+    distance = f"(within {summary['cluster_distance']:.3g})"
+    dimensions, counts = summary["group_dimension"], summary["groups"]
+    if summary["runs"] == 1 and not isinstance(dimensions, list) and dimensions > 0:
+        return {"tokens on": f"{counted(counts, dimensions)} {distance}"}
+    return {"clusters": f"{_range(summary['clusters'])} {distance}"}
 
 
 def _range(values: Any) -> str:

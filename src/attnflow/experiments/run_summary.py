@@ -7,11 +7,12 @@ import numpy as np
 import xarray as xr
 
 from attnflow.analyse import attention_rank, clusters
+from attnflow.experiments.gathering import cluster_distance, gathering
+from attnflow.experiments.model_words import mask_words, value_words
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.model import masks
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
-from attnflow.model.heads import Head
 from attnflow.model.normalisation import Post
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.adaptive import Adaptive
@@ -19,7 +20,6 @@ from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.token_by_token import TokenByToken
 
 MAX_MATRIX_TOKENS = 2000  # n up to which the n x n attention matrix is formed: 32 MB
-CLUSTER_DISTANCE = 0.01  # in units of the sphere's radius or of the largest first token; far below the sizes drawn
 
 
 def summarise(flow: AbstractDynamics, run: xr.Dataset, last: np.ndarray | None = None) -> dict[str, Any]:
@@ -28,14 +28,14 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset, last: np.ndarray | None =
     `last` is the `final_matrix` of the (first) run, where the caller has formed it.
     """
     runs = run if "run" in run.dims else run.expand_dims("run")
-    size = 1.0 if flow.is_on_sphere else float(np.linalg.norm(run.initial_tokens, axis=-1).max())
-    distance = CLUSTER_DISTANCE * size
+    distance = cluster_distance(flow, run)
     ends = [runs.isel(run=index) for index in range(runs.sizes["run"])]
+    groups = [gathering(flow, end.final_tokens.values, distance) for end in ends]
     is_ensemble = "run" in run.dims
     pick = (lambda values: values) if is_ensemble else (lambda values: values[0])
     return {
         "model": model_name(flow),
-        "value": value_name(flow),
+        "value": value_words(flow),
         "tokens": runs.sizes["token"],
         "dimension": runs.sizes["coordinate"],
         "runs": len(ends),
@@ -43,6 +43,8 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset, last: np.ndarray | None =
         "steps": pick([int(end.steps) for end in ends]),
         "rejected_steps": pick([int(end.rejected_steps) for end in ends]),
         "clusters": pick([int(clusters.labels(end.final_tokens, distance).max()) + 1 for end in ends]),
+        "groups": pick([group.count for group in groups]),
+        "group_dimension": pick([group.dimension for group in groups]),
         "cluster_distance": distance,
         "attention_rank": pick([_rank(flow, end, last if index == 0 else None) for index, end in enumerate(ends)]),
         "rank_threshold": attention_rank.THRESHOLD,
@@ -60,35 +62,12 @@ def model_name(flow: AbstractDynamics) -> str:
     if flow.beta is not None:
         parts[-1] += f" beta = {flow.beta:g}"
     if not isinstance(flow.mask, masks.Full):
-        parts.append(f"{_mask_name(flow.mask)} mask")
+        parts.append(f"{mask_words(flow.mask)} mask")
     scheme = flow.normalisation if isinstance(flow, SphereAttention) else None
     extras = [scheme, flow.mlp, flow.noise]
     parts += [type(part).__name__ for part in extras if part is not None and not isinstance(part, Post)]
     parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
     return ", ".join(parts)
-
-
-def value_name(flow: AbstractDynamics) -> str:
-    """The value matrix of each head in a few words: I, -I, or its eigenvalues."""
-    return "; ".join(_value_of(head) for head in flow.heads)
-
-
-def _value_of(head: Any) -> str:
-    if not isinstance(head, Head):
-        return f"changes in time ({type(head).__name__})"
-    value = np.asarray(head.value_matrix)
-    for sign, name in ((1, "I"), (-1, "-I")):
-        if np.array_equal(value, sign * np.eye(len(value))):
-            return name
-    eigenvalues = np.linalg.eigvals(value)
-    order = np.argsort(-eigenvalues.real)
-    shown = [_number(eigenvalue) for eigenvalue in eigenvalues[order][:4]]
-    more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
-    return f"eigenvalues {', '.join(shown)}{more}"
-
-
-def _number(value: complex) -> str:
-    return f"{value.real:.4g}" if value.imag == 0 else f"{value.real:.4g}{value.imag:+.4g}i"
 
 
 def solver_name(solver: AbstractSolver | TokenByToken) -> str:
@@ -100,12 +79,6 @@ def solver_name(solver: AbstractSolver | TokenByToken) -> str:
     order = f" of order {solver.order}" if isinstance(solver, Adaptive) else ""
     stiff = ", implicit" if isinstance(solver, Adaptive) and solver.stiff else ""
     return ", ".join([type(solver).__name__ + order + stiff, *numbers])
-
-
-def _mask_name(mask: masks.AbstractMask) -> str:
-    if isinstance(mask, masks.Both):
-        return f"{_mask_name(mask.first)} and {_mask_name(mask.second)}"
-    return type(mask).__name__.lower()
 
 
 def final_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:

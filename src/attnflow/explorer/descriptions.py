@@ -1,5 +1,8 @@
 """What to watch in each scenario, and the titles of its papers."""
 
+import dataclasses
+from typing import Any
+
 from attnflow.experiments.scenarios import Scenario
 
 PAPERS = {
@@ -49,7 +52,27 @@ WHAT_TO_WATCH = {
 }
 
 
-def sentences_of(scenario: Scenario) -> list[str]:
-    """The sentence of a scenario and, if there is one, the sentence about what to watch."""
+NUMERICAL_SETTINGS = ("seed", "saves", "rtol", "atol")  # which change the start or the accuracy, not the model
+
+
+def sentences_of(scenario: Scenario, settings: Any = None) -> list[str]:
+    """The sentences about a scenario; with other `settings` only the values that differ from its own.
+
+    The sentence of a scenario and the one about what to watch describe its own settings, and claim nothing of others.
+    """
+    changed = {} if settings is None else _changed(scenario.settings, settings)
+    if changed:
+        values = ", ".join(f"{name} = {value}" for name, value in changed.items())
+        return [f"The scenario {scenario.name} with {values}."]
     watched = WHAT_TO_WATCH.get(scenario.name)
     return [scenario.sentence] if watched is None else [scenario.sentence, watched]
+
+
+def _changed(own: Any, settings: Any) -> dict[str, Any]:
+    """The settings of the model, the start and the times that differ from a scenario's own."""
+    before, now = dataclasses.asdict(own), dataclasses.asdict(settings)
+    return {
+        name: f"{value:g}" if isinstance(value, float) else value
+        for name, value in now.items()
+        if name not in NUMERICAL_SETTINGS and before.get(name) != value
+    }

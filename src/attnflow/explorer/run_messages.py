@@ -27,7 +27,7 @@ def started(run: LiveRun, model: dict[str, Any]) -> dict[str, Any]:
         "type": "started",
         "run": run.number,
         "scenario": run.scenario.name,
-        "words": sentences_of(run.scenario),
+        "words": sentences_of(run.scenario, run.settings),
         "paper": run.scenario.paper,
         "logTime": run.is_coalescing,
         **model,

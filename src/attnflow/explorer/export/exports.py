@@ -86,7 +86,7 @@ def _page(dataset: xr.Dataset, snapshot: RunSnapshot) -> str:
     if isinstance(measurements, LayerMeasurements):  # they know the spectra of all layers; the dataset does not
         recorded = replace(recorded, measurements=measurements)
     scenario = snapshot.run.scenario
-    caption = Caption(scenario.name, tuple(sentences_of(scenario)), scenario.paper)
+    caption = Caption(scenario.name, tuple(sentences_of(scenario, snapshot.run.settings)), scenario.paper)
     return single_page(recorded_messages(recorded, caption))
 
 
@@ -97,7 +97,12 @@ def _write_movie(dataset: xr.Dataset, snapshot: RunSnapshot, path: Path) -> None
     if isinstance(measurements, LayerMeasurements):  # directions, as on the page
         dataset, distance = measurements.as_shown(), measurements.distance
     with _DRAWING:
-        movie(dataset, path, title=snapshot.run.scenario.sentence.partition(". ")[0], distance=distance)
+        movie(
+            dataset,
+            path,
+            title=sentences_of(snapshot.run.scenario, snapshot.run.settings)[0].partition(". ")[0].rstrip("."),
+            distance=distance,
+        )
 
 
 def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:

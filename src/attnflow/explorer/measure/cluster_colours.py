@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from attnflow.analyse import clusters
-from attnflow.experiments.run_summary import CLUSTER_DISTANCE
+from attnflow.experiments.gathering import CLUSTER_DISTANCE
 
 NO_CLUSTER = 0  # the colour of tokens that are in no coloured cluster; clusters have 1, 2, ...
 MAX_RELATIVE_DISTANCE = 0.1  # of tokens in one cluster, over the size of the first configuration

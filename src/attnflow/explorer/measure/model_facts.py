@@ -7,7 +7,7 @@ import numpy as np
 from attnflow._common.checks import InputError
 from attnflow.analyse import renyi
 from attnflow.analyse.spectra import spectrum
-from attnflow.experiments.run_summary import value_name
+from attnflow.experiments.model_words import value_words
 from attnflow.explorer.measure import second_curve
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.heads import Head
@@ -20,7 +20,7 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver | None, tokens: n
     """Value matrix, its spectrum, name of the second curve and prediction; fields of `started` in PROTOCOL.md."""
     is_small = has_small_spectra(flow)
     return {
-        "value": value_name(flow) if is_small else f"{len(flow.heads)} x {tokens.shape[1]} dimensions",
+        "value": value_words(flow) if is_small else f"{len(flow.heads)} x {tokens.shape[1]} dimensions",
         "eigenvalues": [eigenvalues_of(head) for head in flow.heads],
         "leading": leading_direction(flow) if is_small else None,
         "height": second_curve.name(flow),

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnflow.experiments.headline import coalescing_parts
 from attnflow.results.provenance import flow_of
 from attnflow.show.merging.log_time import (
     require_coalescing,
@@ -42,7 +43,7 @@ def staircase(run: xr.Dataset, path: str | os.PathLike | None = None, title: str
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of "Energy and merge tree".
+        Instead of the headline, which states the model, the number of merges and the clusters that are left.
     """
     require_coalescing(run)
     figure = new_figure(9.0, 4.5)
@@ -50,7 +51,7 @@ def staircase(run: xr.Dataset, path: str | os.PathLike | None = None, title: str
     _draw_energy(left, run)
     draw_tree(right, run, max_labelled=18)
     right.set_title("Merge tree")
-    write_heading(figure, title or "Energy and merge tree", run.attrs["outcome"])
+    write_heading(figure, title or "\n".join(coalescing_parts(flow_of(run), run)), run.attrs["outcome"])
     return save_and_return(figure, path)
 
 

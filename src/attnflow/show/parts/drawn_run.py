@@ -1,7 +1,7 @@
 """`DrawnRun`: the complete configurations of one run, their clusters, the title and the caption."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ import xarray as xr
 from attnflow._common.checks import InputError, require_count, require_positive_number
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import clusters
+from attnflow.experiments.headline import headline_parts
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.results.provenance import flow_of
 from attnflow.show.parts.style import colours
 
 MOST_COUNTED_PAIRS = 40_000_000  # over all times: about ten seconds, since all pairs are close once tokens have met
@@ -122,6 +125,22 @@ def flow_kind(run: xr.Dataset) -> str:
 def title_of(run: xr.Dataset, title: str | None, start: float, end: float) -> str:
     """The title given, or the name of the model; the first and last times on a second line."""
     return f"{title or default_title(run)}\nt = {start:.4g} to {end:.4g}"
+
+
+def recorded_flow(run: xr.Dataset) -> AbstractDynamics | None:
+    """The flow that a dataset records; None where it records none, or one with a user's function."""
+    try:
+        return flow_of(run)
+    except InputError:
+        return None
+
+
+def titled(drawn: DrawnRun, run: xr.Dataset, member: int, title: str | None) -> DrawnRun:
+    """A drawn run under the title given, or else under its headline: the model, and the outcome that the run shows."""
+    flow = recorded_flow(run)
+    if title is not None or flow is None or "final_tokens" not in run:
+        return drawn
+    return replace(drawn, title="\n".join(headline_parts(flow, one_run(run, member))))
 
 
 def default_title(run: xr.Dataset) -> str:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
 from attnflow._common.renamed import renamed_argument
-from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, titled
 from attnflow.show.parts.matrix import colour_scale, draw_bar, draw_matrix
 from attnflow.show.parts.projection import Points, points_of
 from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_and_return
@@ -40,7 +40,7 @@ def summary(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of the name of the model; the times are added.
+        Instead of the headline, which states the model and the outcome of the run; the times are added.
     member
         Which run of an ensemble.
     distance
@@ -70,7 +70,8 @@ def summary(
     if "tokens" not in one and observable_names(run):
         figure = draw_observables(run, member, title)
     else:
-        figure = _figure_of(run_to_draw(run, member, title, distance), _first_and_last(matrices, one.sizes["token"]))
+        drawn = titled(run_to_draw(run, member, title, distance), run, member, title)
+        figure = _figure_of(drawn, _first_and_last(matrices, one.sizes["token"]))
     return save_and_return(figure, path)
 
 

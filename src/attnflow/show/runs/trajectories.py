@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from attnflow._common.renamed import renamed_argument
-from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, titled
 from attnflow.show.parts.projection import Points, points_of
 from attnflow.show.parts.style import (
     GREY,
@@ -73,7 +73,7 @@ def trajectories(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of the name of the model; the times are added.
+        Instead of the headline, which states the model and the outcome of the run; the times are added.
     member
         Which run of an ensemble.
     distance
@@ -105,7 +105,7 @@ def _figure_of(run: Any, title: str | None, member: int, distance: float | None)
     one = one_run(run, member)
     if "tokens" not in one and observable_names(run):
         return draw_observables(run, member, title)
-    drawn = run_to_draw(run, member, title, distance)
+    drawn = titled(run_to_draw(run, member, title, distance), run, member, title)
     view, points = view_of(drawn), points_of(drawn)
     panels = [panel for panel in (view.picture, view.over_time) if panel is not None]
     width = {1: 6.4 if view.picture else 8.0, 2: 10.5}[len(panels)]

@@ -1,0 +1,145 @@
+"""The headline of a run: the model in words, and the outcome that its tokens show, both computed from the run."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError
+from attnflow.analyse import order
+from attnflow.experiments.gathering import Gathering, cluster_distance, counted, gathering
+from attnflow.experiments.model_words import model_words
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.results.provenance import solver_of
+from attnflow.solvers.layers import Layers
+from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
+from attnflow.theorems.prediction.observed_limits import CLUSTER_DISTANCE as SETTLED_MOVE
+from attnflow.theorems.prediction.observed_limits import FEWEST_TIMES, observed_limit
+
+MAX_HULL_TOKENS = 500  # tokens in R^d with d > 3 up to which the hull of the limit is computed: a few seconds
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What the tokens of one run show at its end."""
+
+    says: str
+    """The outcome without its time."""
+    gathered: Gathering | None
+    """The groups of tokens; None for a run that failed or whose tokens are spread by noise."""
+    is_settled: bool
+    """Whether no token moved noticeably in the last fifth of the time, as far as that is known."""
+
+
+def headline(flow: AbstractDynamics, run: xr.Dataset) -> str:
+    """The model of a run, or of an ensemble, and the outcome that it shows.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(3))
+    >>> headline(flow, af.simulate(flow, af.initial.sphere(20, 3, rng=0), np.linspace(0, 20, 11), progress=False))
+    '20 tokens on the sphere, softmax attention, beta = 1, V = I: one cluster at t = 20'
+    """
+    return ": ".join(headline_parts(flow, run))
+
+
+def headline_parts(flow: AbstractDynamics, run: xr.Dataset) -> tuple[str, str]:
+    """The two parts of a headline: model and outcome."""
+    words, solver = model_words(flow, run.sizes["token"]), solver_of(run)
+    if isinstance(solver, Layers):
+        words += f", layers of step {float(solver.step):g}"
+    return words, outcome_words(flow, run)
+
+
+def coalescing_headline(flow: AbstractDynamics, run: xr.Dataset) -> str:
+    """The model of a run of `coalesce`, the number of its merges, and the clusters that are left."""
+    return ": ".join(coalescing_parts(flow, run))
+
+
+def coalescing_parts(flow: AbstractDynamics, run: xr.Dataset) -> tuple[str, str]:
+    """The two parts of the headline of a run of `coalesce`: model and outcome."""
+    merges, left = run.sizes["merge"], counted(int(run.clusters[-1]), dimension=0)
+    words = f"{merges} merge{'' if merges == 1 else 's'}, {left} at log t = {float(run.log_time[-1]):.4g}"
+    return model_words(flow, run.sizes["token"]), words
+
+
+def outcome_words(flow: AbstractDynamics, run: xr.Dataset) -> str:
+    """The outcome of a run with its time; of an ensemble, what all its runs show, or the range of their counts."""
+    distance = cluster_distance(flow, run)
+    if "run" not in run.dims:
+        return f"{outcome_of(flow, run, distance).says} at {_time(run)}"
+    members = [run.isel(run=index) for index in range(run.sizes["run"])]
+    outcomes = [outcome_of(flow, member, distance) for member in members]
+    said = {outcome.says for outcome in outcomes}
+    if len(said) == 1:
+        return f"{said.pop()} in each of {len(members)} runs at {_time(run)}"
+    return f"{_range_words(outcomes)} in {len(members)} runs at {_time(run)}"
+
+
+def outcome_of(flow: AbstractDynamics, run: xr.Dataset, distance: float) -> RunOutcome:
+    """The outcome of one run; tokens within `distance` are one cluster."""
+    final = run.final_tokens.values.astype(float)
+    if bool(run.failed) or not np.all(np.isfinite(final)):
+        return RunOutcome("failed", None, False)
+    if flow.noise is not None and flow.is_on_sphere:
+        return RunOutcome(f"mean of the tokens of length {float(order.mean_length(final)):.2f}", None, False)
+    gathered, limit = gathering(flow, final, distance), _limit(flow, run)
+    is_settled = limit is None or limit.numbers.get(Quantity.LATE_MOVE, 0.0) <= SETTLED_MOVE
+    says = _words_of_limit(limit, gathered)
+    return RunOutcome(says if is_settled else f"not settled, {says}", gathered, is_settled)
+
+
+def _limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit | None:
+    """The limit that one run shows; None where its tokens were kept at too few times or no theory is about it."""
+    is_small = flow.is_on_sphere or flow.dimension <= 3 or run.sizes["token"] <= MAX_HULL_TOKENS
+    if flow.noise is not None or "tokens" not in run or not is_small:
+        return None
+    kept = run.isel(time=np.isfinite(run.tokens).all(("token", "coordinate")).values)
+    if kept.sizes["time"] < FEWEST_TIMES:
+        return None
+    try:
+        return observed_limit(flow, kept)
+    except InputError:  # weights that change in time
+        return None
+
+
+def _words_of_limit(limit: ObservedLimit | None, gathered: Gathering) -> str:
+    """The observed limit in words; the number of groups is that of `gathered`."""
+    numbers = {} if limit is None else limit.numbers
+    word = "" if limit is None else limit.limit
+    if word == "at-rest":
+        return f"no token moves, {gathered.words}"
+    if word == "zero":
+        return f"size {numbers[Quantity.SIZE_OF_X]:.2g}, falling like t^{numbers[Quantity.POWER_OF_TIME]:.2f},"
+    if word == "diverging":
+        return f"rescaled tokens of size {numbers[Quantity.SIZE_OF_Z]:.2g}, first {numbers[Quantity.FIRST_SIZE]:.2g}"
+    if word == "rotation":
+        return f"tokens rotate, {gathered.words}"
+    if word == "first-token" and gathered.count == 1:
+        return f"{gathered.words}, where the first token started,"
+    if word == "polytope" and gathered.dimension == 0 and numbers[Quantity.VERTICES] > 2:
+        return f"{gathered.words}, hull with {numbers[Quantity.VERTICES]:.0f} vertices,"
+    return gathered.words
+
+
+def _range_words(outcomes: list[RunOutcome]) -> str:
+    """The least and the largest number of groups, the share of runs that failed or are not settled."""
+    parts = []
+    shown = [outcome.gathered for outcome in outcomes if outcome.gathered is not None]
+    for dimension in sorted({one.dimension for one in shown}):
+        counts = [one.count for one in shown if one.dimension == dimension]
+        words = counted(max(counts), dimension)
+        parts.append(words if min(counts) == max(counts) else f"{min(counts)} to {words}")
+    noisy = [outcome.says for outcome in outcomes if outcome.gathered is None]
+    if noisy and not shown:
+        return f"{min(noisy)} to {max(noisy)}"
+    moving = sum(not outcome.is_settled for outcome in outcomes)
+    return " or ".join(parts) + (f", {moving} not settled," if moving else "")
+
+
+def _time(run: xr.Dataset) -> str:
+    """The final time of a run, or the least and the largest of an ensemble."""
+    times = np.atleast_1d(run.final_time.values).astype(float)
+    least, most = times.min(), times.max()
+    return f"t = {least:.4g}" if np.isclose(least, most) else f"t = {least:.4g} to {most:.4g}"
