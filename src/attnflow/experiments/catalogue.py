@@ -21,7 +21,7 @@ CATALOGUE = {
         Scenario("hyperplanes-3d", "A simple positive leading eigenvalue in space: tokens gather on parallel planes.",
                  "2305.05465", _RESCALED(n=40, d=3, value="published-3d-growing", end=15.0)),
         Scenario("codim2", "Two positive eigenvalues: parallel lines in space, as the codimension conjecture says.",
-                 "2305.05465", _RESCALED(n=40, d=3, value="published-codim2", end=15.0)),
+                 "2305.05465", _RESCALED(n=40, d=3, value="published-codim2", end=20.0)),
         Scenario("mixed", "V = diag(1, 1, -1/2): a polygon in the first two coordinates, free in the third.",
                  "2305.05465", _RESCALED(n=40, d=3, value="diagonal:1,1,-0.5")),
         Scenario("minus-identity", "V = -I: all tokens go to zero, but only like one over the root of time.",
