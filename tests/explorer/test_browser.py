@@ -350,6 +350,7 @@ def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.goto(explorer.address + "#scenario=minilm-layers&prompt=Tokens gather.")
     wait_for(page, "window.explorer?.frame?.fromTime !== undefined")  # between two layers
     assert re.fullmatch(r"layer \d → \d", value(page, "document.getElementById('clock').textContent"))
+    pause(page)  # a playing page would go on from the layer that is sought
     page.locator("#time").fill("0.5")
     wait_for(page, "explorer.frame.time === 3 && explorer.frame.fromTime === undefined")
     assert_shows_directions(page, "Tokens gather.", 3)
