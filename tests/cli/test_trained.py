@@ -150,7 +150,8 @@ def test_a_flow_is_run_drawn_and_filmed(folder, tmp_path):
 def test_flows_by_number_of_heads_are_drawn(folder, tmp_path):
     options = ["--by-heads", "--n", 3, "--end", 1, "--saves", 6, "--picture", tmp_path / "counts.png", "--json"]
     found = json.loads(run("flow", folder, *options))
-    assert [len(row["heads"]) for row in found["rows"]] == [1, 2, 4]
+    assert [len(row["heads"]) for row in found["rows"]] == [1, 1, 1, 2, 2, 2, 4]
+    assert "Means over random subsets of heads" in run("flow", folder, *options[:-3], "--subsets", 1)
     assert (tmp_path / "counts.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -239,14 +239,41 @@ def test_a_flow_from_a_prompt_has_the_attention_of_the_first_layer(models, name)
 
 def test_more_heads_from_the_start_of_a_prompt(models):
     settings = {"start": "prompt", "prompt": tiny_models.IDS, "space": "euclidean", "end": 0.2, "saves": 12}
-    rows = trained.by_number_of_heads(models["bert"], 0, [1, 2], **settings)
-    assert [row["heads"] for row in rows] == [[0], [0, 1]]
-    run = trained.head_flow(models["bert"], 0, [0, 1], **settings)
+    rows = trained.by_number_of_heads(models["bert"], 0, [1, 2], subsets=2, **settings)
+    assert [len(row["heads"]) for row in rows] == [1, 1, 2, 2]
+    run = trained.head_flow(models["bert"], 0, rows[2]["heads"], **settings)
     np.testing.assert_allclose(run.tokens.values[0], models["bert"].embed(tiny_models.IDS))
-    np.testing.assert_allclose(rows[1]["misalignment"], misalignment_of(run.tokens.values[-1]))
+    np.testing.assert_allclose(rows[2]["misalignment"], misalignment_of(run.tokens.values[-1]))
     assert list(run.word.values) == [str(one) for one in tiny_models.IDS]
     # One head beside an idle one moves tokens as one head alone, bit for bit.
-    assert rows[0] == trained.flow_summary(trained.head_flow(models["bert"], 0, [0], **settings))
+    assert rows[0] == trained.flow_summary(trained.head_flow(models["bert"], 0, rows[0]["heads"], **settings))
+    counts = trained.count_rows(rows)
+    assert [(row["heads"], row["subsets"]) for row in counts] == [(1, 2), (2, 2)]
+    ends = [row["misalignment"] for row in rows[2:]]
+    assert counts[1]["misalignment"] == pytest.approx(np.mean(ends))
+    assert (counts[1]["misalignment_least"], counts[1]["misalignment_greatest"]) == (min(ends), max(ends))
+
+
+@pytest.mark.parametrize("start", ["circle", "sphere"])
+def test_all_numbers_of_heads_begin_with_the_same_tokens(models, start, monkeypatch):
+    """A circle lies in the plane of all heads; in the plane of each subset it would be another circle."""
+    firsts, true = [], head_flows.simulate
+
+    def recorded(flow, tokens, *args, **options):
+        firsts.append(tokens)
+        return true(flow, tokens, *args, **options)
+
+    monkeypatch.setattr(head_flows, "simulate", recorded)
+    settings = {"start": start, "n": 5, "end": 0.1, "saves": 2}
+    rows = trained.by_number_of_heads(models["bert"], 1, **settings)
+    for tokens in firsts[1:]:
+        np.testing.assert_array_equal(tokens, firsts[0])
+    assert [len(row["heads"]) for row in rows] == [1, 1, 1, 2, 2, 2, 4]
+    assert len({tuple(row["heads"]) for row in rows}) == 7
+    again = trained.by_number_of_heads(models["bert"], 1, [2], **settings)
+    assert [row["heads"] for row in again] == [row["heads"] for row in rows[3:6]]
+    other = trained.by_number_of_heads(models["bert"], 1, seed=1, **settings)
+    assert [row["heads"] for row in other] != [row["heads"] for row in rows]
     with pytest.raises(InputError, match="`slots` must be a whole number, at least 2"):
         trained.head_flow(models["bert"], 0, [0, 1], slots=1, **settings)
 

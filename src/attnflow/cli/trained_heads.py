@@ -92,8 +92,9 @@ def flow(
     end: Annotated[float, typer.Option(help="Last time.")] = 30.0,
     saves: Annotated[int, typer.Option(help="Number of times that are kept, and of frames of the movie.")] = 60,
     by_heads: Annotated[
-        bool, typer.Option("--by-heads", help="Compare runs with 1, 2, 4, ... heads of the layer.")
+        bool, typer.Option("--by-heads", help="Compare random subsets of 1, 2, 4, ... heads of the layer.")
     ] = False,
+    subsets: Annotated[int, typer.Option(help="For --by-heads: subsets of each number of heads, a run each.")] = 3,
     by_kind: Annotated[
         bool,
         typer.Option("--by-kind", help="Compare the strongest real-positive, real-negative and complex head."),
@@ -124,6 +125,7 @@ def flow(
     settings = {"space": space, "start": start, "prompt": prompt, "end": end, "saves": saves, "seed": seed}
     settings |= {} if n is None else {"n": n}
     if by_heads or by_kind:
+        settings |= {"subsets": subsets} if by_heads else {}
         compare, tell = (_by_heads, print_by_heads) if by_heads else (_by_kind, print_by_kind)
         rows = compare(opened, layer, files, progress=progress_of(as_json), **settings)
         print_json_or(as_json, {"model": opened.name, "rows": rows} | as_text(files), lambda: tell(rows))
@@ -141,7 +143,7 @@ def flow(
 
 
 def _by_heads(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
-    """One row for each number of heads, drawn if a picture is wanted."""
+    """One row for each subset of heads, drawn if a picture is wanted."""
     from attnflow import show, trained
 
     rows = trained.by_number_of_heads(model, layer or 0, **settings)

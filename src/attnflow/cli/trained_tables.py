@@ -87,8 +87,23 @@ def heads_named(heads: Sequence[int]) -> str:
 
 
 def print_by_heads(rows: list[dict[str, Any]]) -> None:
-    """Print one line for each number of heads."""
-    _print_ends([{"heads": len(row["heads"])} for row in rows], rows)
+    """Print one line for each number of heads: means over subsets, and ranges where there are several."""
+    from attnflow.trained import count_rows
+
+    shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
+    lines = [
+        {"heads": row["heads"], "subsets": row["subsets"]} | {name: _mean_and_range(row, name) for name in shown}
+        for row in count_rows(rows)
+    ]
+    print_rows(lines, rows[0]["model"])
+    print("Means over random subsets of heads, all from the same tokens; in brackets the least and greatest of them.")
+    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, a mean over subsets that have one.")
+
+
+def _mean_and_range(row: dict[str, Any], name: str) -> str | None:
+    if row[name] is None or row["subsets"] == 1:
+        return None if row[name] is None else _word(row[name])
+    return f"{_word(row[name])} [{_word(row[f'{name}_least'])}, {_word(row[f'{name}_greatest'])}]"
 
 
 def print_by_kind(rows: list[dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ from attnflow.trained.displacement import frames as frames
 from attnflow.trained.head_controls import control_rows as control_rows
 from attnflow.trained.head_controls import controls_sentences as controls_sentences
 from attnflow.trained.head_flows import by_number_of_heads as by_number_of_heads
+from attnflow.trained.head_flows import count_rows as count_rows
 from attnflow.trained.head_flows import flow_summary as flow_summary
 from attnflow.trained.head_flows import head_flow as head_flow
 from attnflow.trained.head_kinds import flows_by_kind as flows_by_kind

@@ -1,7 +1,7 @@
 """`head_counts`: tokens under an increasing number of heads of a trained layer."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
+from attnflow.trained.head_flows import count_rows
 
 
 @in_house_style()
@@ -22,37 +23,57 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
-    curves = [
-        Line(
-            _column(row["course"], "time"),
-            _column(row["course"], "mean_cosine"),
-            counted_heads(len(row["heads"])),
-            marker=".",
-        )
-        for row in rows
-    ]
-    low = min(0.0, *(float(curve.y.min()) for curve in curves))
-    over_time = Lines(curves, title="Mean cosine of two tokens", ylim=(low, 1.02), columns=2)
-    columns = {name: _column(rows, name) for name in ("rate", "clusters", "attention_rank")}
-    panels = [over_time, *against_count([len(row["heads"]) for row in rows], **columns)]
+    counts = count_rows(rows)
+    numbers = [row["heads"] for row in counts]
+    over_time = Lines([_curve(rows, count) for count in numbers], title="Mean cosine of two tokens", columns=2)
+    columns = {name: _column(counts, name) for name in ("rate", "clusters", "attention_rank")}
+    ranges = {name: (_column(counts, f"{name}_least"), _column(counts, f"{name}_greatest")) for name in columns}
+    panels = [over_time, *against_count(numbers, **columns, ranges=ranges)]
     title = f"Tokens under more and more heads of {rows[0]['model']}, layer {rows[0]['layer']}"
-    unfitted = int(np.isnan(columns["rate"]).sum())
+    unfitted = len(rows) - sum(row["with_rate"] for row in counts)
     lacking = (
         f" {unfitted} of {len(rows)} runs have no rate: tokens do not align at one, or do so between two kept times."
         if unfitted
         else ""
     )
-    figure = panel_figure([panels], title, f"Attention alone.{lacking}", width=3.5, heights=[3.9])
+    caption = (
+        f"Attention alone, from the same tokens. Lines: means over random subsets of heads, at most "
+        f"{max(row['subsets'] for row in counts)} of each number; bands: from the least to the greatest.{lacking}"
+    )
+    figure = panel_figure([panels], title, caption, width=3.5, heights=[3.9])
     return save_and_return(figure, path)
 
 
+def _curve(rows: Sequence[dict[str, Any]], count: int) -> Line:
+    """Mean cosine over time, a mean over the subsets of this many heads, with their range."""
+    same = [row["course"] for row in rows if len(row["heads"]) == count]
+    values = np.stack([_column(course, "mean_cosine") for course in same])
+    band = (values.min(axis=0), values.max(axis=0)) if len(same) > 1 else None
+    return Line(_column(same[0], "time"), values.mean(axis=0), counted_heads(count), marker=".", band=band)
+
+
 def against_count(
-    numbers: Sequence[int] | np.ndarray, rate: np.ndarray, clusters: np.ndarray, attention_rank: np.ndarray
+    numbers: Sequence[int] | np.ndarray,
+    rate: np.ndarray,
+    clusters: np.ndarray,
+    attention_rank: np.ndarray,
+    ranges: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> list[Lines]:
-    """Panels against the number of heads: the rate of alignment; clusters and rank of attention at the end."""
+    """Panels against the number of heads: the rate of alignment; clusters and rank of attention at the end.
+
+    `ranges` are the least and greatest values by name, drawn as bands. Without any rate there is no panel of rates.
+    """
+    bands = ranges or {}
     ends = [
-        Line(numbers, clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5),
-        Line(numbers, attention_rank, "rank of attention, mean over heads", OKABE_ITO[1], marker="s"),
+        Line(numbers, clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5, band=bands.get("clusters")),
+        Line(
+            numbers,
+            attention_rank,
+            "rank of attention, mean over heads",
+            OKABE_ITO[1],
+            marker="s",
+            band=bands.get("attention_rank"),
+        ),
     ]
     margin = 0.05 * max(numbers)
     shared: dict[str, Any] = {
@@ -61,10 +82,9 @@ def against_count(
         "xticks": [float(number) for number in numbers],
         "xlim": (float(min(numbers)) - margin, float(max(numbers)) + margin),
     }
-    return [
-        Lines([Line(numbers, rate, marker="o")], title="Rate of alignment", **shared),
-        Lines(ends, title="At the end", **shared),
-    ]
+    rates = Lines([Line(numbers, rate, marker="o", band=bands.get("rate"))], title="Rate of alignment", **shared)
+    at_end = Lines(ends, title="At the end", **shared)
+    return [rates, at_end] if np.isfinite(rate).any() else [at_end]
 
 
 def counted_heads(count: int) -> str:
