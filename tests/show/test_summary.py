@@ -52,3 +52,26 @@ def test_geometric_times_have_a_logarithmic_axis():
     by_factors = run.assign_coords(time=np.append(0, np.geomspace(1e-3, 1e3, 29)))
     assert summary(run).axes[0].get_xscale() == "linear"
     assert {axes.get_xscale() for axes in summary(by_factors).axes} == {"symlog"}
+
+
+def test_parallel_lines_are_drawn_and_coloured_and_counted():
+    """V of eigenvalues 2 and -1/2: tokens gather on lines; with V = I, the control, they do not."""
+    tokens, times = af.initial.box(20, 2, low=-3, high=3, rng=0), np.linspace(0, 6, 31)
+    runs = [
+        af.simulate(af.RescaledAttention(af.Head.bilinear(np.eye(2), np.diag(value))), tokens, times, progress=False)
+        for value in ([2.0, -0.5], [1.0, 1.0])
+    ]
+
+    lined, plain = (summary(run) for run in runs)
+
+    levels = np.unique(runs[0].final_tokens.values[:, 0].round(3))
+    drawn = [line.get_xdata() for line in lined.axes[0].lines]
+    np.testing.assert_allclose(np.sort([x[0] for x in drawn]), levels, atol=2e-3)
+    assert all(x[0] == pytest.approx(x[1], abs=1e-9) for x in drawn)
+    shades = artist(lined.axes[0], "end").get_facecolors()
+    assert len(np.unique(shades, axis=0)) == len(levels) <= 3
+    assert lined.axes[1].get_ylabel() == "parallel lines"
+    assert artist(lined.axes[1], "counts").get_ydata()[-1] == len(levels)
+    assert f"{len(levels)} parallel lines at t = 6" in lined.get_suptitle()
+    assert plain.axes[1].get_ylabel() == "clusters"
+    assert not plain.axes[0].lines

@@ -10,10 +10,12 @@ import xarray as xr
 from attnflow._common.checks import InputError, require_count, require_positive_number
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import clusters
+from attnflow.experiments.gathering import Gathering, counted, gathering
 from attnflow.experiments.headline import headline_parts
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import flow_of
 from attnflow.show.parts.style import colours
+from attnflow.show.parts.subspaces import AffineSubspace
 
 MOST_COUNTED_PAIRS = 40_000_000  # over all times: about ten seconds, since all pairs are close once tokens have met
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -28,7 +30,7 @@ class DrawnRun:
     tokens: np.ndarray
     """(time, token, coordinate), finite; divided by the largest norm at each time if `is_scaled`."""
     labels: np.ndarray
-    """Cluster of each token at the end; 0 is the largest cluster."""
+    """Cluster, line or plane of each token at the end; 0 is the one with the most tokens."""
     distance: float
     """Tokens closer than this are one cluster."""
     is_sphere: bool
@@ -39,6 +41,8 @@ class DrawnRun:
     """Whether tokens between the first and the last time are known."""
     title: str
     caption: str
+    gathered: Gathering | None = None
+    """Parallel lines or planes on which the final tokens lie, in the order of `labels`; None for clusters."""
     words: tuple[str, ...] = ()
     """Words of a prompt, one a token; empty if the tokens are no words."""
 
@@ -57,6 +61,27 @@ class DrawnRun:
         """Colour of each token, which is that of its cluster."""
         return colours(len(self.cluster_sizes))[self.labels]
 
+    @property
+    def subspaces(self) -> tuple[AffineSubspace, ...]:
+        """The lines or planes on which the final tokens lie, in the colours of their tokens."""
+        if self.gathered is None:
+            return ()
+        shades = colours(len(self.gathered.levels))
+        return tuple(
+            AffineSubspace(self.gathered.rows, level, shade)
+            for level, shade in zip(self.gathered.levels, shades, strict=True)
+        )
+
+    @property
+    def tokens_at_one_place(self) -> np.ndarray:
+        """Number of tokens within the cluster distance of each final token; 1 on lines and planes."""
+        return np.ones(len(self.labels), int) if self.gathered is not None else self.cluster_sizes[self.labels]
+
+    @property
+    def groups_name(self) -> str:
+        """What the tokens gather in: clusters, or parallel lines or planes."""
+        return counted(2, 0 if self.gathered is None else self.gathered.dimension).removeprefix("2 ")
+
     def coordinate_name(self, index: int) -> str:
         """Label of the axis of a coordinate."""
         number = "" if self.dimension == 1 else str(index + 1).translate(SUBSCRIPTS)
@@ -67,10 +92,12 @@ class DrawnRun:
         return evenly_spaced(len(self.times), most)
 
     def cluster_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Times, and the number of clusters at each."""
+        """Times, and the number of clusters, or of parallel lines or planes, at each."""
         affordable = MOST_COUNTED_PAIRS // len(self.labels) ** 2
         chosen = self.times_of_interest(int(np.clip(affordable, 20, 400)))
-        counts = [clusters.labels(self.tokens[index], self.distance).max() + 1 for index in chosen]
+        # Tokens on one line or plane {x : rows x = level} have the same coordinates rows x.
+        places = self.tokens if self.gathered is None else self.tokens @ self.gathered.rows.T
+        counts = [clusters.labels(places[index], self.distance).max() + 1 for index in chosen]
         return self.times[chosen], np.array(counts)
 
 
@@ -88,8 +115,9 @@ def run_to_draw(run: Any, member: int, title: str | None, distance: float | None
         tokens = tokens / np.where(sizes > 0, sizes, 1)[:, None, None]
     distance = distance or 0.01 * (1.0 if is_sphere or is_scaled else _initial_size(run, sizes[0]))
     require_positive_number(distance, "distance")
-    labels = _largest_first(clusters.labels(tokens[-1], distance))
-    notes = [_count_sentence(labels, distance), *_run_notes(run, member), *_growth_notes(is_scaled, growth)]
+    gathered = None if is_scaled else _subspaces_of(run, tokens[-1], distance)
+    labels = _largest_first(clusters.labels(tokens[-1], distance)) if gathered is None else gathered.labels
+    notes = [_count_sentence(labels, distance, gathered), *_run_notes(run, member), *_growth_notes(is_scaled, growth)]
     notes += [] if is_followed else ["Only the first and last tokens were kept"]
     return DrawnRun(
         times=times,
@@ -102,6 +130,7 @@ def run_to_draw(run: Any, member: int, title: str | None, distance: float | None
         is_followed=is_followed,
         title=title_of(run, title, times[0], times[-1]),
         caption=". ".join(notes) + ".",
+        gathered=gathered,
         words=tuple(str(word) for word in one.word.values) if "word" in one.coords else (),
     )
 
@@ -199,9 +228,21 @@ def _largest_first(labels: np.ndarray) -> np.ndarray:
     return np.argsort(order)[labels]
 
 
-def _count_sentence(labels: np.ndarray, distance: float) -> str:
+def _subspaces_of(run: xr.Dataset, tokens: np.ndarray, distance: float) -> Gathering | None:
+    """The lines or planes on which tokens lie, those with most tokens first; None where tokens form clusters."""
+    flow = recorded_flow(run)
+    found = None if flow is None else gathering(flow, tokens, distance)
+    if found is None or found.dimension == 0:
+        return None
+    order = np.argsort(-np.bincount(found.labels), kind="stable")
+    return replace(found, labels=np.argsort(order)[found.labels], levels=found.levels[order])
+
+
+def _count_sentence(labels: np.ndarray, distance: float, gathered: Gathering | None) -> str:
     count = labels.max() + 1
     tokens = "1 token" if len(labels) == 1 else f"{len(labels)} tokens"
+    if gathered is not None:
+        return f"{tokens} on {gathered.words} (closer than {distance:.2g})"
     return f"{tokens}, {count} cluster{'' if count == 1 else 's'} (closer than {distance:.2g})"
 
 

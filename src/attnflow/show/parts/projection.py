@@ -1,10 +1,11 @@
 """Tokens as points of two or three coordinates: their own, or principal components."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from attnflow.show.parts.drawn_run import DrawnRun
+from attnflow.show.parts.subspaces import AffineSubspace
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,20 @@ class Points:
     """Whether all axes have one scale."""
     note: str = ""
     """Sentence for the caption."""
+    axes: np.ndarray | None = None
+    """Orthonormal columns of the axes; None for the coordinates."""
+
+    def in_axes(self, subspaces: tuple[AffineSubspace, ...]) -> tuple[AffineSubspace, ...]:
+        """Affine subspaces {x : R x = c} in the axes of the picture: R becomes R times the columns of the axes."""
+        if self.axes is None:
+            return subspaces
+        return tuple(replace(subspace, rows=subspace.rows @ self.axes) for subspace in subspaces)
+
+    def box(self, margin: float) -> np.ndarray:
+        """Least and greatest value on each axis with a margin, a share of each side, shape (axis, 2)."""
+        flat = self.values.reshape(-1, self.values.shape[-1])
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        return np.stack([low - margin * (high - low), high + margin * (high - low)], axis=1)
 
 
 def points_of(drawn: DrawnRun) -> Points:
@@ -39,7 +54,7 @@ def points_of(drawn: DrawnRun) -> Points:
     if _is_long(_sides(tokens)):
         return Points(drawn.tokens, coordinates, is_to_scale=False, note="Axes have different scales.")
     names = tuple(f"{_ordinal(index)} principal axis" for index in range(d))
-    return Points(drawn.tokens @ axes, names, is_to_scale=False, note="Axes have different scales.")
+    return Points(drawn.tokens @ axes, names, is_to_scale=False, note="Axes have different scales.", axes=axes)
 
 
 def _principal_components(drawn: DrawnRun) -> Points:

@@ -57,7 +57,7 @@ def start_style(n: int) -> dict:
 
 def end_style(drawn: DrawnRun) -> dict:
     """Style of the dots at the end: filled, and larger the more tokens a cluster has."""
-    return _dot_style(drawn.cluster_sizes[drawn.labels])
+    return _dot_style(drawn.tokens_at_one_place)
 
 
 def current_style(drawn: DrawnRun, index: int) -> dict:

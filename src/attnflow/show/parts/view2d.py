@@ -8,12 +8,16 @@ from matplotlib.ticker import MultipleLocator
 from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.projection import Points
 from attnflow.show.parts.style import GREY, PALE, fix_ticks
+from attnflow.show.parts.subspaces import draw_subspaces
 from attnflow.show.parts.token_artists import draw_tokens, final_hull, longest_side
 
 
 def draw_plane(axes: Axes, drawn: DrawnRun, points: Points) -> None:
-    """Draw trajectories in the plane, in R^2 with the convex hull of the final tokens."""
-    hull = final_hull(points) if drawn.dimension == 2 else None
+    """Draw trajectories in the plane, in R^2 with the lines or the convex hull of the final tokens."""
+    is_plane = drawn.dimension == 2
+    hull = final_hull(points) if is_plane and not drawn.subspaces else None
+    if is_plane:
+        draw_subspaces(axes, points.in_axes(drawn.subspaces), points.box(0.06))
     if hull is not None:
         corners = hull.points[hull.vertices]
         axes.add_patch(Polygon(corners, fill=False, edgecolor=GREY, linewidth=0.9, label="hull", zorder=1.5))

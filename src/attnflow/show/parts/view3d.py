@@ -11,6 +11,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.projection import Points
 from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks
+from attnflow.show.parts.subspaces import draw_subspaces
 from attnflow.show.parts.token_artists import (
     curved_on_sphere,
     end_style,
@@ -25,9 +26,10 @@ FAR_SIDE_OPACITY = 0.3  # relative to that of the near side
 
 
 def draw_space(axes: Any, drawn: DrawnRun, points: Points) -> None:
-    """Draw trajectories in R^3, with the convex hull of the final tokens if it has a volume."""
+    """Draw trajectories in R^3, with the lines, planes or convex hull of the final tokens if they have any."""
     values, colours = points.values, drawn.token_colours
-    hull = final_hull(points)
+    hull = None if drawn.subspaces else final_hull(points)
+    draw_subspaces(axes, points.in_axes(drawn.subspaces), points.box(0.03))
     if hull is not None:
         faces = hull.points[hull.simplices]
         axes.add_collection3d(Poly3DCollection(faces, facecolor=GREY, alpha=0.08, label="hull"))

@@ -133,4 +133,4 @@ def _scene_of(drawn: DrawnRun) -> Scene:
         points = points_of(drawn)
         drawn = replace(drawn, tokens=points.values, is_sphere=False, distance=DOT_DISTANCE)
         return Scene(drawn, is_to_scale=points.is_to_scale, names=points.names, words=drawn.words)
-    return Scene(drawn, has_hull=not drawn.is_sphere)
+    return Scene(drawn, has_hull=not drawn.is_sphere and not drawn.subspaces, subspaces=drawn.subspaces)

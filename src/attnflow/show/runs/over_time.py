@@ -36,13 +36,13 @@ def draw_cosines(axes: Axes, drawn: DrawnRun) -> None:
 
 
 def draw_counts(axes: Axes, drawn: DrawnRun) -> None:
-    """Draw the number of clusters."""
+    """Draw the number of clusters, or of parallel lines or planes."""
     times, counts = drawn.cluster_counts()
     if drawn.is_followed:
         axes.plot(times, counts, color=INK, drawstyle="steps-post", label="counts")
     else:
         axes.plot(times, counts, "o", color=INK, clip_on=False, label="counts")
-    axes.set(ylabel="clusters", ylim=(0, 1.08 * counts.max()))
+    axes.set(ylabel=drawn.groups_name, ylim=(0, 1.08 * counts.max()))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=[1, 2, 5, 10]))
     set_time_axis(axes, drawn)
 
