@@ -15,7 +15,7 @@ from attnflow.model.normalisation import AbstractNormalisation, Post
 from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
 
 MATRIX_TOLERANCE = 1e-9  # largest difference of entries of equal matrices: a million roundings of numbers of size one
-REST_SPEED = 1e-9  # over |V|: slower tokens are at rest up to rounding
+REST_SHARE = 1e-9  # of the terms of a velocity: where less is left, they cancel up to rounding
 POINT_TOLERANCE = 1e-9  # distance on the unit sphere below which two points are one, up to rounding
 
 
@@ -240,14 +240,33 @@ def no_antipode_of_the_first(tokens: np.ndarray) -> Hypothesis:
 
 
 def not_at_rest(flow: AbstractDynamics, tokens: np.ndarray, is_limit: bool | None = None) -> Hypothesis:
-    """The first tokens move, unless they are at their limit: `is_limit`, or by default all in one point."""
-    from attnflow.integrate.evaluate import velocity
+    """The first tokens move, unless they are at their limit: `is_limit`, or by default all in one point.
 
+    A token is at rest where the terms of its velocity cancel, however small their weights e^{-beta} are.
+    """
     says = "the first tokens are not at rest away from their limit"
     if np.ptp(tokens, axis=0).max() == 0 if is_limit is None else is_limit:
         return is_true(says, True)
-    speed = float(np.abs(velocity(flow, tokens)).max())
-    return above(says, speed, REST_SPEED * np.abs(value_matrix(flow)).max(), "in the largest speed")
+    share = max(_uncancelled_share(flow, tokens, index) for index in range(len(tokens)))
+    return above(says, share, REST_SHARE, "in the share of the velocity's terms that does not cancel")
+
+
+def _uncancelled_share(flow: AbstractDynamics, tokens: np.ndarray, index: int) -> float:
+    """|sum_j w_j u_j| / sum_j w_j |u_j| of a token x on the sphere, with u_j = P_x V x_j and w_j = e^{<x, B x_j>}.
+
+    The weights are divided by the largest of those whose u_j is not zero. Without such a term the token is at rest.
+    """
+    x, images = tokens[index], tokens @ value_matrix(flow).T
+    moves = images - np.outer(images @ x, x)
+    sizes = np.linalg.norm(moves, axis=1)
+    is_term = sizes > MATRIX_TOLERANCE * np.abs(images).max(initial=1e-300)
+    if isinstance(flow.mask, Causal):
+        is_term &= np.arange(len(tokens)) <= index
+    if not is_term.any():
+        return 0.0
+    scores = (tokens[is_term] @ score_matrix(flow).T) @ x
+    weights = np.exp(scores - scores.max())
+    return float(np.linalg.norm(weights @ moves[is_term]) / (weights @ sizes[is_term]))
 
 
 def generic(flow: AbstractDynamics, tokens: np.ndarray) -> tuple[Hypothesis, Hypothesis]:

@@ -48,7 +48,8 @@ def hardmax_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
 
 def _no_other_scheme(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
     has_scheme = flow.is_on_sphere and not given.on_the_sphere(flow).holds
-    return given.plain(flow), is_true("no normalisation scheme beside the projection", not has_scheme)
+    scheme = is_true("no normalisation scheme beside the projection", not has_scheme)
+    return given.plain(flow), given.seen_as_x_or_z(flow), scheme  # in another frame resting tokens move
 
 
 def _causal(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:

@@ -16,6 +16,7 @@ from attnflow.results import provenance
 from attnflow.theorems.catalogue import catalogue, find
 from attnflow.theorems.ensemble_verdict import EnsembleVerdict
 from attnflow.theorems.recorded_equation import agreement
+from attnflow.theorems.simplest_flow import simplest
 from attnflow.theorems.statement import Statement
 from attnflow.theorems.verdict import Agreement, Answer, Hypothesis, Verdict, is_true
 
@@ -76,7 +77,8 @@ def _on_one_run(flow: AbstractDynamics | None, run: xr.Dataset, statements: list
         agrees = Agreement(is_true(f"a readable record of the flow and its tokens ({_text(error)})", False))
     if model is None or not agrees.follows.holds:
         return [_verdict(statement, "not_applicable", (agrees.follows,)) for statement in statements]
-    return [_checked(statement, model, run, agrees) for statement in statements]
+    plainest = simplest(model, run.sizes["token"])
+    return [_checked(statement, plainest, run, agrees) for statement in statements]
 
 
 def _checked(statement: Statement, flow: AbstractDynamics, run: xr.Dataset, agrees: Agreement) -> Verdict:

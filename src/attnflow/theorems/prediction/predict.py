@@ -16,6 +16,7 @@ from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.limit_theorems import ZERO_VALUE
 from attnflow.theorems.prediction.limit_rules import RULES, Rule
+from attnflow.theorems.simplest_flow import simplest
 from attnflow.theorems.theorem import weights_of
 from attnflow.theorems.verdict import Hypothesis
 
@@ -107,6 +108,7 @@ def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver |
     require_flow(flow)
     if tokens is not None:
         tokens = require_one_configuration(flow, tokens)
+    flow = simplest(flow, None if tokens is None else len(tokens))
     with one_blas_thread():
         weights = weights_of(flow)
         if weights is None:

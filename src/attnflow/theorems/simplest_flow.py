@@ -1,0 +1,74 @@
+"""The simplest flow with the same velocities, in which theorems recognise their setting."""
+
+import dataclasses
+
+import numpy as np
+
+from attnflow.model.attention import Sinkhorn, Softmax
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import EuclideanAttention, RescaledAttention
+from attnflow.model.heads import Head
+from attnflow.model.masks import AbstractMask, Alibi, Boolean, Both, Causal, Full
+
+
+def simplest(flow: AbstractDynamics, n: int | None = None) -> AbstractDynamics:
+    """The flow without parts that change nothing for n tokens (None: for any number).
+
+    They are masses of one, flags of which none freezes a token, masks that are full or causal under another name,
+    Sinkhorn attention with one iteration, and a rescaling by V itself or by zero.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Sinkhorn(2.0, iterations=1), af.masks.window(5))
+    >>> type(simplest(flow, 5).attention).__name__, type(simplest(flow, 5).mask).__name__
+    ('Softmax', 'Full')
+    """
+    changes: dict = {"mask": simplest_mask(flow.mask, n)}
+    if flow.frozen is not None and not np.any(np.asarray(flow.frozen)):
+        changes["frozen"] = None
+    if flow.masses is not None and np.all(np.asarray(flow.masses) == 1):
+        changes["masses"] = None
+    if isinstance(flow.attention, Sinkhorn) and flow.attention.iterations == 1:
+        changes["attention"] = Softmax(flow.attention.beta)
+    return _in_own_frame(dataclasses.replace(flow, **changes))
+
+
+def simplest_mask(mask: AbstractMask, n: int | None) -> AbstractMask:
+    """`Full` or `Causal` where a mask for n tokens is one of them, otherwise the mask."""
+    if isinstance(mask, Both):
+        first, second = simplest_mask(mask.first, n), simplest_mask(mask.second, n)
+        if isinstance(first, Full) or isinstance(second, Full):
+            return second if isinstance(first, Full) else first
+        mask = Both(first, second)
+    if isinstance(mask, Alibi):
+        return Full() if float(mask.slope) == 0 else mask
+    if isinstance(mask, Boolean):
+        matrix = np.asarray(mask.matrix)
+        if np.all(matrix):
+            return Full()
+        return Causal() if np.array_equal(matrix, np.tril(np.ones_like(matrix))) else mask
+    reach = mask.reach()
+    if reach is None or n is None:
+        return mask
+    # Positions before and after its own that a token of n sees.
+    before, after = reach
+    if before >= n - 1 and after >= n - 1:
+        return Full()
+    return Causal() if before >= n - 1 and after == 0 else mask
+
+
+def _in_own_frame(flow: AbstractDynamics) -> AbstractDynamics:
+    """The rescaled flow without its `rescaling` where that is V, and the flow of x where it is zero."""
+    if not isinstance(flow, RescaledAttention) or flow.rescaling is None:
+        return flow
+    rescaling = np.asarray(flow.rescaling)
+    if len(flow.heads) == 1 and isinstance(flow.heads[0], Head) and flow.mlp is None:
+        if np.array_equal(rescaling, np.asarray(flow.heads[0].value_matrix)):
+            return dataclasses.replace(flow, rescaling=None)
+        if not np.any(rescaling):
+            parts = {
+                part.name: getattr(flow, part.name) for part in dataclasses.fields(flow) if part.name != "rescaling"
+            }
+            return EuclideanAttention(**parts)
+    return flow
