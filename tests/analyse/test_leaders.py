@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.analyse import leaders
 
@@ -27,6 +28,21 @@ def test_leaders_are_their_own_best_match():
         expected = [all(x @ scores @ x >= x @ scores @ y for y in tokens) for x in tokens]
         assert found[index].tolist() == expected
     assert 0 < found.sum() < found.size
+
+
+def test_leaders_under_scores_that_are_not_symmetric():
+    """The score of tokens i and j is <Q x_i, K x_j> = <x_i, Q^T K x_j>; its transpose has other leaders."""
+    rng = np.random.default_rng(4)
+    query, key, tokens = rng.normal(size=(3, 2)), rng.normal(size=(3, 2)), rng.normal(size=(12, 2))
+    rotated = query.T @ key + np.array([[0.0, 4.0], [-4.0, 0.0]])
+    for scores in (query.T @ key, rotated):
+        expected = [all(x @ scores @ x >= x @ scores @ y for y in tokens) for x in tokens]
+        assert leaders.is_leader(tokens, scores).values.tolist() == expected
+    found = leaders.is_leader(tokens, query.T @ key).values
+    weights = af.attention_matrix(af.EuclideanAttention(af.Head(query, key, np.eye(2)), af.Hardmax()), tokens)
+    np.testing.assert_array_equal(found, np.diagonal(np.squeeze(weights)) > 0)
+    assert 0 < found.sum() < 12
+    assert found.tolist() != leaders.is_leader(tokens, key.T @ query).values.tolist()
 
 
 def test_a_leader_outscored_by_rounding_still_leads():

@@ -4,9 +4,11 @@ import json
 from importlib.metadata import version
 
 import numpy as np
+import pytest
 from tests.helpers.coalescing import CIRCLE, flow
 
 import attnflow as af
+from attnflow.coalescence.cluster_state import MAX_DENSE_CLUSTERS
 from attnflow.model.native import library
 
 
@@ -51,6 +53,25 @@ def test_a_repeated_run_records_the_perturbation_of_the_first():
     np.testing.assert_array_equal(again.merge_log_time, first.merge_log_time)
     other = af.rerun(first, perturb=1e-3, rng=1, progress=False)
     assert json.loads(other.perturbed)["amount"] == 1e-3
+
+
+@pytest.mark.parametrize("n", [MAX_DENSE_CLUSTERS - 10, MAX_DENSE_CLUSTERS + 50])
+@pytest.mark.parametrize("rule", [af.Softmax(9.0), af.Unnormalised(9.0, 1.0)], ids=["softmax", "unnormalised"])
+def test_energy_is_the_sum_over_all_pairs_and_each_cluster_with_itself(n, rule):
+    """Above 400 clusters the energy comes from the sums of the velocity, to which the own terms m_i^2 are added."""
+    masses = np.random.default_rng(0).uniform(0.5, 2.0, n)
+    model = af.SphereAttention(af.Head.identity(3), rule, masses=masses)
+
+    run = af.coalesce(model, af.initial.sphere(n, 3, rng=0), max_steps=3, progress=False)
+
+    fractions = masses / masses.sum()
+    for state in range(run.sizes["state"]):
+        tokens = run.tokens.values[state]
+        expected = fractions @ np.exp(9.0 * (tokens @ tokens.T - 1)) @ fractions
+        # The sums are those of the end of a step before the tokens are put back onto the sphere.
+        assert float(run.energy[state]) == pytest.approx(expected, rel=1e-12 if state == 0 else 1e-8)
+    assert float(run.level[0]) == pytest.approx(np.sum(fractions**2), rel=1e-12)
+    assert float(run.level[0]) < 0.1 * float(run.energy[0])
 
 
 def test_a_perturbation_is_recorded():

@@ -43,6 +43,13 @@ BAD_RUNS = {
 }  # fmt: skip
 
 
+THREE = af.masks.boolean(np.ones((3, 3), bool))
+BAD_RUNS |= {
+    f"{name} for three tokens": ((af.SphereAttention(HEAD, mask=mask), af.initial.circle(5, rng=0), TIMES), r"`mask` is made for 3 tokens, but there are 5")
+    for name, mask in {"boolean": THREE, "causal & boolean": af.masks.causal & THREE, "boolean & window": THREE & af.masks.window(2), "nested": af.masks.causal & (THREE & af.masks.window(2))}.items()
+}  # fmt: skip
+
+
 def time_dependent(function):
     return af.EuclideanAttention(af.TimeDependentHead(function, dimension=2))
 

@@ -216,6 +216,32 @@ def test_normalisations_agree(name):
     assert_same_path(flow, tokens, expected, radii if flow.has_radii else None)
 
 
+@pytest.mark.parametrize("name", ["post", "pre", "peri"])
+def test_frozen_tokens_agree_under_every_normalisation(name):
+    """Frozen tokens act on the others through their directions; neither their directions nor their lengths change."""
+    ours, theirs = NORMALISATIONS[name]
+    frozen = np.arange(N) % 2 == 0
+    flow, model = both(
+        "sphere", ours={"normalisation": ours, "frozen": frozen}, theirs={"normalisation": theirs, "frozen": frozen}
+    )
+    directions = start("sphere")
+    tokens = directions * LENGTHS[:, None] if flow.has_radii else directions
+    layer_times, solver = 0.1 * np.arange(9), af.Layers(step=0.1, residual=0.7)
+    lengths = lambda radii: radii if flow.has_radii else None
+
+    path, radii = solve(model, directions, TIMES, LENGTHS)
+    assert_same_path(flow, tokens, path, lengths(radii))
+    path, radii = layers(model, directions, 8, 0.1, 0.7, LENGTHS)
+    assert_same_path(flow, tokens, path, lengths(radii), solver=solver, times=layer_times)
+
+    smooth, discrete = af.simulate(flow, tokens, TIMES), af.simulate(flow, tokens, layer_times, solver=solver)
+    np.testing.assert_array_equal(smooth.final_tokens[frozen], smooth.tokens[0, frozen])
+    np.testing.assert_array_equal(discrete.tokens[-1, frozen], discrete.tokens[0, frozen])
+    for run in (smooth, discrete) if flow.has_radii else ():
+        np.testing.assert_array_equal(run.radius[-1, frozen], run.radius[0, frozen])
+        assert np.abs(run.radius[-1, ~frozen] - run.radius[0, ~frozen]).max() > 1e-2
+
+
 def test_mixed_normalisation_is_post_and_then_pre():
     """The oracle solves Post up to the switch and Pre after it."""
     flow, first = both("sphere", ours={"normalisation": af.Mix(switch=0.45)})

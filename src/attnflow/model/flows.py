@@ -64,10 +64,12 @@ class SphereAttention(AbstractDynamics):
         """The direction and length of residual * x + step * A / s, for the attention output A."""
         moved = residual * state.tokens + step * self._scaled_output(time, state)
         moved = state.tokens + self._unless_frozen(moved - state.tokens)
-        directions = self.space.retract(moved)
+        # Lengths of frozen directions are one up to rounding, whose errors would add up over layers.
+        is_frozen = jnp.zeros(len(moved), bool) if self.frozen is None else jnp.asarray(self.frozen)
+        directions = jnp.where(is_frozen[:, None], state.tokens, self.space.retract(moved))
         if state.radii is None:
             return State(directions)
-        is_free = self.normalisation.radius_is_free(time)
+        is_free = self.normalisation.radius_is_free(time) & ~is_frozen
         stretch = jnp.where(is_free, jnp.linalg.norm(moved, axis=-1), 1)
         return State(directions, state.radii * stretch)
 
