@@ -17,6 +17,7 @@ from attnflow.analyse import order as order
 from attnflow.analyse import polytope as polytope
 from attnflow.analyse import rates as rates
 from attnflow.analyse import renyi as renyi
+from attnflow.analyse import renyi_counts as renyi_counts
 from attnflow.analyse import spectra as spectra
 from attnflow.coalescence.coalesce import coalesce as coalesce
 from attnflow.experiments import scenarios as scenarios
