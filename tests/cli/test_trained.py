@@ -106,7 +106,7 @@ def test_the_summary_of_a_prompt_in_sentences():
     said = "by attention in 0, the MLP in 2 of 6 layers; most by the MLP of layer 3, -0.2: “cat” and “dog” 31 %"
     assert trained_tables._falls(falls, 6) == said
     assert trained_tables._falls([], 6) == "nowhere"
-    assert trained_tables._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c " * 20 + "... (21 tokens)"
+    assert trained_tables._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c x 21"
     merges = [{"after_layer": 3, "parts": [["a"], ["b", "c"]]}] * 10
     assert trained_tables._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
 

@@ -109,7 +109,11 @@ def test_an_overflow_is_found_from_the_tokens(climbed, monkeypatch):
     monkeypatch.setattr(ladders, "_step", lambda block, tokens: (1e100 * tokens, block.attention_weights(0 * tokens)))
     ladder = trained.ladder(climbed["bert"][0], IDS, progress=False)
     np.testing.assert_array_equal(ladder.is_whole.values[0], [True, True, False, False])
-    assert {row["layers_before_overflow"] for row in trained.ladder_rows(ladder)} == {1}
+    rows = trained.ladder_rows(ladder)
+    assert {row["layers_before_overflow"] for row in rows} == {1}
+    # Numbers of different layers do not stand in one column.
+    assert {row["last_cosine"] for row in rows} == {row["clusters"] for row in rows} == {None}
+    assert [row["common_cosine"] for row in rows] == list(ladder.mean_cosine.values[:, 1])
 
 
 @pytest.mark.parametrize(

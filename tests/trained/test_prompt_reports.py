@@ -11,6 +11,7 @@ import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
 from attnflow.analyse import cluster_tracks, collapse, low_rank
+from attnflow.show.trained.prompt import WordClusters
 from attnflow.trained import coupling, measures
 from attnflow.trained.neural_collapse import classes_sentence
 
@@ -232,8 +233,9 @@ def test_pictures_of_parts_frames_and_coupling_show_the_numbers(models):
     np.testing.assert_array_equal([line.get_ydata() for line in lengths], parts.length.values.T)
     np.testing.assert_allclose(changes[3].get_ydata(), parts.cosine_change.sum("part"))  # after its three parts
     cosines, ranks = af.show.frames(seen).axes[-2:]
-    np.testing.assert_array_equal([line.get_ydata() for line in cosines.get_lines()], seen.mean_cosine)
-    np.testing.assert_array_equal([line.get_ydata() for line in ranks.get_lines()], seen.effective_rank)
+    apart = seen.sel(frame=["x", "V", "S"])  # the frame of A is a rotation, with the numbers of x
+    np.testing.assert_array_equal([line.get_ydata() for line in cosines.get_lines()], apart.mean_cosine)
+    np.testing.assert_array_equal([line.get_ydata() for line in ranks.get_lines()], apart.effective_rank)
     (image,) = [one for axes in af.show.coupling(coupled).axes for one in axes.get_images()]
     np.testing.assert_array_equal(image.get_array(), coupled.mismatch)
 
@@ -276,6 +278,16 @@ def test_blocks_that_share_directions_are_coupled():
     assert mismatch[2, 0] > 0.3
 
 
+def test_random_directions_give_the_mismatch_of_blocks_that_share_nothing():
+    """Blocks with the same singular values and independent singular vectors have it; coupled ones are far below."""
+    rng, sizes = np.random.default_rng(0), np.diag(np.linspace(2, 0.1, 60))
+    turned = lambda: np.linalg.qr(rng.normal(size=(60, 60)))[0]
+    alone = np.stack([turned() @ sizes @ turned() for _ in range(6)])
+    mismatch, _ = coupling.coupling_of(alone, 5)
+    off = mismatch[~np.eye(6, dtype=bool)].mean()
+    np.testing.assert_allclose(coupling.random_mismatch(alone, 5).mean(), off, rtol=0.03)
+
+
 def test_coupling_of_a_models_blocks(models):
     found = trained.block_coupling(models["albert"], IDS, 4, top=3)
     assert found.mismatch.shape == (4, 4)
@@ -284,3 +296,11 @@ def test_coupling_of_a_models_blocks(models):
         trained.block_coupling(models["albert"], IDS, token=7)
     with pytest.raises(InputError, match="`top` must be at most 12"):
         trained.block_coupling(models["albert"], IDS, top=13)
+
+
+def test_words_of_a_long_prompt_are_chosen_from_every_cluster():
+    """Of 500 tokens in one cluster of 480 and ten of two, 40 are shown: some of each."""
+    labels = np.array([0] * 480 + [1 + place // 2 for place in range(20)])[None]
+    order = WordClusters(labels, ["word"] * 500)._order()
+    assert len(order) == 40
+    assert set(labels[0, order]) == set(range(11))

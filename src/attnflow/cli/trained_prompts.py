@@ -18,7 +18,7 @@ from attnflow.cli.console import (
     write_csv,
 )
 from attnflow.cli.trained_options import PANEL, Angle, Control, Depth, Ids, ModelName, Seed, Text, numbers, prompt_of
-from attnflow.cli.trained_tables import print_rows, readable
+from attnflow.cli.trained_tables import print_ladder, readable
 
 
 def register(app: typer.Typer) -> None:
@@ -129,7 +129,7 @@ def ladder(
 
         draw(climbed, files["picture"])
     facts = {"model": climbed.attrs["model"], "distance_to_model": climbed.attrs["distance_to_model"], "rows": rows}
-    print_json_or(as_json, facts | as_text(files), lambda: print_rows(rows, climbed.attrs["model"]))
+    print_json_or(as_json, facts | as_text(files), lambda: print_ladder(rows, climbed.attrs["model"]))
 
 
 def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, int]) -> Any:

@@ -1,12 +1,14 @@
 """Tables that the commands about trained models print."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
 MAX_WORDS = 20  # of a cluster that are printed
-FRAMES = {"x": "cosine of x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x", "A": "cosine of e^(-tA) x"}
+# e^(-tA) with antisymmetric A is a rotation, under which cosines are those of x: the two share a line.
+FRAMES = {"x": "cosine of x and e^(-tA) x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x"}
 MAX_LAYERS = 13  # numbers of one line: that many fit into 80 columns
 HALVES = {"attention": "attention", "mlp": "the MLP"}
 SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
@@ -119,6 +121,18 @@ def _print_ends(names: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None
     print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, where it has one.")
 
 
+def print_ladder(rows: list[dict[str, Any]], title: str) -> None:
+    """Print one line for each rung; a rung that overflows has its last layer in place of the last cosine."""
+    shown = []
+    for row in rows:
+        after, line = row["layers_before_overflow"], {**row}
+        del line["layers_before_overflow"], line["common_layer"]
+        shown.append(line | ({} if after is None else {"last_cosine": f"overflows after layer {after}"}))
+    print_rows(shown, title)
+    if any(row["layers_before_overflow"] is not None for row in rows):
+        print(f"Common cosine: after layer {rows[0]['common_layer']}, the last that all rungs reach.")
+
+
 def print_rows(rows: list[dict[str, Any]], title: str) -> None:
     """Print rows with the same names as a table."""
     from rich.console import Console
@@ -158,11 +172,13 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
     for part, values in found.get("displacement", {}).items():
         shown[f"{part} part moves by"] = line(values["length"])
         shown[f"{part} part, cosine"] = line(values["cosine_change"], digits="+.2f")
-    shown |= {FRAMES[name]: line(values) for name, values in found.get("cosine_in_frame", {}).items()}
+    framed = found.get("cosine_in_frame", {})
+    shown |= {label: line(framed[name]) for name, label in FRAMES.items() if name in framed}
     if "block_coupling" in found:
         mismatch = found["block_coupling"]
         with_next = [mismatch[place][place + 1] for place in range(len(mismatch) - 1)]
         shown["mismatch with the next block"] = line([*with_next, None])
+        shown["mismatch, random vectors"] = line(found["random_coupling"])
     return {name: fact for name, fact in shown.items() if fact}
 
 
@@ -218,9 +234,17 @@ def _clusters(groups: list[list[str]]) -> str:
 
 
 def _said(words: Sequence[str]) -> str:
-    """The first MAX_WORDS words of a cluster, and the number of all if there are more."""
-    first = " ".join(words[:MAX_WORDS])
-    return first if len(words) <= MAX_WORDS else f"{first} ... ({len(words)} tokens)"
+    """The first MAX_WORDS different words of a cluster with their numbers, and the number of tokens if there are more.
+
+    Examples
+    --------
+    >>> _said(["the", "cat", "the"])
+    'the x 2 cat'
+    """
+    counts = Counter(words)
+    pieces = [word if count == 1 else f"{word} x {count}" for word, count in counts.items()]
+    first = " ".join(pieces[:MAX_WORDS])
+    return first if len(pieces) <= MAX_WORDS else f"{first} ... ({len(words)} tokens)"
 
 
 def _first(pieces: Iterable[str], between: str = "\n") -> str:

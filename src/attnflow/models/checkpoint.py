@@ -69,6 +69,11 @@ class Checkpoint(Tensors):
         name = self._full_name(name)
         file = self._open(self._file_of[name]) if name in self._file_of else None
         if file is None or name not in file.keys():  # noqa: SIM118, a handle is no dictionary
+            if self._source_has_output_only(name):
+                raise InputError(
+                    f"{self._source} holds lm_head.weight, a tied copy of the embedding {name}, and not the embedding. "
+                    "Save the model again with transformers: AutoModel.from_pretrained(DIR).save_pretrained(DIR)"
+                )
             raise InputError(
                 f"{self._source} lacks the tensor {name}, which its config.json requires. "
                 "Its files are incomplete, or of another model: fetch them again."
@@ -86,6 +91,11 @@ class Checkpoint(Tensors):
                 f"{stored.get_dtype()}. Use a checkpoint that is not quantised."
             )
         return stored
+
+    def _source_has_output_only(self, name: str) -> bool:
+        """Whether an embedding is missing whose values are stored as those of the output layer."""
+        is_embedding = name.endswith(("embed_tokens.weight", "wte.weight"))
+        return is_embedding and any(stored.endswith("lm_head.weight") for stored in self._file_of)
 
     def _full_name(self, name: str) -> str:
         full = self._prefix + name

@@ -110,6 +110,11 @@ class Entries:
 def read_entries(source: Directory | Hub) -> Entries:
     """The entries of a model's config.json."""
     path = source.find("config.json")
+    if path is None and source.find("0_Transformer/config.json"):
+        raise InputError(
+            f"{source} is a folder of sentence-transformers, whose model is in a folder of its own. "
+            f"Pass {source}/0_Transformer."
+        )
     if path is None:
         raise InputError(f"{source} holds no config.json, so it is not a model in the Hugging Face layout.")
     try:

@@ -2,9 +2,11 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -225,6 +227,17 @@ def _weights_of_one(part: AttentionPart) -> HeadWeights:
     return HeadWeights(part.W_Q[0], part.W_K[0], part.W_V[0], part.W_O[0], *biases, b_o=part.b_o)
 
 
+def _require_plain_weights(raw: Mapping[str, Any], where: str) -> None:
+    """Raise if config.json says that the weights are quantised."""
+    quantised = raw.get("quantization_config")
+    if quantised:
+        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
+        raise InputError(
+            f"config.json of {where} says the weights are quantised ({method or 'method not named'}, in "
+            "`quantization_config`), which is not supported. Use a checkpoint that is not quantised."
+        )
+
+
 def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     """A trained transformer from "minilm", a directory, or a name of the Hugging Face hub.
 
@@ -242,7 +255,13 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
         require_known(dtype, DTYPES, "dtype")
     source = locate(name)
     entries = read_entries(source)
+    _require_plain_weights(entries.raw, str(source))
     model_type = entries.raw.get("model_type")
+    if model_type is None:
+        raise InputError(
+            f"config.json of {source} has no `model_type`, as in early files. If you know the architecture, "
+            f'add it, such as "model_type": "bert". Known: {", ".join(sorted(FAMILIES))}.'
+        )
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise InputError(
             f"config.json of {source} says the model is of type {model_type!r} (architectures "

@@ -34,8 +34,9 @@ def block_coupling(
     Returns
     -------
     A dataset with `mismatch` over (block i, basis j): | |U_j^T J_i V_j| - S_i |_F / |S_i|_F on the `top` singular
-    vectors of block j, zero if block i acts along the directions of block j, about 1 or more if it does not; and
-    `singular_value` over (block, rank).
+    vectors of block j, zero if block i acts along the directions of block j; `random_mismatch` over block, the same
+    with random orthonormal vectors in place of those of block j (a mean over 8 draws), the value of blocks that share
+    nothing; and `singular_value` over (block, rank).
     """
     require_count(top, "top")
     if top > model.config.width:
@@ -49,8 +50,13 @@ def block_coupling(
         for layer in range(depth)
     ]
     mismatch, sizes = coupling_of(np.stack(jacobians), top)
+    random = ("block", random_mismatch(np.stack(jacobians), top))
     return xr.Dataset(
-        {"mismatch": (("block", "basis"), mismatch), "singular_value": (("block", "rank"), sizes)},
+        {
+            "mismatch": (("block", "basis"), mismatch),
+            "random_mismatch": random,
+            "singular_value": (("block", "rank"), sizes),
+        },
         {"block": np.arange(depth), "basis": np.arange(depth)},
         {"model": model.name, "token": str(run.word.values[token]), "top": top},
     )
@@ -71,10 +77,32 @@ def coupling_of(jacobians: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray
     """
     left, sizes, right = np.linalg.svd(jacobians)
     left, sizes, right = left[..., :top], sizes[..., :top], right[..., :top, :]
-    seen = np.einsum("jak,iab,jlb->ijkl", left, jacobians, right)
-    wanted = sizes[:, None, :, None] * np.eye(top)
-    scale = np.linalg.norm(sizes, axis=1)
-    return np.linalg.norm(np.abs(seen) - wanted, axis=(-1, -2)) / scale[:, None], sizes
+    return _mismatch(jacobians, sizes, left, right), sizes
+
+
+def random_mismatch(jacobians: np.ndarray, top: int, draws: int = 8) -> np.ndarray:
+    """The mismatch of each matrix in `top` random orthonormal directions, a mean over draws of a fixed seed.
+
+    Examples
+    --------
+    In high dimension random directions see nothing of a matrix of low rank: the mismatch is near 1.
+
+    >>> low_rank = np.zeros((1, 200, 200))
+    >>> low_rank[0, 0, 0] = 1.0
+    >>> bool(abs(random_mismatch(low_rank, top=1)[0] - 1) < 0.1)
+    True
+    """
+    d, rng = jacobians.shape[-1], np.random.default_rng(0)
+    sizes = np.linalg.svd(jacobians, compute_uv=False)[..., :top]
+    left, right = (np.linalg.qr(rng.standard_normal((draws, d, top)))[0] for _ in range(2))
+    return _mismatch(jacobians, sizes, left, np.swapaxes(right, -1, -2)).mean(axis=1)
+
+
+def _mismatch(jacobians: np.ndarray, sizes: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """| |U_j^T J_i V_j| - S_i |_F / |S_i|_F over (i, j)."""
+    seen = np.einsum("jak,iab,jlb->ijkl", left, jacobians, right, optimize=True)
+    wanted = sizes[:, None, :, None] * np.eye(sizes.shape[-1])
+    return np.linalg.norm(np.abs(seen) - wanted, axis=(-1, -2)) / np.linalg.norm(sizes, axis=1)[:, None]
 
 
 def _jacobian(block: Block, tokens: np.ndarray, token: int) -> np.ndarray:

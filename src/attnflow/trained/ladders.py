@@ -94,21 +94,28 @@ def ladder(
 
 
 def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
-    """One row a rung: first and last mean cosine, last clusters and ranks, and layers before an overflow."""
-    rows = []
+    """One row a rung: first and last mean cosine, last clusters and ranks, and layers before an overflow.
+
+    A rung that overflows has no last values, since they would be of another layer than those of the other rungs.
+    `common_cosine` is the mean cosine after `common_layer`, the last layer that all rungs reach.
+    """
+    rows, common = [], max(int(climbed.is_whole.sum("time").min()) - 1, 0)
     for rung in climbed.rung.values:
         one = climbed.sel(rung=rung)
         whole = int(one.is_whole.sum())
-        last = one.isel(time=max(whole - 1, 0))
+        is_whole = whole == climbed.sizes["time"]
+        last = one.isel(time=-1)
         rows.append(
             {
                 "rung": str(rung),
                 "first_cosine": json_value(float(one.mean_cosine[0])),
                 "last_cosine": json_value(float(last.mean_cosine)),
-                "clusters": int(last.clusters),
+                "clusters": int(last.clusters) if is_whole else None,
                 "effective_rank": json_value(float(last.effective_rank)),
-                "attention_rank": _last_finite(one.attention_rank.values),
-                "layers_before_overflow": None if whole == climbed.sizes["time"] else whole - 1,
+                "attention_rank": _last_finite(one.attention_rank.values) if is_whole else None,
+                "common_layer": common,
+                "common_cosine": json_value(float(one.mean_cosine[common])),
+                "layers_before_overflow": None if is_whole else whole - 1,
             }
         )
     return rows

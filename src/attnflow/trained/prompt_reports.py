@@ -118,6 +118,7 @@ def extra_summary(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         summary["cosine_in_frame"] = {str(name): _json_list(cosines.sel(frame=name)) for name in cosines.frame.values}
     if "coupling" in more:
         summary["block_coupling"] = [_json_list(row) for row in more["coupling"].mismatch]
+        summary["random_coupling"] = _json_list(more["coupling"].random_mismatch)
     return summary
 
 

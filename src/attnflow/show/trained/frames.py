@@ -47,8 +47,9 @@ def _path_panel(units: xr.DataArray, title: str) -> Snapshot:
 
 
 def _lines(values: xr.DataArray) -> list[Line]:
-    """One line a frame; that of A is dotted, since the frame of A only rotates and its cosines are those of x."""
+    """One line a frame; the frame of A only rotates, so that its line is that of x, and one is drawn for both."""
+    labels = {"x": r"x and $e^{-tA}x$, a rotation", "V": NAMES["V"], "S": NAMES["S"]}
     return [
-        Line(values.time, values.sel(frame=frame), name, colour, ":" if frame == "A" else "-", marker=".")
-        for (frame, name), colour in zip(NAMES.items(), OKABE_ITO, strict=False)
+        Line(values.time, values.sel(frame=frame), name, colour, marker=".")
+        for (frame, name), colour in zip(labels.items(), OKABE_ITO, strict=False)
     ]

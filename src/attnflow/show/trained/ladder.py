@@ -82,13 +82,14 @@ def _colour(place: int, count: int) -> str:
 
 
 def _row(one: xr.Dataset) -> list[str]:
-    """Row of the table: the measures of one rung at its last complete layer."""
+    """Row of the table: the measures of one rung at the last layer, or where it overflows."""
     whole = int(one.is_whole.sum())
-    last = one.isel(time=max(whole - 1, 0))
+    if whole < one.sizes["time"]:
+        return [str(one.rung.item()), _number(one.mean_cosine[0], 2), f"overflows after layer {whole - 1}", "", "", ""]
+    last = one.isel(time=-1)
     ranks = one.attention_rank.values[np.isfinite(one.attention_rank.values)]
-    ended = "" if whole == one.sizes["time"] else f" (overflow after layer {whole - 1})"
     return [
-        f"{one.rung.item()}{ended}",
+        str(one.rung.item()),
         _number(one.mean_cosine[0], 2),
         _number(last.mean_cosine, 2),
         f"{int(last.clusters)}",

@@ -56,7 +56,9 @@ class WordClusters:
         last = self.labels[-1]
         sizes = np.bincount(last[last >= 0], minlength=last.max() + 1)
         order = np.lexsort((np.arange(len(last)), last, -sizes[last]))
-        return order[:MOST_WORDS]
+        # At most MOST_WORDS tokens, taken in turn from every cluster: the first of each, then the second of each, ...
+        place = np.array([np.sum(last[order[:row]] == last[token]) for row, token in enumerate(order)])
+        return order[np.sort(np.argsort(place, kind="stable")[:MOST_WORDS])]
 
     def _picture(self) -> np.ndarray:
         """Colours (token, time, 3); the first colours go to the clusters that are largest over all layers."""
