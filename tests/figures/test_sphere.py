@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.helpers import oracle
 
+from attnflow.analyse import clusters
 from attnflow.figures.entries import phase_diagrams, sphere
 from attnflow.model import initial
 
@@ -97,3 +98,14 @@ def test_histograms_are_of_the_tokens_of_their_time():
         np.testing.assert_allclose(data.density[place] * 15 * 0.1, counts, atol=1e-9)
     means = sphere.cosine_numbers(data)
     assert means["mean inner product at t = 6"] == pytest.approx((path[-1] @ path[-1].T)[pairs].mean(), abs=1e-6)
+
+
+def test_the_title_counts_the_clusters_of_every_row_and_all_rows_share_a_camera(clustering):
+    figure = sphere.draw_clustering(clustering)
+
+    for beta in (1.0, 9.0):
+        count = int(clusters.count(clustering.sel(beta=beta), sphere.CLUSTER_DISTANCE)[-1])
+        words = "one cluster" if count == 1 else f"{count} clusters"
+        assert f"{words} at β = {beta:g}" in figure.get_suptitle()
+    first, second = (figure.axes[place].collections[-2].get_offsets() for place in (0, len(figure.axes) // 2))
+    np.testing.assert_allclose(first, second)  # the start, as it is seen

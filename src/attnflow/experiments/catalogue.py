@@ -50,7 +50,7 @@ CATALOGUE = {
                                         query_key="diagonal:-1,1", runs=400, end=60.0), study="conjecture1"),
         Scenario("hardmax", "Only the best match counts: tokens run to leaders, at the rate e^-t.",
                  "2407.01602", _RESCALED(n=20, d=2, attention="hardmax")),
-        Scenario("noisy", "Attention against noise on the circle: order wins above a critical kappa.",
+        Scenario("noisy", "Attention against noise on the circle: at beta = 1 order wins above kappa = 1.77.",
                  "2312.10794", Settings(n=200, d=2, attention="unnormalised", start="circle", kappa=8.0, end=20.0)),
         Scenario("layernorm-post", "Post-LN: tokens meet exponentially fast.", "2510.22026", _LAYERNORM()),
         Scenario("layernorm-pre", "Pre-LN: lengths grow and tokens meet like one over the square of time.",

@@ -170,7 +170,7 @@ FIGURES = (
     Figure(
         id="rank-80",
         source=f"{PAPER}, low rank in high dimension",
-        title="Forty tokens in dimension 80: the attention matrix loses its rank",
+        title="In high dimension the attention matrix loses its rank",
         shows="At first every token attends to itself and P has full rank. As the leading directions of V dominate, "
         "fewer and fewer columns are left; the second row is the flow x' = V x without attention.",
         deviates="The published script integrates x' = V x, without attention; both are shown, and they differ. V is "

@@ -25,6 +25,7 @@ from attnflow.theorems.statement import Computation
 # -- Order against noise -----------------------------------------------------------------------------------------------
 
 STARTS = ("uniform", "gathered")
+LARGEST_CONTINUOUS_BETA = 2.4469  # on the circle, where I_2(beta) / I_1(beta) = 1/2 (arXiv:2606.05140)
 
 
 def compute_order(
@@ -83,9 +84,10 @@ def draw_order(data: xr.Dataset) -> Any:
     end = data.attrs["end"]
     caption = (
         f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)$^{{1/2}}$, mean over t = {end / 2:g} to "
-        f"{end:g}. Curve: above it the uniform distribution is unstable."
+        f"{end:g}. Curve: above it the uniform distribution is unstable. Up to "
+        f"β = {LARGEST_CONTINUOUS_BETA:.4g} order begins at the curve; beyond it there is order below the curve too."
     )
-    title = "Attention against noise: order above a critical κ"
+    title = "Attention against noise: order and the κ above which the uniform distribution is unstable"
     return panel_figure([panels], title, caption, width=4.0, heights=[3.8])
 
 
@@ -189,9 +191,9 @@ FIGURES = (
         id="noise-phases",
         source="arXiv:2512.01868, with noise",
         title="Order against noise",
-        shows="Gathered tokens keep their order above a critical κ and lose it below. Tokens that start uniform "
-        "become ordered above the same curve; where β is large they first form several clusters, whose mean is "
-        "short.",
+        shows="Above the curve the uniform distribution is unstable. Up to β = 2.447 the transition is continuous and "
+        "order begins at the curve; beyond, gathered tokens can keep their order at κ below it. Tokens that start "
+        "uniform at a large β first form several clusters, whose mean is short.",
         deviates="The printed equation has the sign of its Laplacian reversed; the curve is that of the corrected one. "
         "Finitely many tokens have an order of about n^-1/2 even when they are independent.",
         compute=compute_order,

@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, energy, order
+from attnflow.experiments.gathering import counted
 from attnflow.figures.entries import phase_diagrams
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
@@ -19,6 +20,7 @@ from attnflow.show.parts.drawn_run import run_to_draw
 from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.ridgeline import RidgelinePanel
 from attnflow.show.parts.sphere_panel import sphere_movie, sphere_panels
+from attnflow.show.parts.view3d import camera_of
 from attnflow.theorems.verify import verify
 
 PAPER = "arXiv:2312.10794"
@@ -49,17 +51,15 @@ def draw_clustering(data: xr.Dataset) -> Any:
     """Draw one row of globes for each beta."""
     end = float(data.time[-1])
     times = [0.0, end / 5, end / 2, end]
-    rows = [
-        sphere_panels(run_to_draw(run, 0, None, CLUSTER_DISTANCE), times, f"β = {beta:g}")
-        for beta, run in _by_beta(data)
-    ]
+    drawn = {beta: run_to_draw(run, 0, None, CLUSTER_DISTANCE) for beta, run in _by_beta(data)}
+    camera = camera_of(next(iter(drawn.values())).tokens[-1])  # one for all rows, which share their start
+    rows = [sphere_panels(run, times, f"β = {beta:g}", camera) for beta, run in drawn.items()]
+    counts = [f"{counted(len(run.cluster_sizes), dimension=0)} at β = {beta:g}" for beta, run in drawn.items()]
     caption = (
         "The same start in every row. Colours: clusters at the last time of the row. "
         "Hollow dots: start. The far side is faint."
     )
-    return panel_figure(
-        rows, "Attention on the sphere: one cluster in the end, after a time that grows with β", caption
-    )
+    return panel_figure(rows, f"Attention on the sphere at t = {end:g}: {', '.join(counts)}", caption)
 
 
 def clustering_numbers(data: xr.Dataset) -> dict:
@@ -147,8 +147,8 @@ FIGURES = (
         id="sphere-clustering",
         source=f"{PAPER}, figure of clustering on S^2",
         title="Clustering on the sphere",
-        shows="Tokens on the sphere attract each other and gather in one point. At a large β they first form several "
-        "clusters, which need a time exponential in β to merge.",
+        shows="Tokens on the sphere attract each other. In the limit they meet in one point; at a large β they first "
+        "form several clusters, which need a time exponential in β to merge, longer than the times drawn.",
         deviates="The published code takes Euler steps of 0.1 and projects; here an adaptive method keeps the error "
         "below 1e-8. A second row at a larger β is added.",
         compute=compute_clustering,
@@ -167,9 +167,10 @@ FIGURES = (
         shows="Dark where most pairs of tokens have met, against time and β, in several dimensions. In high dimension "
         "random tokens are nearly orthogonal, and the transition follows the curve of orthogonal ones.",
         deviates="The published curve is that of 128 tokens laid over runs of 32; here it is drawn for the n of the "
-        "runs, the published one dotted. There are 1024 and 256 starts instead of 2048, with the errors that the "
-        "caption gives; in high dimension starts differ little. Steps are adaptive instead of Euler's with 0.1. "
-        "Colours show shares of close pairs, which is not a number of clusters: closeness is not transitive.",
+        "runs, the published one dotted. There are fewer starts than the published 2048, with the "
+        "errors that the caption gives; in high dimension starts differ little. Steps are "
+        "adaptive instead of Euler's with 0.1. Colours show shares of close pairs, which is "
+        "not a number of clusters: closeness is not transitive.",
         compute=phase_diagrams.compute_phases,
         draw=phase_diagrams.draw_phases,
         numbers=phase_diagrams.phase_numbers,

@@ -162,7 +162,7 @@ FIGURES = (
         id="multihead-more-tokens",
         source=f"{SLIDES}, multi-head dynamics: more tokens",
         title="Several heads: more tokens, the same line",
-        shows="The same three heads with 10, 40 and 160 tokens. The line and the rate of growth do not depend on the "
+        shows="The same heads with several numbers of tokens. The line and the rate of growth do not depend on the "
         "number of tokens.",
         draw=multihead.draw_more_tokens,
         settings={"n": [10, 40, 160], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
@@ -213,8 +213,9 @@ FIGURES = (
         id="start-laws",
         source=f"{SLIDES}, how n and the start change the limit",
         title="How the number of tokens and the law of the start change the limit",
-        shows="Vertices, clusters, leaders and the rate for four laws of the start, with 95 % intervals. Nearly every "
-        "vertex is a cluster and a leader, by far the most where tokens start on a sphere; the rate is close to one.",
+        shows="Vertices, clusters, leaders and the rate for several laws of the start, with 95 % intervals. Nearly "
+        "every vertex is a cluster and a leader, by far the most where tokens start on a sphere; the rate is "
+        "close to one.",
         deviates="The slides show single runs; here every point is a mean over many starts.",
         compute=compute_laws,
         draw=draw_robustness,

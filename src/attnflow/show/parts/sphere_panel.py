@@ -38,9 +38,11 @@ class SpherePanel:
         axes.set_title(self.title or f"t = {self.drawn.times[self.index]:.3g}", loc="left")
 
 
-def sphere_panels(drawn: DrawnRun, times: Sequence[float], name: str = "") -> list[SpherePanel]:
+def sphere_panels(
+    drawn: DrawnRun, times: Sequence[float], name: str = "", camera: np.ndarray | None = None
+) -> list[SpherePanel]:
     """Panels of the sphere at the saved times nearest to `times`; `name` stands before the first time."""
-    camera = camera_of(drawn.tokens[-1])
+    camera = camera_of(drawn.tokens[-1]) if camera is None else camera
     indices = [int(np.abs(drawn.times - time).argmin()) for time in times]
     titles = [f"t = {drawn.times[index]:.3g}" for index in indices]
     titles[0] = f"{name}{', ' if name else ''}{titles[0]}"
