@@ -21,7 +21,7 @@ def test_run_writes_a_result_and_a_picture_and_says_how_it_went(tmp_path):
         "steps",
         "clusters",
         "attention rank",
-        "Reached t = 10",
+        "Reached t = 20",
     ):
         assert word in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["polytope.png", "polytope.zarr"]
@@ -252,7 +252,7 @@ def test_help_does_not_import_jax():
             "64",
         ),
         (["polytope", "--value", "pair:0.5"], "V of eigenvalues 0.5+1i, 0.5-1i", "V = I"),
-        (["polytope", "--beta", "-1"], "beta = -1, V = I: one cluster at t = 10", "polygon"),
+        (["polytope", "--beta", "-1"], "beta = -1, V = I: one cluster at t = 20", "polygon"),
     ],
 )
 def test_the_headline_is_that_of_the_run(arguments, said, unsaid, tmp_path):

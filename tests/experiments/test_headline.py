@@ -76,9 +76,9 @@ def test_a_run_that_is_cut_short_is_not_settled():
         ("hyperplanes", "2 parallel lines at t = 15"),
         ("hyperplanes-3d", "2 parallel planes at t = 15"),
         ("codim2", "2 parallel lines at t = 20"),
-        ("mixed", "5 parallel lines at t = 10"),
+        ("mixed", "5 parallel lines at t = 20"),
         ("causal", "one cluster, where the first token started, at t = 300"),
-        ("polytope", "5 clusters, hull with 5 vertices, at t = 10"),
+        ("polytope", "5 clusters, hull with 5 vertices, at t = 20"),
     ],
 )
 def test_scenarios_show_their_outcome(name, words):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow.experiments import scenarios
 from attnflow.theorems.catalogue import catalogue
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true, judge
 
@@ -173,3 +174,18 @@ def test_masks_and_masses_that_say_nothing_are_no_obstacle():
     masked = af.RescaledAttention(af.Head.identity(2), mask=af.masks.boolean(~np.eye(8, dtype=bool)))
     run = af.simulate(masked, af.initial.box(8, 2, rng=0), np.linspace(0, 2, 5))
     assert af.verify(run, only=["polytope"])[0].verdict == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "name"),
+    [
+        ("polytope", "polytope"),
+        ("polytope-3d", "polytope"),
+        ("mixed", "polytope-times-hyperplane"),
+        ("hardmax", "hardmax-limits"),
+    ],
+)
+def test_a_scenario_runs_until_its_theorem_is_decided(scenario, name):
+    setup = scenarios.build(scenarios.get(scenario).settings)
+    run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver)
+    assert af.verify(run, only=[name])[0].verdict == "holds"
