@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_the_dataset_is_labelled_and_stamped():
     assert run.radius.dims == ("time", "token")
     np.testing.assert_array_equal(run.time, TIMES)
     np.testing.assert_allclose(np.linalg.norm(run.initial_tokens, axis=-1), run.radius[0])
-    assert run.attrs["attnflow_version"] == "0.1.0"
+    assert run.attrs["attnflow_version"] == version("attnflow")
     assert json.loads(run.attrs["flow"])["normalisation"]["is"] == "Mix"
     assert json.loads(run.attrs["seed"])["entropy"] == 5
     assert run.attrs["dtype"] == "float64"

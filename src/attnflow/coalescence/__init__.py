@@ -34,7 +34,7 @@ stages of Dormand and Prince's DP5(4), or *trapezoidal* if they move by less tha
 (`subcycling`, in C++); x makes one macro step with y on these paths; y is subcycled again along the computed paths of
 x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of waveform relaxation (`multirate`).
 
-**Errors of a step** are compared, cluster by cluster, with rtol max(nearest gap, 1e4 merge):
+**Errors of a step** are compared, cluster by cluster, with rtol max(nearest gap, min(1e4 merge, 0.01)):
 
     embedded estimate     staged tokens: difference of the solutions of order 5 and 4; largest coordinate
     trapezoidal estimate  trapezoidal tokens: difference of the trapezoidal and the Euler step, of second order. A token
@@ -44,7 +44,9 @@ x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of
     quadrature defect     force of fast on slow tokens: seven-node quadrature minus that of the stages. It shows a force
                           that changes between two stages; a slow token beyond its tolerance is subcycled, too
     coupling error        fast tokens: half the difference of their last velocities along the assumed and the computed
-                          paths of slow tokens, which is what a further sweep would change
+                          paths of slow tokens, which is what a further sweep would change. A pair that merges counts
+                          as one cluster there: its mutual forces would hide those of the others
+    merge time            the relaxed merge time minus the end of the step, over `multirate.MAX_SHIFT`
 
 A step is accepted if all are within the tolerance. The embedded estimate and the growth defect set the length of the
 next one; after a misclassification the same length is tried again, after a coupling error a shorter one or, the first
