@@ -100,7 +100,8 @@ def _verdict(rows: Sequence[dict[str, Any]], name: str) -> str:
 
 def _p_value(first: dict[str, Any], second: dict[str, Any], name: str) -> float:
     table = [[row[name], row["runs"] - row[name]] for row in (first, second)]
-    return float(fisher_exact(table).pvalue)
+    _, p_value = np.asarray(fisher_exact(table), dtype=float)
+    return float(p_value)
 
 
 def _controls(
@@ -112,7 +113,7 @@ def _controls(
     drawn = [rng.standard_normal(query.shape) for _ in range(2)]
     random = [one * np.linalg.norm(own) / np.linalg.norm(one) for one, own in zip(drawn, (query, key), strict=True)]
     yield CONTROLS[0], Head(0 * query, 0 * key, head.value, head.output)
-    yield CONTROLS[1], Head(*random, head.value, head.output)
+    yield CONTROLS[1], Head(random[0], random[1], head.value, head.output)
     if other is not head:
         yield CONTROLS[2], Head(other.query, other.key, head.value, head.output)
     if untrained is not None:
