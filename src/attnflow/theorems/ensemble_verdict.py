@@ -29,7 +29,7 @@ class EnsembleVerdict:
 
     @property
     def paper(self) -> str:
-        """Where the statement is published."""
+        """The publication of the statement."""
         return self.verdicts[0].paper
 
     @property

@@ -128,8 +128,8 @@ def draw_counts(dataset: xr.Dataset) -> Any:
         for count in dataset["heads"].values
     ]
     over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
-    columns = {name: dataset[name].values for name in ("rate", "clusters", "attention_rank")}
-    panels = [over_time, *against_count(dataset["heads"].values, **columns)]
+    rate, clusters, rank = (dataset[name].values for name in ("rate", "clusters", "attention_rank"))
+    panels = [over_time, *against_count(dataset["heads"].values, rate, clusters, rank)]
     title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
     return panel_figure([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
 
