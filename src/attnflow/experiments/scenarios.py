@@ -12,7 +12,7 @@ A scenario, with two settings changed, simulated:
 >>> setup = af.scenarios.build(settings)
 >>> run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
 >>> run.sizes["token"], float(run.final_time)
-(12, 10.0)
+(12, 20.0)
 
 `CATALOGUE` has all scenarios by name; `Settings` explains itself by its fields, and the words that each setting knows
 are printed by ``attnflow run --help``.

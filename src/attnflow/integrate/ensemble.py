@@ -87,7 +87,9 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
                 results.status[runs] = status[: len(runs)]
                 return
             began, asked, attempts = time.monotonic(), pace.steps, _attempts(cursors)
-            allowed = jnp.asarray(np.minimum(asked, plan.max_steps - attempts), cursors.accepted.dtype)
+            # In float32 steps are counted in 32 bits, which a limit of 1e12 exceeds.
+            left = plan.max_steps - attempts.astype(np.int64)
+            allowed = jnp.asarray(np.minimum(asked, left), cursors.accepted.dtype)
             cursors, reached, saved = advance(plan.task, cursors, _windows(plan, position), rng_keys, allowed)
             position = _keep_reached(plan, results, runs, position, np.asarray(reached), saved)
             status = _statuses(plan, cursors, position)

@@ -53,8 +53,7 @@ def compute_rates(
     runs = []
     for name, share in zip(schemes, parts_of(progress, len(schemes)), strict=True):
         start = tokens if SCHEMES[name].has_radii else directions
-        run = simulate(_normalised(name, beta), start, times, progress=share)
-        runs.append(run.drop_vars("radius", errors="ignore"))
+        runs.append(simulate(_normalised(name, beta), start, times, progress=share))
     data = xr.concat(runs, xr.Variable("scheme", schemes), data_vars="all", combine_attrs="override")
     chords = [_diameters(run.tokens.values) for run in runs]
     return data.assign(height=(("scheme", "time"), np.square(chords) / 2)).assign_attrs(beta=beta)
