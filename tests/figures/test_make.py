@@ -174,13 +174,6 @@ def test_a_missing_extra_is_a_sentence(tmp_path, monkeypatch):
     )
 
 
-def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(InputError, match="`out` must be a folder"):
-        make.require_folder(tmp_path / "file")
-
-
 def test_the_page_says_everything_and_needs_no_network(made):
     first, folder = made
     text = html_report.write_report([(SMALL, first)], folder, is_quick=True).read_text()
@@ -297,7 +290,7 @@ def test_a_video_is_an_mp4(tmp_path):
 
 
 def test_a_movie_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"`.mp4` or `.gif`"):
+    with pytest.raises(InputError, match=r"`.gif` or `.mp4`"):
         save_movie(movie(None), tmp_path / "m.avi")
 
 

@@ -23,7 +23,7 @@ def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path
 
     The name says what is written there: "result", "csv", "movie", or a name that ends with "picture".
     """
-    from attnflow._common.files import require_free, require_free_picture
+    from attnflow._common.files import require_free, require_free_picture, require_suffix
 
     given = {name: path for name, path in paths.items() if path is not None}
     for name, path in given.items():
@@ -34,16 +34,10 @@ def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path
 
             require_free_result(path, overwrite=overwrite)
         else:
-            _require_suffix(name, path)
+            kind, suffixes = {"csv": ("A table", (".csv",)), "movie": ("A movie", (".gif", ".mp4"))}[name]
+            require_suffix(path, kind, suffixes)
             require_free(path, overwrite=overwrite)
     return given
-
-
-def _require_suffix(name: str, path: Path) -> None:
-    from attnflow._common.checks import InputError
-
-    if name == "csv" and path.suffix != ".csv":
-        raise InputError(f"A table is written as `.csv`, but the path is {path}. Use {path.with_suffix('.csv')}.")
 
 
 def as_text(files: dict[str, Path]) -> dict[str, str]:

@@ -34,9 +34,9 @@ def reproduce(
     A figure that is in the folder already, with the same parameters and made by the same code, is kept: after
     Ctrl-C the same command continues with the next figure.
     """
+    from attnflow._common.files import require_folder
     from attnflow.figures.catalogue import catalogue, find
     from attnflow.figures.html_report import write_report
-    from attnflow.figures.make import require_folder
 
     chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
     chosen = chosen if model is None else _on_model(chosen, model)

@@ -58,6 +58,7 @@ def run(
     began = time.monotonic()
     from dataclasses import asdict
 
+    from attnflow._common.files import with_suffix
     from attnflow.experiments import scenarios
     from attnflow.experiments.effects import require_effect
 
@@ -65,7 +66,7 @@ def run(
     settings = _in_precision(scenarios.change(scenario.settings, changes), changes, float32)
     setup = scenarios.build(settings)
     out = out or Path(f"{name}.zarr")
-    drawn = None if no_picture else picture or out.with_suffix(".png")
+    drawn = None if no_picture else picture or with_suffix(out, ".png")
     files = free_files({"result": out, "picture": drawn}, overwrite)
     stops = {"clustered": clustered, "settled": settled, "diverged": diverged}
     merging = {"merge": merge, "perturb": perturb}
@@ -167,11 +168,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Draw the picture of a result file."""
+    from attnflow._common.files import with_suffix
     from attnflow.experiments.run_summary import final_matrix
     from attnflow.results.files import load
     from attnflow.results.provenance import ResultKind, flow_of, kind_of
 
-    picture = free_files({"picture": out or path.with_suffix(".png")}, overwrite)["picture"]
+    picture = free_files({"picture": out or with_suffix(path, ".png")}, overwrite)["picture"]
     result = load(path)
     if kind_of(result) is ResultKind.COALESCENCE:
         from attnflow.show import staircase

@@ -34,6 +34,7 @@ def stream(
     require_effect(changes, method="stream")  # before jax is imported, which takes seconds
     import numpy as np
 
+    from attnflow._common.files import with_suffix
     from attnflow.experiments import scenarios
     from attnflow.results.files import save
     from attnflow.streaming import stream as streaming
@@ -43,7 +44,7 @@ def stream(
     streaming.require_served(setup.flow, setup.tokens)
     out = out or Path(f"{name}-long.zarr")
     files = free_files(
-        {"result": out, "picture": None if no_picture else picture or out.with_suffix(".png")}, overwrite
+        {"result": out, "picture": None if no_picture else picture or with_suffix(out, ".png")}, overwrite
     )
     times = np.r_[0.0, np.geomspace(min(FIRST_SAVED_TIME, settings.end / 2), settings.end, settings.saves - 1)]
     run = streaming.stream(

@@ -15,7 +15,6 @@ from typing import Any
 
 import attnflow
 from attnflow._common import extras
-from attnflow._common.checks import InputError
 from attnflow._common.files import written_beside
 from attnflow._common.progress import Progress, reporting
 from attnflow.figures.figure import Figure
@@ -190,16 +189,3 @@ def _plain(value: Any) -> float | int | str:
     if not isinstance(plain, float | int | str):
         raise TypeError(f"A figure's number must be a number or text, but it is {type(plain).__name__}.")
     return plain
-
-
-def require_folder(folder: Path) -> Path:
-    """A folder that can be written to, created if it does not exist."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with written_beside(folder / "writable") as beside:
-            beside.touch()
-        (folder / "writable").unlink()
-    except OSError as error:
-        why = error.strerror or error
-        raise InputError(f"`out` must be a folder that can be written to, but {folder} is not: {why}.") from error
-    return folder

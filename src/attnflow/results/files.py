@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
-from attnflow._common.files import require_free, written_beside
+from attnflow._common.files import require_free, require_suffix, written_beside
 from attnflow.results.former_names import with_present_names
 from attnflow.results.provenance import require_result
 
@@ -22,14 +22,11 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     path = require_free_result(path, overwrite=overwrite)
     require_result(run, "`run`")
     stamped = run.assign_attrs(digest=_digest(run))
-    try:
-        with written_beside(path) as beside:
-            if path.suffix == ".nc":
-                stamped.to_netcdf(beside, engine="scipy")
-            else:
-                stamped.to_zarr(beside, mode="w", consolidated=False)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error}.") from error
+    with written_beside(path) as beside:
+        if path.suffix.lower() == ".nc":
+            stamped.to_netcdf(beside, engine="scipy")
+        else:
+            stamped.to_zarr(beside, mode="w", consolidated=False)
     return path
 
 
@@ -70,12 +67,10 @@ def _digest(run: xr.Dataset) -> str:
 
 def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """The path, if a result can be written to it; only results are overwritten, no other files or directories."""
-    path = Path(path)
-    if path.suffix not in ("", ".zarr", ".nc"):
-        raise InputError(
-            f"A result is written as `.zarr` or `.nc`, but the path is {path}. Use {path.with_suffix('.zarr')}."
-        )
-    is_foreign = (path.is_dir() and not (path / "zarr.json").is_file()) or (path.is_file() and path.suffix != ".nc")
-    if overwrite and is_foreign:
+    require_suffix(path, "A result", ("", ".zarr", ".nc"))
+    path = require_free(path, overwrite=overwrite, may_be_directory=True)
+    is_netcdf = path.suffix.lower() == ".nc"
+    is_foreign = path.is_file() != is_netcdf or (path.is_dir() and not (path / "zarr.json").is_file())
+    if path.exists() and is_foreign:
         raise InputError(f"{path} is not a result, and will not be overwritten. Choose another name.")
-    return require_free(path, overwrite=overwrite)
+    return path

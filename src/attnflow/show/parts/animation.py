@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from attnflow._common.checks import InputError
 from attnflow._common.extras import is_installed, require_extra
-from attnflow._common.files import require_free, written_beside
+from attnflow._common.files import require_free, require_suffix, written_beside
 from attnflow.show.parts.style import in_house_style
 
 LAST_FRAME_SECONDS = 1.5  # time to look at the end before the movie repeats
@@ -93,10 +92,7 @@ def save_movies(
 def require_movie_path(path: str | os.PathLike) -> Path:
     """A path that a movie can be written to."""
     path = Path(path)
-    if path.suffix.lower() not in (".mp4", ".gif"):
-        raise InputError(
-            f"A movie is written as `.mp4` or `.gif`, but the path is {path}. Use {path.with_suffix('.gif')}."
-        )
+    require_suffix(path, "A movie", (".gif", ".mp4"))
     if path.suffix.lower() == ".mp4":
         require_extra("video", str(path), instead="Write a GIF")
     return require_free(path, overwrite=True)

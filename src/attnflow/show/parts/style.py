@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
-from attnflow._common.checks import InputError
 from attnflow._common.files import require_free_picture, written_beside
 
 DOTS_PER_INCH = 200  # of PNG files
@@ -138,11 +137,8 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
     kind = path.suffix.lower()[1:]
     # Without the date the same figure gives the same file.
     metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
-    try:
-        with written_beside(path) as beside, in_house_style():
-            figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+    with written_beside(path) as beside, in_house_style():
+        figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
     return path
 
 
