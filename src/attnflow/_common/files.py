@@ -18,7 +18,8 @@ from pathlib import Path
 
 from attnflow._common.checks import InputError
 
-SECONDS_TO_REMOVE = 2.0  # writers in other threads, as Zarr has, may add files for a moment after the first error
+SECONDS_TO_REMOVE = 10.0  # the longest time for which a directory is removed again and again
+SECONDS_ABSENT = 0.5  # after the first error the threads of Zarr continue, and create a removed directory once more
 
 
 def require_free(path: str | os.PathLike, *, overwrite: bool, may_be_directory: bool = False) -> Path:
@@ -123,10 +124,11 @@ def written_beside(path: Path) -> Iterator[Path]:
         _move_into_place(beside, path)
         for leftover in _leftovers(path, ".part.old"):
             _remove(leftover)
-    except OSError as error:
-        raise _cannot_be_written(path, error) from error
-    finally:
-        _remove(beside)
+    except BaseException as error:
+        _remove(beside, SECONDS_ABSENT if beside.is_dir() else 0.0)
+        if isinstance(error, OSError):
+            raise _cannot_be_written(path, error) from error
+        raise
 
 
 def _cannot_be_written(path: Path, error: OSError) -> InputError:
@@ -178,13 +180,15 @@ def _move_into_place(beside: Path, path: Path) -> None:
     _remove(aside)
 
 
-def _remove(path: Path) -> None:
-    """Remove a file or directory with all that is in it, also while another thread still adds to it."""
-    until = time.monotonic() + SECONDS_TO_REMOVE
-    while os.path.lexists(path):
-        with contextlib.suppress(OSError):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        if time.monotonic() > until:
-            return
+def _remove(path: Path, seconds_absent: float = 0.0) -> None:
+    """Remove a file or directory with all that is in it, until it has been absent for some seconds."""
+    began = seen = time.monotonic()
+    while (now := time.monotonic()) < began + SECONDS_TO_REMOVE:
         if os.path.lexists(path):
+            seen = now
+            with contextlib.suppress(OSError):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        elif now >= seen + seconds_absent:
+            return
+        else:
             time.sleep(0.02)
