@@ -123,3 +123,27 @@ def test_a_small_merging_distance_costs_no_accuracy():
     found, exact = merge_tree(found), merge_tree(exact)
     assert found.keys() == exact.keys()
     assert largest_error(found, exact, 15.0) < 3
+
+
+def start_with_pairs_of_all_gaps(rng):
+    """Up to 27 tokens, most in pairs 1e-5 to 0.16 apart, with masses that differ by up to e^8."""
+    n, d = int(rng.integers(8, 28)), int(rng.integers(2, 7))
+    beta = float(np.exp(rng.uniform(np.log(4), np.log(60))))
+    tokens = rng.normal(size=(n, d))
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    if rng.random() < 0.7:
+        for token in range(1, n, int(rng.integers(2, 6))):
+            way = rng.normal(size=d)
+            tokens[token] = tokens[token - 1] + 10 ** rng.uniform(-4.9, -0.8) * way / np.linalg.norm(way)
+        tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    return tokens, beta, np.exp(rng.uniform(0, rng.choice([0.0, 2.0, 5.0, 8.0]), size=n))
+
+
+def test_a_step_in_which_all_tokens_would_be_fast_is_done_without_subcycling():
+    """Slow tokens that fast ones perturb become fast; here no slow token was left, and the step failed."""
+    tokens, beta, masses = start_with_pairs_of_all_gaps(np.random.default_rng(1048))
+    flow = af.SphereAttention(af.Head.identity(tokens.shape[1]), af.Unnormalised(beta, offset=1.0), masses=masses)
+    found = merge_tree(af.coalesce(flow, tokens, progress=False))
+    exact = exact_tree(tokens, beta, masses, False, np.exp(5.5))
+    assert exact.keys() <= found.keys()
+    assert largest_error(found, exact, beta) < 3

@@ -61,7 +61,8 @@ def old():
 def test_a_file_of_0_1_0_is_loaded_and_repeated(old, run):
     assert old.attrs["attnflow_version"] == "0.1.0"
     assert old.attrs["kind"] == "attnflow trajectory"
-    assert set(old.variables) == set(run.variables)  # `piece_bend` is now `piece_log_compression`
+    # `piece_bend` is now `piece_log_compression`, and `status` is new.
+    assert {*old.variables, "status"} == set(run.variables)
     assert old.piece_start.dims == run.piece_start.dims == ("piece", "component")
     again = af.rerun(FILE_OF_0_1_0)
     assert again.attrs == run.attrs

@@ -110,8 +110,7 @@ def integrated(request: CoalescingRequest, budget: float | None = None, progress
     """The dataset of a checked request."""
     integrator = Integrator(request)
     with reporting(progress) as report, one_blas_thread():
-        outcome = integrator.run(budget, report)
-    return integrator.dataset(outcome)
+        return integrator.run(budget, report)
 
 
 def repeated(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:

@@ -17,10 +17,13 @@ from attnflow.coalescence.recorder import Counters, RecordedState, Recorder
 from attnflow.coalescence.request import Accelerations, CoalescingRequest
 from attnflow.coalescence.step_problem import SlowPaths, StepProblem
 from attnflow.coalescence.subcycling import Tolerances, fast_tokens, is_available
+from attnflow.solvers.status import Status
 
 # Errors are relative to the nearest gap, but not below 1e4 merging distances, where tokens merge anyway, or 0.01.
 GAP_FLOOR_IN_MERGES, MAX_GAP_FLOOR = 1e4, 0.01
-CHATTER = 10.0  # tolerances by which steps move tokens back and forth at a stable equilibrium
+# At a stable equilibrium error estimates allow steps that move clusters back and forth by a few tolerances: clusters
+# that move by no more than 10 tolerances are at rest.
+REST_IN_TOLERANCES = 10.0
 NO_ROWS = np.empty(0, int)
 
 
@@ -36,8 +39,12 @@ class Control:
     """Factor of the drift allowed for a pair by quadrature; it falls with every pair that was tried too early."""
 
 
+class StepTooSmallError(ArithmeticError):
+    """The length of the next step is lost in rounding."""
+
+
 class LastMotion(NamedTuple):
-    """The last state in which clusters had merged, or moved by more than CHATTER."""
+    """The last state in which clusters had merged, or moved by more than REST_IN_TOLERANCES."""
 
     log_time: float
     steps: int
@@ -61,40 +68,44 @@ class Integrator:
         self.plateau = self._record_state()
         self.last_motion = LastMotion(self.log_time, 0, clusters)
 
-    def run(self, budget: float | None, report: Report) -> str:
-        """Integrate until one cluster is left or a limit is reached; returns the outcome as a sentence."""
+    def run(self, budget: float | None, report: Report) -> xr.Dataset:
+        """Integrate until one cluster is left or a limit is reached; returns the dataset."""
         began, first_count = time.monotonic(), max(len(self.clusters) - 1, 1)
-        while len(self.clusters) > 1:
-            ending = self._ending(budget is not None and time.monotonic() - began > budget)
-            if ending is not None:
-                return ending
-            try:
+        try:
+            while (status := self._status(budget is not None and time.monotonic() - began > budget)) == Status.RUNNING:
                 self._advance()
                 count = len(self.clusters)
                 report(1 - (count - 1) / first_count, f"{count} clusters, log t = {self.log_time:.4g}")
-            except KeyboardInterrupt:
-                return f"Interrupted at {self._now()} with {len(self.clusters)} clusters."
-            except ArithmeticError as problem:
-                return f"Stopped at {self._now()} with {len(self.clusters)} clusters: {problem}."
-        last_merge = self.recorder.merges[-1].merge_log_time if self.recorder.merges else None
-        return outcomes.one_cluster(self.field, self.clusters, last_merge, self.counters.steps)
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        except StepTooSmallError:
+            status = Status.STEP_TOO_SMALL
+        except ArithmeticError:
+            status = Status.NOT_FINITE
+        return self._dataset(status)
 
-    def _ending(self, is_out_of_time: bool) -> str | None:
-        """The outcome if several clusters are left and the run ends here, otherwise None."""
-        count, counters, max_steps = len(self.clusters), self.counters, self.request.max_steps
+    def _status(self, is_out_of_time: bool) -> Status:
+        """RUNNING, or the reason to end the run here."""
+        counters = self.counters
+        if len(self.clusters) == 1:
+            return Status.ONE_CLUSTER
         if self.velocity.is_equilibrium or self._is_at_rest():
-            largest_share = CHATTER * self.request.rtol
-            return outcomes.at_rest(self.field, self.clusters, self.velocity, self.log_time, largest_share)
+            return Status.AT_REST
         if self._has_reached_end():
-            return f"Reached log t = {self.request.log_end:.6g} with {count} clusters, after {counters.steps} steps."
-        if counters.steps + counters.rejected_steps >= max_steps:
-            return f"Stopped after {max_steps} steps at {self._now()}, {count} clusters left."
-        if is_out_of_time:
-            return f"Reached the time budget at {self._now()} with {count} clusters."
-        return None
+            return Status.REACHED
+        if counters.steps + counters.rejected_steps >= self.request.max_steps:
+            return Status.OUT_OF_STEPS
+        return Status.OUT_OF_TIME if is_out_of_time else Status.RUNNING
 
-    def _now(self) -> str:
-        return outcomes.time_words(self.log_time)
+    def _outcome(self, status: Status) -> str:
+        """The sentence of a run that ended with `status`."""
+        if status == Status.ONE_CLUSTER:
+            last_merge = self.recorder.merges[-1].merge_log_time if self.recorder.merges else None
+            return outcomes.one_cluster(self.field, self.clusters, last_merge, self.counters.steps)
+        if status == Status.AT_REST:
+            largest_share = REST_IN_TOLERANCES * self.request.rtol
+            return outcomes.at_rest(self.field, self.clusters, self.velocity, self.log_time, largest_share)
+        return outcomes.of_several_clusters(status, self.log_time, len(self.clusters), self.counters.steps)
 
     def _has_reached_end(self) -> bool:
         return self.log_time >= self.request.log_end - 1e-12  # rounding of log t
@@ -107,7 +118,7 @@ class Integrator:
         )
 
     def _is_at_rest(self) -> bool:
-        """Whether no cluster has moved beyond CHATTER while time doubled, in ten steps or more.
+        """Whether no cluster has moved beyond REST_IN_TOLERANCES while time doubled, in ten steps or more.
 
         Plain attraction has no stable equilibrium of several clusters; on its plateaus one step more than doubles time.
         """
@@ -115,11 +126,11 @@ class Integrator:
         return has_doubled and self.counters.steps - self.last_motion.steps >= 10 and not self.field.is_plain_attraction
 
     def _note_motion(self) -> None:
-        """Remember this state if clusters have merged or moved beyond CHATTER."""
+        """Remember this state if clusters have merged or moved beyond REST_IN_TOLERANCES."""
         before = self.last_motion.clusters
         if len(before) == len(self.clusters):
             moved = np.linalg.norm(self.clusters.positions - before.positions, axis=1)
-            if np.all(moved <= CHATTER * self._scales()):
+            if np.all(moved <= REST_IN_TOLERANCES * self._scales()):
                 return
         self.last_motion = LastMotion(self.log_time, self.counters.steps, self.clusters)
 
@@ -208,7 +219,7 @@ class Integrator:
             self.control = dataclasses.replace(self.control, promoted=promoted)
             self._count(rejected_steps=self.counters.rejected_steps + 1)
             if self.control.step < 1e-12:
-                raise ArithmeticError("steps became too short to resolve the gaps in float64; a larger `rtol` may help")
+                raise StepTooSmallError
 
     def _slow_limits(self, scales: np.ndarray) -> np.ndarray:
         """Displacements up to which the trapezoidal rule serves a token.
@@ -266,11 +277,11 @@ class Integrator:
         moved = float(np.abs(self.clusters.positions - last.clusters.positions).max())
         return moved > 0.1 or self.log_time - last.log_time >= 0.05
 
-    def dataset(self, outcome: str) -> xr.Dataset:
-        """The dataset of the run so far."""
+    def _dataset(self, status: Status) -> xr.Dataset:
+        """The dataset of a run that ended with `status`."""
         if self.recorder.states[-1].log_time < self.log_time:
             self._record_state()
-        return self.recorder.dataset(outcome, self.counters, self.accelerations)
+        return self.recorder.dataset(status, self._outcome(status), self.counters, self.accelerations)
 
 
 def _available(wanted: Accelerations, field: LogField) -> Accelerations:

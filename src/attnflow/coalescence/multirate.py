@@ -31,7 +31,7 @@ MAX_SHIFT = 0.01  # of the duration: a merge that moves by more shows that slow 
 
 
 class SubcyclingFailedError(ArithmeticError):
-    """A subcycled integration took too many steps, or two pairs merge at one time."""
+    """Subcycling failed: too many steps, two pairs that merge at one time, or no slow token left."""
 
 
 class FastPrediction(NamedTuple):
@@ -242,6 +242,8 @@ def relax(
     if not groups:
         return Relaxation(result, 1.0, 0.0, partition)
     if any(group.merge_time <= 1 and not _is_merge_of(group, predicted.pair) for group in groups):
+        if len(fast) == len(problem.clusters):
+            raise SubcyclingFailedError("no slow token is left")
         return Relaxation(result, 1.0, np.inf, problem.repartitioned(fast))
     corrected = Subcycle.of_groups(groups)._replace(pair=predicted.pair)
     relaxed = _corrected(problem, slow_paths, step, result, predicted, corrected, staged, scales)

@@ -1,14 +1,25 @@
-"""Sentences on how a coalescing run ended."""
+"""Sentences on how a coalescing run ended; causes of early endings are in `results.outcome`."""
 
 import numpy as np
 
 from attnflow.coalescence.cluster_state import Clusters
 from attnflow.coalescence.log_field import LogField, ScaledVelocity
+from attnflow.results.outcome import early_ending
+from attnflow.results.provenance import ResultKind
+from attnflow.solvers.status import Status
 
 
 def time_words(log_time: float) -> str:
     """The time of a sentence."""
     return "the start" if np.isneginf(log_time) else f"log t = {log_time:.6g}"
+
+
+def of_several_clusters(status: Status, log_time: float, count: int, steps: int) -> str:
+    """Several clusters are left at the end time, or at a limit or a failure before it."""
+    if status == Status.REACHED:
+        return f"Reached {time_words(log_time)} with {count} clusters, after {steps} steps."
+    place = f"at {time_words(log_time)} with {count} clusters after {steps} steps"
+    return early_ending(ResultKind.COALESCENCE, status, place)
 
 
 def one_cluster(field: LogField, clusters: Clusters, merge_log_time: float | None, steps: int) -> str:

@@ -14,7 +14,9 @@ from attnflow.coalescence.log_field import AttentionSums, LogField
 from attnflow.coalescence.merge_events import MergeEvent
 from attnflow.coalescence.merge_forecast import Forecast, forecast, log_merge_duration
 from attnflow.coalescence.request import Accelerations, CoalescingRequest
+from attnflow.results.outcome import status_variables
 from attnflow.results.provenance import ResultKind, stamp
+from attnflow.solvers.status import Status
 
 MAX_NUMBERS = 20_000_000  # coordinates of all states in the dataset, 160 MB: more states are thinned out
 
@@ -133,7 +135,7 @@ class Recorder:
             levels,
         )
 
-    def dataset(self, outcome: str, counters: Counters, available: Accelerations) -> xr.Dataset:
+    def dataset(self, status: Status, outcome: str, counters: Counters, available: Accelerations) -> xr.Dataset:
         """The dataset of the run: states, merges, counters, and everything needed to repeat it."""
         tokens = self.request.tokens
         states = [self.states[index] for index in evenly_spaced(len(self.states), max(MAX_NUMBERS // tokens.size, 2))]
@@ -146,6 +148,7 @@ class Recorder:
             "initial_tokens": (("token", "coordinate"), tokens),
         }
         variables |= {name: ((), value) for name, value in dataclasses.asdict(counters).items()}
+        variables |= status_variables(np.array(status))
         coordinates = {"log_time": (("state",), np.array([state.log_time for state in states]))}
         return xr.Dataset(variables, coordinates, self._provenance(outcome, available))
 

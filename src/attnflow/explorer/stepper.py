@@ -21,7 +21,7 @@ from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.integrate.request import checked_request, default_solver
 from attnflow.integrate.targets import next_target, steps_for
 from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.results.outcome import WORDS
+from attnflow.results.outcome import simulation_sentence
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.solvers.status import Status
@@ -118,7 +118,8 @@ class Stepper:
         status = Status(int(np.asarray(self._cursors.status)[0]))
         if status != Status.RUNNING:
             reached = float(np.asarray(self._cursors.time)[0])
-            raise InputError(f"The run {WORDS[status].format(time=f'{reached:.6g}')}.")
+            steps = int(np.asarray(self._cursors.accepted)[0])
+            raise InputError(f"The run has ended. {simulation_sentence(status, reached, steps)}")
 
 
 def solver_for(setup: Setup) -> AbstractSolver:

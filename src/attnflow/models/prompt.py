@@ -14,7 +14,9 @@ from attnflow._common.arrays import AnyArray
 from attnflow.models.block import Block
 from attnflow.models.config import Config
 from attnflow.models.tokenizer import Tokens
+from attnflow.results.outcome import CAUSES, early_ending, status_variables
 from attnflow.results.provenance import ResultKind, stamp
+from attnflow.solvers.status import Status
 
 PER_TOKEN = ("token", "coordinate")
 DIMENSIONS = {
@@ -58,14 +60,14 @@ def _step(block: Block, tokens: AnyArray, attention: bool) -> dict[str, AnyArray
     return states | ({"attention": block.attention_weights(tokens)} if attention else {})
 
 
-def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, attributes: dict[str, Any]) -> xr.Dataset:
+def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, status: Status, attributes: dict[str, Any]) -> xr.Dataset:
     """The dataset of the states that `follow` kept; `final` is the last state after the model's last norm."""
     variables = {name: (DIMENSIONS[name], np.stack(values)) for name, values in kept.items() if values}
     variables |= {
         "initial_tokens": (PER_TOKEN, kept["tokens"][0]),
         "final_tokens": (PER_TOKEN, kept["tokens"][-1]),
         "normed_tokens": (PER_TOKEN, final),
-    }
+    } | status_variables(np.array(status))
     coordinates = {
         "time": np.arange(len(kept["tokens"]), dtype=float),
         "id": ("token", prompt.ids),
@@ -74,14 +76,18 @@ def dataset(kept: Kept, final: np.ndarray, prompt: Tokens, attributes: dict[str,
     return xr.Dataset(variables, coordinates, stamp(ResultKind.PROMPT, **attributes))
 
 
-def outcome(kept: Kept, layers: int, prompt: Tokens, model: str) -> str:
-    """The outcome of the run, as a sentence."""
+def ending(kept: Kept, layers: int, prompt: Tokens, model: str) -> tuple[Status, str]:
+    """The status of the run, and its outcome as a sentence."""
     broken = [layer for layer, tokens in enumerate(kept["tokens"]) if not np.isfinite(tokens).all()]
     if broken:
-        return f"Failed at layer {broken[0]} of {model}: numbers became NaN or infinite; load it with dtype='float64'."
+        place = f"at layer {broken[0]} of {model}"
+        return Status.NOT_FINITE, early_ending(ResultKind.PROMPT, Status.NOT_FINITE, place)
     done = len(kept["tokens"]) - 1
     progress = f"{_counted(len(prompt), 'token')} through {_counted(done, 'layer')} of {model}"
-    return f"{progress}." if done == layers else f"{progress}: interrupted before the other {layers - done}."
+    if done == layers:
+        return Status.REACHED, f"{progress}."
+    cause = CAUSES[ResultKind.PROMPT][Status.INTERRUPTED]
+    return Status.INTERRUPTED, f"{progress}: {cause} before the other {layers - done}."
 
 
 def described(config: Config) -> str:

@@ -24,7 +24,7 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import Config, read_entries
-from attnflow.models.prompt import dataset, described, follow, outcome
+from attnflow.models.prompt import dataset, described, ending, follow
 from attnflow.models.source import PACKAGED, Hub, locate
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
@@ -189,8 +189,8 @@ class Model:
         if not sublayers:
             del kept["after_attention"]
         made = {"model": self.name, "config": described(self.config), "dtype": self.dtype, **self._origin}
-        made["outcome"] = outcome(kept, layers, encoded, self.name)
-        return dataset(kept, self.last_norm(kept["tokens"][-1]), encoded, made)
+        status, made["outcome"] = ending(kept, layers, encoded, self.name)
+        return dataset(kept, self.last_norm(kept["tokens"][-1]), encoded, status, made)
 
     def reinitialised(self, rng: Rng = None) -> "Model":
         """A model with the same config and random initial weights, the control for effects of training."""

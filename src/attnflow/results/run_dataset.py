@@ -10,7 +10,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results.outcome import failed
+from attnflow.results.outcome import status_variables
 from attnflow.results.provenance import (
     HOW_TO_REPEAT_A_PROMPT,
     ResultKind,
@@ -84,8 +84,7 @@ def labelled(results: RunArrays, times: np.ndarray, tokens: np.ndarray) -> xr.Da
         "steps": (run, pick(results.accepted)),
         "rejected_steps": (run, pick(results.rejected)),
         "drift": (run, pick(results.drift)),
-        "failed": (run, pick(failed(results.status))),
-    }
+    } | status_variables(pick(results.status), run)
     if results.radii is not None:
         variables["final_radius"] = ((*run, "token"), pick(results.radii))
     coordinates: dict[str, Any] = {"time": times[:count]}

@@ -4,7 +4,7 @@ import enum
 
 
 class Status(enum.IntEnum):
-    """Status of a run; `results.outcome` has a sentence for each."""
+    """Status of a run; `results.outcome` has the sentences."""
 
     RUNNING = 0
     NOT_FINITE = 1
@@ -13,6 +13,10 @@ class Status(enum.IntEnum):
     OUT_OF_TIME = -2
     INTERRUPTED = -3
     OUT_OF_STEPS = -4
+    ONE_CLUSTER = -5
+    """Of `coalesce`: one cluster is left."""
+    AT_REST = -6
+    """Of `coalesce`: several clusters are left, at an equilibrium."""
 
 
 FIRST_STOP = 10  # stopping condition number i ends a run with the status FIRST_STOP + i

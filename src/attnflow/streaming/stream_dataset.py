@@ -18,13 +18,6 @@ from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.streaming.token_paths import TokenPaths
 
 PIECES = ("piece_start", "piece_length", "piece_log_compression", "piece_series", "pieces")
-REASONS = {  # why a run has fewer tokens than were given
-    Status.OUT_OF_TIME: "the time budget was spent",
-    Status.INTERRUPTED: "interrupted",
-    Status.STEP_TOO_SMALL: "the steps of the next token became too short",
-    Status.OUT_OF_STEPS: "the next token takes too many steps",
-    Status.NOT_FINITE: "the scores of the next token are so large that rounding decides which token it follows",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +109,8 @@ def _restricted(flow: AbstractDynamics, count: int, given: int, ending: StreamEn
     needs_all = isinstance(flow.attention, Unnormalised) or flow.mask.size() is not None
     if count == 0 or needs_all:
         raise InputError(
-            f"`stream` solved for {count} of {given} tokens only: {_reason(flow, ending)}. "
+            f"`stream` solved for {count} of {given} tokens only: "
+            f"{outcome.CAUSES[ResultKind.STREAM][ending.status]}{_divergence(flow, ending)}. "
             + ("The flow is defined for all of them, so that there is no run of a part. " if count else "")
             + "Use a larger budget, an earlier end or a larger tolerance."
         )
@@ -126,17 +120,21 @@ def _restricted(flow: AbstractDynamics, count: int, given: int, ending: StreamEn
     )
 
 
-def _reason(flow: AbstractDynamics, ending: StreamEnding) -> str:
+def _divergence(flow: AbstractDynamics, ending: StreamEnding) -> str:
+    """The reason for short steps that only tokens in R^d can have, as a clause."""
     may_diverge = ending.status == Status.STEP_TOO_SMALL and not flow.is_on_sphere
-    divergence = ", as they do when it reaches infinity in finite time or leaves the range of floats"
-    return REASONS[ending.status] + (divergence if may_diverge else "")
+    return ", as they do when it reaches infinity in finite time or leaves the range of floats" if may_diverge else ""
 
 
 def _shortened_sentence(flow: AbstractDynamics, ending: StreamEnding, count: int, given: int) -> str:
     """The outcome of a run with fewer tokens than were given."""
     can_continue = ending.status in (Status.OUT_OF_TIME, Status.INTERRUPTED)
     advice = f"`append(run, tokens[{count}:])` adds the others" if can_continue else "use an earlier end"
-    return f"Stopped after {count} of {given} tokens, which have reached the end: {_reason(flow, ending)}; {advice}."
+    place, further = (
+        f"after {count} of {given} tokens, which have reached the end",
+        f"{_divergence(flow, ending)}; {advice}",
+    )
+    return outcome.early_ending(ResultKind.STREAM, ending.status, place, further)
 
 
 def _variables(paths: TokenPaths) -> dict[str, Any]:
