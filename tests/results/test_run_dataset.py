@@ -166,7 +166,7 @@ def test_a_missing_part_of_a_file_is_recognised(tmp_path):
     chunk = next(file for file in (path / "tokens" / "c").rglob("*") if file.is_file())
     chunk.unlink()
 
-    with pytest.raises(ValueError, match="is damaged: its numbers are not those"):
+    with pytest.raises(ValueError, match="is damaged: its numbers or attributes are not those"):
         af.load(path)
 
 

@@ -35,8 +35,10 @@ def require_finite_number(value: Any, argument: str) -> None:
     """Require one finite number."""
     if not _is_concrete(value):
         return
-    if np.shape(value) != () or not np.isfinite(value):
-        found = f"{float(value):g}" if np.shape(value) == () and np.isreal(value) else repr(value)
+    is_number = isinstance(value, int | float | np.generic | np.ndarray) or hasattr(value, "dtype")
+    is_number = is_number and np.shape(value) == () and np.asarray(value).dtype.kind in "fiub"
+    if not is_number or not np.isfinite(value):
+        found = f"{float(value):g}" if is_number else repr(value)
         raise InputError(f"`{argument}` must be one finite number, but it is {found}.")
 
 

@@ -56,8 +56,11 @@ def _verify_run(path: Path, ids: list[str], member: int | None) -> list[Any]:
     """The verdicts on a file: on its run, on one run of its ensemble, or on all of them."""
     from attnflow._common.checks import InputError, require_count
     from attnflow.results.files import load
+    from attnflow.results.provenance import ResultKind, flow_of, kind_of
 
     run = load(path)
+    if kind_of(run) is not ResultKind.PROMPT:
+        flow_of(run)  # a record that cannot be read is said at once
     if member is None:
         return verdicts_on(run, ids)
     if "run" not in run.dims:

@@ -10,6 +10,7 @@ from attnflow._common.checks import require_known
 from attnflow.coalescence.coalesce import coalesce, repeated
 from attnflow.integrate.simulate import simulate
 from attnflow.results import provenance, run_dataset
+from attnflow.results.contents import require_contents
 from attnflow.results.files import load
 from attnflow.results.provenance import ResultKind
 from attnflow.streaming import stream_dataset
@@ -36,7 +37,7 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     True
     """
     run = source if isinstance(source, xr.Dataset) else load(source)
-    provenance.require_result(run, "the dataset")
+    require_contents(run, "the dataset")
     made_by, repeat = _maker(run)
     for name in changes:
         require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")

@@ -4,14 +4,19 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow._common.files import require_free, require_suffix, written_beside
+from attnflow._common.memory import require_memory
+from attnflow.results.contents import require_contents
 from attnflow.results.former_names import with_present_names
 from attnflow.results.provenance import require_result
+
+WHOLE = "attributes and "  # begins the digests that cover attributes too; those of version 0.1.0 do not
 
 
 def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
@@ -21,12 +26,18 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     """
     path = require_free_result(path, overwrite=overwrite)
     require_result(run, "`run`")
-    stamped = run.assign_attrs(digest=_digest(run))
-    with written_beside(path) as beside:
-        if path.suffix.lower() == ".nc":
-            stamped.to_netcdf(beside, engine="scipy")
-        else:
-            stamped.to_zarr(beside, mode="w", consolidated=False)
+    try:
+        stamped = run.assign_attrs(digest=_digest(run))
+        with written_beside(path) as beside:
+            if path.suffix.lower() == ".nc":
+                stamped.to_netcdf(beside, engine="scipy")
+            else:
+                stamped.to_zarr(beside, mode="w", consolidated=False)
+            _require_attributes_kept(run, path, beside)
+    except InputError:
+        raise
+    except Exception as error:  # formats raise errors of many types for what they cannot hold
+        raise InputError(f"{path} cannot hold this dataset: {error}") from error
     return path
 
 
@@ -36,26 +47,44 @@ def load(path: str | os.PathLike) -> xr.Dataset:
     if not path.exists():
         raise InputError(f"There is no result file at {path}.")
     try:
-        is_netcdf = path.is_file()
-        opened = xr.open_dataset(path, engine="scipy") if is_netcdf else xr.open_zarr(path, consolidated=False)
-        with opened:
+        with _opened(path) as opened:
+            require_memory(opened.nbytes, str(path))
             run = opened.load()
-    except Exception as error:
+        require_result(run, str(path))
+        # A missing part of a Zarr directory reads as fill values, which only the digest reveals.
+        digest = str(run.attrs.pop("digest", ""))
+        is_whole = digest == (_digest(run) if digest.startswith(WHOLE) else _digest_of_0_1_0(run))
+        run = with_present_names(run)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
         raise InputError(
             f"{path} cannot be read as a result file: it is damaged, or of another program ({type(error).__name__}). "
             "Compute it again with `attnflow run`."
         ) from error
-    require_result(run, str(path))
-    # A missing part of a Zarr directory reads as fill values, which only the digest reveals.
-    if run.attrs.pop("digest", None) != _digest(run):
+    if not is_whole:
         raise InputError(
-            f"{path} is damaged: its numbers are not those that were written. Compute it again with `attnflow run`."
+            f"{path} is damaged: its numbers or attributes are not those that were written. "
+            "Compute it again with `attnflow run`."
         )
-    return with_present_names(run)
+    require_contents(run, str(path))
+    return run
+
+
+def _opened(path: Path) -> xr.Dataset:
+    return xr.open_dataset(path, engine="scipy") if path.is_file() else xr.open_zarr(path, consolidated=False)
 
 
 def _digest(run: xr.Dataset) -> str:
-    """A hash of all variables, independent of the number types of a file format."""
+    """A hash of all variables, dimensions and attributes, independent of the number types of a file format."""
+    digest = hashlib.sha256(_digest_of_0_1_0(run).encode())
+    dimensions = {str(name): values.dims for name, values in run.variables.items()}
+    digest.update(json.dumps([sorted(dimensions.items()), _plain_attributes(run)]).encode())
+    return f"{WHOLE}{digest.hexdigest()}"
+
+
+def _digest_of_0_1_0(run: xr.Dataset) -> str:
+    """A hash of all variables, as version 0.1.0 wrote it."""
     digest = hashlib.sha256()
     for name in sorted(map(str, run.variables)):
         values = run[name].values
@@ -63,6 +92,27 @@ def _digest(run: xr.Dataset) -> str:
         content = json.dumps(values.tolist()).encode() if is_text else np.ascontiguousarray(values, "<f8").tobytes()
         digest.update(f"{name} {values.shape}".encode() + content)
     return digest.hexdigest()
+
+
+def _plain_attributes(run: xr.Dataset) -> list[tuple[str, list[str]]]:
+    """The attributes as text, equal for values that file formats do not distinguish: 1, 1.0, [1] and True."""
+    found = {str(name): np.ravel(np.asarray(value)).tolist() for name, value in run.attrs.items() if name != "digest"}
+    return [(name, [_plain(entry) for entry in found[name]]) for name in sorted(found)]
+
+
+def _plain(value: Any) -> str:
+    return repr(float(value)) if isinstance(value, int | float) else str(value)
+
+
+def _require_attributes_kept(run: xr.Dataset, path: Path, beside: Path) -> None:
+    """Raise InputError if the file format has changed an attribute, as it may change lists and dictionaries."""
+    with _opened(beside) as written:
+        is_kept = _plain_attributes(written) == _plain_attributes(run)
+    if not is_kept:
+        raise InputError(
+            f"{path} cannot hold all attributes of the dataset as they are. Replace those that are neither numbers "
+            "nor text by text: run.attrs[name] = str(value)."
+        )
 
 
 def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> Path:

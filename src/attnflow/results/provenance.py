@@ -9,7 +9,11 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
+from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results import records
+from attnflow.solvers.base import AbstractSolver
+from attnflow.solvers.stopping import AbstractStop
+from attnflow.solvers.token_by_token import TokenByToken
 
 
 class ResultKind(enum.StrEnum):
@@ -52,7 +56,7 @@ def kind_of(run: Any) -> ResultKind | None:
     Version 0.1.0 recorded a streamed run as a trajectory with the pieces of its paths.
     """
     text = run.attrs.get("kind") if isinstance(run, xr.Dataset) else None
-    kind = next((kind for kind in ResultKind if kind.value == text), None)
+    kind = next((kind for kind in ResultKind if isinstance(text, str) and kind.value == text), None)
     return ResultKind.STREAM if kind is ResultKind.TRAJECTORY and "piece_series" in run else kind
 
 
@@ -83,7 +87,31 @@ def recorded(run: xr.Dataset, name: str) -> Any:
     if name not in run.attrs:
         repeat = HOW_TO_REPEAT_A_PROMPT if kind is ResultKind.PROMPT else "`rerun` repeats it."
         raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {repeat}")
-    return records.restore(json.loads(run.attrs[name]), name)
+    try:
+        record = json.loads(run.attrs[name])
+        value = records.restore(record, name)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can hold anything
+        raise _damaged(name, error) from error
+    if not _is_of_type(value, name):
+        raise InputError(f"The dataset records a {type(value).__name__} as its {name}. It is damaged.")
+    return value
+
+
+def _damaged(name: str, error: Exception) -> InputError:
+    return InputError(
+        f"The attribute `{name}` cannot be read ({type(error).__name__}). The dataset is damaged: pass `{name}` again "
+        "when you rerun it, or compute it again."
+    )
+
+
+def _is_of_type(value: Any, name: str) -> bool:
+    """Whether a restored value can be the argument `name` of `simulate`."""
+    if name == "stop":
+        return isinstance(value, tuple) and all(isinstance(one, AbstractStop) for one in value)
+    types = {"flow": AbstractDynamics, "solver": (AbstractSolver, TokenByToken), "observables": dict}
+    return isinstance(value, types.get(name, object))
 
 
 def _as_attribute(value: Any) -> str | int | float:

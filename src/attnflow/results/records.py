@@ -5,6 +5,8 @@ Only attnflow's own classes are written and constructed; no text of a file is ev
 
 import base64
 import dataclasses
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,6 +25,7 @@ KNOWN = {
     for module in MODULES
     for name, value in vars(module).items()
     if isinstance(value, type) and value.__module__ == module.__name__ and dataclasses.is_dataclass(value)
+    if not inspect.isabstract(value)
 }
 
 FUNCTIONS = {
@@ -66,13 +69,15 @@ def restore(value: Any, argument: str) -> Any:
     kind = value.get("is")
     if kind is None:
         return {name: restore(entry, argument) for name, entry in value.items()}
+    if not isinstance(kind, str):
+        raise InputError(f"The record of `{argument}` names a class by {kind!r}, but a name is text. It is damaged.")
     if kind == "array":
-        return _restore_array(value)
+        return _restored_with_errors(lambda: _restore_array(value), "array", argument)
     if kind == "observable" and value.get("name") in FUNCTIONS:
         return FUNCTIONS[value["name"]]
     if kind == "function":
         raise InputError(
-            f"The file names the Python function {value['name']} but does not hold it. "
+            f"The file names the Python function {value.get('name')} but does not hold it. "
             f"Pass `{argument}` again when you rerun it."
         )
     if kind not in KNOWN:
@@ -81,7 +86,18 @@ def restore(value: Any, argument: str) -> Any:
             "Use the version named in its attributes."
         )
     fields = {name: restore(entry, argument) for name, entry in value.items() if name != "is"}
-    return KNOWN[kind](**fields)
+    return _restored_with_errors(lambda: KNOWN[kind](**fields), kind, argument)
+
+
+def _restored_with_errors(make: Callable[[], Any], kind: str, argument: str) -> Any:
+    """What `make` returns; any error becomes one sentence, since a damaged record can raise anything."""
+    try:
+        return make()
+    except Exception as error:
+        raise InputError(
+            f"The record of `{argument}` holds a {kind} that cannot be made: {type(error).__name__}, {error} "
+            f"Pass `{argument}` again when you rerun it, or compute the result again."
+        ) from error
 
 
 def _record_array(array: np.ndarray) -> dict[str, Any]:
@@ -94,6 +110,8 @@ def _record_array(array: np.ndarray) -> dict[str, Any]:
 
 def _restore_array(entry: dict[str, Any]) -> np.ndarray:
     dtype = np.dtype(entry["dtype"])
+    if dtype.kind not in "fiub":
+        raise InputError(f"its numbers have the type {dtype}, which is none of real numbers.")
     if "numbers" in entry:
         return np.asarray(entry["numbers"], dtype).reshape(entry["shape"])
     raw = base64.b64decode(entry["bytes"])

@@ -1,0 +1,46 @@
+"""Memory: arrays that the machine cannot hold are refused before they are allocated."""
+
+import math
+import os
+from pathlib import Path
+
+from attnflow._common.checks import InputError
+
+CONTROL_GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def require_memory(needed: float, what: str, what_to_do: str = "") -> None:
+    """Raise InputError if `what` needs more bytes than the machine has."""
+    present = present_bytes()
+    if needed > present:
+        sentence = f"{what} needs {in_units(needed)} of memory, but the machine has {in_units(present)}."
+        raise InputError(f"{sentence} {what_to_do}".strip())
+
+
+def present_bytes() -> float:
+    """Bytes of memory that a process of this machine or container may use; infinity where it is not known."""
+    try:
+        machine = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        machine = math.inf
+    return min([machine, *(_limit(path) for path in CONTROL_GROUP_LIMITS)])
+
+
+def _limit(path: Path) -> float:
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):  # no control group, or the word "max"
+        return math.inf
+
+
+def in_units(count: float) -> str:
+    """A number of bytes with its unit.
+
+    Examples
+    --------
+    >>> in_units(80), in_units(2.5e9), in_units(3e30)
+    ('80 bytes', '2.5 GB', '3e+12 EB')
+    """
+    unit = min(int(math.log10(max(count, 1)) // 3), len(UNITS) - 1)
+    return f"{count / 1000**unit:.3g} {UNITS[unit]}"
