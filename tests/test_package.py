@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,22 @@ def contract():
 @pytest.mark.parametrize("package", [af, af.show, af.trained], ids=lambda package: package.__name__)
 def test_every_public_name_resolves_and_is_explained(package):
     assert [name for name in package.__all__ if not getattr(package, name).__doc__] == []
+
+
+def test_modules_list_their_public_names_and_tab_completion_shows_no_others():
+    modules = {name: getattr(af, name) for name in af.__all__ if inspect.ismodule(getattr(af, name))}
+    assert {name: dir(module) for name, module in modules.items()} == {
+        name: sorted(module.__all__) for name, module in modules.items()
+    }
+    missing = [
+        f"{name}.{word}" for name, module in modules.items() for word in module.__all__ if not hasattr(module, word)
+    ]
+    assert missing == []
+
+
+def test_the_version_is_that_of_the_installation():
+    assert af.__version__ == version("attnflow")
+    assert (SOURCE / "py.typed").exists(), "type checkers read annotations only where this file is"
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -7,6 +7,9 @@
 1
 """
 
+from importlib.metadata import version
+
 from attnflow._common.lazy_names import lazy_names
 
+__version__ = version("attnflow")
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -69,3 +69,5 @@ from attnflow.theorems.studies.atlas import atlas as atlas
 from attnflow.theorems.studies.frozen_validity import frozen_validity as frozen_validity
 from attnflow.theorems.studies.robustness import robustness as robustness
 from attnflow.theorems.verify import verify as verify
+
+__version__: str

@@ -4,6 +4,7 @@ import ast
 import importlib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
@@ -21,6 +22,8 @@ def lazy_names(package: str, init: str) -> tuple[Callable[[str], Any], Callable[
         home = importlib.import_module(homes[name])
         # A module, such as `clusters`, is no attribute of its package until it has been imported.
         value = vars(home)[name] if name in vars(home) else importlib.import_module(f"{homes[name]}.{name}")
+        if isinstance(value, ModuleType) and "__all__" in vars(value):
+            value.__dir__ = lambda: sorted(value.__all__)  # tab completion lists public names only
         setattr(importlib.import_module(package), name, value)
         return value
 

@@ -1,10 +1,36 @@
 """Seeds: any `rng=` argument becomes one recorded seed sequence."""
 
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
 import numpy as np
 
 from attnflow._common.checks import InputError
 
 Rng = None | int | np.random.Generator | np.random.SeedSequence
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def takes_rng(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorator of a function with an argument `rng`: the word `seed` is refused with the right one.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> af.initial.sphere(2, 3, seed=4)
+    Traceback (most recent call last):
+    attnflow._common.checks.InputError: `sphere` has no argument `seed`. Write `rng=4`.
+    """
+
+    @functools.wraps(function)
+    def checked(*positional: Any, **named: Any) -> Any:
+        if "seed" in named:
+            raise InputError(f"`{function.__name__}` has no argument `seed`. Write `rng={named['seed']!r}`.")
+        return function(*positional, **named)
+
+    return checked
 
 
 def seed_sequence(rng: Rng) -> np.random.SeedSequence:

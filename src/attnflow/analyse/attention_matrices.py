@@ -13,6 +13,16 @@ from attnflow._common.checks import InputError, require_positive_number
 from attnflow.analyse import rates
 from attnflow.analyse.attention_rank import rank as rank
 
+__all__ = [
+    "Growth",
+    "distance_to_boolean",
+    "doubly_exponential_rate",
+    "leader_columns",
+    "log_of_missing_weight",
+    "rank",
+    "row_entropy",
+]
+
 DRAWN_WEIGHT = 1e-4  # the weight above which the figures of arXiv:2305.05465 draw an arrow
 
 

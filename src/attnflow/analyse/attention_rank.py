@@ -6,6 +6,8 @@ import numpy as np
 
 from attnflow._common.checks import require_positive_number
 
+__all__ = ["rank"]
+
 THRESHOLD = 1e-6
 
 

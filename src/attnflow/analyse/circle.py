@@ -13,6 +13,15 @@ from scipy.special import ive
 from attnflow._common.checks import InputError, require_count, require_finite_number, require_positive_number
 from attnflow.analyse.order import fourier_modes
 
+__all__ = [
+    "critical_kappa",
+    "equiangular_rate",
+    "growth_rates",
+    "hemisphere_probability",
+    "predicted_clusters",
+    "predicted_positions",
+]
+
 
 def growth_rates(beta: float, most: int = 8, *, softmax: bool = False) -> np.ndarray:
     """Growth rates of the modes k = 1 to `most` around the uniform distribution on the circle.

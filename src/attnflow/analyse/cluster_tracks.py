@@ -10,6 +10,8 @@ from attnflow._common.checks import InputError, require_finite_number, require_t
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import tokens_of
 
+__all__ = ["ClusterChange", "Plateau", "Tracks", "follow", "plateaus"]
+
 
 class ClusterChange(NamedTuple):
     """Clusters that merged, or one that split, between two saved times."""

@@ -11,6 +11,19 @@ from scipy.spatial import KDTree
 from attnflow._common.checks import InputError, require_finite_number, require_on_sphere, require_positive_number
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = [
+    "angle",
+    "angles_between",
+    "chord",
+    "circle_gaps",
+    "count",
+    "gram_rank",
+    "labels",
+    "over_time",
+    "share_of_close_pairs",
+    "sizes",
+]
+
 MAX_LISTED_NEIGHBOURS = 64  # a token, on average; with more, close tokens are grouped before pairs are listed
 ROUNDING_MARGIN = 1e-12  # relative; rounding must not group tokens that the definition separates
 MAX_TREE_DIMENSION = 10  # above it a k-d tree compares every pair, and matrix products do so much faster

@@ -14,6 +14,8 @@ from attnflow._common.checks import InputError
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = ["measures"]
+
 MEASURES = ("classes", "within", "between", "variability", "unequal_norms", "unequal_angles", "simplex_distance")
 
 

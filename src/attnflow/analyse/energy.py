@@ -13,6 +13,17 @@ import xarray as xr
 from attnflow._common.checks import InputError, require_finite_number, require_positive_number
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = [
+    "interaction",
+    "level",
+    "normalised",
+    "rate",
+    "softmax_dissipation",
+    "softmax_velocity",
+    "unnormalised_dissipation",
+    "unnormalised_velocity",
+]
+
 
 def interaction(run: Any, beta: float) -> xr.DataArray:
     """E_beta = (2 beta n^2)^-1 sum_ij e^{beta <x_i, x_j>} over time (and runs).

@@ -21,6 +21,8 @@ from attnflow._common.checks import (
 )
 from attnflow.analyse.snapshots import tokens_of
 
+__all__ = ["error", "predict", "rate_errors", "rates", "valid_until"]
+
 MAX_CONDITION = 1e6  # of the eigenvectors; their inverse loses this factor of precision
 
 

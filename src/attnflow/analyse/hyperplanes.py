@@ -13,6 +13,8 @@ from attnflow._common.checks import InputError, require_count, require_square
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = ["Groups", "LeftEigenvectors", "coordinates", "count", "groups", "left_eigenvectors", "parallel_subspaces"]
+
 IMAGINARY_ROUNDING = 1e-9  # imaginary parts below this, relative to the largest eigenvalue, are rounding
 
 

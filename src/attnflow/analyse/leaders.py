@@ -9,6 +9,8 @@ from attnflow._common.checks import InputError, require_positive_number, require
 from attnflow.analyse import attention_matrices, clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = ["attended", "causal_leaders", "extremes", "first_of_groups", "is_leader"]
+
 TIE_TOLERANCE = 1e-9  # relative to the largest score of the row; the default of `Hardmax`
 
 

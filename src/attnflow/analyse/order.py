@@ -8,6 +8,8 @@ import xarray as xr
 from attnflow._common.checks import InputError, require_count, require_positive_lengths
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = ["cosine_histogram", "fourier_modes", "mean_cosine", "mean_length"]
+
 
 def mean_length(run: Any) -> xr.DataArray:
     """|n^-1 sum_i x_i| over time (and runs): on the sphere 1 for one cluster, 0 where tokens balance.

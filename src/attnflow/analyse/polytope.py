@@ -17,6 +17,19 @@ from attnflow._common.checks import InputError, require_positive_number, require
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
+__all__ = [
+    "contains",
+    "distance_to_boundary",
+    "distance_to_hull",
+    "distance_to_s",
+    "is_vertex",
+    "limit_vertices",
+    "points_of_s",
+    "residual_of_s",
+    "vertices",
+    "volume",
+]
+
 LARGEST_QHULL_DIMENSION = 6  # the number of facets of a hull grows like n^(d/2)
 INSIDE_TOLERANCE = 1e-9  # relative to the size of the set; ten times the tolerance of the linear programmes
 

@@ -20,6 +20,8 @@ import numpy as np
 from attnflow._common.checks import InputError
 from attnflow.analyse.rate_intervals import half_width
 
+__all__ = ["Fit", "algebraic", "best", "exponential"]
+
 MIN_POINTS = 5  # of a fit; a confidence interval needs three or more
 
 

@@ -22,6 +22,21 @@ from attnflow._common.checks import (
 from attnflow.analyse.clusters import angles_between
 from attnflow.analyse.snapshots import tokens_of
 
+__all__ = [
+    "cap_mass",
+    "captured_fraction",
+    "centres",
+    "count",
+    "expected_count_on_circle",
+    "expected_strong_count",
+    "interaction",
+    "interaction_peak",
+    "interaction_slope",
+    "parking_constant",
+    "separation",
+    "strong_centres",
+]
+
 
 def separation(beta: float, c: float = 4.0) -> float:
     """delta = c beta^{-1/2}.

@@ -13,6 +13,8 @@ from scipy.special import betainc
 from attnflow._common.checks import InputError, require_count
 from attnflow.analyse.renyi import cap_mass, expected_count_on_circle
 
+__all__ = ["Exponent", "expected_count", "growth_exponent"]
+
 # Covered shares of flat space at saturation by balls of diameter delta, by its dimension D = d - 1; known from
 # simulations of random sequential addition (Torquato, Uche, Stillinger 2006, and later ones), to three digits.
 SATURATION = {2: 0.547, 3: 0.384}

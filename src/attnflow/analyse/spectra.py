@@ -11,6 +11,18 @@ from scipy.sparse.csgraph import connected_components
 from attnflow._common.checks import InputError, require_matrix, require_square
 from attnflow.analyse.invariant_spaces import InvariantSpaces
 
+__all__ = [
+    "Eigenvalue",
+    "Spectrum",
+    "asymmetry",
+    "complement",
+    "generalised_eigenspace",
+    "least_of_symmetric_part",
+    "query_key",
+    "require_real",
+    "spectrum",
+]
+
 SPECTRAL_TOLERANCE = 1e-8  # times |V|, of eigenvalues that count as equal; papers print matrices with eight digits
 # A k-fold eigenvalue of a defective matrix is computed only to eps^{1/k}. Eigenvalues within 1e-3 |V| are one if V is
 # within this relative distance of a matrix in which they coincide.

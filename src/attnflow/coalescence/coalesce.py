@@ -9,7 +9,7 @@ import xarray as xr
 
 from attnflow._common.progress import Progress, reporting
 from attnflow._common.renamed import renamed_argument
-from attnflow._common.seeds import Rng
+from attnflow._common.seeds import Rng, takes_rng
 from attnflow._common.threads import one_blas_thread
 from attnflow.coalescence.integrator import Integrator
 from attnflow.coalescence.request import CoalescingRequest, Perturbation
@@ -17,6 +17,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import flow_of
 
 
+@takes_rng
 @renamed_argument("until", "log_end")
 def coalesce(
     flow: AbstractDynamics,

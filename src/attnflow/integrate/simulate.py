@@ -7,7 +7,7 @@ import xarray as xr
 
 from attnflow._common.checks import require_positive_number
 from attnflow._common.progress import Progress, Watch, reporting
-from attnflow._common.seeds import Rng
+from attnflow._common.seeds import Rng, takes_rng
 from attnflow.integrate import ensemble
 from attnflow.integrate.normalisation_notes import normalisation_notes
 from attnflow.integrate.plan import Plan
@@ -21,6 +21,7 @@ from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.stopping import AbstractStop
 
 
+@takes_rng
 def simulate(
     flow: AbstractDynamics,
     tokens: Any,

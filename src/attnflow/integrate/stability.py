@@ -10,7 +10,7 @@ import numpy as np
 
 from attnflow._common.checks import InputError, require_count, require_finite_number, require_positive_number
 from attnflow._common.precision import cast, double
-from attnflow._common.seeds import Rng, seed_sequence
+from attnflow._common.seeds import Rng, seed_sequence, takes_rng
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.model.spaces import tangent_basis
 from attnflow.model.validation import require_flow, require_one_configuration
@@ -88,6 +88,7 @@ def linearise(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> Lineari
     return Linearisation(matrix, basis, eigenvalues, speed)
 
 
+@takes_rng
 def lyapunov_exponents(
     flow: AbstractDynamics,
     tokens: Any,

@@ -15,6 +15,7 @@ from jax.scipy.special import logsumexp
 
 from attnflow._common.arrays import AnyArray, Scores
 from attnflow._common.checks import require_finite_number, require_odd_count, require_positive_number
+from attnflow._common.module import Module
 from attnflow._common.precision import parameter
 
 
@@ -38,7 +39,7 @@ class Exponential(NamedTuple):
     """Whether each row is divided by its largest numerator."""
 
 
-class AbstractAttention(eqx.Module):
+class AbstractAttention(Module):
     """A map from scores to weights: a numerator for every pair over a denominator for every row."""
 
     @abc.abstractmethod

@@ -15,6 +15,7 @@ import numpy as np
 
 from attnflow._common.arrays import AnyArray, Masses, RadiiOfRuns, Scalar, Tokens, TokensOfRuns
 from attnflow._common.checks import InputError, require_all_finite
+from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter
 from attnflow.model.attention import AbstractAttention, Softmax
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead, TimeDependentHead
@@ -73,7 +74,7 @@ def _as_flags(frozen: Any) -> Any:
     return frozen if frozen is None or isinstance(frozen, jax.Array) else np.asarray(frozen)
 
 
-class AbstractDynamics(eqx.Module):
+class AbstractDynamics(Module):
     """A velocity field on configurations of n tokens, driven by attention.
 
     Parameters

@@ -16,32 +16,51 @@ from attnflow._common.checks import (
     require_positive_number,
     require_square,
 )
+from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter, parameter
 
 LAWS = ("identity", "gaussian", "goe")
 VALUE_LAWS = (*LAWS, "query_key", "minus_query_key")
 
 
-class Head(eqx.Module):
+class Head(Module):
     """One attention head with constant weights.
 
     The score of tokens i and j is <Q x_i, K x_j>, and token i receives V x_j. Only Q^T K and V
     matter, but `query` and `key` (k x d) are stored as factors; so is the value map if `output`
-    (d x k) is given: V = output @ value.
+    (d x k) is given: V = output @ value. Without `query` and `key`, Q = K = I.
 
     Examples
     --------
     >>> Head(query=[[1.0, 0.0]], key=[[0.0, 1.0]], value=np.eye(2)).dimension
     2
+    >>> Head(value=np.diag([2.0, 1.0]))
+    Head(query=identity 2 x 2, key=identity 2 x 2, value=2 x 2)
     """
 
-    query: Matrix = eqx.field(converter=parameter)
-    key: Matrix = eqx.field(converter=parameter)
-    value: Matrix = eqx.field(converter=parameter)
-    output: Matrix | None = eqx.field(default=None, converter=optional_parameter)
+    query: Matrix
+    key: Matrix
+    value: Matrix
+    output: Matrix | None
 
-    def __check_init__(self):
-        for name in ("query", "key", "value", "output"):
+    def __init__(
+        self,
+        query: AnyArray | None = None,
+        key: AnyArray | None = None,
+        value: AnyArray | None = None,
+        output: AnyArray | None = None,
+    ):
+        if value is None or (query is None) != (key is None):
+            raise InputError(
+                "A head needs `value`, and `query` and `key` together or neither of them (then both are the identity). "
+                "The head with Q = K = V = I is `Head.identity(d)`."
+            )
+        self.value, self.output = parameter(value), optional_parameter(output)
+        require_matrix(self.value, "value")
+        identity = np.eye(self.value.shape[1])
+        self.query = identity if query is None else parameter(query)
+        self.key = identity if key is None else parameter(key)
+        for name in ("query", "key", "output"):
             if getattr(self, name) is not None:
                 require_matrix(getattr(self, name), name)
         self._require_matching_shapes()
@@ -108,7 +127,7 @@ class Head(eqx.Module):
                 )
 
 
-class PiecewiseHead(eqx.Module):
+class PiecewiseHead(Module):
     """Constant weights between switches: ``heads[0]`` until ``switches[0]``, and so on.
 
     Solvers step exactly onto the switches, so that no step mixes two sets of weights.
@@ -149,7 +168,7 @@ class PiecewiseHead(eqx.Module):
         return switches[(switches > start) & (switches < end)]
 
 
-class TimeDependentHead(eqx.Module):
+class TimeDependentHead(Module):
     """Weights given by a function from time to `Head`, written with jax.numpy.
 
     The function is not recorded in result files: `rerun` needs the model as an argument.
@@ -182,7 +201,7 @@ class TimeDependentHead(eqx.Module):
         return np.empty(0)
 
 
-class RedrawnHead(eqx.Module):
+class RedrawnHead(Module):
     """Random weights, drawn independently for every `period` of time; `seed` determines all of them.
 
     `query_key` and `value` are laws: "identity"; "gaussian", independent entries of

@@ -16,9 +16,23 @@ from attnflow._common.checks import (
     require_finite_number,
     require_positive_number,
 )
-from attnflow._common.seeds import Rng, run_seeds, seed_sequence
+from attnflow._common.seeds import Rng, run_seeds, seed_sequence, takes_rng
+
+__all__ = [
+    "ball",
+    "box",
+    "circle",
+    "equiangular",
+    "gaussian",
+    "hemisphere",
+    "on_circle",
+    "sphere",
+    "with_antipodes",
+    "with_duplicates",
+]
 
 
+@takes_rng
 def box(
     n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None
 ) -> np.ndarray:
@@ -30,6 +44,7 @@ def box(
     return _draw(lambda generator: generator.uniform(low, high, (n, d)), n, d, rng, runs)
 
 
+@takes_rng
 def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
     """Tokens uniform in the ball of the given radius around the origin."""
     require_positive_number(radius, "radius")
@@ -41,17 +56,20 @@ def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | No
     return _draw(law, n, d, rng, runs)
 
 
+@takes_rng
 def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
     """Tokens with independent Gaussian coordinates of the given standard deviation."""
     require_positive_number(deviation, "deviation")
     return _draw(lambda generator: generator.normal(scale=deviation, size=(n, d)), n, d, rng, runs)
 
 
+@takes_rng
 def sphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
     """Tokens uniform on the unit sphere of R^d."""
     return _draw(lambda generator: _directions(generator, n, d), n, d, rng, runs)
 
 
+@takes_rng
 def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
     """Tokens uniform on the open half of the unit sphere with positive last coordinate."""
 
@@ -63,6 +81,7 @@ def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> n
     return _draw(law, n, d, rng, runs)
 
 
+@takes_rng
 def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
     """Tokens uniform on the unit circle in the plane of the first two coordinates of R^d."""
     require_count(d, "d", least=2)

@@ -13,12 +13,15 @@ import numpy as np
 
 from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count, require_finite_number
+from attnflow._common.module import Module
 from attnflow._common.precision import parameter
+
+__all__ = ["alibi", "boolean", "causal", "full", "others", "strictly_causal", "window"]
 
 UNLIMITED_REACH = 2**40  # positions; more tokens than any machine holds, and far from integer overflow
 
 
-class AbstractMask(eqx.Module):
+class AbstractMask(Module):
     """The tokens j that token i attends to, and an additional factor on each weight."""
 
     @abc.abstractmethod
@@ -45,7 +48,16 @@ class AbstractMask(eqx.Module):
         return reach is not None and reach[1] <= 0
 
     def __and__(self, other: "AbstractMask") -> "Both":
+        if not isinstance(other, AbstractMask):
+            raise InputError(
+                f"A mask can only be joined with a mask, such as `masks.window(8)`, but not with {other!r}."
+            )
         return Both(self, other)
+
+    def __call__(self, *arguments: Any) -> "AbstractMask":
+        """Refuse the call: masks without numbers are objects."""
+        del arguments
+        raise InputError(f"`{self!r}` is a mask already: write it without brackets.")
 
 
 class Full(AbstractMask):
@@ -58,6 +70,9 @@ class Full(AbstractMask):
     def reach(self) -> tuple[int, int]:
         """Unlimited in both directions."""
         return UNLIMITED_REACH, UNLIMITED_REACH
+
+    def __repr__(self) -> str:
+        return "masks.full"
 
 
 class Causal(AbstractMask):
@@ -73,6 +88,9 @@ class Causal(AbstractMask):
         """Unlimited before, and zero after (-1 if `strict`)."""
         return UNLIMITED_REACH, -1 if self.strict else 0
 
+    def __repr__(self) -> str:
+        return "masks.strictly_causal" if self.strict else "masks.causal"
+
 
 class Others(AbstractMask):
     """Token i sees every token but itself."""
@@ -80,6 +98,9 @@ class Others(AbstractMask):
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
         """j different from i."""
         return i != j
+
+    def __repr__(self) -> str:
+        return "masks.others"
 
 
 class Window(AbstractMask):
@@ -97,6 +118,9 @@ class Window(AbstractMask):
     def reach(self) -> tuple[int, int]:
         """`width` in both directions."""
         return self.width, self.width
+
+    def __repr__(self) -> str:
+        return f"masks.window({self.width})"
 
 
 class Alibi(AbstractMask):
@@ -117,6 +141,9 @@ class Alibi(AbstractMask):
     def log_weight(self, i: AnyArray, j: AnyArray) -> AnyArray:
         """-slope |i - j|."""
         return -self.slope * jnp.abs(i - j)
+
+    def __repr__(self) -> str:
+        return f"masks.alibi({self.slope:g})"
 
 
 class Boolean(AbstractMask):
@@ -144,6 +171,9 @@ class Boolean(AbstractMask):
     def is_causal(self) -> bool:
         """Whether the matrix has no True above its diagonal."""
         return not bool(np.any(np.triu(np.asarray(self.matrix), 1)))
+
+    def __repr__(self) -> str:
+        return f"masks.boolean({len(self.matrix)} x {len(self.matrix)})"
 
 
 class Both(AbstractMask):
@@ -180,6 +210,9 @@ class Both(AbstractMask):
     def is_causal(self) -> bool:
         """Whether one of the two masks hides all later tokens."""
         return self.first.is_causal or self.second.is_causal
+
+    def __repr__(self) -> str:
+        return f"{self.first!r} & {self.second!r}"
 
 
 def _combine(operation: Any, first: Any, second: Any) -> Any:

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 
 from attnflow._common.arrays import AnyArray, Matrix, Tokens
 from attnflow._common.checks import InputError, require_all_finite, require_known, require_matrix
+from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter, parameter
 
 
-class MLP(eqx.Module):
+class MLP(Module):
     """One hidden layer on the attention output: y -> W sigma(y + b), with sigma componentwise.
 
     "gelu" is the tanh approximation that most trained models use.

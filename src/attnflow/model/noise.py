@@ -5,10 +5,11 @@ import jax.numpy as jnp
 
 from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import require_positive_number
+from attnflow._common.module import Module
 from attnflow._common.precision import parameter
 
 
-class Noise(eqx.Module):
+class Noise(Module):
     """Adds sqrt(2 / kappa) dW to every token: the generator gains kappa^{-1} times the Laplacian.
 
     On the sphere the noise is tangent and in the sense of Stratonovich, which makes it Brownian motion on the sphere.

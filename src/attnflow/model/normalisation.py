@@ -13,10 +13,11 @@ import numpy as np
 
 from attnflow._common.arrays import AnyArray, Radii, Scalar, Tokens
 from attnflow._common.checks import InputError, require_positive_number
+from attnflow._common.module import Module
 from attnflow._common.precision import parameter
 
 
-class AbstractNormalisation(eqx.Module):
+class AbstractNormalisation(Module):
     """A scheme: its slowness, and whether tokens have lengths."""
 
     has_radii: ClassVar[bool]

@@ -1,13 +1,13 @@
 """The spaces in which tokens move: tangent vectors, retraction and distance; an orthonormal tangent basis."""
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.arrays import AnyArray, Tokens
+from attnflow._common.module import Module
 
 
-class Euclidean(eqx.Module):
+class Euclidean(Module):
     """R^d: every vector is tangent and every point belongs to the space."""
 
     def tangent_part(self, tokens: Tokens, vectors: Tokens) -> Tokens:
@@ -28,7 +28,7 @@ class Euclidean(eqx.Module):
         return jnp.linalg.norm(first - second, axis=-1)
 
 
-class Sphere(eqx.Module):
+class Sphere(Module):
     """The unit sphere of R^d; d = 2 is the circle."""
 
     def tangent_part(self, tokens: Tokens, vectors: Tokens) -> Tokens:

@@ -5,7 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnflow._common.checks import InputError, require_count, require_finite_number, require_known
-from attnflow._common.seeds import Rng, seed_sequence
+from attnflow._common.seeds import Rng, seed_sequence, takes_rng
+
+__all__ = [
+    "complex_pair",
+    "from_spectrum",
+    "gaussian",
+    "goe",
+    "identity",
+    "jordan_block",
+    "minus_identity",
+    "perron_frobenius",
+]
 
 
 def identity(d: int) -> np.ndarray:
@@ -20,18 +31,21 @@ def minus_identity(d: int) -> np.ndarray:
     return -np.eye(d)
 
 
+@takes_rng
 def perron_frobenius(d: int, rng: Rng = None) -> np.ndarray:
     """A matrix with entries uniform in (0, 1), whose leading eigenvalue is real, positive and simple."""
     require_count(d, "d")
     return 1.0 - _generator(rng).random((d, d))
 
 
+@takes_rng
 def gaussian(d: int, rng: Rng = None) -> np.ndarray:
     """A matrix with independent Gaussian entries of variance 1/d, whose eigenvalues fill the unit disc."""
     require_count(d, "d")
     return _generator(rng).normal(size=(d, d)) / np.sqrt(d)
 
 
+@takes_rng
 def goe(d: int, rng: Rng = None) -> np.ndarray:
     """A matrix of the Gaussian orthogonal ensemble: symmetric, with eigenvalues that fill [-2, 2]."""
     entries = gaussian(d, rng)
@@ -52,6 +66,7 @@ def complex_pair(real: float, imaginary: float) -> np.ndarray:
     return np.array([[real, -imaginary], [imaginary, real]])
 
 
+@takes_rng
 def from_spectrum(
     eigenvalues: Sequence[complex] | np.ndarray,
     eigenvectors: str = "orthogonal",

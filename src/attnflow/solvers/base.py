@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.arrays import AnyArray
+from attnflow._common.module import Module
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.solvers.status import Status
 
@@ -46,7 +47,7 @@ class Cursor(eqx.Module):
     """Largest distance of a token from the space at the end of an accepted step, before retraction."""
 
 
-class AbstractSolver(eqx.Module):
+class AbstractSolver(Module):
     """A method that moves a cursor by one step."""
 
     @abc.abstractmethod

@@ -10,7 +10,10 @@ import jax.numpy as jnp
 
 from attnflow._common.arrays import AnyArray, Scalar, Tokens
 from attnflow._common.checks import require_finite_number
+from attnflow._common.module import Module
 from attnflow._common.precision import parameter
+
+__all__ = ["ClosePairs", "Energy", "diameter", "largest_norm", "mean_cosine", "order_parameter"]
 
 PAIRS_PER_BLOCK = 2**20  # 8 MB in float64
 
@@ -42,7 +45,7 @@ def largest_norm(time: Scalar, tokens: Tokens) -> AnyArray:
     return jnp.max(jnp.linalg.norm(tokens, axis=-1))
 
 
-class Energy(eqx.Module):
+class Energy(Module):
     """The energy n^-2 sum_ij e^{beta (<x_i, x_j> - 1)}, in (0, 1] on the sphere: 2 beta e^{-beta} times E_beta.
 
     Clusters of masses m_q far apart have energy sum_q m_q^2 / n^2.
@@ -60,7 +63,7 @@ class Energy(eqx.Module):
         return jnp.mean(_over_tokens(row, tokens))
 
 
-class ClosePairs(eqx.Module):
+class ClosePairs(Module):
     """The fraction of distinct pairs with <x_i, x_j> above `cosine`, the published measure of clustering."""
 
     cosine: AnyArray = eqx.field(default=0.999, converter=parameter)

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 
 from attnflow._common.arrays import AnyArray, Tokens
 from attnflow._common.checks import require_count, require_positive_number
+from attnflow._common.module import Module
 from attnflow._common.precision import parameter
 from attnflow.model.spaces import Euclidean, Sphere
 
 
-class AbstractStop(eqx.Module):
+class AbstractStop(Module):
     """A condition that ends a run before its last time."""
 
     @abc.abstractmethod
