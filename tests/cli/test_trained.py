@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from attnflow import show, trained
 from attnflow._common.checks import InputError
-from attnflow.cli import trained_heads, trained_tables
+from attnflow.cli import trained_heads, trained_summaries
 from attnflow.cli.app import app
 from attnflow.cli.trained_options import prompt_of
 from attnflow.models import load
@@ -97,32 +97,34 @@ def test_pictures_beside_the_first_are_not_overwritten(folder, tmp_path):
 
 def test_the_summary_of_a_prompt_in_sentences():
     summary = {"clusters": [5, 3, 3, 3, 1], "longest_plateau": 2.0, "collapse_time": 4.0, "plateau_to_collapse": 0.5}
-    assert trained_tables._plateau(summary) == "the number is constant for 2 of the 4 layers until it is 1: ratio 0.50"
+    assert (
+        trained_summaries._plateau(summary) == "the number is constant for 2 of the 4 layers until it is 1: ratio 0.50"
+    )
     pairs = [{"words": ["cat", "dog"], "share": 0.31}]
     falls = [
         {"half": "mlp", "layer": 0, "change": -0.1, "pairs": []},
         {"half": "mlp", "layer": 2, "change": -0.2, "pairs": pairs},
     ]
     said = "by attention in 0, the MLP in 2 of 6 layers; most by the MLP of layer 3, -0.2: “cat” and “dog” 31 %"
-    assert trained_tables._falls(falls, 6) == said
-    assert trained_tables._falls([], 6) == "nowhere"
-    assert trained_tables._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c x 21"
+    assert trained_summaries._falls(falls, 6) == said
+    assert trained_summaries._falls([], 6) == "nowhere"
+    assert trained_summaries._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c x 21"
     merges = [{"after_layer": 3, "parts": [["a"], ["b", "c"]]}] * 10
-    assert trained_tables._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
+    assert trained_summaries._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
 
 
 def test_many_layers_are_told_by_some():
-    assert trained_tables._some(range(7)) == list(range(7))
-    assert trained_tables._some(range(49)) == list(range(0, 49, 4))
+    assert trained_summaries._some(range(7)) == list(range(7))
+    assert trained_summaries._some(range(49)) == list(range(0, 49, 4))
 
 
 @pytest.mark.parametrize("layers", [6, 48, 128])
 def test_every_line_tells_of_the_layers_that_are_named(layers):
     """A value that is its own layer's number is printed under that number, with an embedding before it or without."""
-    named = trained_tables._layers(layers).split("  (")[0].split()
-    assert trained_tables._line(range(layers + 1), layers, "d").split() == named
-    assert trained_tables._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
-    assert trained_tables._line([None] * layers, layers) == ""
+    named = trained_summaries._layers(layers).split("  (")[0].split()
+    assert trained_summaries._line(range(layers + 1), layers, "d").split() == named
+    assert trained_summaries._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
+    assert trained_summaries._line([None] * layers, layers) == ""
 
 
 def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):

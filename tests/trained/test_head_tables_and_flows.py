@@ -4,13 +4,14 @@ import jax
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 from tests.helpers import tiny_models
 
 import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
 from attnflow.results.provenance import flow_of
-from attnflow.trained import head_controls, head_flows
+from attnflow.trained import head_controls, head_flows, head_subsets
 from attnflow.trained.head_limits import KINDS, kind_of, on_its_range
 
 
@@ -246,12 +247,36 @@ def test_more_heads_from_the_start_of_a_prompt(models):
     np.testing.assert_allclose(rows[2]["misalignment"], misalignment_of(run.tokens.values[-1]))
     assert list(run.word.values) == [str(one) for one in tiny_models.IDS]
     # One head beside an idle one moves tokens as one head alone, bit for bit.
-    assert rows[0] == trained.flow_summary(trained.head_flow(models["bert"], 0, rows[0]["heads"], **settings))
+    alone = trained.flow_summary(trained.head_flow(models["bert"], 0, rows[0]["heads"], **settings))
+    assert rows[0] == alone | {"possible_subsets": 4}
     counts = trained.count_rows(rows)
     assert [(row["heads"], row["subsets"]) for row in counts] == [(1, 2), (2, 2)]
     ends = [row["misalignment"] for row in rows[2:]]
     assert counts[1]["misalignment"] == pytest.approx(np.mean(ends))
-    assert (counts[1]["misalignment_least"], counts[1]["misalignment_greatest"]) == (min(ends), max(ends))
+    # Two of the six pairs of heads were drawn.
+    drawn, half = (4 / 6) ** 0.5, stats.t.interval(0.95, 1, loc=0, scale=stats.sem(ends))[1]
+    assert counts[1]["possible_subsets"] == 6
+    assert counts[1]["misalignment_low"] == pytest.approx(max(np.mean(ends) - drawn * half, 0))
+    assert counts[1]["misalignment_high"] == pytest.approx(min(np.mean(ends) + drawn * half, 1))
+
+
+def test_intervals_of_subsets_hold_the_mean_over_all_subsets():
+    """Of 12 numbers 4 are drawn without repetition: 95 % of the intervals hold the mean of all 12."""
+    rng, held = np.random.default_rng(0), 0
+    for population in rng.normal(size=(2000, 12)):
+        low, high = head_subsets.mean_interval(rng.choice(population, 4, replace=False), 4 / 12)
+        held += low <= population.mean() <= high
+    assert 0.935 < held / 2000 < 0.965
+
+
+def test_the_mean_over_all_subsets_has_no_interval():
+    row = {"clusters": 2, "mean_cosine": 0.5, "misalignment": 0.1, "rate": None, "attention_rank": 1.5}
+    rows = [row | {"heads": [head], "possible_subsets": 3, "clusters": 2 + head} for head in range(3)]
+    (found,) = trained.count_rows(rows)
+    assert (found["clusters"], found["clusters_low"], found["clusters_high"]) == (3, None, None)
+    assert (found["rate"], found["rate_low"], found["with_rate"]) == (None, None, 0)
+    (partly,) = trained.count_rows([one | {"possible_subsets": 12} for one in rows])
+    assert 1 <= partly["clusters_low"] < 3 < partly["clusters_high"]
 
 
 @pytest.mark.parametrize("start", ["circle", "sphere"])

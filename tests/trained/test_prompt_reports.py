@@ -21,7 +21,9 @@ TWICE = [5, 17, 3, 5, 17, 0, 22, 3, 39, 5]  # three classes of two or three equa
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    return {name: af.models.load(tiny_models.write(name, folder / name)) for name in ("bert", "albert", "gpt2")}
+    return {
+        name: af.models.load(tiny_models.write(name, folder / name)) for name in ("bert", "albert", "gpt2", "llama")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -253,6 +255,35 @@ def test_frames_undo_the_action_of_v(models):
     # The antisymmetric frame only turns: lengths and cosines stay.
     np.testing.assert_allclose(found.mean_cosine.sel(frame="A"), found.mean_cosine.sel(frame="x"), atol=1e-9)
     assert np.abs(found.mean_cosine.sel(frame="S") - found.mean_cosine.sel(frame="x")).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_frames_of_layers_that_differ_are_multiplied_in_their_order(models, name):
+    """Where a norm precedes attention, V acts on x over its root mean square: the frame has V over the median one."""
+    model = models[name]
+    found, run = trained.frames(model, IDS), model.trajectory(IDS)
+    back = np.eye(model.config.width)
+    for layer in range(2):
+        tokens, weights = run.tokens.values[layer], model.head_weights(layer)
+        centred = tokens - tokens.mean(axis=1, keepdims=True) if name == "gpt2" else tokens
+        lengths = np.sqrt(np.mean(centred**2, axis=1) + 1e-5)
+        sent = [one.W_O @ one.W_V * model.block(layer).attention_norm.gain for one in weights]
+        value = np.sum(sent, axis=0)
+        value = value - value.mean(axis=1, keepdims=True) if name == "gpt2" else value
+        back = back @ expm(-value / np.median(lengths))
+        divisors = [float(found[one][layer]) for one in ("divisor", "divisor_least", "divisor_greatest")]
+        np.testing.assert_allclose(divisors, [np.median(lengths), lengths.min(), lengths.max()], rtol=1e-9)
+        assert divisors[1] < divisors[0] < divisors[2]
+    expected = run.tokens.values[2] @ back.T
+    np.testing.assert_allclose(
+        found.tokens.sel(frame="V").values[2] / np.abs(expected).max(), expected / np.abs(expected).max(), atol=1e-9
+    )
+
+
+def test_no_divisor_without_a_norm_before_attention(models):
+    found = trained.frames(models["bert"], IDS)
+    for name in ("divisor", "divisor_least", "divisor_greatest"):
+        np.testing.assert_array_equal(found[name], 1.0)
 
 
 def test_jacobians_are_those_of_finite_differences(models):

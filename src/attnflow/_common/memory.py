@@ -39,8 +39,10 @@ def in_units(count: float) -> str:
 
     Examples
     --------
-    >>> in_units(80), in_units(2.5e9), in_units(3e30)
-    ('80 bytes', '2.5 GB', '3e+12 EB')
+    >>> in_units(80), in_units(2.5e9), in_units(3e30), in_units(10**400)
+    ('80 bytes', '2.5 GB', '3e+12 EB', 'more than 1e300 bytes')
     """
+    if count > 1e300:  # a whole number that no float holds, perhaps
+        return "more than 1e300 bytes"
     unit = min(int(math.log10(max(count, 1)) // 3), len(UNITS) - 1)
     return f"{count / 1000**unit:.3g} {UNITS[unit]}"

@@ -18,7 +18,8 @@ from attnflow.cli.console import (
     write_csv,
 )
 from attnflow.cli.trained_options import PANEL, Angle, Control, Depth, Ids, ModelName, Seed, Text, numbers, prompt_of
-from attnflow.cli.trained_tables import print_ladder, readable
+from attnflow.cli.trained_summaries import readable
+from attnflow.cli.trained_tables import print_ladder
 
 
 def register(app: typer.Typer) -> None:

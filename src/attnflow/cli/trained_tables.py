@@ -1,16 +1,8 @@
 """Tables that the commands about trained models print."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
-MAX_WORDS = 20  # of a cluster that are printed
-# e^(-tA) with antisymmetric A is a rotation, under which cosines are those of x: the two share a line.
-FRAMES = {"x": "cosine of x and e^(-tA) x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x"}
-MAX_LAYERS = 13  # numbers of one line: that many fit into 80 columns
-HALVES = {"attention": "attention", "mlp": "the MLP"}
 SIGNS = {"positive": "+", "negative": "-", "indefinite": "+-"}
 
 
@@ -40,9 +32,27 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
     for sentence in controls_sentences(table):
         print(sentence)
     print(f"Leading: of largest real part. The eigenvalues of largest modulus: {_counted(rows, 'dominant_kind')}.")
-    if table.attrs["norm_place"] == "pre":
-        print("Gain and centring of the norm before attention are part of W_Q, W_K and W_V; its shift is left out.")
+    print(left_out(table.attrs))
     print("beta = sqrt(d) |sym B|_F with B = W_Q^T W_K / sqrt(k) and sym B = (B + B^T) / 2; whole = sqrt(d) |B|_F.")
+
+
+def left_out(attributes: dict[str, Any]) -> str:
+    """What the heads of a table include of the model's norm, and what they leave out, in one sentence."""
+    missing = [
+        name
+        for name, is_there in (
+            ("biases", attributes["has_biases"]),
+            ("rotary positions", attributes["has_rotary_positions"]),
+        )
+        if is_there
+    ]
+    without = f" Left out of B and V: {' and '.join(missing)}." if missing else ""
+    if attributes["norm_place"] != "pre":
+        return f"Heads act on the tokens as they are.{without}"
+    return (
+        "Heads act on tokens of root mean square 1, since a norm precedes them; its gain (and centring, in a "
+        f"LayerNorm) is part of W_Q, W_K and W_V.{without}"
+    )
 
 
 def _agreement(table: Any, rows: list[dict[str, Any]]) -> str:
@@ -60,21 +70,27 @@ def _counted(rows: list[dict[str, Any]], name: str) -> str:
 def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
     """Print the summary of a head's flow: one line for each kept time, then outcome and rate."""
     print_rows(summary["course"], f"{summary['model']}, layer {summary['layer']}, {heads_named(summary['heads'])}")
-    rate = f"tokens align at rate {summary['rate']:.3g}"
-    if summary["rate"] is None:
-        is_aligned = summary["misalignment"] < 1e-6  # all tokens on one line, up to rounding
-        rate = (
-            "tokens align, too fast for the kept times to tell a rate"
-            if is_aligned
-            else "tokens do not align at one rate"
-        )
     from attnflow._common.plain import text_with_error
     from attnflow.trained.head_flows import MISALIGNMENT_ERROR
 
     misalignment = text_with_error(summary["misalignment"], MISALIGNMENT_ERROR)
-    print(f"{summary['outcome']} 1 - mean squared cosine is {misalignment}: {rate}.")
+    print(f"{summary['outcome']} 1 - mean squared cosine is {misalignment}: {_rate(summary)}.")
     for name, path in files.items():
         print(f"{name}: {path}")
+
+
+def _rate(summary: dict[str, Any]) -> str:
+    """The rate of alignment of a flow, or why it has none."""
+    from attnflow.analyse.rates import MIN_POINTS
+    from attnflow.trained.head_flows import FITTED_MISALIGNMENT
+
+    if summary["rate"] is not None:
+        return f"tokens align at rate {summary['rate']:.3g}"
+    if summary["saves"] < MIN_POINTS:
+        return f"a rate needs {MIN_POINTS} kept times or more, and there are {summary['saves']}"
+    if summary["misalignment"] < FITTED_MISALIGNMENT[0]:
+        return "tokens align, too fast for the kept times to tell a rate"
+    return "its decay, if any, is not exponential at these times, and no rate is given"
 
 
 def heads_named(heads: Sequence[int]) -> str:
@@ -89,23 +105,27 @@ def heads_named(heads: Sequence[int]) -> str:
 
 
 def print_by_heads(rows: list[dict[str, Any]]) -> None:
-    """Print one line for each number of heads: means over subsets, and ranges where there are several."""
+    """Print one line for each number of heads: means over subsets, and intervals where there are several."""
     from attnflow.trained import count_rows
 
     shown = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
+    counts = count_rows(rows)
     lines = [
-        {"heads": row["heads"], "subsets": row["subsets"]} | {name: _mean_and_range(row, name) for name in shown}
-        for row in count_rows(rows)
+        {"heads": row["heads"], "subsets": f"{row['subsets']} of {row['possible_subsets']}"}
+        | {name: _mean_and_interval(row, name) for name in shown}
+        for row in counts
     ]
     print_rows(lines, rows[0]["model"])
-    print("Means over random subsets of heads, all from the same tokens; in brackets the least and greatest of them.")
-    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, a mean over subsets that have one.")
+    print("Means over random subsets of heads, all from the same first tokens; in brackets 95 % t intervals of the")
+    print("mean over all subsets of that many heads. A number without brackets is of all subsets, or of one.")
+    print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, a mean over subsets that have one:")
+    print("  ".join(f"{row['heads']} heads {row['with_rate']} of {row['subsets']}" for row in counts) + ".")
 
 
-def _mean_and_range(row: dict[str, Any], name: str) -> str | None:
-    if row[name] is None or row["subsets"] == 1:
+def _mean_and_interval(row: dict[str, Any], name: str) -> str | None:
+    if row[name] is None or row[f"{name}_low"] is None:
         return None if row[name] is None else _word(row[name])
-    return f"{_word(row[name])} [{_word(row[f'{name}_least'])}, {_word(row[f'{name}_greatest'])}]"
+    return f"{_word(row[name])} [{_word(row[f'{name}_low'])}, {_word(row[f'{name}_high'])}]"
 
 
 def print_by_kind(rows: list[dict[str, Any]]) -> None:
@@ -149,106 +169,3 @@ def print_rows(rows: list[dict[str, Any]], title: str) -> None:
 
 def _word(value: Any) -> str:
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def readable(found: dict[str, Any]) -> dict[str, str]:
-    """The summary of a prompt as names and lines of text."""
-    from attnflow.trained.neural_collapse import classes_sentence
-
-    by_layer = ("mean_cosine", "effective_rank", "cka", "attention_rank", "second_eigenvalue")
-    line = partial(_line, layers=found["layers"])
-    shown = {"after layer": _layers(found["layers"])}
-    shown |= {name.replace("_", " "): line(found[name]) for name in by_layer}
-    shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
-    shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
-    shown["neural collapse"] = classes_sentence(found["collapse_classes"])
-    shown |= {name.replace("_", " "): line(values) for name, values in found["neural_collapse"].items()}
-    shown["last clusters"] = _clusters(found["last_clusters"]) or "each token is a cluster"
-    shown["merges"] = _merges(found["merges"])
-    shown["plateau"] = _plateau(found)
-    for beta in found["energy"]:
-        falls = [fall for fall in found["energy_falls"] if fall["beta"] == float(beta)]
-        shown[f"energy falls, beta = {beta}"] = _falls(falls, found["layers"])
-    for part, values in found.get("displacement", {}).items():
-        shown[f"{part} part moves by"] = line(values["length"])
-        shown[f"{part} part, cosine"] = line(values["cosine_change"], digits="+.2f")
-    framed = found.get("cosine_in_frame", {})
-    shown |= {label: line(framed[name]) for name, label in FRAMES.items() if name in framed}
-    if "block_coupling" in found:
-        mismatch = found["block_coupling"]
-        with_next = [mismatch[place][place + 1] for place in range(len(mismatch) - 1)]
-        shown["mismatch with the next block"] = line([*with_next, None])
-        shown["mismatch, random vectors"] = line(found["random_coupling"])
-    return {name: fact for name, fact in shown.items() if fact}
-
-
-def _line(values: Sequence[float | None], layers: int, digits: str = ".2f") -> str:
-    """Some of the values in one line; empty where none exists, such as cosines of a single token.
-
-    Quantities of layers, which the embedding lacks, begin with a dash: all lines show the same layers.
-    """
-    if all(value is None for value in values):
-        return ""
-    whole = [*[None] * (layers + 1 - len(values)), *values]
-    return "  ".join("-" if value is None else f"{value:{digits}}" for value in _some(whole))
-
-
-def _layers(layers: int) -> str:
-    some = "" if layers < MAX_LAYERS else "; all of them with --json"
-    return f"{'  '.join(map(str, _some(range(layers + 1))))}  (0: the embedding{some})"
-
-
-def _plateau(found: dict[str, Any]) -> str:
-    """The longest plateau of the number of clusters, relative to the time until the number is least."""
-    if found["plateau_to_collapse"] is None:
-        return "the embedding has the fewest clusters"
-    least, when = min(found["clusters"]), found["collapse_time"]
-    rested = f"the number is constant for {found['longest_plateau']:g} of the {when:g} layers until it is {least}"
-    return f"{rested}: ratio {found['plateau_to_collapse']:.2f}"
-
-
-def _falls(falls: list[dict[str, Any]], layers: int) -> str:
-    """How often each half of a block lowers the energy, and the pairs that contribute most to the largest fall."""
-    if not falls:
-        return "nowhere"
-    counts = [f"{name} in {sum(fall['half'] == half for fall in falls)}" for half, name in HALVES.items()]
-    worst = min(falls, key=lambda fall: fall["change"])
-    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.2g} %" for one in worst["pairs"][:3]]
-    where = f"most by {HALVES[worst['half']]} of layer {worst['layer'] + 1}, {worst['change']:.2g}"
-    return f"by {', '.join(counts)} of {layers} layers; {where}: {', '.join(pairs)}"
-
-
-def _some(values: Sequence[Any]) -> list[Any]:
-    """At most MAX_LAYERS of the values, evenly chosen, with the first and the last."""
-    from attnflow._common.plain import evenly_spaced
-
-    return [values[index] for index in evenly_spaced(len(values), MAX_LAYERS)]
-
-
-def _merges(merges: list[dict[str, Any]]) -> str:
-    return _first([f"layer {one['after_layer']}: " + _first(map(_said, one["parts"]), " + ") for one in merges])
-
-
-def _clusters(groups: list[list[str]]) -> str:
-    return _first(map(_said, groups))
-
-
-def _said(words: Sequence[str]) -> str:
-    """The first MAX_WORDS different words of a cluster with their numbers, and the number of tokens if there are more.
-
-    Examples
-    --------
-    >>> _said(["the", "cat", "the"])
-    'the x 2 cat'
-    """
-    counts = Counter(words)
-    pieces = [word if count == 1 else f"{word} x {count}" for word, count in counts.items()]
-    first = " ".join(pieces[:MAX_WORDS])
-    return first if len(pieces) <= MAX_WORDS else f"{first} ... ({len(words)} tokens)"
-
-
-def _first(pieces: Iterable[str], between: str = "\n") -> str:
-    """The first MAX_GROUPS pieces, and the number of those left out."""
-    pieces = list(pieces)
-    more = [f"and {len(pieces) - MAX_GROUPS} more, see --json"] if len(pieces) > MAX_GROUPS else []
-    return between.join(pieces[:MAX_GROUPS] + more)

@@ -9,11 +9,11 @@ import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
 import numpy as np
 
 from attnflow._common.checks import InputError, require_all_finite
+from attnflow.models.refusals import missing_tensor, no_weights
 from attnflow.models.source import Directory, Hub, extra
-from attnflow.models.tensors import Tensors
+from attnflow.models.tensors import Tensors, require_room
 
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
 # Tensors of a block that are not evaluated: stored masks and angles, and attention to the tokens of an encoder.
 UNUSED_TENSORS = re.compile(r"(attn\.(masked_)?bias|inv_freq)$|crossattention|ln_cross_attn")
 PRECISIONS = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # stored -> computed in
@@ -35,13 +35,27 @@ class Checkpoint(Tensors):
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """A whole tensor, of this shape."""
-        return self._checked(self._stored(name, shape)[:], name)
+        stored = self._stored(name, shape)
+        require_room(name, shape, np.dtype(PRECISIONS[stored.get_dtype()]).itemsize + np.dtype(self.dtype).itemsize)
+        return self._checked(stored[:], name)
 
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape; the others are not read."""
         stored = self._stored(name, shape)
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
+
+    def require_sizes(self, embedding: str, shape: tuple[int, int], last_stem: str) -> None:
+        """Raise if the embedding has another shape, or nothing is stored under the prefix of the last layer's names.
+
+        Sizes that config.json names are thus checked against the headers before anything is allocated.
+        """
+        self._stored(embedding, shape)
+        if not any(name.startswith(self._prefix + last_stem) for name in self._file_of):
+            raise InputError(
+                f"{self._source} holds no tensor {self._prefix}{last_stem}*, the last layer by its config.json. "
+                "The number of layers there is wrong, or files are missing: fetch both again."
+            )
 
     def require_nothing_left(self, stem: str) -> None:
         """Raise if a tensor with this prefix has not been read, that is, a part of the block is left out."""
@@ -69,15 +83,7 @@ class Checkpoint(Tensors):
         name = self._full_name(name)
         file = self._open(self._file_of[name]) if name in self._file_of else None
         if file is None or name not in file.keys():  # noqa: SIM118, a handle is no dictionary
-            if self._source_has_output_only(name):
-                raise InputError(
-                    f"{self._source} holds lm_head.weight, a tied copy of the embedding {name}, and not the embedding. "
-                    "Save the model again with transformers: AutoModel.from_pretrained(DIR).save_pretrained(DIR)"
-                )
-            raise InputError(
-                f"{self._source} lacks the tensor {name}, which its config.json requires. "
-                "Its files are incomplete, or of another model: fetch them again."
-            )
+            raise missing_tensor(str(self._source), name, list(self._file_of))
         stored = file.get_slice(name)
         found = tuple(stored.get_shape())
         if shape is not None and found != shape:
@@ -91,11 +97,6 @@ class Checkpoint(Tensors):
                 f"{stored.get_dtype()}. Use a checkpoint that is not quantised."
             )
         return stored
-
-    def _source_has_output_only(self, name: str) -> bool:
-        """Whether an embedding is missing whose values are stored as those of the output layer."""
-        is_embedding = name.endswith(("embed_tokens.weight", "wte.weight"))
-        return is_embedding and any(stored.endswith("lm_head.weight") for stored in self._file_of)
 
     def _full_name(self, name: str) -> str:
         full = self._prefix + name
@@ -119,14 +120,7 @@ class Checkpoint(Tensors):
         index = self._source.find(INDEX_FILE)
         if index:
             return _weight_map(index.read_text(encoding="utf-8", errors="replace"), str(self._source))
-        pickled = next((file for file in PICKLES if self._source.find(file)), None)
-        if pickled:
-            raise InputError(
-                f"{self._source} holds its weights as a pickle ({pickled}), which is refused: reading one can run "
-                "any program hidden in it. Convert it where you trust it, with transformers: "
-                "AutoModel.from_pretrained(DIR).save_pretrained(DIR)"
-            )
-        raise InputError(f"{self._source} holds no weights: there is neither {SINGLE_FILE} nor {INDEX_FILE}.")
+        raise no_weights(self._source)
 
     def _open(self, file: str) -> Any:
         if file not in self._opened:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnflow._common.checks import InputError
+from attnflow._common.memory import require_memory
 from attnflow.models.feed_forward import FeedForward
+from attnflow.models.refusals import no_config
 from attnflow.models.source import Directory, Hub
 
 
@@ -110,13 +112,9 @@ class Entries:
 def read_entries(source: Directory | Hub) -> Entries:
     """The entries of a model's config.json."""
     path = source.find("config.json")
-    if path is None and source.find("0_Transformer/config.json"):
-        raise InputError(
-            f"{source} is a folder of sentence-transformers, whose model is in a folder of its own. "
-            f"Pass {source}/0_Transformer."
-        )
     if path is None:
-        raise InputError(f"{source} holds no config.json, so it is not a model in the Hugging Face layout.")
+        raise no_config(source)
+    require_memory(8 * path.stat().st_size, str(path), "Is it the config.json of a model? Fetch it again.")
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

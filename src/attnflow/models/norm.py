@@ -24,11 +24,16 @@ class Norm(eqx.Module):
 
     def __call__(self, tokens: Tokens) -> Tokens:
         """Normalise each token."""
-        if self.centres:
-            tokens = tokens - jnp.mean(tokens, axis=-1, keepdims=True)
-        mean_square = jnp.mean(jnp.square(tokens), axis=-1, keepdims=True)
-        scaled = self.gain * tokens / jnp.sqrt(mean_square + self.epsilon)
+        centred = self._centred(tokens)
+        scaled = self.gain * centred / self.divisors(tokens)
         return scaled if self.shift is None else scaled + self.shift
+
+    def divisors(self, tokens: Tokens) -> AnyArray:
+        """The number that each token is divided by, (n, 1): its root mean square, epsilon included."""
+        return jnp.sqrt(jnp.mean(jnp.square(self._centred(tokens)), axis=-1, keepdims=True) + self.epsilon)
+
+    def _centred(self, tokens: Tokens) -> Tokens:
+        return tokens - jnp.mean(tokens, axis=-1, keepdims=True) if self.centres else tokens
 
     def without_gain(self) -> "Norm":
         """The norm with gain one and no shift: it only centres (LayerNorm) and divides by the root mean square."""

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.arrays import AnyArray
+from attnflow._common.memory import require_memory
 from attnflow.models.block import Block
 from attnflow.models.config import Config
 from attnflow.models.tokenizer import Tokens
@@ -51,6 +52,13 @@ def follow(
                 report((layer + 1) / layers, f"layer {layer + 1} of {layers}")
     kept = {name: [step[name] for step in steps if name in step] for name in DIMENSIONS}
     return kept | {"tokens": [np.asarray(start), *kept["tokens"]]}
+
+
+def require_room_for_layers(config: Config, layers: int, n: int, attention: bool, bytes_each: int) -> None:
+    """Raise if the states that `follow` keeps of n tokens, and their copy as a dataset, do not fit into memory."""
+    numbers = (layers + 1) * (2 * n * config.width + (config.heads * n * n if attention else 0))
+    what = f"The trajectory of {_counted(n, 'token')} through {_counted(layers, 'layer')}"
+    require_memory(2 * numbers * bytes_each, what, "Use fewer layers or a shorter prompt.")
 
 
 @eqx.filter_jit

@@ -1,10 +1,13 @@
 """Named tensors of a model: the interface that families read from, and random initial weights."""
 
 import abc
+import math
 import zlib
 from collections.abc import Sequence
 
 import numpy as np
+
+from attnflow._common.memory import require_memory
 
 
 class Tensors(abc.ABC):
@@ -40,6 +43,8 @@ class FreshTensors(Tensors):
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """A whole tensor, of this shape."""
+        # Normal numbers and their scaled copy in float64, and the result.
+        require_room(name, shape, 16 + np.dtype(self.dtype).itemsize)
         if len(shape) == 1:
             return np.full(shape, 0.0 if name.endswith("bias") else 1.0, self.dtype)
         own = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, zlib.crc32(name.encode())))
@@ -52,3 +57,10 @@ class FreshTensors(Tensors):
 
     def require_nothing_left(self, stem: str) -> None:
         """Do nothing: only tensors that are read exist."""
+
+
+def require_room(name: str, shape: tuple[int, ...], bytes_each: int) -> None:
+    """Raise if a tensor of this shape does not fit into memory with so many bytes for each of its numbers."""
+    sizes = " x ".join(map(str, shape))
+    what_to_do = "Correct the sizes in config.json if they are wrong, or use a machine with more memory."
+    require_memory(math.prod(shape) * bytes_each, f"The tensor {name} of {sizes} numbers", what_to_do)

@@ -2,11 +2,9 @@
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +22,8 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import Config, read_entries
-from attnflow.models.prompt import dataset, described, ending, follow
+from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
+from attnflow.models.refusals import require_known_type, require_plain_weights
 from attnflow.models.source import PACKAGED, Hub, locate
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
@@ -182,6 +181,7 @@ class Model:
         """
         layers = self._require_depth(layers)
         encoded = self.encode(prompt)
+        require_room_for_layers(self.config, layers, len(encoded), attention, np.dtype(self.dtype).itemsize)
         blocks = ((layer, self.block(layer % self.config.layers)) for layer in range(layers))
         with reporting(progress) as report, double():
             start = jnp.asarray(self.embed(encoded), self.dtype)
@@ -227,17 +227,6 @@ def _weights_of_one(part: AttentionPart) -> HeadWeights:
     return HeadWeights(part.W_Q[0], part.W_K[0], part.W_V[0], part.W_O[0], *biases, b_o=part.b_o)
 
 
-def _require_plain_weights(raw: Mapping[str, Any], where: str) -> None:
-    """Raise if config.json says that the weights are quantised."""
-    quantised = raw.get("quantization_config")
-    if quantised:
-        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
-        raise InputError(
-            f"config.json of {where} says the weights are quantised ({method or 'method not named'}, in "
-            "`quantization_config`), which is not supported. Use a checkpoint that is not quantised."
-        )
-
-
 def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     """A trained transformer from "minilm", a directory, or a name of the Hugging Face hub.
 
@@ -255,21 +244,13 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
         require_known(dtype, DTYPES, "dtype")
     source = locate(name)
     entries = read_entries(source)
-    _require_plain_weights(entries.raw, str(source))
-    model_type = entries.raw.get("model_type")
-    if model_type is None:
-        raise InputError(
-            f"config.json of {source} has no `model_type`, as in early files. If you know the architecture, "
-            f'add it, such as "model_type": "bert". Known: {", ".join(sorted(FAMILIES))}.'
-        )
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise InputError(
-            f"config.json of {source} says the model is of type {model_type!r} (architectures "
-            f"{entries.raw.get('architectures')}), which is not supported. Known: {', '.join(sorted(FAMILIES))}."
-        )
-    family = FAMILIES[model_type]
+    require_plain_weights(source, entries.raw)
+    require_known_type(str(source), entries.raw, FAMILIES)
+    family = FAMILIES[entries.raw["model_type"]]
     config = family.read_config(entries)
     tensors = Checkpoint(source, family.ANCHOR, dtype)
+    embedding = (config.vocabulary, config.embedding_width)
+    tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
     origin = str(name) if str(name) in PACKAGED or isinstance(source, Hub) else str(source.folder.resolve())
     tokenizer = Tokenizer(source, config.vocabulary)
     return Model(os.path.basename(origin), {"origin": origin}, config, family, tensors, tokenizer)

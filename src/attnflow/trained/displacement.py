@@ -84,22 +84,29 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
     """The prompt's tokens in the fixed frame and in frames moving with V, its symmetric part S or antisymmetric part A.
 
     With V_l the sum over the heads of layer l and a layer as unit of time, tokens after layer l are multiplied by
-    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. The frame does not include norms and MLP; gain and
-    centring of a norm before attention are part of V, as in `model.heads`.
+    e^{-V_1} ... e^{-V_l}, which for a shared layer is e^{-tV}. The frame does not include biases, norms and MLP.
+
+    In GPT-2 and Llama heads read x / rms(x), with gain and centring of the norm as part of V. Then V_l / r_l takes the
+    place of V_l, with r_l the median root mean square of the tokens that enter layer l: the frame is that of a token of
+    median length, and `divisor_least` and `divisor_greatest` say how far other tokens are from it. On SmolLM2-135M r_l
+    grows from 0.11 to 29, and one token, the first, is up to 160 times as long as the median one.
 
     Returns
     -------
     A dataset with `tokens` over (frame, time, token, coordinate), frame being "x", "V", "S" or "A", and `mean_cosine`
-    and `effective_rank` of each frame over time.
+    and `effective_rank` of each frame over time; and over layer `divisor`, `divisor_least` and `divisor_greatest`, the
+    median r_l and the least and greatest root mean square of a token, all 1 in a model without a norm before attention.
     """
     run = model.trajectory(prompt, layers, progress=False)
     stream = run.tokens.values.astype(float)
     framed = np.stack([stream] * len(FRAMES))
     back = {name: np.eye(model.config.width) for name in FRAMES[1:]}
-    steps: dict[str, np.ndarray] = {}
+    divisors, steps = [], {}
     for layer in range(len(stream) - 1):
+        number = layer % model.config.layers
+        divisors.append(_divisors(model, number, stream[layer]))
         if layer == 0 or not model.config.shares_layers:
-            steps = _steps_back(model.heads(layer % model.config.layers))
+            steps = _steps_back(model.heads(number), float(np.median(divisors[-1])))
         for place, name in enumerate(FRAMES[1:], start=1):
             back[name] = back[name] @ steps[name]
             framed[place, layer + 1] = stream[layer + 1] @ back[name].T
@@ -114,12 +121,25 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
         "mean_cosine": [order.mean_cosine(one).values for one in by_frame],
         "effective_rank": [layer_similarity.effective_rank(one).values for one in by_frame],
     }
-    return framed_run.assign({name: (("frame", "time"), np.stack(values)) for name, values in measured.items()})
+    of_layers = {"divisor": np.median, "divisor_least": np.min, "divisor_greatest": np.max}
+    return framed_run.assign(
+        {name: (("frame", "time"), np.stack(values)) for name, values in measured.items()}
+        | {name: ("layer", summary(divisors, axis=1)) for name, summary in of_layers.items()}
+    )
 
 
-def _steps_back(heads: list[Head]) -> dict[str, np.ndarray]:
-    """e^{-V}, e^{-S} and e^{-A} of a layer."""
-    value = np.sum([np.asarray(head.value_matrix) for head in heads], axis=0)
+def _divisors(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
+    """The root mean square by which the norm before attention divides each token; 1 where there is no such norm."""
+    norm = model.block(layer).attention_norm
+    if model.config.norm_place != "pre" or norm is None:
+        return np.ones(len(tokens))
+    with double():
+        return np.asarray(norm.divisors(tokens), dtype=float)[:, 0]
+
+
+def _steps_back(heads: list[Head], divisor: float) -> dict[str, np.ndarray]:
+    """e^{-V}, e^{-S} and e^{-A} of a layer, V being the sum over its heads over the divisor of its tokens."""
+    value = np.sum([np.asarray(head.value_matrix) for head in heads], axis=0) / divisor
     halves = {"V": value, "S": (value + value.T) / 2, "A": (value - value.T) / 2}
     return {name: expm(-matrix) for name, matrix in halves.items()}
 

@@ -1,6 +1,5 @@
 """The idealised flow with trained heads of one layer, from random tokens or those of a prompt."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,8 @@ import xarray as xr
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
 from attnflow._common.plain import evenly_spaced
 from attnflow._common.precision import double
-from attnflow._common.progress import Progress, parts_of, reporting
-from attnflow._common.seeds import Rng, seed_sequence
+from attnflow._common.progress import Progress
+from attnflow._common.seeds import Rng
 from attnflow.analyse import attention_rank, clusters, order, rates
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
@@ -115,6 +114,7 @@ def flow_summary(run: xr.Dataset) -> dict[str, Any]:
         "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
         "misalignment": float(misalignment(run)[-1]),
         "rate": alignment_rate(run),
+        "saves": run.sizes["time"],
         **course[-1],
         "course": course,
         "outcome": run.attrs["outcome"],
@@ -137,67 +137,6 @@ def time_course(run: xr.Dataset, count: int = 7) -> list[dict[str, float]]:
             }
         )
     return course
-
-
-def by_number_of_heads(
-    model: Model,
-    layer: int = 0,
-    counts: Sequence[int] | None = None,
-    *,
-    subsets: int = 3,
-    seed: Rng = 0,
-    progress: Progress = None,
-    **settings: Any,
-) -> list[dict[str, Any]]:
-    """`flow_summary` with random subsets of 1, 2, 4, ... heads of a layer, all from the same initial tokens.
-
-    Of each number of heads `subsets` subsets are drawn, or all where there are fewer; one row is one subset. The seed
-    is that of the subsets and of random tokens. A circle lies in the plane of all heads of the layer.
-    `settings` are those of `head_flow`.
-    """
-    total = model.config.heads
-    counts = [count for count in (1, 2, 4, 8, 16, 32) if count < total] + [total] if counts is None else list(counts)
-    for count in counts:
-        require_count(count, "counts")
-    require_count(subsets, "subsets")
-    slots, sequence = min(max(counts), total), seed_sequence(seed)
-    chosen = [subset for count in counts for subset in _subsets(total, count, subsets, sequence)]
-    shared: dict[str, Any] = {"slots": slots, "seed": sequence, "circle_of": range(total), **settings}
-    with reporting(progress) as report:
-        return [
-            flow_summary(head_flow(model, layer, subset, progress=part, **shared))
-            for subset, part in zip(chosen, parts_of(report, len(chosen)), strict=True)
-        ]
-
-
-def _subsets(total: int, count: int, most: int, seed: np.random.SeedSequence) -> list[list[int]]:
-    """Up to `most` different subsets of `count` of the numbers below `total`; they do not depend on other counts."""
-    if count >= total:
-        return [list(range(count))]
-    rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, count)))
-    drawn: set[tuple[int, ...]] = set()
-    while len(drawn) < min(most, math.comb(total, count)):
-        drawn.add(tuple(sorted(rng.choice(total, count, replace=False).tolist())))
-    return [list(subset) for subset in sorted(drawn)]
-
-
-def count_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `by_number_of_heads` by number of heads: mean, least and greatest of each quantity over the subsets.
-
-    `subsets` is the number of subsets, and `with_rate` that of subsets whose tokens align at a rate; the rate is a mean
-    over these.
-    """
-    summaries = []
-    for count in sorted({len(row["heads"]) for row in rows}):
-        same = [row for row in rows if len(row["heads"]) == count]
-        summary: dict[str, Any] = {"heads": count, "subsets": len(same)}
-        for name in ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank"):
-            values = [row[name] for row in same if row[name] is not None]
-            summary[name] = float(np.mean(values)) if values else None
-            summary[f"{name}_least"] = float(min(values)) if values else None
-            summary[f"{name}_greatest"] = float(max(values)) if values else None
-        summaries.append(summary | {"with_rate": sum(row["rate"] is not None for row in same)})
-    return summaries
 
 
 def misalignment(run: xr.Dataset) -> np.ndarray:

@@ -29,7 +29,13 @@ def head_table(
 ) -> xr.Dataset:
     """Measure V_h = W_O W_V and B_h = Q^T K of every head, over (layer, head), without forming a d x d matrix.
 
-    Heads are those of `model.heads`: gain and centring of a norm before attention (GPT-2, Llama) are part of them.
+    Heads are those of `model.heads`. In GPT-2 and Llama gain and centring of the norm before attention are part of
+    them, and they act on tokens of root mean square 1: x / rms(x) for a token x of the residual stream. Biases and
+    rotary positions are in no column, as ``attrs["has_biases"]`` and ``attrs["has_rotary_positions"]`` say.
+
+    On SmolLM2-135M (30 x 9 heads, a prompt of 22 tokens) scores and outputs of these matrices on x / rms(x) are those
+    inside the model without rotary positions to 1e-14. Rotary positions then change the attention weights of a token
+    by a total variation of 0.11 (median over heads; at most 0.82).
 
     Parameters
     ----------
@@ -167,6 +173,15 @@ def _dataset(model: Model, layers: list[int], rows: list[dict[str, Any]]) -> xr.
     }
     per_value = ("layer", "head", "eigenvalue")
     variables |= {"eigenvalue_real": (per_value, np.real(values)), "eigenvalue_imaginary": (per_value, np.imag(values))}
-    attributes = {"model": model.name, "family": model.family, "width": model.config.width}
+    attributes: dict[str, Any] = {"model": model.name, "family": model.family, "width": model.config.width}
     attributes["norm_place"] = model.config.norm_place
+    attributes |= _parts_left_out(model, layers[0])
     return xr.Dataset(variables, {"layer": layers, "head": np.arange(shape[1])}, attributes)
+
+
+def _parts_left_out(model: Model, layer: int) -> dict[str, bool]:
+    """Whether the model's attention has biases (the shift of a norm before it is one) and rotary positions."""
+    weights, config = model.head_weights(layer)[0], model.config
+    has_shift = config.norm_place == "pre" and config.norm == "layer"
+    has_own = any(bias is not None for bias in (weights.b_q, weights.b_k, weights.b_v, weights.b_o))
+    return {"has_biases": has_shift or has_own, "has_rotary_positions": bool(config.frequencies)}

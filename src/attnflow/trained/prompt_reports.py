@@ -116,6 +116,8 @@ def extra_summary(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     if "frames" in more:
         cosines = more["frames"].mean_cosine
         summary["cosine_in_frame"] = {str(name): _json_list(cosines.sel(frame=name)) for name in cosines.frame.values}
+        divisors = ("divisor", "divisor_least", "divisor_greatest")
+        summary["frame_divisors"] = {name: _json_list(more["frames"][name]) for name in divisors}
     if "coupling" in more:
         summary["block_coupling"] = [_json_list(row) for row in more["coupling"].mismatch]
         summary["random_coupling"] = _json_list(more["coupling"].random_mismatch)

@@ -35,10 +35,23 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
     caption = (
         "Above: directions x / |x| from embedding to last layer in two principal components; tokens closer than "
         f"{ANGLE:g} at the end share a colour. V is the sum over a layer's heads, S and A are its symmetric and "
-        "antisymmetric parts, and a layer is the unit of time. Norms and MLP are in the tokens, not in the frame."
+        "antisymmetric parts, and a layer is the unit of time. Biases, norms and MLP are in the tokens, not "
+        f"in the frame.{_divided(seen)}"
     )
     title = f"{quoted_prompt(seen)} in {seen.attrs['model']}, seen from moving frames"
     return save_and_return(panel_figure([paths, measures], title, caption, width=2.9, heights=[2.9, 3.3]), path)
+
+
+def _divided(seen: xr.Dataset) -> str:
+    """What V is divided by in a model with a norm before attention."""
+    ends = float(seen.divisor.min()), float(seen.divisor.max())
+    farthest = float((seen.divisor_greatest / seen.divisor).max())
+    if ends == (1.0, 1.0) and farthest == 1.0:
+        return ""
+    return (
+        f" V is divided by the median root mean square of the tokens, {ends[0]:.2g} to {ends[1]:.2g} over the layers; "
+        f"the longest token has {farthest:.2g} times the median."
+    )
 
 
 def _path_panel(units: xr.DataArray, title: str) -> Snapshot:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from attnflow.show.parts.panels import Line, Lines, panel_figure
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
-from attnflow.trained.head_flows import count_rows
+from attnflow.trained.head_subsets import count_rows, mean_interval
 
 
 @in_house_style()
@@ -27,7 +27,7 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     numbers = [row["heads"] for row in counts]
     over_time = Lines([_curve(rows, count) for count in numbers], title="Mean cosine of two tokens", columns=2)
     columns = {name: _column(counts, name) for name in ("rate", "clusters", "attention_rank")}
-    ranges = {name: (_column(counts, f"{name}_least"), _column(counts, f"{name}_greatest")) for name in columns}
+    ranges = {name: (_column(counts, f"{name}_low"), _column(counts, f"{name}_high")) for name in columns}
     panels = [over_time, *against_count(numbers, **columns, ranges=ranges)]
     title = f"Tokens under more and more heads of {rows[0]['model']}, layer {rows[0]['layer']}"
     unfitted = len(rows) - sum(row["with_rate"] for row in counts)
@@ -38,18 +38,22 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     )
     caption = (
         f"Attention alone, from the same tokens. Lines: means over random subsets of heads, at most "
-        f"{max(row['subsets'] for row in counts)} of each number; bands: from the least to the greatest.{lacking}"
+        f"{max(row['subsets'] for row in counts)} of each number; bands: 95 % t intervals of the mean over all "
+        f"subsets of that number.{lacking}"
     )
     figure = panel_figure([panels], title, caption, width=3.5, heights=[3.9])
     return save_and_return(figure, path)
 
 
 def _curve(rows: Sequence[dict[str, Any]], count: int) -> Line:
-    """Mean cosine over time, a mean over the subsets of this many heads, with their range."""
-    same = [row["course"] for row in rows if len(row["heads"]) == count]
-    values = np.stack([_column(course, "mean_cosine") for course in same])
-    band = (values.min(axis=0), values.max(axis=0)) if len(same) > 1 else None
-    return Line(_column(same[0], "time"), values.mean(axis=0), counted_heads(count), marker=".", band=band)
+    """Mean cosine over time, a mean over the subsets of this many heads, with its interval."""
+    same = [row for row in rows if len(row["heads"]) == count]
+    values = np.stack([_column(row["course"], "mean_cosine") for row in same])
+    share = len(same) / same[0]["possible_subsets"]
+    ends = [mean_interval(at_one_time, share) for at_one_time in values.T.tolist()]
+    band = None if ends[0] is None else np.clip(np.transpose(ends), -1, 1)
+    times = _column(same[0]["course"], "time")
+    return Line(times, values.mean(axis=0), counted_heads(count), marker=".", band=band)
 
 
 def against_count(
@@ -61,7 +65,7 @@ def against_count(
 ) -> list[Lines]:
     """Panels against the number of heads: the rate of alignment; clusters and rank of attention at the end.
 
-    `ranges` are the least and greatest values by name, drawn as bands. Without any rate there is no panel of rates.
+    `ranges` are lower and upper ends by name, drawn as bands. Without any rate there is no panel of rates.
     """
     bands = ranges or {}
     ends = [
