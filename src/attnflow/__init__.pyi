@@ -22,6 +22,7 @@ from attnflow.analyse import spectra as spectra
 from attnflow.coalescence.coalesce import coalesce as coalesce
 from attnflow.experiments import scenarios as scenarios
 from attnflow.experiments.rerun import rerun as rerun
+from attnflow.experiments.scenarios import scenario as scenario
 from attnflow.integrate.evaluate import attention_matrix as attention_matrix
 from attnflow.integrate.evaluate import attention_over_time as attention_over_time
 from attnflow.integrate.evaluate import velocity as velocity
@@ -52,6 +53,7 @@ from attnflow.model.normalisation import Pre as Pre
 from attnflow.model.normalisation import Sqrt as Sqrt
 from attnflow.results.files import load as load
 from attnflow.results.files import save as save
+from attnflow.results.provenance import flow_of as flow_of
 from attnflow.solvers import observables as observables
 from attnflow.solvers.adaptive import Adaptive as Adaptive
 from attnflow.solvers.fixed_step import RK4 as RK4

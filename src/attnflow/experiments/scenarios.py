@@ -38,7 +38,7 @@ from attnflow.model.noise import Noise
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
 
-__all__ = ["CATALOGUE", "Scenario", "Settings", "Setup", "build", "change", "get"]
+__all__ = ["CATALOGUE", "Scenario", "Settings", "Setup", "build", "change", "get", "scenario"]
 
 SPACINGS = ("linear", "log")
 
@@ -58,6 +58,20 @@ def get(name: str) -> Scenario:
     """The scenario of that name."""
     require_known(name, CATALOGUE, "scenario")
     return CATALOGUE[name]
+
+
+def scenario(name: str, **changes: Any) -> Setup:
+    """Flow, tokens, times, solver and seed of a named scenario, with some of its settings changed.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> setup = af.scenario("renyi", beta=100, n=50)
+    >>> setup.flow.attention, setup.tokens.shape
+    (Softmax(beta=100), (50, 2))
+    >>> run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
+    """
+    return build(change(get(name).settings, changes))
 
 
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:

@@ -72,7 +72,16 @@ def require_result(run: Any, name: str) -> ResultKind:
 
 
 def flow_of(run: xr.Dataset) -> Any:
-    """The model recorded in a dataset."""
+    """The model recorded in a dataset.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(4.0), af.masks.causal)
+    >>> run = af.simulate(flow, af.initial.sphere(3, 2, rng=0), [0.0, 1.0])
+    >>> af.flow_of(run) == flow
+    True
+    """
     return recorded(run, "flow")
 
 
