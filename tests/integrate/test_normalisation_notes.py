@@ -97,23 +97,48 @@ def test_many_smooth_steps_get_no_note():
     assert "jumps" not in run.outcome
 
 
-@pytest.mark.parametrize("scheme", [af.Peri(), af.Pre()])
-def test_a_length_that_falls_to_zero_is_named(scheme):
-    """One token under V = -I: r' = -1, so that r = 1 - t; at t = 1 its direction ceases to be defined."""
-    flow, times = flow_of(-np.eye(2), scheme), np.linspace(0, 3, 31)
-    run = af.simulate(flow, [[1.0, 0.0]], times, progress=False)
-    before = af.simulate(flow, [[1.0, 0.0]], [0.0, 0.9], progress=False)
+SOLVERS = {"adaptive": (None, 1e-6), "order 8": (af.Adaptive(order=8), 0.5), "rk4": (af.RK4(0.01), 0.011)}
 
-    assert "By t = 1 the length of token 0 has fallen to zero" in run.outcome or "By t = 1.1 the" in run.outcome
-    assert "length" not in before.outcome
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("scheme", [af.Peri(), af.Pre()])
+def test_a_run_stops_where_a_length_reaches_zero(scheme, name):
+    """One token under V = -I: r' = -1, so that r = 1 - t; at t = 1 its direction ceases to be defined."""
+    solver, error = SOLVERS[name]
+    flow, times = flow_of(-np.eye(2), scheme), np.linspace(0, 3, 31)
+    run = af.simulate(flow, [[1.0, 0.0]], times, solver=solver, progress=False)
+
+    assert "the length of a token has reached zero, where its direction is not defined (token 0)" in run.outcome
+    assert run.outcome.startswith("Stopped at t = ")
+    assert not run.failed
+    assert 1 - error <= float(run.final_time) <= 1 + 1e-6
+    assert float(run.final_radius[0]) >= 0
+    np.testing.assert_allclose(run.radius.values[:, 0], 1 - run.time.values, atol=1e-7)
+    assert run.time.values[-1] <= float(run.final_time)
+
+
+def test_a_run_that_ends_before_is_not_stopped():
+    before = af.simulate(flow_of(-np.eye(2), af.Pre()), [[1.0, 0.0]], [0.0, 0.9], progress=False)
+
+    assert before.outcome.startswith("Reached t = 0.9")
     np.testing.assert_allclose(before.final_radius, 0.1, atol=1e-8)
 
 
-def test_the_run_whose_length_falls_to_zero_is_named():
+def test_a_length_that_falls_while_its_direction_turns_is_named():
+    """Two tokens under V = -I and a large beta attend mostly to themselves: r' is near -1, and 1/r makes steps short."""
+    flow = af.SphereAttention(af.Head.bilinear(np.eye(2), -np.eye(2)), af.Softmax(3.0), normalisation=af.Pre())
+    run = af.simulate(flow, [[1.0, 0.0], [0.3, 2.0]], np.linspace(0, 3, 31), progress=False)
+
+    assert "the length of a token has reached zero, where its direction is not defined (token 0)" in run.outcome
+    assert 0.9 < float(run.final_time) < 1.3
+
+
+def test_the_run_whose_length_reaches_zero_is_named():
     tokens = np.array([[[5.0, 0.0]], [[1.0, 0.0]]])
     run = af.simulate(flow_of(-np.eye(2), af.Pre()), tokens, [0.0, 3.0], keep_tokens=False, progress=False)
 
-    assert "Run 1: By t = 3 the length of token 0 has fallen to zero" in run.outcome
+    assert "1 reached the end, 1 stopped" in run.outcome
+    assert "Run 1: Stopped at t = 1: the length of a token has reached zero" in run.outcome
 
 
 def test_lengths_that_grow_get_no_note():

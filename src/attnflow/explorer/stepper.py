@@ -119,7 +119,9 @@ class Stepper:
         if status != Status.RUNNING:
             reached = float(np.asarray(self._cursors.time)[0])
             steps = int(np.asarray(self._cursors.accepted)[0])
-            raise InputError(f"The run has ended. {simulation_sentence(status, reached, steps)}")
+            radii = self._cursors.state.radii
+            lengths = None if radii is None else np.asarray(radii)[0]
+            raise InputError(f"The run has ended. {simulation_sentence(status, reached, steps, (), lengths)}")
 
 
 def solver_for(setup: Setup) -> AbstractSolver:

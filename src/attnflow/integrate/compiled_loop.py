@@ -17,9 +17,12 @@ import jax.numpy as jnp
 from attnflow._common.arrays import AnyArray
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.results.run_dataset import Request
-from attnflow.solvers.base import AbstractSolver, Cursor, Target
+from attnflow.solvers.base import AbstractSolver, Cursor, Target, choose
 from attnflow.solvers.status import FIRST_STOP, Status
 from attnflow.solvers.stopping import AbstractStop
+
+BISECTIONS = 60  # of a step, to the rounding error of its times
+ZERO_LENGTH = 1e-9  # of the longest token: a length that is zero where steps have become too short
 
 
 class Task(eqx.Module):
@@ -112,12 +115,45 @@ def advance(
 
 def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:
     after = task.solver.attempt(task.flow, cursor, target, rng_key)
+    if task.flow.has_radii:
+        after = _stopped_at_zero_length(task, cursor, after)
     status = after.status
     for index, stop in enumerate(task.stops):
         duration = after.time - cursor.time
         is_met = (duration > 0) & stop.is_met(task.flow.space, cursor.state.tokens, after.state.tokens, duration)
         status = jnp.where((status == Status.RUNNING.value) & is_met, FIRST_STOP + index, status)
     return eqx.tree_at(lambda c: c.status, after, status)
+
+
+def _stopped_at_zero_length(task: Task, before: Cursor, after: Cursor) -> Cursor:
+    """The cursor after a step; if a length reached zero in it, the cursor at the last time with positive lengths.
+
+    A token of length zero has no direction, and the equation ends there. Where lengths pass zero within a step, the time
+    is found by bisection of the interpolant; a solver without one stops at the beginning of the step. Where the steps of
+    an adaptive solver became too short at a length that is zero beside the longest one, the time is that of the cursor.
+    """
+    state_at = lambda time: task.solver.value_at(task.flow, after, time)
+
+    def halved(_, ends):
+        middle = (ends[0] + ends[1]) / 2
+        is_positive = jnp.all(_lengths_of(state_at(middle)) > 0)
+        return jnp.where(is_positive, middle, ends[0]), jnp.where(is_positive, ends[1], middle)
+
+    def crossing():
+        time, _ = jax.lax.fori_loop(0, BISECTIONS, halved, (before.time, after.time))
+        return time, choose(time > before.time, state_at(time), before.state)
+
+    lengths = _lengths_of(after.state)
+    is_past = jnp.any(lengths <= 0)
+    is_stuck = (after.status == Status.STEP_TOO_SMALL.value) & (jnp.min(lengths) < ZERO_LENGTH * jnp.max(lengths))
+    time, state = jax.lax.cond(is_past, crossing, lambda: (after.time, after.state))
+    status = jnp.where(is_past | is_stuck, Status.ZERO_LENGTH.value, after.status)
+    return eqx.tree_at(lambda c: (c.time, c.state, c.status), after, (time, state, status))
+
+
+def _lengths_of(state: State) -> AnyArray:
+    """The lengths of the tokens of a flow that has them."""
+    return jnp.asarray(state.radii)
 
 
 def _zeros_like_result(function: Callable) -> Any:

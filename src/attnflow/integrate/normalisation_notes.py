@@ -1,11 +1,8 @@
-"""Notes on runs with layer normalisation that leave the domain of their field.
+"""Notes on runs with layer normalisation whose attention output vanishes.
 
-Direction. Under `Peri` and `NGPT` only A / |A| of the attention output A counts, which changes at once where A passes
+Under `Peri` and `NGPT` only A / |A| of the attention output A counts, which changes at once where A passes
 zero. If A points back to A = 0 from both sides, as it can for a V of rank one, the token stays at A = 0, its velocity
 changes sign at every step, and an adaptive step never meets its tolerance.
-
-Length. Where r' = r <theta, A> / s is negative, as for V = -I, a length reaches zero in finite time. The direction of a
-token of length zero is not defined, and numbers after that time belong to no solution.
 """
 
 import equinox as eqx
@@ -22,37 +19,18 @@ from attnflow.solvers.base import AbstractSolver
 
 # Times `rtol`, of the largest |A|: tokens that stay at A = 0 have 5 and less, others 1e5 and more.
 VANISHING_OUTPUT = 100.0
-ZERO_LENGTH = 1e-9  # of the first length; a length that has passed zero is negative
 ATTEMPTS = 200  # steps per run; smooth runs of the same length take tens, runs that stay at A = 0 take thousands
 SEARCHED_TIMES = 100  # saved times at which |A| is computed to find when it vanished
 
 
 def normalisation_notes(flow: AbstractDynamics, solver: AbstractSolver, run: xr.Dataset) -> list[str]:
-    """Sentences on vanishing attention outputs and vanishing lengths; most runs have none."""
+    """Sentences on vanishing attention outputs; most runs have none."""
     if not isinstance(flow, SphereAttention):
         return []
-    notes = [_length_note(run)] if flow.has_radii else []
-    if flow.normalisation.takes_output_direction and isinstance(solver, Adaptive):
-        notes.append(_direction_note(flow, solver, run))
-    return [note for note in notes if note]
-
-
-def _length_note(run: xr.Dataset) -> str:
-    """A sentence on the first token whose length has fallen to zero, or an empty text."""
-    shares = run.final_radius / np.linalg.norm(run.initial_tokens, axis=-1)
-    fallen = np.argwhere(shares.values < ZERO_LENGTH)
-    if not len(fallen):
-        return ""
-    *number, token = fallen[0].tolist()
-    one = run.isel(run=number[0]) if number else run
-    time = float(one.final_time)
-    if "radius" in run:
-        is_fallen = one.radius.values[:, token] < ZERO_LENGTH * np.linalg.norm(one.initial_tokens[token])
-        time = float(one.time[np.argmax(is_fallen)]) if is_fallen.any() else time
-    return (
-        f"{_named(number)}By t = {time:.3g} the length of token {token} has fallen to zero, where its direction is not "
-        "defined: what follows belongs to no solution. Ask for an earlier end."
-    )
+    if not (flow.normalisation.takes_output_direction and isinstance(solver, Adaptive)):
+        return []
+    note = _direction_note(flow, solver, run)
+    return [note] if note else []
 
 
 def _named(number: list[int]) -> str:

@@ -22,6 +22,7 @@ CAUSES: dict[ResultKind, dict[Status, str]] = {
         Status.STEP_TOO_SMALL: "the step fell below the resolution of time, as it does when tokens run to infinity or "
         "a length falls to zero in finite time, or weights overflow; ask for an earlier end, looser tolerances, or an "
         "`offset` of unnormalised attention",
+        Status.ZERO_LENGTH: "the length of a token has reached zero, where its direction is not defined",
     },
     ResultKind.STREAM: COMMON_CAUSES
     | {
@@ -48,13 +49,25 @@ def early_ending(kind: ResultKind, status: Status, place: str, further: str = ""
 
 def sentences(results: RunArrays, stops: tuple[AbstractStop, ...]) -> list[str]:
     """One sentence for each run of `simulate`."""
-    numbers = zip(results.status, results.time, results.accepted, strict=True)
-    return [simulation_sentence(int(status), float(time), int(steps), stops) for status, time, steps in numbers]
+    radii = [None] * len(results.status) if results.radii is None else results.radii
+    numbers = zip(results.status, results.time, results.accepted, radii, strict=True)
+    return [
+        simulation_sentence(int(status), float(time), int(steps), stops, lengths)
+        for status, time, steps, lengths in numbers
+    ]
 
 
-def simulation_sentence(status: int, time: float, steps: int, stops: tuple[AbstractStop, ...] = ()) -> str:
-    """The sentence of one run of `simulate`, which has reached `time`."""
+def simulation_sentence(
+    status: int,
+    time: float,
+    steps: int,
+    stops: tuple[AbstractStop, ...] = (),
+    radii: np.ndarray | None = None,
+) -> str:
+    """The sentence of one run of `simulate`, which has reached `time`; `radii` are the lengths of tokens that have them."""
     place, further = f"at t = {time:.6g}", f", after {steps} step{'' if steps == 1 else 's'}"
+    if status == Status.ZERO_LENGTH and radii is not None:
+        further = f" (token {int(np.argmin(radii))}){further}"
     if status >= FIRST_STOP:
         return f"Stopped {place}: {stops[status - FIRST_STOP].sentence()}{further}."
     whole = {Status.REACHED: f"Reached t = {time:.6g}", Status.RUNNING: "Not started"}
@@ -69,14 +82,14 @@ def summary(lines: list[str], status: np.ndarray) -> str:
     has_failed = failed(status)
     counts = {
         "reached the end": int(np.sum(status == Status.REACHED)),
-        "stopped": int(np.sum(status >= FIRST_STOP)),
+        "stopped": int(np.sum((status >= FIRST_STOP) | (status == Status.ZERO_LENGTH))),
         "were cut short": int(np.sum(np.isin(status, (Status.OUT_OF_TIME, Status.INTERRUPTED, Status.RUNNING)))),
         "failed": int(np.sum(has_failed)),
     }
     parts = [f"{count} {ending}" for ending, count in counts.items() if count]
     text = f"Of {len(lines)} runs {', '.join(parts)}."
-    failures = np.flatnonzero(has_failed)
-    return f"{text} Run {failures[0]}: {lines[failures[0]]}" if len(failures) else text
+    named = [*np.flatnonzero(has_failed), *np.flatnonzero(status == Status.ZERO_LENGTH)]
+    return f"{text} Run {named[0]}: {lines[named[0]]}" if named else text
 
 
 def failed(status: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ class Status(enum.IntEnum):
     """Of `coalesce`: one cluster is left."""
     AT_REST = -6
     """Of `coalesce`: several clusters are left, at an equilibrium."""
+    ZERO_LENGTH = -7
+    """Of `simulate`: a token of length zero has no direction, and the equation ends."""
 
 
 FIRST_STOP = 10  # stopping condition number i ends a run with the status FIRST_STOP + i
