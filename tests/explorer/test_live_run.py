@@ -6,7 +6,8 @@ import pytest
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios
-from attnflow.explorer import page_requests
+from attnflow.explorer import page_requests, run_messages
+from attnflow.explorer.export.python_code import python_code
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure import flow_measurements
 from attnflow.explorer.playback_clock import PlaybackClock
@@ -178,3 +179,30 @@ def test_clusters_that_were_counted_for_the_colours_are_not_counted_again(monkey
     monkeypatch.setattr(flow_measurements, "cluster_distance", fail)
 
     assert run.measurements.numbers(run.frame) == expected
+
+
+def test_words_and_code_of_a_changed_run_do_not_claim_the_outcome_of_the_scenario():
+    run = forward(started(n=64), 10)
+    assert run.sentences[0] == run.scenario.sentence
+    run.change({"beta": 60.0})
+    forward(run, 3)
+
+    code = python_code(run, run.recording.frames, run.later)
+    for words in (" ".join(run_messages.model_fields(run)["words"]), code):
+        assert "gathers all tokens" not in words
+        assert "with beta = 60" in words
+
+
+def test_a_length_that_reaches_zero_ends_the_run_with_a_sentence():
+    run = started("layernorm-pre", value="minus-identity", beta=8.0)
+
+    with pytest.raises(InputError, match=r"The run has ended. Stopped at t = .*: the length of a token has reached zero"):
+        forward(run, 400)
+
+
+def test_a_run_that_stays_where_its_field_jumps_ends_with_a_sentence():
+    """Peri with a V of rank one: steps become tiny, and the page would show no further frame."""
+    run = started("layernorm-peri", d=2, value="matrix:-1,0.3,-0.5,0.15")
+
+    with pytest.raises(InputError, match=r"direction A/\|A\| of Peri jumps where A passes zero"):
+        forward(run, 400)

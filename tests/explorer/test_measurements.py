@@ -8,13 +8,13 @@ import pytest
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios
+from attnflow.experiments.gathering import gathering
 from attnflow.experiments.scenarios import CATALOGUE
 from attnflow.explorer import descriptions
 from attnflow.explorer.measure import attention_image, second_curve
 from attnflow.explorer.measure.cluster_colours import ClusterColours, cluster_distance
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.measure.model_facts import leading_direction
-from attnflow.explorer.measure.parallel_subspaces import shown_subspaces
 from attnflow.explorer.measure.prediction_check import check_cluster_count, check_limit
 from attnflow.explorer.recording import Frame
 
@@ -23,35 +23,22 @@ def flow_of(name, **changes):
     return scenarios.build(replace(scenarios.get(name).settings, runs=None, **changes)).flow
 
 
-def on_lines(value, codimension, levels, n=30):
-    """Tokens whose coordinates along the first left eigenvectors of V are among the levels, elsewhere anything."""
+def test_the_subspaces_of_the_panel_are_those_of_the_headline():
+    """Two planes of V, drawn by the explorer from the same computation as the words of a run."""
+    flow = flow_of("hyperplanes-3d")
+    value = np.asarray(flow.heads[0].value_matrix)
+    row = np.real(np.linalg.eig(value.T)[1][:, np.argmax(np.linalg.eigvals(value).real)])
     rng = np.random.default_rng(0)
-    eigenvalues, vectors = np.linalg.eig(value.T)
-    rows = np.real(vectors.T[np.argsort(-eigenvalues.real)])
-    wanted = rng.normal(size=(n, len(value)))
-    wanted[:, :codimension] = np.asarray(levels)[rng.integers(0, len(levels), n)]
-    return np.linalg.solve(rows, wanted.T).T
+    tokens = 5 * rng.normal(size=(30, 3))
+    tokens -= np.outer(tokens @ row - rng.choice([-2.0, 3.0], 30), row) / (row @ row)
 
+    planes = FlowMeasurements(flow, None, Frame(0, 0.0, tokens)).numbers(Frame(0, 0.0, tokens))["planes"]
 
-@pytest.mark.parametrize(
-    ("name", "codimension", "levels"),
-    [("hyperplanes", 1, [[-2.0], [3.0]]), ("codim2", 2, [[1.0, 2.0], [-1.0, 0.5], [0.0, 0.0]])],
-)
-def test_tokens_satisfy_the_equations_of_their_subspaces(name, codimension, levels):
-    flow = flow_of(name)
-    tokens = on_lines(np.asarray(flow.heads[0].value_matrix), codimension, levels)
-
-    found = shown_subspaces(flow, tokens, tolerance=0.05)
-
-    assert found is not None
-    assert len(found["rows"]) == codimension
-    assert len(found["levels"]) == len(levels)
-    apart = np.abs(tokens @ np.transpose(found["rows"]) - np.asarray(found["levels"])[:, None]).max(axis=2).min(axis=0)
-    assert apart.max() < 1e-9
-
-
-def test_scattered_tokens_lie_on_no_subspaces():
-    assert shown_subspaces(flow_of("codim2"), np.random.default_rng(0).normal(size=(30, 3)), 0.05) is None
+    found = gathering(flow, tokens, 0.03 * np.linalg.norm(tokens, axis=1).max())
+    assert planes == {"rows": found.rows.tolist(), "levels": found.levels.tolist()}
+    assert len(planes["levels"]) == 2
+    sphere = FlowMeasurements(flow_of("sphere"), None, Frame(0, 0.0, tokens))
+    assert sphere.numbers(Frame(0, 0.0, tokens))["planes"] is None
 
 
 def test_few_first_tokens_are_within_the_cluster_distance():

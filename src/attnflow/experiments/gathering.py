@@ -58,28 +58,33 @@ def cluster_distance(flow: AbstractDynamics, run: xr.Dataset) -> float:
 
 
 def gathering(flow: AbstractDynamics, tokens: np.ndarray, distance: float) -> Gathering:
-    """The groups of tokens (n, d): parallel subspaces where V has them and tokens lie on few, clusters otherwise.
+    """The groups of tokens (n, d): parallel subspaces where V has them and tokens lie on few, clusters otherwise."""
+    labels = clusters.labels(tokens, distance)
+    points = Gathering(labels, 0, np.empty((0, tokens.shape[1])), np.empty((0, 0)))
+    found = None if points.count < 1 else parallel_subspaces(flow, tokens, distance)
+    return found if found is not None and found.count < points.count else points
+
+
+def parallel_subspaces(flow: AbstractDynamics, tokens: np.ndarray, distance: float) -> Gathering | None:
+    """The few parallel lines, planes or higher subspaces on which finite tokens (n, d) lie; None where there are none.
 
     Rescaled tokens converge along the leading left eigenvectors of V and stay apart along the others: a simple leading
     eigenvalue gives at most three parallel hyperplanes, and a multiple one a polytope times a free subspace.
     """
     d = tokens.shape[1]
-    points = Gathering(clusters.labels(tokens, distance), 0, np.empty((0, d)), np.empty((0, 0)))
-    if not isinstance(flow, RescaledAttention) or d == 1 or points.count < 1:
-        return points
-    value = value_matrix(flow)
+    value = value_matrix(flow) if isinstance(flow, RescaledAttention) and d > 1 else np.full((1, 1), np.nan)
     if not np.all(np.isfinite(value)):
-        return points
+        return None
     for codimension, most in _codimensions(spectrum(value), len(tokens)):
         try:
             groups = hyperplanes.parallel_subspaces(tokens, value, codimension, distance)
         except InputError:  # this codimension would separate a complex pair, or V is defective
             continue
         is_narrow = groups.spreads.max() <= 2 * distance  # a long chain of close tokens is no subspace
-        if is_narrow and groups.count <= most and groups.count < points.count:
+        if is_narrow and groups.count <= most:
             rows = hyperplanes.left_eigenvectors(value).rows[:codimension]
             return Gathering(groups.labels, d - codimension, rows, groups.levels)
-    return points
+    return None
 
 
 def _codimensions(found: Spectrum, n: int) -> list[tuple[int, int]]:

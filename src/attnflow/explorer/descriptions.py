@@ -1,6 +1,7 @@
 """What to watch in each scenario, and the titles of its papers."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from attnflow.experiments.scenarios import Scenario
@@ -55,24 +56,30 @@ WHAT_TO_WATCH = {
 NUMERICAL_SETTINGS = ("seed", "saves", "rtol", "atol")  # which change the start or the accuracy, not the model
 
 
-def sentences_of(scenario: Scenario, settings: Any = None) -> list[str]:
-    """The sentences about a scenario; with other `settings` only the values that differ from its own.
+def sentences_of(
+    scenario: Scenario, settings: Any = None, later: Sequence[tuple[float, dict[str, Any]]] = ()
+) -> list[str]:
+    """The sentences about a scenario; of a run with other settings only the values that differ from its own.
 
-    The sentence of a scenario and the one about what to watch describe its own settings, and claim nothing of others.
+    `settings` are those at the start, and `later` are changes made while the run played, with their times. The sentence
+    of a scenario and the one about what to watch describe its own settings, and claim nothing of others.
     """
     changed = {} if settings is None else _changed(scenario.settings, settings)
-    if changed:
-        values = ", ".join(f"{name} = {value}" for name, value in changed.items())
-        return [f"The scenario {scenario.name} with {values}."]
+    parts = [f"with {_values(changed)}"] if changed else []
+    parts += [f"from t = {time:.4g} on with {_values(values)}" for time, values in later]
+    if parts:
+        return [f"The scenario {scenario.name} {', '.join(parts)}."]
     watched = WHAT_TO_WATCH.get(scenario.name)
     return [scenario.sentence] if watched is None else [scenario.sentence, watched]
+
+
+def _values(settings: dict[str, Any]) -> str:
+    """Settings and their values in words."""
+    shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in settings.items()}
+    return ", ".join(f"{name} = {value}" for name, value in shown.items())
 
 
 def _changed(own: Any, settings: Any) -> dict[str, Any]:
     """The settings of the model, the start and the times that differ from a scenario's own."""
     before, now = dataclasses.asdict(own), dataclasses.asdict(settings)
-    return {
-        name: f"{value:g}" if isinstance(value, float) else value
-        for name, value in now.items()
-        if name not in NUMERICAL_SETTINGS and before.get(name) != value
-    }
+    return {name: value for name, value in now.items() if name not in NUMERICAL_SETTINGS and before.get(name) != value}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from attnflow._common.checks import InputError
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.experiments.scenarios import Scenario, Settings
 from attnflow.explorer import catalogue, page_requests, request_limits
+from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.measure.cluster_colours import ClusterColours
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.measure.measurements import AbstractMeasurements
@@ -58,6 +60,13 @@ class LiveRun:
             self._start_stepper()
         if self.stepper is None and request.until is not None:
             self.position = self.recording.position_at(request.until)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences about this run as it was changed; they claim nothing of the scenario's own outcome."""
+        first = changed_settings(self.scenario.settings, self.first_changes)
+        played = {name: getattr(self.settings, name) for name in PLAYBACK_SETTINGS if hasattr(first, name)}
+        return sentences_of(self.scenario, replace(first, **played), self.later)
 
     @property
     def is_precomputed(self) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from attnflow.explorer import catalogue, protocol
-from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.principal_axes import principal_axes
 
@@ -14,6 +13,7 @@ from attnflow.explorer.measure.principal_axes import principal_axes
 def model_fields(run: LiveRun) -> dict[str, Any]:
     """Settings and facts of the present model; fields of `started` and `changed`."""
     return {
+        "words": run.sentences,
         "settings": dataclasses.asdict(run.settings),
         "later": run.later,
         "labels": catalogue.labels(run.settings) or None,
@@ -27,7 +27,6 @@ def started(run: LiveRun, model: dict[str, Any]) -> dict[str, Any]:
         "type": "started",
         "run": run.number,
         "scenario": run.scenario.name,
-        "words": sentences_of(run.scenario, run.settings),
         "paper": run.scenario.paper,
         "logTime": run.is_coalescing,
         **model,

@@ -18,9 +18,11 @@ from attnflow._common.precision import cast, double
 from attnflow.experiments.scenarios import Setup
 from attnflow.explorer.recording import Frame
 from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
+from attnflow.integrate.normalisation_notes import vanishing_output, vanishing_words
 from attnflow.integrate.request import checked_request, default_solver
 from attnflow.integrate.targets import next_target, steps_for
 from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.model.flows import SphereAttention
 from attnflow.results.outcome import simulation_sentence
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
@@ -47,6 +49,7 @@ class Stepper:
         self._resume: Frame = self.first
         self._start = 0.0  # time from which the present model acts
         self._cursors: Any = None
+        self._attempts = 0  # steps attempted until the last frame
         self._prepare()
 
     def _prepare(self) -> None:
@@ -73,6 +76,7 @@ class Stepper:
     def continue_from(self, frame: Frame) -> None:
         """Start the next call of `advance` at a frame."""
         self._resume, self._cursors, self._start = frame, None, frame.time
+        self._attempts = frame.steps
 
     def next_time(self, wanted: float) -> float:
         """The time nearest to `wanted`, and after the present one, at which the solver can give a frame."""
@@ -94,6 +98,7 @@ class Stepper:
             saved = {name: np.asarray(values)[0, 0] for name, values in saved.items()}
         self._budget = steps_for(SECONDS_PER_CALL, self._budget, wall.monotonic() - began, most=10**6)
         self._require_running()
+        self._require_progress(is_reached)
         if not is_reached or float(window.targets.time[0, 0]) < time:  # a jump of the weights came first
             return None
         count = int(np.asarray(self._cursors.accepted)[0])
@@ -122,6 +127,18 @@ class Stepper:
             radii = self._cursors.state.radii
             lengths = None if radii is None else np.asarray(radii)[0]
             raise InputError(f"The run has ended. {simulation_sentence(status, reached, steps, (), lengths)}")
+
+    def _require_progress(self, is_reached: bool) -> None:
+        """Raise InputError if the next frame is not reached because the field jumps at a vanishing attention output."""
+        cursors: Any = self._cursors
+        attempts = int(np.asarray(cursors.accepted)[0] + np.asarray(cursors.rejected)[0])
+        since, time = attempts - self._attempts, float(np.asarray(cursors.time)[0])
+        if is_reached:
+            self._attempts = attempts
+            return
+        token = vanishing_output(self.flow, self.solver, np.asarray(cursors.state.tokens)[0], time, since)
+        if token is not None and isinstance(self.flow, SphereAttention):
+            raise InputError(vanishing_words(self.flow, token, time, since, time))
 
 
 def solver_for(setup: Setup) -> AbstractSolver:

@@ -128,9 +128,9 @@ def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Curs
 def _stopped_at_zero_length(task: Task, before: Cursor, after: Cursor) -> Cursor:
     """The cursor after a step; if a length reached zero in it, the cursor at the last time with positive lengths.
 
-    A token of length zero has no direction, and the equation ends there. Where lengths pass zero within a step, the time
-    is found by bisection of the interpolant; a solver without one stops at the beginning of the step. Where the steps of
-    an adaptive solver became too short at a length that is zero beside the longest one, the time is that of the cursor.
+    A token of length zero has no direction, and the equation ends there. Where lengths pass zero within a step, the
+    time is found by bisection of the interpolant; a solver without one stops at the beginning of the step. Where the
+    steps of an adaptive solver became too short at a length that is zero beside the longest one, it stops there.
     """
     state_at = lambda time: task.solver.value_at(task.flow, after, time)
 

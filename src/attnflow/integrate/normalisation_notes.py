@@ -43,16 +43,30 @@ def _direction_note(flow: SphereAttention, solver: Adaptive, run: xr.Dataset) ->
     number = [int(np.argmax(attempts))] if "run" in run.dims else []  # the run with the most steps shows it best
     one = run.isel(run=number[0]) if number else run
     count, end = int(np.max(attempts)), float(one.final_time)
-    if count < ATTEMPTS:
+    token = vanishing_output(flow, solver, one.final_tokens.values, end, count)
+    if token is None:
         return ""
-    shares = _output_shares(flow, one.final_tokens.values, end)
-    token, smallest = int(np.argmin(shares)), VANISHING_OUTPUT * float(solver.rtol)
-    if not shares[token] < smallest:
-        return ""
-    vanished = _vanished(flow, one, token, smallest)
+    vanished = _vanished(flow, one, token, VANISHING_OUTPUT * float(solver.rtol))
+    return _named(number) + vanishing_words(flow, token, vanished, count, end)
+
+
+def vanishing_output(
+    flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray, time: float, attempts: int
+) -> int | None:
+    """The token whose attention output is zero within the tolerance, if so many steps were attempted; else None."""
+    takes_direction = isinstance(flow, SphereAttention) and flow.normalisation.takes_output_direction
+    if not (takes_direction and isinstance(solver, Adaptive)) or attempts < ATTEMPTS:
+        return None
+    shares = _output_shares(flow, tokens, time)
+    token = int(np.argmin(shares))
+    return token if shares[token] < VANISHING_OUTPUT * float(solver.rtol) else None
+
+
+def vanishing_words(flow: SphereAttention, token: int, since: float, attempts: int, end: float) -> str:
+    """Sentences on a token whose attention output has been zero since a time."""
     return (
-        f"{_named(number)}By t = {vanished:.3g} the attention output A of token {token} is zero within the tolerance, "
-        f"and steps are tiny: {count} were attempted up to t = {end:.3g}. The direction A/|A| of "
+        f"By t = {since:.3g} the attention output A of token {token} is zero within the tolerance, "
+        f"and steps are tiny: {attempts} were attempted up to t = {end:.3g}. The direction A/|A| of "
         f"{type(flow.normalisation).__name__} jumps where A passes zero, as for a V of rank one. "
         "`Adaptive(min_step=1e-3)` integrates it with an error of about `min_step`."
     )

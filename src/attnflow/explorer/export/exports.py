@@ -11,7 +11,6 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow.explorer import catalogue
-from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.export.python_code import python_code
 from attnflow.explorer.export.recorded_run import Caption, recorded_messages, recorded_run
 from attnflow.explorer.export.single_page import single_page
@@ -86,7 +85,7 @@ def _page(dataset: xr.Dataset, snapshot: RunSnapshot) -> str:
     if isinstance(measurements, LayerMeasurements):  # they know the spectra of all layers; the dataset does not
         recorded = replace(recorded, measurements=measurements)
     scenario = snapshot.run.scenario
-    caption = Caption(scenario.name, tuple(sentences_of(scenario, snapshot.run.settings)), scenario.paper)
+    caption = Caption(scenario.name, tuple(snapshot.run.sentences), scenario.paper)
     return single_page(recorded_messages(recorded, caption))
 
 
@@ -100,7 +99,7 @@ def _write_movie(dataset: xr.Dataset, snapshot: RunSnapshot, path: Path) -> None
         movie(
             dataset,
             path,
-            title=sentences_of(snapshot.run.scenario, snapshot.run.settings)[0].partition(". ")[0].rstrip("."),
+            title=snapshot.run.sentences[0].rstrip("."),
             distance=distance,
         )
 

@@ -87,7 +87,7 @@ print("clusters:", af.clusters.count(directions, 0.5, geodesic=True).values)
 
 def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[float, dict[str, Any]]]) -> str:
     """A program whose variable `run` ends with the tokens of the last of `frames`."""
-    title = TITLE.format(sentence=run.scenario.sentence.rstrip("."), paper=run.scenario.paper)
+    title = TITLE.format(sentence=run.sentences[0].rstrip("."), paper=run.scenario.paper)
     settings = changed_settings(run.scenario.settings, run.first_changes)
     if isinstance(settings, LayersSettings):
         return title + LAYERS.format(prompt=settings.prompt)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from attnflow.analyse import clusters
+from attnflow.experiments.gathering import parallel_subspaces
 from attnflow.experiments.run_summary import model_name
 from attnflow.explorer.measure import attention_image, prediction_check, second_curve
 from attnflow.explorer.measure.cluster_colours import cluster_distance
 from attnflow.explorer.measure.cosine_histogram import cosine_histogram
 from attnflow.explorer.measure.measurements import AbstractMeasurements
 from attnflow.explorer.measure.model_facts import model_facts, renyi_centres
-from attnflow.explorer.measure.parallel_subspaces import shown_subspaces
 from attnflow.explorer.recording import Frame
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.solvers.base import AbstractSolver
@@ -64,12 +64,11 @@ class FlowMeasurements(AbstractMeasurements):
     def numbers(self, frame: Frame) -> dict[str, Any]:
         """Number of clusters, energy or size, histogram of cosines, parallel subspaces."""
         tokens = frame.tokens
-        tolerance = 0.03 * self.size  # width of a group of tokens that counts as one subspace
         return {
             "clusters": self._count(tokens) if frame.clusters is None else frame.clusters,
             "height": second_curve.value(self.flow, tokens, self.first.tokens),
             "cosines": cosine_histogram(tokens),
-            "planes": shown_subspaces(self.flow, tokens, tolerance),
+            "planes": self._subspaces(tokens),
         }
 
     def attention_image(self, frame: Frame, max_side: int = attention_image.MAX_SIDE) -> np.ndarray | None:
@@ -87,6 +86,12 @@ class FlowMeasurements(AbstractMeasurements):
         if self.is_log:
             return prediction_check.check_cluster_count(self._count(tokens[-1]), float(times[-1]))
         return prediction_check.check_limit(self.flow, predicted, times, tokens, is_complete=is_complete)
+
+    def _subspaces(self, tokens: np.ndarray) -> dict[str, Any] | None:
+        """The parallel lines or planes on which rescaled tokens lie: points x with <row, x> = level for every row."""
+        # Three times as wide as at the end of a run, to show them early.
+        groups = parallel_subspaces(self.flow, tokens, 0.03 * self.size)
+        return None if groups is None else {"rows": groups.rows.tolist(), "levels": groups.levels.tolist()}
 
     def _count(self, tokens: np.ndarray) -> int:
         return int(clusters.labels(tokens, self.distance).max()) + 1

@@ -6,9 +6,9 @@ const ANSWERS = {
   differs: ["✗", "The run differs"], none: ["–", "Nothing to compare"],
 };
 
-export function showDescription({ words, paper, title }, isChanged) {
+export function showDescription({ words, paper }, title) {
   const text = document.createElement("p"), source = document.createElement("p");
-  text.textContent = words.join(" ") + (isChanged ? " Some settings were changed, so that it may look different." : "");
+  text.textContent = words.join(" ");
   source.className = "source";
   if (paper) source.append(...(title ? [`${title}, `] : []), linkTo(paper));
   const isOld = $("words").textContent === text.textContent + source.textContent;

@@ -198,7 +198,7 @@ function showModel() {
   $("scenario").value = model.scenario;
   $("hull").disabled = model.isSphere || model.settings.d < 2;
   $("centres").disabled = !model.centres?.length;
-  showDescription(scenario, Object.keys(differing(model.settings)).some((name) => !["n", "seed", "end", "saves", "prompt"].includes(name)));
+  showDescription(model, scenario?.title); // the words are about the run as it was changed
   showPrediction(model.prediction ?? {});
 }
 
