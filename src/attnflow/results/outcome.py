@@ -64,7 +64,7 @@ def simulation_sentence(
     stops: tuple[AbstractStop, ...] = (),
     radii: np.ndarray | None = None,
 ) -> str:
-    """The sentence of one run of `simulate`, which has reached `time`; `radii` are the lengths of tokens that have them."""
+    """The sentence of one run of `simulate`, at `time`; `radii` are the lengths of tokens that have them."""
     place, further = f"at t = {time:.6g}", f", after {steps} step{'' if steps == 1 else 's'}"
     if status == Status.ZERO_LENGTH and radii is not None:
         further = f" (token {int(np.argmin(radii))}){further}"
