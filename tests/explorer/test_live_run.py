@@ -196,7 +196,9 @@ def test_words_and_code_of_a_changed_run_do_not_claim_the_outcome_of_the_scenari
 def test_a_length_that_reaches_zero_ends_the_run_with_a_sentence():
     run = started("layernorm-pre", value="minus-identity", beta=8.0)
 
-    with pytest.raises(InputError, match=r"The run has ended. Stopped at t = .*: the length of a token has reached zero"):
+    with pytest.raises(
+        InputError, match=r"The run has ended. Stopped at t = .*: the length of a token has reached zero"
+    ):
         forward(run, 400)
 
 
