@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from attnflow._common import jit_cache
@@ -38,3 +39,25 @@ def test_maps_stay_below_the_limit(tmp_path):
 def test_systems_without_maps_are_left_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(jit_cache, "MAPS", tmp_path / "nothing")
     assert jit_cache.share_taken() == 0.0
+
+
+def test_programs_are_dropped_when_the_process_has_grown_by_the_ceiling(monkeypatch):
+    sizes, dropped = iter([100e6, 90e6, 500e6, 603e6, 250e6, 700e6, 763e6, 300e6]), []
+    monkeypatch.setattr(jit_cache, "resident_bytes", lambda: next(sizes))
+    monkeypatch.setattr(jit_cache, "share_taken", lambda: 0.0)
+    monkeypatch.setattr(jit_cache, "_least_bytes", float("inf"))
+    monkeypatch.setattr(jit_cache.jax, "clear_caches", lambda: dropped.append(True))
+    counts = []
+    for _ in range(6):
+        jit_cache.drop_old_programs()
+        counts.append(len(dropped))
+
+    assert counts == [0, 0, 0, 1, 1, 2]  # above 90 + 512 MB, then above 250 + 512 MB
+
+
+@pytest.mark.skipif(not jit_cache.PAGES.exists(), reason="the system does not report the memory of a process")
+def test_the_memory_of_the_process_is_measured():
+    before = jit_cache.resident_bytes()
+    block = np.ones(10_000_000)
+    assert 70e6 < jit_cache.resident_bytes() - before < 90e6
+    del block

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from unittest import mock
 
-COMMAND = [sys.executable, "-c", "from attnflow.cli.app import main; main()"]
+COMMAND = [sys.executable, "-m", "attnflow.cli.process"]
 
 
 def attnflow(*arguments, cwd, code=0):

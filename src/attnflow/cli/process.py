@@ -1,0 +1,24 @@
+"""The command line as a process of its own: Ctrl-C ends it with exit code 130 at any moment."""
+
+import signal
+import sys
+
+
+def run() -> None:
+    """Import the command line and run it.
+
+    Ctrl-C after the command has ended, while the interpreter stops, is ignored: it would change the exit code of a
+    result that is written.
+    """
+    try:
+        from attnflow.cli.app import main
+
+        main()
+    except KeyboardInterrupt:  # during the imports
+        sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    run()
