@@ -2,10 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
+from tests.helpers.command_line import attnflow
 
+import attnflow as af
 from attnflow._common import memory
 from attnflow._common.checks import InputError
+
+HUGE = 99999999999999999999
 
 
 @pytest.fixture
@@ -39,3 +44,32 @@ def test_what_needs_more_than_the_machine_has_is_refused(machine, needed, words)
     with pytest.raises(InputError) as caught:
         memory.require_memory(needed, "A matrix", "Use a smaller one.")
     assert str(caught.value) == f"A matrix needs {words} of memory, but the machine has 2 GB. Use a smaller one."
+
+
+@pytest.mark.parametrize("law", [af.initial.sphere, af.initial.gaussian, af.initial.equiangular, af.initial.circle])
+def test_laws_of_tokens_refuse_huge_numbers(law):
+    for size in ((HUGE, 3), (3, HUGE), (10**9, 10**9)):
+        with pytest.raises(ValueError, match="of memory"):
+            law(*size)
+
+
+def test_results_that_would_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "present_bytes", lambda: 1e6)
+    flow = af.SphereAttention(af.Head.identity(3))
+    with pytest.raises(ValueError, match=r"Tokens of shape \(10, 3\) at 5000 times needs 1.2 MB of memory"):
+        af.simulate(flow, af.initial.sphere(10, 3, rng=0), np.linspace(0, 1, 5000))
+
+
+@pytest.mark.parametrize("option", ["n", "d", "runs", "saves", "heads"])
+def test_commands_refuse_huge_numbers(option, tmp_path):
+    for command in ("run", "predict"):
+        _, said = attnflow(command, "kuramoto", f"--{option}", HUGE, cwd=tmp_path, code=2)
+        assert said.startswith("attnflow: ")
+    attnflow("stream", "renyi", f"--{option}", HUGE, cwd=tmp_path, code=2)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["run", "predict"])
+def test_matrices_whose_products_overflow_are_refused(command, tmp_path):
+    _, said = attnflow(command, "hyperplanes", "--d", 2, "--value", "diagonal:1e308,1e308", cwd=tmp_path, code=2)
+    assert "must have entries below 1e+150" in said

@@ -67,6 +67,11 @@ def require_matrix(value: Any, argument: str) -> None:
             f"`{argument}` must be a matrix, but it has shape {np.shape(value)}. Use numpy.eye(d) for the identity."
         )
     require_all_finite(value, argument, ("row", "column"))
+    largest = float(np.max(np.abs(value), initial=0.0))
+    if largest > LARGEST:
+        raise InputError(
+            f"`{argument}` must have entries below {LARGEST:g}, or products overflow, but one is {largest:.3g}."
+        )
 
 
 def require_square(value: Any, argument: str) -> None:

@@ -18,6 +18,11 @@ def require_memory(needed: float, what: str, what_to_do: str = "") -> None:
         raise InputError(f"{sentence} {what_to_do}".strip())
 
 
+def require_array_memory(*shape: int, what: str, what_to_do: str = "Use smaller numbers.") -> None:
+    """Raise InputError if float64 numbers of this shape are more than the machine can hold."""
+    require_memory(8 * math.prod(int(size) for size in shape), what, what_to_do)
+
+
 def present_bytes() -> float:
     """Bytes of memory that a process of this machine or container may use; infinity where it is not known."""
     try:

@@ -86,6 +86,9 @@ def main() -> None:
             raise
         print(f"attnflow: {error}", file=sys.stderr)
         sys.exit(2)
+    except MemoryError as error:
+        print(f"attnflow: memory is not sufficient: {error}. Use fewer tokens, runs or times.", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("attnflow: interrupted.", file=sys.stderr)
         sys.exit(130)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.memory import require_array_memory
 from attnflow._common.seeds import seed_sequence
 from attnflow.experiments import specs
 from attnflow.experiments.catalogue import CATALOGUE
@@ -170,3 +171,7 @@ def _require_numbers(settings: Settings) -> None:
         require_positive_number(settings.redraw, "redraw")
     if settings.runs is not None:
         require_count(settings.runs, "runs")
+    n, d, runs = settings.n, settings.d, settings.runs or 1
+    require_array_memory(n, d, runs, what=f"{n} tokens in dimension {d}, {runs} times,")
+    require_array_memory(settings.heads, 4, d, d, what=f"{settings.heads} heads in dimension {d}")
+    require_array_memory(settings.saves, what=f"A list of {settings.saves} times")

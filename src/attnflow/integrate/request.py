@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.checks import InputError, require_known, require_positive_number, require_times
+from attnflow._common.memory import require_array_memory
 from attnflow._common.precision import DTYPES, double
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.model.attention import Hardmax
@@ -64,6 +65,8 @@ def checked_request(
     solver.require_serves(flow, times)
     solver.require_dtype(dtype)
     _require_distinct_times(times, dtype)
+    saved = len(times) if keep_tokens else 1
+    require_array_memory(*tokens.shape, saved, what=f"Tokens of shape {tokens.shape} at {saved} times")
     require_positive_number(memory, "memory", "It is a number of bytes; 1e9 is a gigabyte.")
     return request
 

@@ -16,6 +16,7 @@ from attnflow._common.checks import (
     require_finite_number,
     require_positive_number,
 )
+from attnflow._common.memory import require_array_memory
 from attnflow._common.seeds import Rng, run_seeds, seed_sequence, takes_rng
 
 __all__ = [
@@ -111,6 +112,7 @@ def equiangular(n: int, d: int, cosine: float = 0.0) -> np.ndarray:
     least = -1.0 if n == 1 else -1 / (n - 1)
     if not least - 1e-12 <= cosine <= 1:
         raise InputError(f"`cosine` of {n} equiangular tokens must be in [{least:.6g}, 1], but it is {cosine}.")
+    require_array_memory(n, max(3 * n, d), what=f"{n} equiangular tokens in dimension {d}")
     gram = cosine + (1 - cosine) * np.eye(n)
     sizes, vectors = np.linalg.eigh(gram)
     sizes = np.where(sizes < 1e-12, 0, sizes)
@@ -145,10 +147,13 @@ def _followed_by(tokens: np.ndarray, count: int, factor: float) -> np.ndarray:
 def _draw(law: Callable, n: int, d: int, rng: Rng, runs: int | None) -> np.ndarray:
     require_count(n, "n")
     require_count(d, "d")
+    if runs is not None:
+        require_count(runs, "runs")
+    count = 1 if runs is None else runs
+    require_array_memory(count, n, d, what=f"{count * n} tokens in dimension {d}")
     seed = seed_sequence(rng)
     if runs is None:
         return law(np.random.default_rng(seed))
-    require_count(runs, "runs")
     return np.stack([law(np.random.default_rng(child)) for child in run_seeds(seed, runs)])
 
 
