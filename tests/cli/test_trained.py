@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -217,3 +218,46 @@ def test_the_command_ends_with_two_and_no_traceback(tmp_path):
     _, errors = attnflow_process("heads", "no such model!", cwd=tmp_path, code=2)
     assert errors.startswith("attnflow: There is no model at no such model!")
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("saves", [2, 4])
+def test_a_flow_of_few_kept_times_has_no_rate(folder, saves):
+    text = run("flow", folder, "--heads", 0, "--n", 4, "--end", 0.1, "--saves", saves)
+    assert f"a rate needs 5 kept times or more, and there are {saves}" in text
+
+
+def test_numbers_of_heads_are_printed_with_intervals(folder):
+    options = ("--by-heads", "--n", 4, "--end", 0.5, "--saves", 6, "--subsets", 2)
+    text = run("flow", folder, *options)
+    found = trained.count_rows(json.loads(run("flow", folder, *options, "--json"))["rows"])
+    one = found[0]
+    cosines = [f"{one[name]:.3g}" for name in ("mean_cosine", "mean_cosine_low", "mean_cosine_high")]
+    assert "{} [{}, {}]".format(*cosines) in " ".join(text.split())
+    assert "2 of 4" in text
+    assert "1 of 1" in text
+    assert f"1 head {one['with_rate']} of 2; 2 heads " in text
+    assert "95 % t intervals" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("bert", "Heads act on the tokens as they are. Left out of B and V: biases."),
+        ("gpt2", "root mean square 1, since a norm precedes them; .* Left out of B and V: biases."),
+        ("llama", "root mean square 1, since a norm precedes them; .* Left out of B and V: rotary positions."),
+        ("llama3", "Left out of B and V: biases and rotary positions."),
+    ],
+)
+def test_what_heads_leave_out_is_printed(tmp_path, name, words):
+    text = run("heads", tiny_models.write(name, tmp_path), "--layers", "0", "--runs", 0)
+    assert re.search(words, " ".join(text.split()))
+
+
+@pytest.mark.parametrize("entry", ["num_hidden_layers", "hidden_size", "intermediate_size"])
+def test_a_size_beyond_memory_is_one_sentence(tmp_path, entry):
+    config = tiny_models.CONFIGS["bert"] | {entry: 10**12}
+    tiny_models.write("bert", tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    command = ("prompt", tmp_path, IDS, "--control", "untrained")
+    with pytest.raises(InputError, match=r"config\.json"):
+        run(*command)

@@ -10,6 +10,7 @@ from tests.helpers import tiny_models
 import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
+from attnflow.analyse import attention_rank
 from attnflow.results.provenance import flow_of
 from attnflow.trained import head_controls, head_flows, head_subsets
 from attnflow.trained.head_limits import KINDS, kind_of, on_its_range
@@ -91,6 +92,16 @@ def test_the_strongest_head_of_a_kind_is_found(table):
         assert found == (best["layer"], best["head"])
     with pytest.raises(InputError, match="one of real-positive, real-negative, complex, but it is 'real'"):
         trained.strongest(table, "real")
+
+
+def test_the_strongest_head_has_the_largest_modulus():
+    """Of a complex eigenvalue, both parts count."""
+    parts = {"real_part": [[2.0, 1.0, 9.0]], "imaginary_part": [[0.1, 5.0, 0.0]]}
+    kinds = np.array([["complex", "complex", "real-positive"]])
+    variables = {name: (("layer", "head"), values) for name, values in (parts | {"kind": kinds}).items()}
+    table = xr.Dataset(variables, {"layer": [4], "head": [0, 1, 2]})
+    assert trained.strongest(table, "complex") == (4, 1)
+    assert trained.strongest(table, "real-negative") is None
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +269,16 @@ def test_more_heads_from_the_start_of_a_prompt(models):
     assert counts[1]["possible_subsets"] == 6
     assert counts[1]["misalignment_low"] == pytest.approx(max(np.mean(ends) - drawn * half, 0))
     assert counts[1]["misalignment_high"] == pytest.approx(min(np.mean(ends) + drawn * half, 1))
+
+
+def test_the_rank_of_attention_is_a_mean_over_the_heads_that_act(models):
+    """Idle heads, copies of the first one that send nothing, are not in the mean."""
+    settings = {"start": "prompt", "prompt": tiny_models.IDS, "space": "euclidean", "end": 0.2, "saves": 3}
+    run = trained.head_flow(models["bert"], 0, [0, 1], slots=4, **settings)
+    weights = af.attention_matrix(flow_of(run), run.tokens.values[0])[:2]
+    ranks = attention_rank.rank(weights)
+    assert ranks[0] != ranks[1]
+    assert head_flows.time_course(run)[0]["attention_rank"] == pytest.approx(np.mean(ranks))
 
 
 def test_intervals_of_subsets_hold_the_mean_over_all_subsets():

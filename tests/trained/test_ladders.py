@@ -116,6 +116,15 @@ def test_an_overflow_is_found_from_the_tokens(climbed, monkeypatch):
     assert [row["common_cosine"] for row in rows] == list(ladder.mean_cosine.values[:, 1])
 
 
+def test_the_common_layer_is_the_last_that_every_rung_reaches(climbed):
+    ladder = climbed["bert"][1].copy(deep=True)
+    ladder.is_whole.values[0, 2:] = False
+    rows = trained.ladder_rows(ladder)
+    assert {row["common_layer"] for row in rows} == {1}
+    assert [row["common_cosine"] for row in rows] == list(ladder.mean_cosine.values[:, 1])
+    assert [row["layers_before_overflow"] for row in rows] == [1, None, None, None, None, None]
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -309,6 +309,21 @@ def test_blocks_that_share_directions_are_coupled():
     assert mismatch[2, 0] > 0.3
 
 
+def test_blocks_that_act_with_opposite_sign_are_coupled():
+    """Singular vectors are known up to their sign, and so is the diagonal."""
+    matrix = np.random.default_rng(0).normal(size=(6, 6))
+    np.testing.assert_allclose(coupling.coupling_of(np.stack([matrix, -matrix]), 3)[0], 0, atol=1e-12)
+
+
+def test_the_mismatch_in_random_directions_is_a_mean_over_draws():
+    matrices, rng = np.random.default_rng(1).normal(size=(2, 6, 6)), np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((3, 6, 2)))[0] for _ in range(2))
+    for matrix, found in zip(matrices, coupling.random_mismatch(matrices, top=2, draws=3), strict=True):
+        sizes = np.linalg.svd(matrix, compute_uv=False)[:2]
+        seen = [np.abs(left[draw].T @ matrix @ right[draw]) - np.diag(sizes) for draw in range(3)]
+        assert found == pytest.approx(np.mean([np.linalg.norm(one) for one in seen]) / np.linalg.norm(sizes))
+
+
 def test_random_directions_give_the_mismatch_of_blocks_that_share_nothing():
     """Blocks with the same singular values and independent singular vectors have it; coupled ones are far below."""
     rng, sizes = np.random.default_rng(0), np.diag(np.linspace(2, 0.1, 60))

@@ -119,7 +119,11 @@ def print_by_heads(rows: list[dict[str, Any]]) -> None:
     print("Means over random subsets of heads, all from the same first tokens; in brackets 95 % t intervals of the")
     print("mean over all subsets of that many heads. A number without brackets is of all subsets, or of one.")
     print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, a mean over subsets that have one:")
-    print("  ".join(f"{row['heads']} heads {row['with_rate']} of {row['subsets']}" for row in counts) + ".")
+    rates = [
+        f"{row['heads']} head{'' if row['heads'] == 1 else 's'} {row['with_rate']} of {row['subsets']}"
+        for row in counts
+    ]
+    print(f"{'; '.join(rates)}.")
 
 
 def _mean_and_interval(row: dict[str, Any], name: str) -> str | None:
