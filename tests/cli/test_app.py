@@ -93,6 +93,15 @@ def test_rerun_compares_and_show_draws(tmp_path):
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_a_file_without_variables_that_were_added_later_is_repeated_bit_for_bit(tmp_path):
+    run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
+    af.save(run.drop_vars("status"), tmp_path / "old.zarr")
+
+    text, _ = attnflow("rerun", "old.zarr", "--json", cwd=tmp_path)
+
+    assert json.loads(text)["bit_for_bit"] is True
+
+
 def test_a_rerun_that_differs_exits_with_one(tmp_path):
     run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
     run["final_tokens"] = run.final_tokens + 1e-12

@@ -29,7 +29,7 @@ def test_stream_writes_a_complete_run(tmp_path, monkeypatch):
 
 
 def test_options_and_flows_are_refused_before_libraries_are_loaded():
-    """Options without meaning before jax, flows that `stream` does not serve before matplotlib."""
+    """Options without meaning before jax, flows that `stream` does not support before matplotlib."""
     ask = "import sys; from attnflow.cli.app import app; from typer.testing import CliRunner\n"
     ask += "for asked in (['--solver', 'euler:0.1'], ['--n', '4']):\n"
     ask += "    done = CliRunner().invoke(app, ['stream', 'polytope', *asked])\n"

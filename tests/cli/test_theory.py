@@ -137,7 +137,7 @@ def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
         (["predict", "polytop"], "Did you mean 'polytope'"),
         (["run", "metastable", "--runs", "3"], "`runs` would change nothing here: one start"),
         (["run", "staircase", "--end", "0"], "`end` must be above zero"),
-        (["run", "staircase", "--mask", "causal"], "does not serve this flow"),
+        (["run", "staircase", "--mask", "causal"], "does not support this flow"),
         (["run", "staircase", "--start", "angles"], "needs an angle for every token"),
         (["run", "staircase", "--n", "7"], "`n` would change nothing here"),
         (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),

@@ -45,4 +45,7 @@ def test_until_is_the_former_name_of_log_end():
     tokens = af.initial.circle(4, rng=0)
     with pytest.warns(FutureWarning, match="`until` is now called `log_end`"):
         former = af.coalesce(flow, tokens, until=1.0, progress=False)
+    with pytest.warns(FutureWarning, match="`until` is now called `log_end`"):
+        again = af.rerun(former, until=0.5, progress=False)
+    assert float(again.log_time[-1]) == 0.5
     assert former.equals(af.coalesce(flow, tokens, log_end=1.0, progress=False))

@@ -41,7 +41,7 @@ def stream(
 
     settings = scenarios.change(scenarios.get(name).settings, changes)
     setup = scenarios.build(settings)
-    streaming.require_served(setup.flow, setup.tokens)
+    streaming.require_supported(setup.flow, setup.tokens)
     out = out or Path(f"{name}-long.zarr")
     files = free_files(
         {"result": out, "picture": None if no_picture else picture or with_suffix(out, ".png")}, overwrite

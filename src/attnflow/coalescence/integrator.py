@@ -24,6 +24,9 @@ GAP_FLOOR_IN_MERGES, MAX_GAP_FLOOR = 1e4, 0.01
 # At a stable equilibrium error estimates allow steps that move clusters back and forth by a few tolerances: clusters
 # that move by no more than 10 tolerances are at rest.
 REST_IN_TOLERANCES = 10.0
+# States are recorded so densely that lines between them show no corners in a plot over log t: a coordinate changes by
+# at most 5 % of the diameter, log t by 0.05.
+RECORDED_DISPLACEMENT, RECORDED_LOG_INTERVAL = 0.1, 0.05
 NO_ROWS = np.empty(0, int)
 
 
@@ -32,9 +35,10 @@ class Control:
     """What controls the next step."""
 
     promoted: np.ndarray
-    """Mask of tokens that the trapezoidal rule did not serve: they have all stages until clusters merge."""
+    """Mask of tokens for which the trapezoidal rule was not accurate enough: they are staged until a
+    merge after which all velocities are computed again."""
     step: float = 0.02
-    """In units of 1 / sigma."""
+    """In units of 1 / sigma; the first one moves a token by about 2 % of a gap, and is corrected by its error."""
     pair_backoff: float = 1.0
     """Factor of the drift allowed for a pair by quadrature; it falls with every pair that was tried too early."""
 
@@ -201,7 +205,7 @@ class Integrator:
         self._count(steps=self.counters.steps + 1, subcycled_steps=self.counters.subcycled_steps + int(len(fast) > 0))
         self._accept(accepted.result.positions, accepted.log_duration, accepted.result.velocity)
 
-    def _accepted_step(self, closing: np.ndarray, fast: np.ndarray) -> multirate.Attempt | None:
+    def _accepted_step(self, closing: np.ndarray, fast: np.ndarray) -> multirate.StepAttempt | None:
         """Attempts until all errors are within the tolerance; None if subcycling failed."""
         problem, partition = StepProblem.of(self.field, self.clusters, self.velocity, closing, fast, self.tolerances)
         carry, scales = multirate.Carry(partition, SlowPaths.predicted(problem)), self._scales()
@@ -222,7 +226,7 @@ class Integrator:
                 raise StepTooSmallError
 
     def _slow_limits(self, scales: np.ndarray) -> np.ndarray:
-        """Displacements up to which the trapezoidal rule serves a token.
+        """Displacements up to which a token is advanced by the trapezoidal rule.
 
         A displacement D changes the velocity by a share |B| D, and so the displacement by |B| D^2: a ninth of the
         tolerance.
@@ -275,7 +279,7 @@ class Integrator:
         """Whether the state differs enough from the last recorded one, which has the same clusters."""
         last = self.recorder.states[-1]
         moved = float(np.abs(self.clusters.positions - last.clusters.positions).max())
-        return moved > 0.1 or self.log_time - last.log_time >= 0.05
+        return moved > RECORDED_DISPLACEMENT or self.log_time - last.log_time >= RECORDED_LOG_INTERVAL
 
     def _dataset(self, status: Status) -> xr.Dataset:
         """The dataset of a run that ended with `status`."""
@@ -285,7 +289,7 @@ class Integrator:
 
 
 def _available(wanted: Accelerations, field: LogField) -> Accelerations:
-    """The accelerations that are wanted and serve this field here."""
+    """The accelerations that are wanted and available for this field."""
     return dataclasses.replace(
         wanted,
         pair_quadrature=wanted.pair_quadrature and field.is_plain_attraction,

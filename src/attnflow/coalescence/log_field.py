@@ -84,7 +84,7 @@ class LogField:
 
     @classmethod
     def of(cls, flow: AbstractDynamics, total_mass: float) -> "LogField":
-        """The field of a flow that `coalesce` serves."""
+        """The field of a flow that `coalesce` supports."""
         head: Any = flow.heads[0]
         rule = flow.attention
         assert isinstance(rule, Softmax | Unnormalised)  # checked by `request`

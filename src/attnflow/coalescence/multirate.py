@@ -8,7 +8,7 @@ With x the slow and y the fast tokens, x' = f(x, y) and y' = g(x, y), a step is
     4. relax     y by subcycling again along the computed paths of x, and add to x the change of the force from y:
                  one sweep of waveform relaxation. What a second sweep would change in y is the coupling error.
 
-A step ends where two fast tokens merge. All functions are pure: what an attempt hands to the next is `Attempt.carry`.
+A step ends where two fast tokens merge. All functions are pure: the next attempt is given `StepAttempt.carry`.
 """
 
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class Relaxation(NamedTuple):
     partition: Partition
 
 
-class Attempt(NamedTuple):
+class StepAttempt(NamedTuple):
     """A step that was tried; errors are over the tolerance."""
 
     step: float
@@ -83,7 +83,7 @@ class Attempt(NamedTuple):
 
     @property
     def next_step(self) -> float:
-        """The step to try next. A step that was cut at a merge is no argument against longer ones."""
+        """The step to try next; after an accepted step that ended at a merge, at least the length wanted before."""
         # The usual control of an estimate of order five, with a safety factor and limits of the change.
         new = self.step * float(np.clip(0.9 * max(self.error, 1e-10) ** -0.2, 0.2, 4.0))
         if self.is_accepted:
@@ -98,7 +98,7 @@ class Attempt(NamedTuple):
 
 def attempt(
     problem: StepProblem, carry: Carry, wanted: float, slow_limits: np.ndarray, promoted: np.ndarray, scales: np.ndarray
-) -> Attempt | None:
+) -> StepAttempt | None:
     """Try one step of length `wanted`, whatever its errors; None if subcycling failed.
 
     Slow tokens that move by more than `slow_limits`, or are `promoted`, have all stages; `scales` are the tolerances.
@@ -165,7 +165,7 @@ def _completed(
     slow_limits: np.ndarray,
     promoted: np.ndarray,
     scales: np.ndarray,
-) -> Attempt:
+) -> StepAttempt:
     """The attempt with predicted fast tokens: macro step, errors and relaxation."""
     partition, slow_paths = carry.partition, carry.slow_paths
     step, fast = prediction.step, prediction.subcycle
@@ -185,7 +185,7 @@ def _completed(
         perturbed = np.union1d(rows[defects > scales[rows]], np.flatnonzero(misclassified))
         relaxed = relax(problem, partition, slow_paths, step, result, fast, rows, perturbed, scales)
         misclassified, next_carry = np.zeros_like(misclassified), Carry(relaxed.partition, slow_paths)
-    return Attempt(
+    return StepAttempt(
         step,
         prediction.wanted,
         problem.log_duration(step) + float(np.log(relaxed.end)),
@@ -232,12 +232,12 @@ def relax(
     fast = np.union1d(partition.fast, perturbed)
     extended = problem.repartitioned(fast) if len(fast) > len(partition.fast) else partition
     # Groups for which slow tokens were where they were assumed to be need no second integration.
-    is_right = velocity_mismatch(problem, step, result, predicted) <= NEGLIGIBLE_SHARE * scales[predicted.rows]
-    right = predicted.rows[is_right]
+    is_settled = velocity_mismatch(problem, step, result, predicted) <= NEGLIGIBLE_SHARE * scales[predicted.rows]
+    settled = predicted.rows[is_settled]
     groups = [
         _subcycled(problem, partition, slow_paths, step, group, _stop_rule(group, predicted.pair))
         for group in extended.fast_groups
-        if np.isin(group, predicted.pair).any() or not np.isin(group, right).all()
+        if np.isin(group, predicted.pair).any() or not np.isin(group, settled).all()
     ]
     if not groups:
         return Relaxation(result, 1.0, 0.0, partition)

@@ -93,9 +93,8 @@ def log_speeds(field: LogField, masses: np.ndarray, angles: np.ndarray) -> np.nd
     first, second = np.log(masses)
     score, own = field.beta * np.cos(angles), field.beta
     log_sine = np.log(np.sin(angles)) + np.log(field.value_scale)
-    if (
-        field.offset is not None
-    ):  # apart from `log_divisor` for the order of summation: recorded runs repeat bit for bit
+    if field.offset is not None:
+        # Not by `log_divisor`: in this order of summation recorded runs repeat bit for bit.
         common = log_sine + score - field.offset - np.log(field.total_mass)
         return np.stack([second + common, first + common])
     return log_sine + np.stack(

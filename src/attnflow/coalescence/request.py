@@ -16,7 +16,7 @@ from attnflow.model.masks import Causal, Full
 from attnflow.model.normalisation import Post
 from attnflow.model.validation import require_flow, require_one_configuration
 
-MIN_MERGE = 1e-10  # merging distance: below, differences of coordinates have too few digits
+MIN_MERGE = 1e-10  # merging distance: below, differences of coordinates have less than six digits
 RTOL_RANGE = (1e-13, 1e-2)  # below is rounding; above, steps pass over merges
 
 
@@ -77,7 +77,7 @@ class CoalescingRequest:
         budget: float | None = None,
     ) -> "CoalescingRequest":
         """Check the arguments of `coalesce`; raises ValueError with what to do instead."""
-        tokens = _require_served(flow, tokens)
+        tokens = _require_supported(flow, tokens)
         _require_limits(flow, log_end, rtol, max_steps, budget)
         perturbation = None
         if perturb is not None:
@@ -112,8 +112,8 @@ def _require_limits(flow: AbstractDynamics, log_end: Any, rtol: Any, max_steps: 
         )
 
 
-def _require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
-    """Check that the method serves the flow; return its tokens with length one."""
+def _require_supported(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
+    """Check that the method supports the flow; return its tokens with length one."""
     require_flow(flow)
     is_on_plain_sphere = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
     reasons = {
@@ -131,7 +131,7 @@ def _require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     broken = [reason for reason, is_broken in reasons.items() if is_broken]
     if broken:
         instead = "stream" if isinstance(flow.mask, Causal) and len(broken) == 1 else "simulate"
-        raise InputError(f"`coalesce` does not serve this flow: {broken[0]}. Use `{instead}`.")
+        raise InputError(f"`coalesce` does not support this flow: {broken[0]}. Use `{instead}`.")
     tokens = require_one_configuration(flow, tokens)
     lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
     # Lengths within rounding are left as they are, so that a run of recorded tokens has the same bits.
@@ -165,7 +165,8 @@ def _merging_distance(tokens: np.ndarray, merge: float | None) -> float:
     require_positive_number(merge, "merge", "Use 1e-6.")
     if merge < MIN_MERGE:
         raise InputError(
-            f"`merge` must be at least {MIN_MERGE:g}, where differences have digits, but it is {merge:g}. Use 1e-6."
+            f"`merge` must be at least {MIN_MERGE:g}, since smaller gaps are lost in rounding, but it is {merge:g}. "
+            "Use 1e-6."
         )
     if merge >= smallest:
         raise InputError(

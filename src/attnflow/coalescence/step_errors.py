@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnflow.coalescence.macro_step import PATH_NODES, StepResult, defect_weights, quadrature_weights
+from attnflow.coalescence.macro_step import PATH_NODES, StepResult, defect_weights, error_norm, quadrature_weights
 from attnflow.coalescence.step_problem import Partition, SlowPaths, StepProblem
 from attnflow.coalescence.subcycling import Subcycle
 
@@ -26,7 +26,7 @@ def growth_defect(
     growth, predicted = last - first, problem.time_change.log_slowdown(step)
     if not np.isfinite(growth) or max(growth, predicted) < 0:
         return 0.0
-    # A tenth of the log speed may be unpredicted; a step shrinks by no more than a factor of ten at once.
+    # Growth by a factor of e^0.1 may be unpredicted. The ratio is limited to ten: one attempt does not show more.
     return min(abs(float(growth) - predicted) / 0.1, 10.0) ** 5
 
 
@@ -38,7 +38,7 @@ def quadrature_defect(
     The difference of the quadrature on all nodes and that of the DP5 stages, applied to the force from fast tokens.
     """
     forces = _forces(problem, slow_paths, step, result, rows, subcycle.rows, subcycle.paths)
-    return np.abs(np.tensordot(_time_weights(problem, step, defect_weights()), forces, 1)).max(axis=1)
+    return error_norm(np.tensordot(_time_weights(problem, step, defect_weights()), forces, 1))
 
 
 def slow_correction(
@@ -109,7 +109,7 @@ def velocity_mismatch(problem: StepProblem, step: float, result: StepResult, sub
     with np.errstate(over="ignore", invalid="ignore"):
         factor = np.exp(result.velocity.log_scale + problem.log_duration(step))
         velocities = result.velocity.mantissa[subcycle.rows] * factor
-        return np.nan_to_num(np.abs(velocities - subcycle.velocities).max(axis=1, initial=0.0) / 2, nan=np.inf)
+        return np.nan_to_num(error_norm(velocities - subcycle.velocities) / 2, nan=np.inf)
 
 
 def coupling_errors(
@@ -150,4 +150,4 @@ def _merged_pair_error(
         problem.field.velocity(where[rest], masses[rest], row).displacement(problem.log_duration(step))
         for where in (positions, assumed)
     ]
-    return float(np.abs(displacements[0] - displacements[1]).max()) / 2
+    return float(error_norm(displacements[0] - displacements[1])[0]) / 2

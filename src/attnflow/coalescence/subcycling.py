@@ -111,7 +111,7 @@ class CubicPaths:
 
 
 def is_available(field: LogField) -> bool:
-    """Whether the native code is built and serves this field."""
+    """Whether the native code is built and supports this field."""
     return field.is_plain_attraction and is_built()
 
 
@@ -125,12 +125,12 @@ def fast_tokens(field: LogField, clusters: Clusters, closing: np.ndarray, merge:
     if most < 2:
         return np.empty(0, int)
     with np.errstate(divide="ignore"):
-        # Time in which a gap changes its speed by a factor, which it does over the distance min(gap, 1 / (beta gap)).
-        waits = np.minimum(gaps, 1 / (field.beta * gaps)) / closing
+        # Time in which the speed of a gap changes by a factor: over the distance min(gap, 1 / (beta gap)).
+        change_times = np.minimum(gaps, 1 / (field.beta * gaps)) / closing
     # In the last part of an approach, beta gap^2 < 1, the gap shrinks exponentially: log(gap / merge) times as long.
-    falls = waits * np.where(field.beta * gaps**2 < 1, np.log(gaps / merge), 1.0)
-    # Six times the first merge: later ones are better served by the next macro steps.
-    soon = np.flatnonzero(waits <= min(6.0 * falls.min(), np.partition(waits, most)[most]))
+    merge_times = change_times * np.where(field.beta * gaps**2 < 1, np.log(gaps / merge), 1.0)
+    # Up to six times that of the first merge: later merges are left to the next macro steps.
+    soon = np.flatnonzero(change_times <= min(6.0 * merge_times.min(), np.partition(change_times, most)[most]))
     rows = np.union1d(soon, nearest[soon])
     limit = min(2 * MAX_FAST, len(clusters) // 2)
     if len(rows) > limit:  # many are equally fast, as in a symmetric start
@@ -138,9 +138,9 @@ def fast_tokens(field: LogField, clusters: Clusters, closing: np.ndarray, merge:
     rows = _with_neighbours(clusters, rows, limit)
     if not len(rows):
         return rows
-    slower = np.delete(waits, rows).min()
+    slower = np.delete(change_times, rows).min()
     # Macro steps must become twice as long to be worth it, and e^500 times is near the end of the range of floats.
-    return rows if 2.0 * waits.min() < slower < np.exp(500.0) * waits.min() else np.empty(0, int)
+    return rows if 2.0 * change_times.min() < slower < np.exp(500.0) * change_times.min() else np.empty(0, int)
 
 
 def _with_neighbours(clusters: Clusters, rows: np.ndarray, most: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import xarray as xr
 
 from attnflow._common.checks import require_known
+from attnflow._common.renamed import renamed_argument
 from attnflow.coalescence.coalesce import coalesce, repeated
 from attnflow.integrate.simulate import simulate
 from attnflow.results import provenance, run_dataset
@@ -17,6 +18,7 @@ from attnflow.streaming import stream_dataset
 from attnflow.streaming.stream import stream
 
 
+@renamed_argument("until", "log_end")
 def rerun(source: Any, **changes: Any) -> xr.Dataset:
     """Repeat the run recorded in a dataset or file: the same numbers, bit for bit, on the same machine.
 

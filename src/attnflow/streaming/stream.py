@@ -25,6 +25,8 @@ from attnflow.streaming.token_field import TokenField
 from attnflow.streaming.token_paths import TokenPath, TokenPaths
 from attnflow.streaming.token_solver import TokenSolution, TokenSolver
 
+# Smaller coefficients are lost in the rounding of coordinates of order one; beyond 1e-3 the last coefficients of a
+# piece do not estimate its error.
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-13, 1e-3
 MIN_SECONDS_FOR_FIRST_TOKEN = 1.0  # whatever the budget: without the first token there is nothing to return
 
@@ -74,7 +76,7 @@ def stream(
     >>> np.round(run.tokens[1:, 1, 0].values, 3)
     array([0.052, 1.   ])
     """
-    tokens, times = require_served(flow, tokens), require_times(times)
+    tokens, times = require_supported(flow, tokens), require_times(times)
     problem = _Problem(flow, tokens, times, _require_tolerance(tolerance))
     paths = TokenPaths.none(flow.dimension, component_count(float(np.abs(times).max())))
     return _completed(problem, paths, 0, budget, progress)
@@ -109,13 +111,13 @@ def append(run: xr.Dataset, tokens: Any, *, budget: float | None = None, progres
     flow: AbstractDynamics = provenance.flow_of(run)
     if isinstance(flow.attention, Unnormalised):
         raise InputError(
-            "`append` does not serve unnormalised attention: it divides by the number of all tokens, so that added "
+            "`append` does not support unnormalised attention: it divides by the number of all tokens, so that added "
             "tokens would slow down those of `run`. Use `stream` with all tokens."
         )
     recorded = stream_dataset.arguments(run)
     tokens = np.concatenate([recorded["tokens"], _require_more(run, tokens)])
     flow = stream_dataset.extended(flow, len(tokens))
-    problem = _Problem(flow, require_served(flow, tokens), recorded["times"], recorded["tolerance"])
+    problem = _Problem(flow, require_supported(flow, tokens), recorded["times"], recorded["tolerance"])
     return _completed(problem, paths, int(run.rejected_steps), budget, progress)
 
 
@@ -181,7 +183,7 @@ def _require_more(run: xr.Dataset, tokens: Any) -> np.ndarray:
     return tokens
 
 
-def require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
+def require_supported(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     """The tokens of a flow that `stream` can solve; other flows are refused with the reason."""
     require_flow(flow)
     has_no_lengths = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
@@ -196,7 +198,7 @@ def require_served(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     }
     broken = [reason for reason, applies in reasons.items() if applies]
     if broken:
-        raise InputError(f"`stream` does not serve this flow: {broken[0]}. Use `simulate`.")
+        raise InputError(f"`stream` does not support this flow: {broken[0]}. Use `simulate`.")
     tokens = require_one_configuration(flow, tokens)
     _require_causal(flow, len(tokens))
     return tokens

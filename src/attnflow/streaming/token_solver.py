@@ -17,7 +17,7 @@ from attnflow.streaming.token_paths import PathReader, TokenPath, TokenPaths
 MAX_STEP_RATIO = 10.0  # of successive steps
 MAX_LOG_COMPRESSION = 6.0  # c of the time change: dt/ds falls by a factor of 400 at most
 MAX_LOG_GROWTH = 8.0  # of perturbations in one step: longer L-stable steps would stay at an unstable equilibrium
-MAX_PIECES = 20_000  # of one token
+MAX_PIECES = 20_000  # of one token: fifty times those of a token up to t = 1e300 at beta = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ class _State:
     """Relative growth rate of the token's speed at the end of the last piece."""
 
 
-class _Attempt(NamedTuple):
+class _PieceAttempt(NamedTuple):
     """The state after an attempted step, and its piece; None if the step was rejected."""
 
     state: _State
@@ -106,7 +106,7 @@ class TokenSolver:
             status = self._status(attempt, len(pieces), deadline)
         return TokenSolution(self._path(pieces, len(token)), rejected, status)
 
-    def _status(self, attempt: _Attempt, pieces: int, deadline: float) -> Status | None:
+    def _status(self, attempt: _PieceAttempt, pieces: int, deadline: float) -> Status | None:
         """Why the solution ends here; None if it does not."""
         reasons = {
             Status.REACHED: attempt.state.time >= self.end,
@@ -126,7 +126,7 @@ class TokenSolver:
             np.array([piece.series for piece in pieces]).reshape(count, STAGES + 1, d),
         )
 
-    def _attempt(self, state: _State) -> _Attempt:
+    def _attempt(self, state: _State) -> _PieceAttempt:
         """One step: solved at the nodes, and accepted if the series resolves it and perturbations grow little."""
         remaining = float(self.end - state.time)
         piece_time = _piece_time(state, remaining)
@@ -140,18 +140,18 @@ class TokenSolver:
         nodes = solve_nodes(self.field, state.point, seen, piece_time.rates(NODES), accuracy)
         if nodes is None:
             shorter = dataclasses.replace(state, reader=reader, step=piece_time.scale / 4)
-            return _Attempt(shorter, None, is_rounding)
+            return _PieceAttempt(shorter, None, is_rounding)
         points = np.concatenate([state.point[None], nodes.points])
         series, size = series_of(points), self._size(points)
         error = truncation_estimate(series) / (self.tolerance * size)
         tried = dataclasses.replace(state, reader=reader, step=_next_step(piece_time.scale, error, nodes))
         if error > 1 or nodes.log_growth > 1.5 * MAX_LOG_GROWTH:
-            return _Attempt(tried, None, is_rounding)
+            return _PieceAttempt(tried, None, is_rounding)
         piece = _Piece(start, piece_time.length, piece_time.log_compression, series)
         is_last = piece_time.length == remaining
         end = self.end if is_last else state.time + Fraction(piece_time.length)
         reached = dataclasses.replace(tried, point=points[-1], time=end)
-        return _Attempt(self._with_acceleration(reached, piece_time, series, size), piece, is_rounding)
+        return _PieceAttempt(self._with_acceleration(reached, piece_time, series, size), piece, is_rounding)
 
     def _size(self, points: np.ndarray) -> float:
         """The length that the tolerance is relative to."""
