@@ -38,11 +38,15 @@ def atlas(
     """Draw predicted and simulated limits over a grid of value matrices, and count how many agree."""
     import numpy as np
 
-    from attnflow._common.checks import require_count
+    from attnflow._common.checks import require_count, require_finite_number
+    from attnflow._common.memory import require_array_memory
     from attnflow.show.theory.atlas import atlas as draw
     from attnflow.theorems.studies.atlas import atlas as survey
 
     require_count(size, "size", least=2)
+    require_finite_number(low, "low")
+    require_finite_number(high, "high")
+    require_array_memory(size, size, runs, what=f"A grid of {size} x {size} value matrices")
     picture = free_files({"picture": out}, overwrite)["picture"]
     with reporting(progress_of(as_json)) as progress:
         found = survey(

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.memory import require_array_memory
 from attnflow._common.plain import evenly_spaced
 from attnflow._common.precision import double
 from attnflow._common.progress import Progress
@@ -84,6 +85,7 @@ def head_flow(
     require_known(start, STARTS, "start")
     require_positive_number(end, "end")
     require_count(saves, "saves", least=2)
+    require_array_memory(saves, what=f"A list of {saves} times")
     chosen = _chosen(model, layer, heads)
     tokens = _first_tokens(
         model, layer, chosen if circle_of is None else _chosen(model, layer, circle_of), start, prompt, n, seed

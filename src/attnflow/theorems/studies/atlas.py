@@ -13,6 +13,7 @@ from attnflow._common.checks import (
     require_known,
     require_positive_number,
 )
+from attnflow._common.memory import require_array_memory
 from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks, values
@@ -200,6 +201,7 @@ def _require_arguments(kind: str, d: int, space: str, n: int, runs: int, beta: f
     require_count(d, "d", least=2)
     require_count(n, "n", least=4)  # three tokens lie on three hyperplanes whatever they do
     require_count(runs, "runs")
+    require_array_memory(runs, n, d, d, what=f"{runs} starts of {n} tokens in dimension {d}")
     require_positive_number(beta, "beta")
     if kind == "trace-determinant" and d != 2:
         raise InputError(

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_count, require_positive_number
+from attnflow._common.memory import require_array_memory
 from attnflow.analyse import frozen_attention
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
@@ -56,6 +57,7 @@ def frozen_validity(
     require_count(seeds, "seeds", least=2)
     require_positive_number(tolerance, "tolerance")
     require_positive_number(end, "end")
+    require_array_memory(len(chosen), len(sizes), len(betas), seeds, what=f"{seeds} starts of each kind")
     found = np.full((len(chosen), len(sizes), len(betas), seeds), np.nan)
     for i, law in enumerate(chosen.values()):
         start = law(n, d, rng=seed, runs=seeds)

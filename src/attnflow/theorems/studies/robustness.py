@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.memory import require_array_memory
 from attnflow.analyse import clusters, leaders, polytope, rates
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
@@ -72,6 +73,7 @@ def robustness(
     chosen = laws_by_name(laws)
     sizes, dimensions = _sizes(n, "n"), _sizes(d, "d")
     _require_arguments(seeds, end, confidence)
+    require_array_memory(len(chosen), max(sizes), max(dimensions), seeds, what=f"{seeds} starts of each kind")
     flow = flow or (lambda d: RescaledAttention(Head.identity(d)))
     found = np.full((len(QUANTITIES), len(chosen), len(sizes), len(dimensions), seeds), np.nan)
     places = list(np.ndindex(found.shape[1:4]))
@@ -161,7 +163,7 @@ def _sizes(sizes: Any, argument: str) -> list[int]:
         raise InputError(f"`{argument}` must hold one or more numbers, but it is empty.")
     for size in sizes:
         require_count(size, argument)
-    return [int(size) for size in sizes]
+    return list(dict.fromkeys(int(size) for size in sizes))
 
 
 def _require_arguments(seeds: int, end: float, confidence: float) -> None:

@@ -1,0 +1,1 @@
+"""Random command lines, damaged files, and killed processes: `python -m tests.fuzz`."""
