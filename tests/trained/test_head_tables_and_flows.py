@@ -291,13 +291,14 @@ def test_intervals_of_subsets_hold_the_mean_over_all_subsets():
 
 
 def test_the_mean_over_all_subsets_has_no_interval():
-    row = {"clusters": 2, "mean_cosine": 0.5, "misalignment": 0.1, "rate": None, "attention_rank": 1.5}
+    row = {"tokens": 5, "clusters": 2, "mean_cosine": 0.5, "misalignment": 0.1, "rate": None, "attention_rank": 1.5}
     rows = [row | {"heads": [head], "possible_subsets": 3, "clusters": 2 + head} for head in range(3)]
     (found,) = trained.count_rows(rows)
     assert (found["clusters"], found["clusters_low"], found["clusters_high"]) == (3, None, None)
     assert (found["rate"], found["rate_low"], found["with_rate"]) == (None, None, 0)
     (partly,) = trained.count_rows([one | {"possible_subsets": 12} for one in rows])
-    assert 1 <= partly["clusters_low"] < 3 < partly["clusters_high"]
+    assert 1 <= partly["clusters_low"] < 3 < partly["clusters_high"] <= 5
+    assert partly["mean_cosine_low"] is None  # equal values tell no deviation
 
 
 @pytest.mark.parametrize("start", ["circle", "sphere"])

@@ -116,6 +116,28 @@ def test_an_overflow_is_found_from_the_tokens(climbed, monkeypatch):
     assert [row["common_cosine"] for row in rows] == list(ladder.mean_cosine.values[:, 1])
 
 
+def test_the_distance_to_the_model_is_measured(climbed, monkeypatch):
+    """A last rung that is wrong by 0.5 in one number of one layer is as far from the model."""
+    true = ladders._step
+
+    def wrong(block, tokens):
+        moved, attention = true(block, tokens)
+        return moved + 0.5 * (np.arange(moved.size).reshape(moved.shape) == 3), attention
+
+    model, _, truth = climbed["bert"]
+    monkeypatch.setattr(ladders, "_step", wrong)
+    found = trained.ladder(model, IDS, 1, progress=False)
+    expected = 0.5 / np.abs(truth.tokens.values[:2]).max()
+    assert found.attrs["distance_to_model"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_rank_of_a_rung_is_that_of_its_last_layer(climbed):
+    ladder = climbed["bert"][1]
+    for row, rung in zip(trained.ladder_rows(ladder), ladder.rung.values, strict=True):
+        assert row["attention_rank"] == float(ladder.attention_rank.sel(rung=rung)[-1])
+    assert ladders._last_finite(np.array([1.0, 2.0, np.nan])) == 2.0
+
+
 def test_the_common_layer_is_the_last_that_every_rung_reaches(climbed):
     ladder = climbed["bert"][1].copy(deep=True)
     ladder.is_whole.values[0, 2:] = False

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.linalg import expm
 from tests.helpers import tiny_models
 from tests.helpers.tiny_models import IDS
@@ -13,7 +14,8 @@ from attnflow._common.checks import InputError
 from attnflow.analyse import cluster_tracks, collapse, low_rank
 from attnflow.show.trained.prompt import WordClusters
 from attnflow.trained import coupling, measures
-from attnflow.trained.neural_collapse import classes_sentence
+from attnflow.trained.neural_collapse import class_labels, classes_sentence, collapse_measures
+from attnflow.trained.prompt_reports import named_clusters
 
 TWICE = [5, 17, 3, 5, 17, 0, 22, 3, 39, 5]  # three classes of two or three equal tokens, and three single tokens
 
@@ -83,6 +85,29 @@ def test_classes_do_not_come_from_the_states_they_are_measured_on(models):
     for label in range(int(reports["last"].collapse_class.max()) + 1):
         assert len(np.unique(last[reports["last"].collapse_class == label])) == 1
     assert not np.array_equal(reports["token"].collapse_class, reports["last"].collapse_class)
+
+
+def test_classes_from_the_first_and_the_last_clusters_differ():
+    ids, found = np.array([7, 7, 8, 9]), np.array([[0, 0, 1, 1], [2, 0, 2, 1]])
+    assert class_labels("token", ids, found).tolist() == [0, 0, -1, -1]
+    assert class_labels("first", ids, found).tolist() == [0, 0, 1, 1]
+    assert class_labels("last", ids, found).tolist() == [0, -1, 0, -1]
+
+
+def test_shuffled_classes_are_the_control_of_the_variability():
+    """The variability of separate classes is far below that of shuffled labels; without classes in half of the draws."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], 6)
+    for distance, factor, least, most in ((5.0, 0.3, 1.0, 1.0), (0.0, 1.0, 0.25, 0.75)):
+        below = []
+        for tokens in rng.normal(size=(40, 1, 12, 3)) + distance * np.eye(3)[labels]:
+            units = xr.DataArray(tokens, {"time": [0.0]}, ("time", "token", "coordinate"))
+            found = collapse_measures(units, labels)
+            below.append(float(found.variability[0]) < factor * float(found.shuffled_variability[0]))
+        assert least <= np.mean(below) <= most
+
+
+def test_the_largest_cluster_is_named_first():
+    assert named_clusters(np.array([0, 1, 2, 2, 1, 2]), list("abcdef")) == [["c", "d", "f"], ["b", "e"]]
 
 
 def test_collapse_of_tokens_that_are_all_different_is_undefined(models):

@@ -24,7 +24,7 @@ def readable(found: dict[str, Any]) -> dict[str, str]:
     shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
     shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
     shown["neural collapse"] = classes_sentence(found["collapse_classes"])
-    shown |= {name.replace("_", " "): line(values) for name, values in found["neural_collapse"].items()}
+    shown |= {name.replace("_", " "): line(values, digits=".2g") for name, values in found["neural_collapse"].items()}
     shown["last clusters"] = _clusters(found["last_clusters"]) or "each token is a cluster"
     shown["merges"] = _merges(found["merges"])
     shown["plateau"] = _plateau(found)

@@ -117,7 +117,7 @@ def print_by_heads(rows: list[dict[str, Any]]) -> None:
     ]
     print_rows(lines, rows[0]["model"])
     print("Means over random subsets of heads, all from the same first tokens; in brackets 95 % t intervals of the")
-    print("mean over all subsets of that many heads. A number without brackets is of all subsets, or of one.")
+    print("mean over all subsets of that many heads. Without brackets: of all subsets, of one, or equal in all drawn.")
     print("Misalignment: 1 - mean squared cosine; the rate is that of its decay, a mean over subsets that have one:")
     rates = [
         f"{row['heads']} head{'' if row['heads'] == 1 else 's'} {row['with_rate']} of {row['subsets']}"

@@ -117,6 +117,7 @@ def flow_summary(run: xr.Dataset) -> dict[str, Any]:
         "misalignment": float(misalignment(run)[-1]),
         "rate": alignment_rate(run),
         "saves": run.sizes["time"],
+        "tokens": run.sizes["token"],
         **course[-1],
         "course": course,
         "outcome": run.attrs["outcome"],

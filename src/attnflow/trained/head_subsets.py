@@ -12,7 +12,8 @@ from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.models.transformer import Model
 from attnflow.trained.head_flows import flow_summary, head_flow
 
-# Quantities at the end of a flow, and the least and greatest value that each can have.
+# Quantities at the end of a flow, and the least and greatest value that each can have; the number of tokens limits
+# that of clusters and the rank too.
 RANGES = {
     "clusters": (1.0, math.inf),
     "mean_cosine": (-1.0, 1.0),
@@ -71,15 +72,16 @@ def count_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of `by_number_of_heads` by number of heads: the mean of each quantity over the subsets, and its interval.
 
     `clusters_low` and `clusters_high`, and so on, are the ends of `mean_interval` for the mean over all
-    `possible_subsets`; None where one subset was drawn, or all. `subsets` is the number drawn, and `with_rate` that of
-    subsets whose tokens align at a rate; the rate is a mean over these.
+    `possible_subsets`; None where one subset was drawn, or all, or values are equal. `subsets` is the number drawn,
+    and `with_rate` that of subsets whose tokens align at a rate; the rate is a mean over these.
     """
     summaries = []
     for count in sorted({len(row["heads"]) for row in rows}):
         same = [row for row in rows if len(row["heads"]) == count]
         summary: dict[str, Any] = {"heads": count, "subsets": len(same)}
         summary["possible_subsets"] = possible = same[0]["possible_subsets"]
-        for name, (least, greatest) in RANGES.items():
+        for name, (least, most) in RANGES.items():
+            greatest = same[0]["tokens"] if name in ("clusters", "attention_rank") else most
             values = [row[name] for row in same if row[name] is not None]
             ends = mean_interval(values, len(same) / possible)
             summary[name] = float(np.mean(values)) if values else None
@@ -93,7 +95,8 @@ def mean_interval(values: Sequence[float], drawn_share: float) -> tuple[float, f
     """The 95 % t interval of the mean of a population of which a share was drawn without repetition.
 
     The half-width is t s sqrt((1 - share) / m) for m values of deviation s, with Student's t of m - 1 degrees of
-    freedom. None for a single value, and where all were drawn: then the mean is known.
+    freedom. None for a single value or equal ones, which tell no deviation, and where all were drawn: then the mean is
+    known.
 
     Examples
     --------
@@ -105,7 +108,7 @@ def mean_interval(values: Sequence[float], drawn_share: float) -> tuple[float, f
     from scipy.stats import t  # 0.5 s to import
 
     m = len(values)
-    if m < 2 or drawn_share >= 1:
+    if m < 2 or drawn_share >= 1 or len({*values}) == 1:
         return None
     half = t.ppf((1 + LEVEL) / 2, m - 1) * np.std(values, ddof=1) * math.sqrt((1 - drawn_share) / m)
     return float(np.mean(values) - half), float(np.mean(values) + half)

@@ -7,6 +7,7 @@ from attnflow._common.checks import require_known
 from attnflow.analyse import collapse
 
 MEASURES = ("variability", "unequal_norms", "unequal_angles", "simplex_distance")
+SHUFFLES = 9  # permutations of the labels; their median, since a permutation may bring class means together
 CLASSES = {
     "token": "tokens with the same id",
     "first": "clusters of the embedding",
@@ -36,15 +37,19 @@ def class_labels(classes: str, ids: np.ndarray, clusters: np.ndarray) -> np.ndar
 def collapse_measures(units: xr.DataArray, labels: np.ndarray) -> xr.Dataset:
     """`MEASURES` of the tokens in classes of two or more, over time; NaN with fewer than two such classes.
 
-    The labels of the tokens are kept as `collapse_class`.
+    The labels of the tokens are kept as `collapse_class`. `shuffled_variability` is the control of the variability: the
+    same with labels permuted among these tokens, the median over permutations of a fixed seed.
     """
     in_class = labels >= 0
     kept = xr.DataArray(labels, dims="token")
     if labels.max() < 1:
         missing = np.full(units.sizes["time"], np.nan)
-        return xr.Dataset(dict.fromkeys(MEASURES, ("time", missing)) | {"collapse_class": kept})
-    measured = collapse.measures(units.isel(token=np.flatnonzero(in_class)), labels[in_class])
-    return measured[list(MEASURES)].assign(collapse_class=kept)
+        names = (*MEASURES, "shuffled_variability")
+        return xr.Dataset(dict.fromkeys(names, ("time", missing)) | {"collapse_class": kept})
+    tokens, own, rng = units.isel(token=np.flatnonzero(in_class)), labels[in_class], np.random.default_rng(0)
+    shuffled = [collapse.measures(tokens, rng.permutation(own)).variability.values for _ in range(SHUFFLES)]
+    measured = collapse.measures(tokens, own)[list(MEASURES)]
+    return measured.assign(collapse_class=kept, shuffled_variability=("time", np.median(shuffled, axis=0)))
 
 
 def class_counts(report: xr.Dataset) -> dict[str, int | str]:

@@ -49,10 +49,10 @@ def prompt_report(
     -------
     The trajectory, and over time (0 is the embedding, l after layer l) `mean_cosine`, `cosine_density`, `clusters`,
     `cluster` of every token (labels that persist from layer to layer), `effective_rank`, the neural-collapse measures
-    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` (NaN with fewer than two classes), and
-    `energy` of every beta; over layers `cka` (with the layer before), `attention_rank` and `second_eigenvalue` of every
-    head, and `change` of the energy by each half of each block; and `collapse_class` of every token, -1 where it is
-    alone in its class.
+    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` (NaN with fewer than two classes), the
+    variability of shuffled classes, `shuffled_variability`, and `energy` of every beta; over layers `cka` (with the
+    layer before), `attention_rank` and `second_eigenvalue` of every head, and `change` of the energy by each half
+    of each block; and `collapse_class` of every token, -1 where it is alone in its class.
     """
     require_positive_number(angle, "angle")
     require_known(classes, CLASSES, "classes")
@@ -91,7 +91,7 @@ def prompt_summary(report: xr.Dataset) -> dict[str, Any]:
         "second_eigenvalue": _json_list(report.second_eigenvalue.mean("head")),
         "cka": _json_list(report.cka),
         "energy": {f"{float(beta):g}": _json_list(report.energy.sel(beta=beta)) for beta in report.beta.values},
-        "neural_collapse": {name: _json_list(report[name]) for name in MEASURES},
+        "neural_collapse": {name: _json_list(report[name]) for name in (*MEASURES, "shuffled_variability")},
         "collapse_classes": class_counts(report),
         "last_clusters": named_clusters(report.cluster.values[-1], words),
         "merges": [_change(merge, words) for merge in tracks.merges],
