@@ -1,7 +1,6 @@
 """The explorer in a real browser: it plays, shows what the library computes, and exports it."""
 
 import re
-import shutil
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -9,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from tests.helpers.browser_page import needs_chromium, pause, shown_frame, value, wait_for
 from tests.helpers.served_explorer import TIMEOUT, Served, wait_until
 
 import attnflow as af
@@ -16,86 +16,8 @@ from attnflow.experiments import scenarios
 from attnflow.explorer import prompt_scenarios
 from attnflow.explorer.stepper import Stepper
 
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="the browser is driven by playwright: pip install playwright"
-)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
-
+pytestmark = needs_chromium
 SMALL = "#scenario=sphere&n=8"
-# Chromium without a GPU tells how slow its own copying of WebGL pictures is; it is no fault of the page.
-BROWSERS_OWN = "GPU stall due to ReadPixels"
-
-
-@pytest.fixture(scope="module")
-def explorer():
-    served = Served()
-    yield served
-    served.stop()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def new_page(browser, explorer):
-    """Pages that must log no error and send no request except to the explorer."""
-    faults, contexts = [], []
-    allowed = (explorer.address, explorer.address.replace("http", "ws"), "data:", "blob:", "file:///", "about:")
-
-    def opened():
-        contexts.append(browser.new_context(viewport={"width": 1024, "height": 640}))
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: faults.append(message.text) if is_fault(message) else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: None if request.url.startswith(allowed) else faults.append(request.url))
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not faults
-
-
-@pytest.fixture
-def page(new_page):
-    return new_page()
-
-
-def is_fault(message):
-    return message.type in ("error", "warning") and BROWSERS_OWN not in message.text
-
-
-def value(page, expression):
-    return page.evaluate(f"() => {expression}")
-
-
-def wait_for(page, expression):
-    """Polled from outside: the page's own rules forbid evaluating text in it."""
-    end = time.monotonic() + TIMEOUT
-    while time.monotonic() < end:
-        if found := value(page, expression):
-            return found
-        page.wait_for_timeout(50)
-    raise AssertionError(
-        f"{expression} did not become true; the page says: {page.inner_text('#status')} {page.inner_text('#problem')}"
-    )
-
-
-def pause(page):
-    if value(page, "explorer.state.plays"):
-        page.click("#play")
-    wait_for(page, "!explorer.state.plays && explorer.frame.index === explorer.state.frame")
-
-
-def shown_frame(page):
-    found = value(page, "({time: explorer.frame.time, tokens: Array.from(explorer.frame.tokens), n: explorer.frame.n})")
-    return found["time"], np.array(found["tokens"], np.float32).reshape(found["n"], -1)
 
 
 def computed(changes, time):

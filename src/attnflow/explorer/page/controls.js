@@ -27,8 +27,8 @@ const UNTRAINED = new Set(["Tokens", "Weights", "Layer"]); // settings that a tr
 const OPTIONAL = new Set(["redraw", "mlp", "kappa", "solver"]);
 const READ = { solver: { none: "default" } };
 const MAX_BETA = 200; // of the slider
-const sliderOf = (beta) => 100 * Math.cbrt(Math.min(Math.max(beta, 0), MAX_BETA) / MAX_BETA);
-const betaOf = (slider) => Number((MAX_BETA * (slider / 100) ** 3).toPrecision(3));
+export const sliderOf = (beta) => 100 * Math.cbrt(Math.min(Math.max(beta, 0), MAX_BETA) / MAX_BETA);
+export const betaOf = (slider) => Number((MAX_BETA * (slider / 100) ** 3).toPrecision(3));
 
 export class Controls {
   constructor(form, words, onChange) {

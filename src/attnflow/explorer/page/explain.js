@@ -1,5 +1,7 @@
 // The texts below the stage: description of the scenario, prediction, and whether the run agrees with it.
 
+import { typeset } from "./mathematics.js";
+
 const $ = (id) => document.getElementById(id);
 const ANSWERS = {
   agrees: ["✓", "The run agrees"], "not-yet": ["…", "Not decided yet"],
@@ -8,7 +10,7 @@ const ANSWERS = {
 
 export function showDescription({ words, paper }, title) {
   const text = document.createElement("p"), source = document.createElement("p");
-  text.textContent = words.join(" ");
+  text.append(typeset(words.join(" ")));
   source.className = "source";
   if (paper) source.append(...(title ? [`${title}, `] : []), linkTo(paper));
   const isOld = $("words").textContent === text.textContent + source.textContent;
@@ -17,21 +19,21 @@ export function showDescription({ words, paper }, title) {
 
 export function showPrediction({ words, says, rate, proved, paper, suggestion }) {
   const [limit, badge, facts] = ["b", "span", "span"].map((kind) => document.createElement(kind));
-  limit.textContent = words ? capital(words) : "";
+  limit.append(typeset(words ? capital(words) : ""));
   badge.className = "badge";
   badge.textContent = proved ? "proved" : paper ? "not proved" : "open";
   facts.className = "source";
-  facts.textContent = [rate ? `Rate: ${rate}.` : "", paper ? `${paper}.` : ""].filter(Boolean).join(" ");
-  const parts = [limit, " ", badge, " ", says ?? "", suggestion ? ` ${suggestion}` : "", " ", facts];
+  facts.append(typeset(rate ? `Rate: ${rate}. ` : ""), paper ? `${paper}.` : "");
+  const parts = [limit, " ", badge, " ", typeset(says ?? ""), typeset(suggestion ? ` ${suggestion}` : ""), " ", facts];
   $("prediction").replaceChildren(...(words ? parts : []));
 }
 
 export function showVerdict({ answer, summary, evidence }) {
   const [sign, words] = ANSWERS[answer] ?? ["", ""];
   const numbers = Object.assign(document.createElement("span"), { className: "source" });
-  numbers.textContent = evidence ? ` ${capital(evidence)}.` : "";
+  numbers.append(typeset(evidence ? ` ${capital(evidence)}.` : ""));
   $("verdict").dataset.answer = answer ?? "none";
-  $("verdict").replaceChildren(...(answer ? [`${sign} ${words}.${summary ? ` ${summary}.` : ""}`, numbers] : []));
+  $("verdict").replaceChildren(...(answer ? [typeset(`${sign} ${words}.${summary ? ` ${summary}.` : ""}`), numbers] : []));
 }
 
 export function spokenText(model, frame, clusters, time) {

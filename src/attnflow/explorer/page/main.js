@@ -1,6 +1,7 @@
 // The page: passes messages of a source to stage, panels and controls, and actions of the user to the source.
 
-import { Controls } from "./controls.js";
+import { Controls, betaOf, sliderOf } from "./controls.js";
+import { lightWith, showEquation } from "./equation.js";
 import { showDescription, showPrediction, showVerdict, spokenText } from "./explain.js";
 import { ExportMenu } from "./export.js";
 import { LayerInterpolation } from "./interpolation.js";
@@ -43,7 +44,10 @@ source.on("connection", ({ isOpen, isFull }) => {
 source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
-  if (!controls && !recorded) controls = new Controls($("settings"), message.words, change);
+  if (!controls && !recorded) {
+    controls = new Controls($("settings"), message.words, change);
+    lightWith($("settings"), $("equation"));
+  }
   if (!$("scenario").options.length) $("scenario").append(...scenarioGroups(message.catalogue));
   restore(wanted ?? link.read(location.hash, message.catalogue));
   wanted = null;
@@ -200,6 +204,15 @@ function showModel() {
   $("centres").disabled = !model.centres?.length;
   showDescription(model, scenario?.title); // the words are about the run as it was changed
   showPrediction(model.prediction ?? {});
+  showEquation($("equation"), model.settings);
+  showQuickBeta(model.settings);
+}
+
+function showQuickBeta({ beta, attention }) {
+  // The slider below the stage of a narrow page, where the controls are farther down.
+  $("quick-beta").closest("label").hidden = Boolean(recorded) || beta === undefined || attention.startsWith("hardmax");
+  if (document.activeElement !== $("quick-beta")) $("quick-beta").value = sliderOf(beta);
+  $("quick-beta-text").textContent = beta;
 }
 
 function current(withTime) {
@@ -265,6 +278,11 @@ $("scenario").onchange = () => {
   start($("scenario").value, {});
 };
 $("speed").oninput = () => { showSpeed(); remember(); };
+$("quick-beta").oninput = () => {
+  const beta = betaOf($("quick-beta").value);
+  $("quick-beta-text").textContent = beta;
+  change({ beta });
+};
 $("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };
 $("problem").querySelector("button").onclick = () => { $("problem").hidden = true; };

@@ -1,0 +1,127 @@
+// The equation of the model as MathML. Every part is marked with the setting that changes it, so that a control can light it.
+
+const row = (...parts) => `<mrow>${parts.join("")}</mrow>`;
+const i = (name) => `<mi>${name}</mi>`;
+const o = (sign) => `<mo>${sign}</mo>`;
+const n = (number) => `<mn>${Number(number)}</mn>`;
+const sub = (base, index) => `<msub>${base}${index}</msub>`;
+const sup = (base, power) => `<msup>${base}${power}</msup>`;
+const ratio = (top, bottom) => `<mfrac>${top}${bottom}</mfrac>`;
+const root = (...parts) => `<msqrt>${parts.join("")}</msqrt>`;
+const dot = (name, index) => sub(`<mover>${i(name)}${o("˙")}</mover>`, index);
+const brackets = (...parts) => row(o("("), ...parts, o(")"));
+const scalar = (left, right) => row(o("⟨"), left, o(","), right, o("⟩"));
+const lit = (settings, ...parts) => `<mrow data-setting="${settings}">${parts.join("")}</mrow>`;
+const word = (text) => `<mtext>${text}</mtext>`;
+const SPACE = '<mspace width="0.2em"/>';
+const J = i("j"), I = i("i"), K = i("k"), H = i("h");
+
+const numbersOf = (text) => (text?.split(":")[1] ?? "").split(",").filter(Boolean);
+const nameOf = (text) => text?.split(":")[0];
+
+export function equation(settings) {
+  // The lines of the equation: the velocity, the weights, and what the normalisation adds; empty for a trained model's layers.
+  if (!("attention" in settings)) return [];
+  return [velocity(settings), ...noise(settings), weights(settings), ...normalisation(settings)].map((line) => `<math display="block">${line}</math>`);
+}
+
+function velocity(settings) {
+  const { space, kappa, mlp, solver } = settings, z = space === "rescaled" ? "z" : "x";
+  const token = sub(i(z), I), isLayers = nameOf(solver) === "layers";
+  const output = mlp ? lit("mlp", i("σ"), brackets(attentionOutput(settings))) : attentionOutput(settings);
+  const field = space === "sphere" ? row(slowness(settings), lit("space", sub(i("P"), token)), brackets(output)) : output;
+  if (isLayers) return row(token, o("←"), lit("solver", space === "sphere" ? i("N") : ""), brackets(token, o("+"), lit("solver", i("h")), field));
+  return kappa ? row(i("d"), token, o("="), field, SPACE, i("d"), i("t")) : row(dot(z, I), o("="), field);
+}
+
+function noise({ space, kappa }) {
+  // A line of its own, below the drift.
+  const projection = space === "sphere" ? sub(i("P"), sub(i("x"), I)) : "";
+  return kappa ? [lit("kappa", o("+"), root(ratio(n(2), i("κ"))), projection, SPACE, i("d"), sub(i("W"), I))] : [];
+}
+
+function attentionOutput({ space, heads, mask, redraw }) {
+  const isRescaled = space === "rescaled", several = heads > 1;
+  const V = lit("value redraw", sub1(i("V"), several), redraw ? brackets(i("t")) : "");
+  const weight = several ? `<msubsup>${i("A")}${row(I, J)}${H}</msubsup>` : sub(i("A"), row(I, J));
+  const moved = isRescaled ? brackets(sub(i("z"), J), o("−"), sub(i("z"), I)) : sub(i("x"), J);
+  return row(several ? lit("heads", `<munder>${o("∑")}${H}</munder>`) : "", lit("mask n", sumOver(mask)), lit("attention", weight), V, moved);
+}
+
+const sub1 = (base, several) => (several ? sub(base, H) : base);
+
+function sumOver(mask) {
+  const conditions = mask.split("+").map((one) => CONDITIONS[nameOf(one)]?.(numbersOf(one))).filter(Boolean);
+  return `<munder>${o("∑")}${conditions.length ? row(conditions.join(o(","))) : J}</munder>`;
+}
+
+const CONDITIONS = {
+  causal: () => row(J, o("≤"), I),
+  "strictly-causal": () => row(J, o("&lt;"), I),
+  others: () => row(J, o("≠"), I),
+  window: ([width]) => row(o("|"), I, o("−"), J, o("|"), o("≤"), n(width ?? 1)),
+};
+
+function score({ space, query_key }, left, right) {
+  // beta <Q x_i, K x_j>; in the rescaled frame of x = e^{tV} z.
+  const name = space === "rescaled" ? "z" : "x", frame = space === "rescaled" ? lit("value", sup(i("e"), row(i("t"), i("V")))) : "";
+  const isIdentity = query_key === "identity";
+  const of = (matrix, index) => row(isIdentity ? "" : lit("query_key", i(matrix)), frame, sub(i(name), index));
+  return lit("query_key", scalar(of("Q", left), of("K", right)));
+}
+
+function weights(settings) {
+  const { attention, mask } = settings, rule = nameOf(attention), beta = lit("beta", i("β"));
+  const A = sub(i("A"), row(I, J)), slope = mask.split("+").find((one) => nameOf(one) === "alibi");
+  const alibi = (index) => (slope ? lit("mask", o("−"), n(numbersOf(slope)[0] ?? 1), o("|"), I, o("−"), index, o("|")) : "");
+  const exponential = (index, offset = "") => sup(i("e"), row(beta, offset ? brackets(score(settings, I, index), offset) : score(settings, I, index), alibi(index)));
+  if (rule === "hardmax") {
+    const largest = row(`<munder>${word("argmax")}${K}</munder>`, score(settings, I, K));
+    return row(lit("attention", A, o("="), ratio(n(1), word("number of maxima")), word(" if ")), J, o("∈"), largest);
+  }
+  if (rule === "unnormalised") {
+    const [given] = numbersOf(attention), offset = given && Number(given) !== 0 ? row(o("−"), n(given)) : "";
+    return row(A, o("="), lit("attention", ratio(n(1), i("n"))), exponential(J, offset));
+  }
+  const rows = ratio(exponential(J), row(`<munder>${o("∑")}${K}</munder>`, exponential(K)));
+  const sinkhorn = rule === "sinkhorn" ? lit("attention", word(`, then columns and rows in turn (${Number(numbersOf(attention)[0] ?? 5)} divisions)`)) : "";
+  return row(A, o("="), lit("attention", rows), sinkhorn);
+}
+
+function slowness({ normalisation: scheme }) {
+  const name = nameOf(scheme);
+  return name === "post" ? "" : lit("normalisation", ratio(n(1), sub(i("s"), I)));
+}
+
+function normalisation({ space, normalisation: scheme }) {
+  // The slowness s_i of arXiv:2510.22026, for the attention output A_i in the brackets.
+  const r = sub(i("r"), I), A = row(o("|"), sub(i("A"), I), o("|")), [number] = numbersOf(scheme), name = nameOf(scheme);
+  const schemes = {
+    pre: row(r), peri: row(r, A), sqrt: root(i("t"), o("+"), n(1)), ngpt: ratio(A, number ? n(number) : n(0.2)),
+    mix: row(n(1), word(` until t = ${Number(number ?? 1)}, then `), r),
+  };
+  if (space !== "sphere" || !(name in schemes)) return [];
+  const lengths = ["pre", "peri", "mix"].includes(name)
+    ? row(word(name === "mix" ? ", and then" : ","), SPACE, SPACE, dot("r", I), o("="), ratio(row(r, scalar(sub(i("x"), I), sub(i("A"), I))), sub(i("s"), I))) : "";
+  return [lit("normalisation", sub(i("s"), I), o("="), schemes[name], lengths)];
+}
+
+export function showEquation(place, settings) {
+  const lines = equation(settings).join("");
+  if (place.dataset.lines !== lines) [place.innerHTML, place.dataset.lines] = [lines, lines];
+  place.closest("article").hidden = !lines;
+}
+
+export function lightWith(form, place) {
+  // The parts of the equation that a control changes are lit while it is pointed at or edited.
+  const light = (event, isLit) => {
+    const name = event.target.closest?.("label, .word")?.querySelector("[name]")?.name.replace("-numbers", "");
+    for (const part of place.querySelectorAll("[data-setting]")) {
+      part.classList.toggle("lit", isLit && Boolean(name) && part.dataset.setting.split(" ").includes(name));
+    }
+  };
+  for (const [on, off] of [["pointerover", "pointerout"], ["focusin", "focusout"]]) {
+    form.addEventListener(on, (event) => light(event, true));
+    form.addEventListener(off, (event) => light(event, false));
+  }
+}

@@ -1,0 +1,52 @@
+// Sentences of the server with their formulas set as mathematics: beta as β, x_1 with an index, e^{-t} with an exponent.
+
+const GREEK = {
+  alpha: "α", beta: "β", gamma: "γ", delta: "δ", epsilon: "ε", theta: "θ", kappa: "κ", lambda: "λ", mu: "μ", xi: "ξ",
+  phi: "φ", pi: "π", rho: "ρ", sigma: "σ", tau: "τ", omega: "ω",
+};
+const SIGNS = { "<=": "≤", ">=": "≥", "+-": "±", "->": "→" };
+const NAME = `(?:${Object.keys(GREEK).join("|")}|[A-Za-z]|\\d+)`;
+const INDEX = String.raw`[_^](?:\{[^{}]*\}|\([^()]*\)|-?\w+(?:\.\d+)?|\*)`;
+// A name with indices or exponents; a root; a Greek letter; a sign; a letter that stands alone (not the words "a" and "I").
+const FORMULA = new RegExp(
+  String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
+  String.raw`(?<![\w-])(?<greek>${Object.keys(GREEK).join("|")})(?![\w-])|(?<sign><=|>=|\+-|->)|` +
+  String.raw`(?<![\w'’-])(?<letter>[B-HJ-Zb-hj-z]|I(?<=(?:=|\b[a-z]) I))(?![\w'’-])`, "g");
+
+export function typeset(text) {
+  // A fragment with the text, its formulas as elements.
+  const parts = document.createDocumentFragment();
+  let end = 0;
+  for (const match of text.matchAll(FORMULA)) {
+    parts.append(text.slice(end, match.index), ...formula(match.groups));
+    end = match.index + match[0].length;
+  }
+  parts.append(text.slice(end));
+  return parts;
+}
+
+function formula({ name, scripts, root, greek, sign, letter }) {
+  if (sign) return [SIGNS[sign]];
+  if (root !== undefined) return ["√", grouped(root)];
+  if (!name) return [variable(greek ?? letter)];
+  return [variable(name), ...[...scripts.matchAll(new RegExp(INDEX, "g"))].map(([script]) => element(script[0] === "_" ? "sub" : "sup", inner(script.slice(1))))];
+}
+
+function inner(script) {
+  const text = /^[{(]/.test(script) ? script.slice(1, -1) : script;
+  return text === "T" ? "⊤" : typeset(text.replaceAll("-", "−").replaceAll("*", "∗"));
+}
+
+function grouped(text) {
+  const root = element("span", typeset(text));
+  root.className = "root";
+  return root;
+}
+
+const variable = (name) => (/^\d+$/.test(name) ? name : element("var", GREEK[name] ?? name));
+
+function element(kind, content) {
+  const one = document.createElement(kind);
+  one.append(content);
+  return one;
+}

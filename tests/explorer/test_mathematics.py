@@ -1,0 +1,79 @@
+"""The page sets formulas as mathematics, shows the equation of the model, and keeps the stage in sight on a phone."""
+
+import pytest
+from tests.helpers.browser_page import needs_chromium, value, wait_for
+
+pytestmark = needs_chromium
+
+TYPESET = """(text) => import('./mathematics.js').then(({ typeset }) => {
+  const place = document.createElement('p');
+  place.append(typeset(text));
+  return place.innerHTML;
+})"""
+EQUATION = "(settings) => import('./equation.js').then(({ equation }) => equation(settings).join(''))"
+
+
+@pytest.fixture
+def opened(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere&n=8")
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    return page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("phi_1^*(z)", "<var>φ</var><sub>1</sub><sup>∗</sup>(<var>z</var>)"),
+        ("of order e^{-2t}, not 10^-3", "of order <var>e</var><sup>−2t</sup>, not 10<sup>−3</sup>"),
+        ("exp(c sqrt(beta))", 'exp(<var>c</var> √<span class="root"><var>β</var></span>)'),
+        ("With V = I and Q^T K >= 0", "With <var>V</var> = <var>I</var> and <var>Q</var><sup>⊤</sup> <var>K</var> ≥ 0"),
+        ("n <= e^(beta k).", "<var>n</var> ≤ <var>e</var><sup><var>β</var> <var>k</var></sup>."),
+        ("a run of alphabetic x-rays", "a run of alphabetic x-rays"),
+        ("beta_1 < n", "<var>β</var><sub>1</sub> &lt; <var>n</var>"),
+        ("<img src=x>", "&lt;img src=<var>x</var>&gt;"),
+    ],
+)
+def test_formulas_in_sentences_are_set(opened, text, shown):
+    assert opened.evaluate(TYPESET, text) == shown
+
+
+def test_the_equation_is_that_of_the_settings(opened):
+    settings = value(opened, "explorer.model.settings")
+    plain = opened.evaluate(EQUATION, settings)
+    assert 'data-setting="beta"' in plain
+    assert 'data-setting="kappa"' not in plain
+    changed = {"kappa": 3.0, "mask": "causal+window:8", "heads": 4, "normalisation": "peri", "attention": "sinkhorn:7"}
+    rich = opened.evaluate(EQUATION, settings | changed)
+    for part in ("κ", "≤", "<mn>8</mn>", 'data-setting="heads"', "7 divisions", "<mover><mi>r</mi>"):
+        assert part in rich, part
+    assert "β" not in opened.evaluate(EQUATION, settings | {"attention": "hardmax"})
+    rescaled = opened.evaluate(EQUATION, settings | {"space": "rescaled"})
+    assert "<mi>z</mi>" in rescaled
+    assert "<msup><mi>e</mi><mrow><mi>t</mi><mi>V</mi></mrow></msup>" in rescaled
+
+
+def test_the_term_that_a_control_changes_is_lit_while_it_is_used(opened):
+    lit = "[...document.querySelectorAll('#equation .lit')].map((part) => part.dataset.setting)"
+    opened.focus("input[name=beta]")
+    assert set(value(opened, lit)) == {"beta"}
+    opened.focus("select[name=mask]")
+    assert set(value(opened, lit)) == {"mask n"}
+    opened.focus("#play")
+    assert value(opened, lit) == []
+
+
+def test_on_a_phone_stage_play_and_beta_stay_in_sight(opened):
+    opened.set_viewport_size({"width": 390, "height": 844})
+    for place in ("0", "document.documentElement.scrollHeight"):
+        opened.evaluate(f"() => scrollTo(0, {place})")
+        opened.wait_for_timeout(100)
+        boxes = value(
+            opened, "['stage', 'play', 'quick-beta'].map((id) => document.getElementById(id).getBoundingClientRect())"
+        )
+        assert all(box["top"] >= 0 and box["bottom"] <= 844 and box["right"] <= 390 for box in boxes), boxes
+    assert value(opened, "document.documentElement.scrollWidth") <= 390
+    opened.evaluate(
+        "() => { const slider = document.getElementById('quick-beta'); slider.value = 50; slider.dispatchEvent(new Event('input')); }"
+    )
+    wait_for(opened, "explorer.model.settings.beta === 25")
+    assert value(opened, "document.querySelector('input[name=beta]').value") == "25"
