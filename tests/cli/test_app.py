@@ -159,6 +159,7 @@ BAD = {
     "negative end": (["run", "sphere", "--end", "-1"], "`end` must be above zero"),
     "not a number": (["run", "sphere", "--beta", "hot"], "beta"),
     "NaN beta": (["run", "sphere", "--beta", "nan"], "`beta` must be one finite number"),
+    "beta beyond rounding": (["run", "staircase", "--beta", "1e20"], "must be at most 1e+08 for `coalesce`"),
     "wrong start": (["run", "sphere", "--start", "box"], "must lie on the unit sphere"),
     "wrong V": (["run", "sphere", "--value", "eigenvalues:1,2"], "needs d = 3 numbers after the colon (FIRST,SECOND,...), but it has 2"),
     "published V of another size": (["run", "hyperplanes", "--d", "3"], "is a matrix of size 2, but d is 3"),

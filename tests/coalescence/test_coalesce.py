@@ -185,6 +185,18 @@ def test_times_beyond_floats_give_no_warning(beta):
     assert float(found.log_time[-1]) > beta
 
 
+@pytest.mark.parametrize("beta", [1e9, 1e15, 1e20])
+def test_scores_beyond_their_rounding_are_refused(beta):
+    with pytest.raises(ValueError, match="must be at most 1e\\+08 for `coalesce`, but it is"):
+        af.coalesce(flow(beta), af.initial.circle(12, rng=0), progress=False)
+
+
+def test_the_largest_scores_give_one_cluster_at_the_time_of_the_last_angle():
+    """To leading order log t = beta (1 - cos angle); the first two merge at the angle 0.25."""
+    found = af.coalesce(flow(1e8), CIRCLE(np.array([0.0, 0.5, 2.0])), progress=False)
+    assert found.merge_log_time.values / 1e8 == pytest.approx([1 - np.cos(0.5), 1 - np.cos(1.75)], rel=1e-5)
+
+
 def test_an_interrupt_in_the_callback_keeps_the_merges_so_far():
     def interrupt(share, words):
         if share > 0.3:

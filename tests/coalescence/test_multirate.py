@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.coalescing import flow, merge_tree
 
 import attnflow as af
-from attnflow.coalescence import multirate
+from attnflow.coalescence import macro_step, multirate
 from attnflow.model.native import library
 
 pytestmark = pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
@@ -43,7 +43,14 @@ def of_three(run):
     return (shares & close & ~np.eye(names.shape[1], dtype=bool)).any(axis=1)
 
 
-def test_without_the_quadrature_defect_merge_times_are_worse(monkeypatch):
+@pytest.fixture
+def of_largest_coordinate():
+    """Skips starts found for the present norm; for another one `test_step_errors` pins and judges the norm."""
+    if macro_step.error_norm(np.array([[3.0, 4.0]]))[0] != 4.0:
+        pytest.skip("the start shows what the term is worth if the norm is the largest coordinate")
+
+
+def test_without_the_quadrature_defect_merge_times_are_worse(of_largest_coordinate, monkeypatch):
     """Stages and embedded errors do not show when a force changed: without the defect, times are worse fivefold."""
     tokens = af.initial.sphere(16, 3, rng=8)
     exact = af.coalesce(flow(60.0, 3), tokens, shortcuts=False, rtol=1e-9, progress=False).merge_log_time
@@ -54,7 +61,7 @@ def test_without_the_quadrature_defect_merge_times_are_worse(monkeypatch):
     assert np.abs(careless - exact).max() > 3e-4
 
 
-def test_without_the_growth_defect_a_vanishing_estimate_is_believed(monkeypatch):
+def test_without_the_growth_defect_a_vanishing_estimate_is_believed(of_largest_coordinate, monkeypatch):
     """Speed grows 30-fold in a step: its error of 8e-4 is estimated as 8e-7, where the estimate changes its sign."""
     tokens = af.initial.sphere(5, 5, rng=69)
     model = af.SphereAttention(af.Head.identity(5), af.Unnormalised(34.91552465169477, offset=1.0))

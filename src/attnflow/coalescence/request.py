@@ -17,6 +17,9 @@ from attnflow.model.normalisation import Post
 from attnflow.model.validation import require_flow, require_one_configuration
 
 MIN_MERGE = 1e-10  # merging distance: below, differences of coordinates have less than six digits
+# Scores beta <Q x, K y> have rounding errors of 2e-16 of their size. At 1e8 these are a fiftieth of the usual rtol of
+# 1e-6; from 1e9 on, error estimates are of rounding and steps become too short.
+MAX_SCORE = 1e8
 RTOL_RANGE = (1e-13, 1e-2)  # below is rounding; above, steps pass over merges
 
 
@@ -132,6 +135,14 @@ def _require_supported(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
     if broken:
         instead = "stream" if isinstance(flow.mask, Causal) and len(broken) == 1 else "simulate"
         raise InputError(f"`coalesce` does not support this flow: {broken[0]}. Use `{instead}`.")
+    head: Any = flow.heads[0]
+    rule: Any = flow.attention
+    score = float(rule.beta) * float(np.linalg.norm(np.asarray(head.query_key), 2))
+    if score > MAX_SCORE:
+        raise InputError(
+            f"beta |Q^T K| must be at most {MAX_SCORE:g} for `coalesce`, but it is {score:g}: rounding errors of "
+            "larger scores exceed the tolerance of a step. Use a smaller `beta`."
+        )
     tokens = require_one_configuration(flow, tokens)
     lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
     # Lengths within rounding are left as they are, so that a run of recorded tokens has the same bits.

@@ -1,0 +1,132 @@
+"""The errors of a multirate step: tests that pin a formula, and tests that judge the stated error for any right norm.
+
+A test named `test_pin_...` fails when its formula is changed, even to another right one; its message says what else to
+update. A test named `test_judge_...` compares merge times with a run of a far smaller tolerance: it holds for any norm
+that bounds the position error, and its controls show that it fails for norms that do not.
+"""
+
+import numpy as np
+import pytest
+from tests.helpers.coalescing import flow, merge_tree, plain_velocity
+
+import attnflow as af
+from attnflow.coalescence import macro_step, multirate, step_errors
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import LogField
+from attnflow.coalescence.macro_step import dormand_prince
+from attnflow.coalescence.step_problem import SlowPaths, StepProblem
+from attnflow.coalescence.subcycling import Subcycle, Tolerances
+from attnflow.model.native import library
+
+BETA = 20.0
+TOLERANCES = Tolerances(rtol=1e-6, gap_floor=0.01, merge=1e-6)
+PAIR = np.array([0, 1])
+SCALES = np.full(9, 1e-8)
+
+
+@pytest.fixture(scope="module")
+def record():
+    """The first step of nine clusters with masses, of which two begin 3e-6 apart and are fast."""
+    positions = af.initial.sphere(9, 3, rng=1)
+    positions[1] = positions[0] + [0.0, 2e-6, 2e-6]
+    positions /= np.linalg.norm(positions, axis=1, keepdims=True)
+    clusters = Clusters.singletons(positions, np.arange(1.0, 10.0))
+    field = LogField.of(flow(BETA, 3), float(clusters.masses.sum()))
+    velocity = field.velocity(clusters.positions, clusters.masses)
+    nearest = clusters.nearest.indices
+    closing = np.linalg.norm(velocity.mantissa - velocity.mantissa[nearest], axis=1)
+    return StepProblem.of(field, clusters, velocity, closing, PAIR, TOLERANCES)
+
+
+def test_pin_the_norm_is_the_largest_coordinate_of_each_token():
+    errors = np.array([[1.0, -3.0], [0.5, 0.25]])
+    assert macro_step.error_norm(errors).tolist() == [3.0, 0.5], (
+        "The norm of position errors was changed. If the judging tests of this file pass, update this test, the section "
+        "'Errors of a step' in the docstring of attnflow.coalescence, the SciPy comparison in test_macro_step, and the "
+        "starts of test_multirate that show what an error term is worth: they were found with the largest coordinate."
+    )
+
+
+def test_pin_the_error_of_a_merged_pair_is_half_the_change_of_its_displacement_as_one_cluster(record):
+    """The slow cluster 5 is elsewhere than assumed; by the plain equations the pair then moves differently."""
+    problem, partition = record
+    step, positions, masses = 0.1, problem.clusters.positions.copy(), problem.clusters.masses
+    assumed = positions.copy()
+    assumed[5] += [1e-3, -2e-3, 1e-3]
+
+    def velocity(where):
+        centre = np.average(positions[PAIR], axis=0, weights=masses[PAIR])
+        return plain_velocity(np.vstack([centre, where[2:]]), BETA, np.append(masses[PAIR].sum(), masses[2:]), True)[0]
+
+    duration = np.exp(problem.log_duration(step))
+    expected = np.abs(velocity(positions) - velocity(assumed)).max() * duration / 2
+    found = Subcycle(PAIR, positions[None, PAIR], np.zeros((2, 3)), 1.0, PAIR)
+    velocities = problem.field.velocity(positions, masses)
+    result = macro_step.StepResult(positions, np.zeros(9), velocities)
+    errors = step_errors.coupling_errors(problem, partition, step, result, found, assumed, SCALES)
+    assert expected > 0
+    np.testing.assert_allclose(errors, 2 * [expected / SCALES[0]], rtol=1e-6)
+
+
+@pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
+@pytest.mark.parametrize("end", [0.97, 1.0, 1.02])
+def test_pin_a_merge_that_moves_by_a_hundredth_of_the_step_is_an_error_of_one(end, record, monkeypatch):
+    """The second integration of the pair is made to end at another share of the step, without other coupling errors."""
+    problem, partition = record
+    paths, real = SlowPaths.predicted(problem), multirate._subcycled
+    wanted = min(problem.longest, 1.0)
+    prediction = multirate.predict(problem, partition, paths, wanted)
+    assert set(prediction.subcycle.pair) == set(PAIR)  # the step ends with the merge
+    step, fast = prediction.step, prediction.subcycle
+    staged = partition.slow.copy()
+    result = dormand_prince(
+        *(problem.field, problem.clusters, problem.velocity, problem.rate, problem.time_change, step, staged, fast)
+    )
+    monkeypatch.setattr(multirate, "_subcycled", lambda *one: real(*one)._replace(merge_time=end, pair=PAIR))
+    monkeypatch.setattr(multirate, "coupling_errors", lambda *one: np.zeros(len(PAIR)))
+    monkeypatch.setattr(multirate, "_is_merge_of", lambda one, pair: True)
+    none = np.empty(0, int)
+    relaxed = multirate.relax(problem, partition, paths, step, result, fast, np.flatnonzero(staged), none, SCALES)
+    assert relaxed.end == end
+    assert relaxed.error == pytest.approx(abs(end - 1) / 0.01)
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Sixteen tokens of S^2 in the middle three of five coordinates, and their merges at a hundredth of the tolerance.
+
+    The first and the last coordinate are zero, so that a norm of one of them sees no error.
+    """
+    tokens = np.pad(af.initial.sphere(16, 3, rng=2), [(0, 0), (1, 1)])
+    return tokens, merge_tree(af.coalesce(flow(60.0, 5), tokens, shortcuts=False, rtol=1e-8, progress=False))
+
+
+def largest_error(tokens, exact):
+    """Largest error of a merge time over the stated one; infinity for a cluster that never formed."""
+    found = merge_tree(af.coalesce(flow(60.0, 5), tokens, max_steps=3000, progress=False))
+    stated = lambda place, log_time: 60.0 * 2e-6 * place + 0.01 * np.exp(-log_time)
+    places = enumerate(exact.items(), 1)
+    return max(abs(found.get(one, np.inf) - time) / stated(place, time) for place, (one, time) in places)
+
+
+def test_judge_merge_times_are_within_the_stated_error(judged):
+    assert largest_error(*judged) < 1
+
+
+RIGHT = {
+    "root mean square of coordinates": lambda errors: np.sqrt(np.mean(errors**2, axis=1)),
+    "Euclidean": lambda errors: np.linalg.norm(errors, axis=1),
+}
+WRONG = {
+    "a tenth of the largest coordinate": lambda errors: np.abs(errors).max(axis=1, initial=0.0) / 10,
+    "the first coordinate": lambda errors: np.abs(errors[:, 0]),
+    "the last coordinate": lambda errors: np.abs(errors[:, -1]),
+}
+
+
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # of steps that are far too long
+def test_judge_accepts_right_norms_and_rejects_wrong_ones(name, judged, monkeypatch):
+    for module in (macro_step, step_errors):
+        monkeypatch.setattr(module, "error_norm", (RIGHT | WRONG)[name])
+    assert (largest_error(*judged) < 1) == (name in RIGHT)
