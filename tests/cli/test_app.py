@@ -8,8 +8,11 @@ import sys
 import numpy as np
 import pytest
 from tests.helpers.command_line import attnflow, attnflow_process
+from typer.main import get_command
 
 import attnflow as af
+from attnflow._common.checks import InputError
+from attnflow.cli.app import app
 
 
 def test_run_writes_a_result_and_a_picture_and_says_how_it_went(tmp_path):
@@ -242,6 +245,29 @@ def test_help_loads_nothing_heavy(command, tmp_path):
     assert "Usage" in text
     assert command == [] or "Example: attnflow" in text
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.0
+
+
+COMMANDS = get_command(app).commands
+SINGLE_OPTIONS = [
+    (name, option)
+    for name, command in COMMANDS.items()
+    for option in command.params
+    if option.param_type_name == "option" and not option.multiple
+]
+
+
+@pytest.mark.parametrize(("name", "option"), SINGLE_OPTIONS, ids=lambda one: getattr(one, "name", one))
+def test_an_option_given_twice_is_refused(name, option):
+    words = [option.opts[0]] if option.is_flag else [option.opts[0], "1"]
+
+    with pytest.raises(InputError, match=f"`{option.opts[0]}` is given 2 times"):
+        COMMANDS[name].make_context(name, [*words, *words])
+
+
+def test_options_that_may_repeat_are_all_taken():
+    context = COMMANDS["robustness"].make_context("robustness", ["--law", "box", "--law", "gaussian"])
+
+    assert ["box", "gaussian"] in [list(value) for value in context.params.values() if isinstance(value, list | tuple)]
 
 
 def test_help_does_not_import_jax():

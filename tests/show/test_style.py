@@ -6,10 +6,11 @@ import sys
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from attnflow.show import attention, summary, trajectories
-from attnflow.show.parts.style import colours, require_free_picture, save_figure
+from attnflow.show.parts.style import DOTS_PER_INCH, colours, in_house_style, require_free_picture, save_figure
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -50,16 +51,28 @@ class TestFiles:
         with pytest.raises(ValueError, match="exists already"):
             require_free_picture(tmp_path / "run.png", overwrite=False)
 
+    def test_a_png_file_is_what_savefig_writes_and_the_figure_is_as_before(self, polygon, tmp_path):
+        """The figure is drawn once instead of twice."""
+        ours, other = trajectories(polygon), trajectories(polygon)
+        before = ours.dpi, ours.canvas
+
+        save_figure(ours, tmp_path / "ours.png")
+        with in_house_style():
+            other.savefig(tmp_path / "other.png", dpi=DOTS_PER_INCH)
+
+        assert (tmp_path / "ours.png").read_bytes() == (tmp_path / "other.png").read_bytes()
+        assert (ours.dpi, ours.canvas) == before
+
     def test_a_failure_leaves_the_old_picture_and_no_other_file(self, polygon, tmp_path, monkeypatch):
         path = tmp_path / "run.png"
         path.write_text("old")
         figure = trajectories(polygon)
 
-        def fails_half_way(beside, **_):
+        def fails_half_way(canvas, beside):
             beside.write_text("half")
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(figure, "savefig", fails_half_way)
+        monkeypatch.setattr(FigureCanvasAgg, "print_png", fails_half_way)
         with pytest.raises(ValueError, match="No space left on device"):
             save_figure(figure, path)
         assert path.read_text() == "old"

@@ -43,7 +43,8 @@ def cast(tree: Any, dtype: str) -> Any:
     def leaf(value):
         if not isinstance(value, np.ndarray | np.generic | jax.Array):
             return value
-        is_floating = jnp.issubdtype(value.dtype, jnp.floating)
-        return jnp.asarray(value, dtype if is_floating else value.dtype)
+        kind = dtype if jnp.issubdtype(value.dtype, jnp.floating) else value.dtype
+        # NumPy converts its own arrays: `jnp.asarray` compiles a program for every shape.
+        return jnp.asarray(value, kind) if isinstance(value, jax.Array) else jax.device_put(np.asarray(value, kind))
 
     return jax.tree.map(leaf, tree)

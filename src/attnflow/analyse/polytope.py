@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import linprog, nnls
 from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.distance import cdist
 
@@ -287,6 +286,8 @@ def _is_convex_combination(corners: np.ndarray, token: np.ndarray, tolerance: fl
     """Whether some weights w >= 0, sum w = 1, give the token within `tolerance` in every coordinate."""
     if not np.all(np.isfinite(token)):
         return False
+    from scipy.optimize import linprog  # 0.1 s to import, and few runs need it
+
     programme = linprog(
         np.zeros(len(corners)),
         A_ub=np.vstack([corners.T, -corners.T]),
@@ -307,6 +308,8 @@ def _distance(offsets: np.ndarray) -> float:
     if size == 0:
         return 0.0
     matrix = np.vstack([offsets.T / size, np.ones(len(offsets))])
+    from scipy.optimize import nnls  # as above
+
     weights, _ = nnls(matrix, np.r_[np.zeros(offsets.shape[1]), 1.0], maxiter=30 * max(matrix.shape))
     return float(np.linalg.norm(weights @ offsets) / weights.sum())
 

@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.jit_cache import drop_old_programs
@@ -23,6 +22,7 @@ from attnflow.solvers.base import Cursor
 from attnflow.solvers.status import Status
 
 SECONDS_PER_CALL = 0.3  # the interval at which progress, time budget and Ctrl-C are looked at
+MAX_SECONDS_LATE = 1.0  # by which a run may exceed its budget, unless its first step alone takes longer
 
 
 def integrate(plan: Plan, watch: Watch) -> RunArrays:
@@ -51,19 +51,27 @@ def _raise_first_error(jobs: list[Future]) -> None:
 
 @dataclasses.dataclass
 class Pace:
-    """The number of steps of a run in the next compiled call, which all chunks share.
+    """The number of steps of a run in the next compiled call, which all chunks share, and the seconds of one step.
 
-    The first call makes one step, since the duration of a step is not known and a call cannot be interrupted: a step
-    of 20,000 tokens takes seconds.
+    The first call makes no step, so that its seconds are those of the compilation. The next makes one, since the
+    duration of a step is not known and a call cannot be interrupted: a step of 20,000 tokens takes seconds.
     """
 
-    steps: int = 1
+    steps: int = 0
+    seconds_per_step: float = 0.0
+    """Of the last call that made a step."""
 
     def measured(self, asked: int, made: int, seconds: float, seconds_left: float) -> None:
         """Choose the next number of steps, after a call of `asked` steps a run made `made` of them in `seconds`."""
         # A call may end before its last step, at its last target: `seconds` is scaled to a call of all steps.
         wanted = min(SECONDS_PER_CALL, max(seconds_left, 0))
         self.steps = steps_for(wanted, asked, seconds * asked / max(made, 1), most=10**9)
+        if made:
+            self.seconds_per_step = seconds / made
+
+    def is_too_slow(self, seconds_left: float) -> bool:
+        """Whether a step that begins now would probably end more than `MAX_SECONDS_LATE` after the budget."""
+        return self.seconds_per_step > seconds_left + MAX_SECONDS_LATE
 
 
 def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, pace: Pace) -> None:
@@ -75,27 +83,30 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
     with plan.precision():
         # A short last chunk repeats its last run: arrays of another size would compile again.
         members = np.minimum(np.arange(first, first + plan.runs_per_call), plan.runs - 1)
-        chunk_of = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf)[members], tree)
-        states, rng_keys = chunk_of(plan.states), plan.rng_keys[members]
-        cursors, saved = begin(plan.task, jnp.asarray(plan.start, plan.dtype), states)
+        # NumPy chooses the members: every operation of JAX outside `begin` and `advance` compiles a program of its own.
+        states = jax.tree.map(lambda leaf: leaf[members], plan.states)
+        rng_keys = jax.random.wrap_key_data(plan.rng_keys[members])
+        cursors, saved = begin(plan.task, np.asarray(plan.start, plan.dtype), states)
         _store(results, runs, saved)
         position = np.zeros(plan.runs_per_call, int)
         status = _statuses(plan, cursors, position)
         while np.any(status == Status.RUNNING):
-            if watch.should_stop():
+            if watch.should_stop() or pace.is_too_slow(watch.seconds_left()):
                 status = np.where(status == Status.RUNNING, _reason(watch), status)
                 results.status[runs] = status[: len(runs)]
                 return
             began, asked, attempts = time.monotonic(), pace.steps, _attempts(cursors)
             # In float32 steps are counted in 32 bits, which a limit of 1e12 exceeds.
             left = plan.max_steps - attempts.astype(np.int64)
-            allowed = jnp.asarray(np.minimum(asked, left), cursors.accepted.dtype)
+            allowed = np.minimum(asked, left).astype(cursors.accepted.dtype)
             cursors, reached, saved = advance(plan.task, cursors, _windows(plan, position), rng_keys, allowed)
             position = _keep_reached(plan, results, runs, position, np.asarray(reached), saved)
             status = _statuses(plan, cursors, position)
             _keep_cursors(results, runs, cursors, status)
             made = int(np.max(_attempts(cursors) - attempts))
             pace.measured(asked, made, time.monotonic() - began, watch.seconds_left())
+            if made == 0:
+                continue
             fraction = _fraction(plan, np.asarray(cursors.time), status)[: len(runs)].mean()
             watch.report(first, float(fraction), len(runs) / plan.runs, _sentence(cursors, runs))
 
@@ -104,7 +115,7 @@ def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
     wanted = position[:, None] + np.arange(plan.targets_per_call)
     is_active = wanted < len(plan.saves)
     wanted = np.minimum(wanted, len(plan.saves) - 1)
-    return TargetWindow(jax.tree.map(lambda leaf: jnp.asarray(leaf[wanted]), plan.targets), jnp.asarray(is_active))
+    return TargetWindow(jax.tree.map(lambda leaf: leaf[wanted], plan.targets), is_active)
 
 
 def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:
@@ -145,8 +156,8 @@ def _keep_cursors(results: RunArrays, runs: np.ndarray, cursors: Cursor, status:
 
 def _empty_results(plan: Plan) -> RunArrays:
     with plan.precision():
-        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), plan.states)
-        shapes = jax.eval_shape(plan.task.measure, jnp.asarray(plan.start, plan.dtype), state)
+        state = jax.tree.map(lambda leaf: leaf[0], plan.states)
+        shapes = jax.eval_shape(plan.task.measure, np.asarray(plan.start, plan.dtype), state)
     count = int(np.max(plan.saves)) + 1
     saved = {name: _blank((plan.runs, count, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
     return RunArrays(

@@ -3,10 +3,8 @@
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.precision import cast, double
@@ -35,7 +33,8 @@ class Plan:
     """For every target the index of the saving time, or -1."""
     states: State
     """First states of all runs."""
-    rng_keys: Any
+    rng_keys: np.ndarray
+    """The data of JAX's random keys, shape (runs, 2)."""
     dtype: str
     runs_per_call: int
 
@@ -52,7 +51,7 @@ class Plan:
                 targets=targets,
                 saves=saves,
                 states=jax.tree.map(lambda leaf: leaf.astype(request.dtype), State.of(request.flow, runs)),
-                rng_keys=jax.random.wrap_key_data(jnp.asarray(np.stack([seed.generate_state(2) for seed in seeds]))),
+                rng_keys=np.stack([seed.generate_state(2) for seed in seeds]),
                 dtype=request.dtype,
                 runs_per_call=_runs_per_call(runs.shape, _targets_per_call(len(saves)), request),
             )

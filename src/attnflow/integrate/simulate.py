@@ -64,8 +64,9 @@ def simulate(
     stop
         One or more of `Clustered`, `Settled`, `Diverged`.
     budget
-        Seconds of wall-clock time after which the run ends and what was computed is returned. A step that has begun
-        is completed: among 20,000 tokens one takes seconds.
+        Seconds of wall-clock time after which the run ends and what was computed is returned, at most one second
+        late. Steps cannot be interrupted; a step is not begun if, at the duration of the last one, it would end later
+        than that. Only compilation and the first step, whose duration is not known, can take longer.
     rng
         Seed of the noise: None, an integer, a Generator or a SeedSequence. Run i of an
         ensemble has the i-th seed spawned from it, whatever the number of runs.

@@ -81,7 +81,9 @@ class Adaptive(AbstractSolver):
         end = jnp.full_like(time, jnp.inf)
         next_time, control = controller.init(term, time, end, state, None, None, method.func, method.error_order(term))
         memory = method.init(term, time, next_time, state, None)
-        dense = jax.eval_shape(lambda: method.step(term, time, next_time, state, None, memory, False)[2])
+        # The shapes of a step do not depend on the field, and this field is traced in a fraction of the time.
+        simplest: Any = diffrax.ODETerm(lambda time, state, _: state)
+        dense = jax.eval_shape(lambda: method.step(simplest, time, next_time, state, None, memory, False)[2])
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), dense)
         return AdaptiveMemory(next_time, memory, control, jnp.array(False), (time, time, empty))
 

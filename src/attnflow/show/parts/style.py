@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -136,10 +137,24 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
     path = require_free_picture(path)
     kind = path.suffix.lower()[1:]
     # Without the date the same figure gives the same file.
-    metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     with written_beside(path) as beside, in_house_style():
-        figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+        if kind == "png":
+            _write_png(figure, beside)
+        else:
+            figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=undated[kind])
     return path
+
+
+def _write_png(figure: Figure, path: Path) -> None:
+    """Draw a figure into a PNG file. `savefig` would draw it twice, the first time only to place the axes."""
+    canvas, dots = figure.canvas, figure.dpi
+    try:
+        figure.dpi = DOTS_PER_INCH
+        FigureCanvasAgg(figure).print_png(path)
+    finally:
+        figure.dpi = dots
+        figure.set_canvas(canvas)
 
 
 def save_and_return(figure: Figure, path: str | os.PathLike | None) -> Figure:
