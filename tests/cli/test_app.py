@@ -175,7 +175,7 @@ BAD = {
     "missing file": (["run", "sphere", "--start", "no.npy"], "cannot be read as numbers"),
     "broken window": (["run", "sphere", "--mask", "window:2.5"], "takes a whole number"),
     "suffix": (["run", "sphere", "--out", "a.csv"], "is written as `.zarr` or `.nc`"),
-    "folder": (["run", "sphere", "--out", "no/such/a.zarr"], "is not a directory that can be written to"),
+    "folder": (["run", "sphere", "--out", "no/such/a.zarr"], "is not a directory"),
     "picture suffix": (["run", "sphere", "--picture", "a.doc"], ".png"),
     "missing result": (["rerun", "no.zarr"], "There is no result file"),
     "missing result to show": (["show", "no.zarr"], "There is no result file"),
