@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import attnflow as af
+from attnflow.figures import catalogue as figures
+from attnflow.theorems import catalogue as statements
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "attnflow"
@@ -99,6 +101,13 @@ def test_the_readme_example_runs(tmp_path, monkeypatch):
 
     assert (tmp_path / "run.png").exists()
     assert (tmp_path / "run.zarr").exists()
+
+
+def test_the_readme_counts_statements_and_figures():
+    text = (ROOT / "README.md").read_text()
+
+    counts = [int(number) for number in re.findall(r"(\d+) (?:statements|figures) with", text)]
+    assert counts == [len(statements.catalogue()), len(figures.catalogue())]
 
 
 def test_files_named_in_the_documents_exist():

@@ -156,7 +156,7 @@ BAD = {
     "unknown start": (["run", "sphere", "--start", "cube"], "is not known"),
     "unknown space": (["run", "sphere", "--space", "torus"], "Known: euclidean, rescaled, sphere."),
     "numbers in a word": (["run", "sphere", "--start", "box:a,b"], "must be a name, then a colon and numbers"),
-    "too many numbers": (["run", "sphere", "--mask", "causal:3"], "takes at most 0 numbers"),
+    "too many numbers": (["run", "sphere", "--mask", "causal:3"], "takes no number after the colon"),
     "negative count": (["run", "sphere", "--n", "-5"], "`n` must be a whole number, at least 1, but it is -5"),
     "one save": (["run", "sphere", "--saves", "1"], "`saves` must be a whole number, at least 2"),
     "negative end": (["run", "sphere", "--end", "-1"], "`end` must be above zero"),

@@ -64,7 +64,7 @@ def test_without_tokens_the_observables_are_drawn(tmp_path):
     figure = summary(run, path=tmp_path / "run.png", member=1)
     np.testing.assert_array_equal(figure.axes[0].lines[-1].get_ydata(), run.mean_cosine[1])
     assert figure.axes[0].get_title() == "mean cosine"
-    assert "Run 1 of 2" in caption(figure)
+    assert "Run 2 of 2" in caption(figure)
 
 
 def test_without_either_only_start_and_end_are_drawn():
@@ -121,7 +121,7 @@ def test_the_old_word_for_member_is_accepted_and_warns(draw):
     ensemble = xr.concat([random_walk(4, 2, "RescaledAttention", seed=seed) for seed in (0, 1)], "run")
     with pytest.warns(FutureWarning, match="`runs` is now called `member`"):
         figure = draw(ensemble, runs=1)
-    assert "Run 1 of 2" in caption(figure)
+    assert "Run 2 of 2" in caption(figure)
 
 
 def test_a_movie_accepts_the_old_word_for_member_and_warns(tmp_path):

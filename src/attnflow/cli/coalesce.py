@@ -62,6 +62,12 @@ def coalescing_facts(found: Any) -> dict[str, Any]:
 
 
 def readable_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a run of `coalesce` with names in words and numbers of at most six digits."""
-    names = {"log_time": "log t", "merge": "merge within", "quadrature_error": "quadrature error"}
-    return {names.get(name, name): f"{fact:.6g}" if isinstance(fact, float) else fact for name, fact in facts.items()}
+    """The facts of a run of `coalesce` with names in words and numbers of four digits."""
+    names = {
+        "log_time": "log t",
+        "merge": "merging distance",
+        "perturbed": "first tokens moved by",
+        "quadrature_error": "quadrature error",
+        "bit_for_bit": "bit for bit",
+    }
+    return {names.get(name, name): f"{fact:.4g}" if isinstance(fact, float) else fact for name, fact in facts.items()}

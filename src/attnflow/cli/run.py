@@ -34,9 +34,13 @@ def register(app: typer.Typer) -> None:
 def run(
     name: Annotated[str, typer.Argument(help="A scenario; 'attnflow list' shows them.")],
     changes: dict[str, Any],
-    clustered: Annotated[float | None, typer.Option(help="Stop when all tokens are within this distance.")] = None,
-    settled: Annotated[float | None, typer.Option(help="Stop when no token is faster than this.")] = None,
-    diverged: Annotated[float | None, typer.Option(help="Stop when a token is farther from the origin.")] = None,
+    clustered: Annotated[
+        float | None, typer.Option(help="Stop when all tokens are within this distance of each other.")
+    ] = None,
+    settled: Annotated[float | None, typer.Option(help="Stop when the speed of every token is below this.")] = None,
+    diverged: Annotated[
+        float | None, typer.Option(help="Stop when a token is farther from the origin than this.")
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds after which to stop.")] = None,
     merge: Annotated[
         float | None, typer.Option(help="For staircase and metastable: tokens within this distance merge.")
@@ -45,7 +49,7 @@ def run(
         float | None, typer.Option(help="For staircase and metastable: move the first tokens at random by this much.")
     ] = None,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
-    memory: Annotated[float, typer.Option(help="Bytes that the computation may use.")] = 1e9,
+    memory: Annotated[float, typer.Option(help="Bytes that the computation may use.", show_default="1e9, 1 GB")] = 1e9,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME.zarr.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")

@@ -17,7 +17,9 @@ FIRST_SAVED_TIME = 0.01  # the times from here on are evenly spaced in their log
 def stream(
     name: Annotated[str, typer.Argument(help="A scenario with a causal mask, such as renyi or causal.")],
     changes: dict[str, Any],
-    tolerance: Annotated[float, typer.Option(help="Tolerance of a piece of a path.")] = 1e-9,
+    tolerance: Annotated[
+        float, typer.Option(help="Error allowed in each polynomial piece of the path of a token.")
+    ] = 1e-9,
     budget: Annotated[float | None, typer.Option(help="Seconds after which to stop.")] = None,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME-long.zarr.")] = None,
     picture: Annotated[
@@ -54,7 +56,7 @@ def stream(
     if "picture" in files:
         _draw(run, files["picture"])
     facts = {"scenario": name} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
-    print_json_or(as_json, facts, lambda: print_facts(name, facts))
+    print_json_or(as_json, facts, lambda: print_facts(name, _readable(facts)))
 
 
 def _facts(run: Any) -> dict[str, Any]:
@@ -77,6 +79,13 @@ def _facts(run: Any) -> dict[str, Any]:
         "farthest_from_first": float(away),
         "outcome": found["outcome"],
     }
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts with names in words and numbers of four digits."""
+    names = {"farthest_from_first": "largest distance from the first token's start"}
+    shown = {name: fact for name, fact in facts.items() if name != "scenario"}
+    return {names.get(name, name): f"{fact:.4g}" if isinstance(fact, float) else fact for name, fact in shown.items()}
 
 
 def _draw(run: Any, path: Path) -> None:

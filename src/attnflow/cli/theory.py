@@ -19,7 +19,7 @@ def verify(
     ids: Annotated[list[str] | None, typer.Argument(help="Statements; all if none is named.")] = None,
     run: Annotated[Path | None, typer.Option(help="A result file to check instead of the examples.")] = None,
     member: Annotated[
-        int | None, typer.Option(help="Only this run of an ensemble in the result file, counted from 0.")
+        int | None, typer.Option(help="Only this run of an ensemble in the result file: its index, 0 for the first.")
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also print why statements do not apply.")] = False,
     steps: Annotated[
@@ -41,7 +41,7 @@ def verify(
         _print_survival(statements, steps, as_json)
         return
     if member is not None and run is None:
-        raise InputError("`member` is the number of a run in a file, but there is no file. Pass `--run`.")
+        raise InputError("`--member` is the index of a run in a file, but there is no file. Pass `--run`.")
     checked = _verify_run(run, ids or [], member) if run is not None else _verify_examples(statements, as_json)
     if as_json:
         print_json([one.verdict.as_dict() | {"proved": one.proved, "seconds": one.seconds} for one in checked])
@@ -64,10 +64,12 @@ def _verify_run(path: Path, ids: list[str], member: int | None) -> list[Any]:
     if member is None:
         return verdicts_on(run, ids)
     if "run" not in run.dims:
-        raise InputError(f"`member` is the number of a run of an ensemble, but {path} holds one run. Leave it out.")
+        raise InputError(f"`--member` is the index of a run of an ensemble, but {path} holds one run. Leave it out.")
     require_count(member, "member", least=0)
     if member >= run.sizes["run"]:
-        raise InputError(f"`member` must be below {run.sizes['run']}, the number of runs, but it is {member}.")
+        raise InputError(
+            f"`--member` must be an index below {run.sizes['run']}, the number of runs, but it is {member}."
+        )
     return verdicts_on(run.isel(run=member), ids)
 
 
@@ -158,7 +160,7 @@ def predict(
     changes: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
-    """Print the limit of a scenario and the theorem that proves it, without a run."""
+    """Print the limit of a scenario and the theorem or conjecture that states it, without a run."""
     from attnflow.experiments import scenarios
     from attnflow.theorems.prediction.predict import predict as limit_of
 

@@ -114,7 +114,8 @@ def _with_defaults(word: Word, numbers: list[float], which: str) -> list[float]:
     """The numbers given, whole where they must be, with defaults for those left out."""
     if len(numbers) > len(word.defaults):
         most = len(word.defaults)
-        raise InputError(f"{which} takes at most {most} numbers after the colon, but it has {len(numbers)}.")
+        taken = "no number" if most == 0 else "at most one number" if most == 1 else f"at most {most} numbers"
+        raise InputError(f"{which} takes {taken} after the colon, but it has {len(numbers)}.")
     given = [
         _whole(number, which) if isinstance(default, int) else number
         for number, default in zip(numbers, word.defaults, strict=False)

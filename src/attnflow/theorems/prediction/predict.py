@@ -187,9 +187,8 @@ def _rotation(found: Spectrum, on_sphere: bool) -> str:
     if fastest.real < 0 and not on_sphere:
         return f"{pair} turns and shrinks: x goes to zero, while z = e^(-tV) x diverges."
     where = "of the sphere's great circle L'" if on_sphere else "spanned by its eigenvectors"
-    return (
-        f"{pair} turns: tokens x keep rotating in the plane {where}, one turn in {2 * np.pi / abs(fastest.imag):.3g}."
-    )
+    period = 2 * np.pi / abs(fastest.imag)
+    return f"{pair} turns: tokens x keep rotating in the plane {where}, one turn in a time of {period:.3g}."
 
 
 def _shrinking(lead: float, on_sphere: bool) -> str:
