@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from attnflow._common import progress
-from attnflow._common.progress import Bar, parts_of, reporting
+from attnflow._common.progress import Bar, Watch, parts_of, reporting
 
 
 class Display:
@@ -79,3 +79,22 @@ def test_parts_of_parts_share_one_bar():
 def test_without_a_function_each_part_is_told_what_the_whole_was_told():
     assert parts_of(False, 2) == [False, False]
     assert parts_of(None, 2) == [None, None]
+
+
+@pytest.mark.parametrize(("budget", "stops"), [(None, False), (1000.0, False), (-1.0, True)])
+def test_workers_stop_when_the_budget_is_spent_or_the_run_is_interrupted(budget, stops):
+    watch = Watch(lambda fraction, sentence: None, budget)
+    assert watch.should_stop() is stops
+
+    watch.is_interrupted = True
+    assert watch.should_stop()
+
+
+def test_the_fractions_of_workers_are_weighted_and_the_last_of_each_counts():
+    seen = []
+    watch = Watch(lambda fraction, sentence: seen.append(fraction), None)
+    watch.report(0, 0.5, 0.25, "")
+    watch.report(1, 0.4, 0.75, "")
+    watch.report(0, 1.0, 0.25, "")
+
+    assert seen == pytest.approx([0.125, 0.425, 0.55])

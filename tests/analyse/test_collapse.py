@@ -75,6 +75,22 @@ def test_means_in_one_place_have_no_angles():
     assert np.isnan(found.simplex_distance)
 
 
+def test_a_mean_at_the_centre_has_a_length_but_no_angles():
+    """Three classes with the means (2, 0), (0, 0), (-2, 0): lengths 2, 0, 2; the middle one has no direction."""
+    tokens = np.array([[2.0, 1.0], [2.0, -1.0], [0.0, 0.5], [0.0, -0.5], [-2.0, 0.0], [-2.0, 0.0]])
+    found = collapse.measures(tokens, [0, 0, 1, 1, 2, 2])
+
+    assert found.unequal_norms == pytest.approx(np.std([2, 0, 2]) / np.mean([2, 0, 2]))
+    assert np.isnan(found.unequal_angles)
+    assert np.isnan(found.simplex_distance)
+
+
+def test_means_of_length_one_have_angles():
+    found = collapse.measures(np.array([[1.0, 0.0], [-1.0, 0.0]]), [0, 1])
+
+    assert found.simplex_distance == pytest.approx(0.0, abs=1e-12)
+
+
 def test_bad_labels_are_a_sentence():
     with pytest.raises(ValueError, match="`labels` must be 3 whole numbers"):
         collapse.measures(np.eye(3), [0, 1])

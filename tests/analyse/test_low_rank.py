@@ -54,6 +54,18 @@ def test_spectral_parts_keep_their_eigenvalues_and_only_those(pair):
         np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(every[chosen]), atol=1e-8)
 
 
+def test_a_double_eigenvalue_that_rounding_splits_into_a_pair_is_real():
+    """In some of these bases the double eigenvalue 1 is found as a pair with imaginary parts of about 1e-16."""
+    bases = np.random.default_rng(0).normal(size=(50, 4, 4))
+    matrices = [basis @ np.diag([1.0, 1.0, 2.0, -1.0]) @ np.linalg.inv(basis) for basis in bases]
+    assert any(np.iscomplex(np.linalg.eigvals(matrix)).any() for matrix in matrices)
+
+    for matrix in matrices:
+        parts = {name: left @ right for name, (left, right) in low_rank.spectral_parts(np.eye(4), matrix).items()}
+        assert not parts["complex"].any()
+        np.testing.assert_allclose(np.trace(parts["positive"]), 4.0, atol=1e-8)
+
+
 def test_the_range_contains_all_motion(pair):
     basis, small = low_rank.on_range(*pair)
     np.testing.assert_allclose(basis.T @ basis, np.eye(K), atol=1e-12)

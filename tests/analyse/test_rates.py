@@ -67,5 +67,7 @@ def test_bad_input_is_a_sentence():
         rates.exponential([1, 2, 3], [1, 1, 1])
     with pytest.raises(ValueError, match="one length"):
         rates.exponential([1, 2, 3], [1, 1])
+    with pytest.raises(ValueError, match="one length"):
+        rates.exponential(np.ones((6, 2)), np.ones((6, 2)))
     with pytest.raises(ValueError, match="different times"):
         rates.exponential([1.0] * 6, [1.0] * 6)

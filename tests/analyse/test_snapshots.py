@@ -23,6 +23,21 @@ def test_arrays_get_named_axes(shape, dims):
     assert np.all(over_snapshots(lambda tokens: tokens.sum(), np.ones(shape), "sum") == 8)
 
 
+@pytest.mark.parametrize("lead", [("time",), ("run", "time")])
+def test_coordinates_of_times_and_runs_are_kept_and_those_of_tokens_are_not(lead):
+    sizes = {"run": 2, "time": 3, "token": 4, "coordinate": 2}
+    dims = (*lead, "token", "coordinate")
+    coordinates = {name: 10.0 * np.arange(sizes[name]) for name in (*lead, "token")}
+    run = xr.DataArray(np.ones([sizes[name] for name in dims]), coordinates, dims)
+
+    found = over_snapshots(lambda tokens: tokens.sum(), run, "sum")
+    assert set(found.coords) == set(lead)
+    np.testing.assert_array_equal(found.time, [0, 10, 20])
+
+    each = over_snapshots(lambda tokens: tokens[:, 0], run, "first", dims=("token",))
+    np.testing.assert_array_equal(each.token, [0, 10, 20, 30])
+
+
 def test_only_snapshots_that_are_not_finite_are_missing():
     tokens = np.ones((2, 3, 4, 2))
     tokens[1, 2, 0, 0] = np.nan

@@ -1,6 +1,7 @@
 """Weighted clusters: nearest neighbours, before and after merges."""
 
 import numpy as np
+import pytest
 
 import attnflow as af
 from attnflow.coalescence.cluster_state import Clusters
@@ -33,3 +34,34 @@ def test_clusters_that_move_lose_their_carried_neighbours():
     assert moved.known_nearest is None
     searched = Clusters.singletons(moved.positions)
     np.testing.assert_array_equal(moved.nearest.indices, searched.nearest.indices)
+
+
+@pytest.mark.parametrize("distance", [0.3, 1.0])
+def test_rows_within_a_distance_and_no_others_are_near(distance):
+    """Chords of 0.99 and 1.01 distances from the row 0, in both directions, and the row 3 with a neighbour of its own."""
+    chord = lambda length: 2 * np.arcsin(length / 2)
+    angles = [
+        0.0,
+        chord(0.99 * distance),
+        -chord(0.99 * distance),
+        2.5,
+        chord(1.01 * distance),
+        -chord(1.01 * distance),
+        2.6,
+    ]
+    clusters = Clusters.singletons(af.initial.on_circle(np.array(angles)))
+
+    np.testing.assert_array_equal(clusters.rows_near(np.array([0]), distance), [0, 1, 2])
+    np.testing.assert_array_equal(clusters.rows_near(np.array([0, 3]), distance), [0, 1, 2, 3, 6])
+
+
+def test_carried_distances_are_those_to_the_carried_neighbours():
+    clusters = Clusters.singletons(af.initial.sphere(20, 3, rng=2))
+    first, second = sorted((0, int(clusters.nearest.indices[0])))
+
+    merged = clusters.merge([(first, second)])
+
+    assert merged.known_nearest is not None
+    distances, indices = merged.known_nearest
+    assert distances.shape == indices.shape == (19,)
+    np.testing.assert_allclose(distances, np.linalg.norm(merged.positions - merged.positions[indices], axis=1))

@@ -5,9 +5,17 @@ import pytest
 from scipy.integrate import solve_ivp
 from tests.helpers.coalescing import CIRCLE, exact_log_time, flow, plain_velocity
 
+import attnflow as af
 from attnflow.coalescence.cluster_state import Clusters
 from attnflow.coalescence.log_field import LogField
-from attnflow.coalescence.pair_quadrature import FINAL_DISTANCE, _panel_edges, pair_merge
+from attnflow.coalescence.pair_quadrature import (
+    FINAL_DISTANCE,
+    INTEGRALS_TO_NODES,
+    NODES,
+    _panel_edges,
+    log_speeds,
+    pair_merge,
+)
 
 
 def test_the_error_is_small_only_for_an_isolated_pair():
@@ -58,3 +66,26 @@ def test_the_error_bounds_the_difference_to_the_plain_equations(angle):
     exact = solve_ivp(slope, (0, 1e6), clusters.positions.ravel(), "DOP853", events=merged, rtol=1e-12, atol=1e-14)
     true = np.abs(exact.y_events[0][0].reshape(3, 2) - found.positions).max()
     assert 1e-5 < true <= found.error <= 10 * true
+
+
+@pytest.mark.parametrize("rule", [af.Softmax(7.0), af.Unnormalised(7.0, 0.5)], ids=["softmax", "unnormalised"])
+def test_speeds_of_an_isolated_pair_are_those_of_its_equations(rule):
+    """Masses 1 and 3, each in the other's direction, under Q = K = I and V = 2 I."""
+    field = LogField.of(af.SphereAttention(af.Head(np.eye(2), np.eye(2), 2 * np.eye(2)), rule), 4.0)
+    angles, masses = np.array([0.3, 1.2, 2.9]), np.array([1.0, 3.0])
+
+    found = np.exp(log_speeds(field, masses, angles))
+
+    for angle, speeds in zip(angles, found.T, strict=True):
+        tokens = CIRCLE(np.array([0.0, angle]))
+        weights = masses * np.exp(7.0 * (tokens @ tokens.T))
+        divisor = weights.sum(axis=1) if isinstance(rule, af.Softmax) else 4.0 * np.exp(7.0 * 0.5)
+        pulls = 2 * (weights / np.reshape(divisor, (-1, 1))) @ tokens
+        tangent = pulls - np.sum(pulls * tokens, axis=1, keepdims=True) * tokens
+        np.testing.assert_allclose(speeds, np.linalg.norm(tangent, axis=1), rtol=1e-8)
+
+
+def test_integrals_to_the_nodes_are_those_of_polynomials():
+    for power in range(len(NODES)):
+        exact = (NODES ** (power + 1) - (-1.0) ** (power + 1)) / (power + 1)
+        np.testing.assert_allclose(INTEGRALS_TO_NODES @ NODES**power, exact, atol=1e-13)

@@ -9,6 +9,7 @@ from tests.helpers.coalescing import CIRCLE, flow
 
 import attnflow as af
 from attnflow.coalescence.cluster_state import MAX_DENSE_CLUSTERS
+from attnflow.coalescence.recorder import _log_difference
 from attnflow.model.native import library
 
 
@@ -56,11 +57,18 @@ def test_a_repeated_run_records_the_perturbation_of_the_first():
 
 
 @pytest.mark.parametrize("n", [MAX_DENSE_CLUSTERS - 10, MAX_DENSE_CLUSTERS + 50])
-@pytest.mark.parametrize("rule", [af.Softmax(9.0), af.Unnormalised(9.0, 1.0)], ids=["softmax", "unnormalised"])
-def test_energy_is_the_sum_over_all_pairs_and_each_cluster_with_itself(n, rule):
-    """Above 400 clusters the energy comes from the sums of the velocity, to which the own terms m_i^2 are added."""
+@pytest.mark.parametrize(
+    ("rule", "scores"),
+    [(af.Softmax(9.0), 1.0), (af.Unnormalised(9.0, 1.0), 1.0), (af.Softmax(9.0), 0.5)],
+    ids=["softmax", "unnormalised", "other scores"],
+)
+def test_energy_is_the_sum_over_all_pairs_and_each_cluster_with_itself(n, rule, scores):
+    """Above 400 clusters the energy comes from the sums of the velocity, to which the own terms m_i^2 are added.
+
+    The energy is that of beta and <x, y>, also where the scores are beta <x, y> / 2 and the sums are of no use.
+    """
     masses = np.random.default_rng(0).uniform(0.5, 2.0, n)
-    model = af.SphereAttention(af.Head.identity(3), rule, masses=masses)
+    model = af.SphereAttention(af.Head.bilinear(scores * np.eye(3), np.eye(3)), rule, masses=masses)
 
     run = af.coalesce(model, af.initial.sphere(n, 3, rng=0), max_steps=3, progress=False)
 
@@ -91,3 +99,10 @@ def test_a_run_is_written_read_and_repeated(tmp_path):
         np.testing.assert_array_equal(again.log_time, found.log_time)
         np.testing.assert_array_equal(again["first"], found["first"])
         assert af.rerun(again, progress=False).equals(found)
+
+
+@pytest.mark.parametrize(("later", "earlier"), [(3.0, 1.0), (3.0, 3.0 - 1e-9), (0.0, -700.0)])
+def test_the_logarithm_of_a_duration_is_that_of_the_difference(later, earlier):
+    assert _log_difference(later, earlier) == pytest.approx(later + np.log(-np.expm1(earlier - later)), rel=1e-12)
+    assert _log_difference(later, -np.inf) == later
+    assert _log_difference(later, later) == pytest.approx(later - 36.8, abs=0.1)  # below rounding, and not -inf

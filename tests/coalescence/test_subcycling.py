@@ -10,10 +10,12 @@ import attnflow as af
 from attnflow.coalescence.cluster_state import Clusters
 from attnflow.coalescence.log_field import LogField
 from attnflow.coalescence.subcycling import (
+    NEIGHBOUR_DISTANCE,
     CubicPaths,
     StopRule,
     Subcycle,
     Tolerances,
+    _with_neighbours,
     fast_tokens,
     interacting_groups,
     is_available,
@@ -135,3 +137,14 @@ def test_hermite_paths_are_those_of_scipy():
         np.testing.assert_allclose(paths.positions(0 * displacement, time), exact(time), atol=1e-14)
     longer = paths.in_units_of(0.5)
     np.testing.assert_allclose(longer.positions(0 * displacement, 1.0), exact(0.5), atol=1e-14)
+
+
+def test_neighbours_are_added_up_to_a_number_and_rows_that_need_more_are_left_out():
+    """0 and 1 are close to 2; 3 and 4 have no neighbours. With room for four, only 3 and 4 can be subcycled."""
+    near = 0.5 * NEIGHBOUR_DISTANCE
+    clusters = Clusters.singletons(CIRCLE(np.array([0.0, near, 1.9 * near, 2.0, 2.0 + near, 4.0])))
+    rows = np.array([0, 1, 3, 4])
+
+    np.testing.assert_array_equal(_with_neighbours(clusters, rows, 5), [0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(_with_neighbours(clusters, rows, 4), [3, 4])
+    assert len(_with_neighbours(clusters, np.array([0, 1]), 2)) == 0

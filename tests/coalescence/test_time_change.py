@@ -10,3 +10,23 @@ def test_a_speed_that_is_no_number_ends_the_run_instead_of_raising():
     with pytest.raises(ArithmeticError, match="not a number"):
         TimeChange(np.nan).step_for(1.0, 0.0)
     assert TimeChange(2.0).step_for(1.0, np.log(0.1)) == pytest.approx(-np.log(0.8) / 2)  # (1 - e^(-2u)) / 2 = 0.1
+
+
+@pytest.mark.parametrize("change", [TimeChange(2.0), TimeChange(-1.5), TimeChange(1.0, 3.0), TimeChange(0.0, -2.0)])
+@pytest.mark.parametrize("share", [1e-14, 1e-6, 0.3, 0.999])
+def test_a_step_takes_the_time_asked_for(change, share):
+    longest = 2.0
+    log_time = np.log(share) + np.log(change.duration(longest))
+
+    step = change.step_for(longest, log_time)
+
+    assert 0 < step < longest
+    assert np.log(change.duration(step)) == pytest.approx(log_time, abs=1e-8)
+
+
+def test_a_time_that_the_longest_step_does_not_take_gives_the_longest_step():
+    change = TimeChange(1.0, 3.0)
+    log_longest = np.log(change.duration(2.0))
+
+    assert change.step_for(2.0, log_longest) == 2.0
+    assert change.step_for(2.0, log_longest + 1) == 2.0

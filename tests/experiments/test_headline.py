@@ -110,6 +110,17 @@ def test_tokens_spread_at_random_lie_on_no_subspaces():
     assert (groups.dimension, groups.count) == (0, 40)
 
 
+def test_a_long_chain_of_close_tokens_is_no_subspace():
+    """Under V = diag(2, 1) lines are x = const. A chain of steps of one distance is wider than two distances."""
+    flow = af.RescaledAttention(af.Head(np.eye(2), np.eye(2), np.diag([2.0, 1.0])))
+    across = np.linspace(-1, 1, 12)
+    lines = np.stack([np.repeat([0.0, 0.5], 6), across], axis=1)
+    chain = np.stack([0.009 * np.arange(12), across], axis=1)
+
+    assert (gathering(flow, lines, 0.01).dimension, gathering(flow, lines, 0.01).count) == (1, 2)
+    assert (gathering(flow, chain, 0.01).dimension, gathering(flow, chain, 0.01).count) == (0, 12)
+
+
 def test_an_ensemble_has_the_range_of_its_runs():
     flow, result, text = run("sphere", beta=20.0, runs=4)
 

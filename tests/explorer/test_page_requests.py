@@ -30,6 +30,11 @@ def test_requests_are_read():
     assert page_requests.parse(message(type="seek", share=-4)) == page_requests.Seek(0.0)
 
 
+@pytest.mark.parametrize(("asked", "set_to"), [(0.01, 0.01), (1e-9, 1e-3), (-1, 1e-3), (50, 50), (1e9, 1e3)])
+def test_speeds_lie_between_a_thousandth_and_a_thousand(asked, set_to):
+    assert page_requests.parse(message(type="speed", factor=asked)) == page_requests.SetSpeed(set_to)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

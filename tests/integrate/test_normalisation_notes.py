@@ -145,3 +145,12 @@ def test_lengths_that_grow_get_no_note():
     run = af.simulate(flow_of(np.eye(2), af.Pre()), start_of(af.Pre()), TIMES, progress=False)
 
     assert "length" not in run.outcome
+
+
+def test_equal_steps_get_no_note_on_tiny_steps():
+    """Equal steps do not become tiny: 1000 of them under Peri, V of rank one, are no reason for a note."""
+    flow = flow_of(RANK_ONE, af.Peri())
+    run = af.simulate(flow, start_of(af.Peri()), [0.0, 1.0], solver=af.Heun(1e-3), progress=False)
+
+    assert int(run.steps) == 1000
+    assert "jumps" not in run.outcome

@@ -233,6 +233,16 @@ def test_few_runs_of_many_tokens_share_a_compiled_call():
     assert [plan.runs_per_call for plan in plans] == [1, -(-64 // (8 * os.cpu_count()))]
 
 
+def test_runs_of_many_heads_share_fewer_calls_than_runs_of_one(monkeypatch):
+    """With room for 2^20 pairs of 512 tokens in R^2, one head allows two runs a call, and two heads one."""
+    monkeypatch.setattr("attnflow.integrate.plan.MAX_PAIRS_PER_CALL", 2**20)
+    tokens = af.initial.sphere(512, 2, rng=0, runs=512)
+    flows = [af.SphereAttention([af.Head.identity(2)] * count) for count in (1, 2)]
+    plans = [Plan.of(checked_request(flow, tokens, [0.0, 1.0])) for flow in flows]
+
+    assert [plan.runs_per_call for plan in plans] == [2, 1]
+
+
 def test_no_run_attempts_more_than_max_steps():
     """Half of the runs need more than `limit` attempts, whatever runs share their compiled calls."""
     tokens = circle_tokens(rng=0, runs=64)

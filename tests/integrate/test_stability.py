@@ -148,6 +148,28 @@ def test_unstable_neutral_and_moving_configurations():
     assert moving.residual_speed == pytest.approx(0.48)  # |P_x V x| = (2 - 1) * 0.6 * 0.8
 
 
+@pytest.mark.parametrize("size", [0.9e-7, 1.1e-7])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_rates_below_a_ten_millionth_decide_nothing(sign, size):
+    """Under V = diag(1 + gap, 1) the first axis has the rate -gap."""
+    flow = af.SphereAttention(af.Head(np.eye(2), np.eye(2), np.diag([1.0 + sign * size, 1.0])))
+    found = linearise(flow, [[1.0, 0.0]])
+
+    assert found.margin == pytest.approx(sign * size, rel=1e-6)
+    assert found.is_stable is (sign > 0 and size > 1e-7)
+    assert found.is_unstable is (sign < 0 and size > 1e-7)
+
+
+@pytest.mark.parametrize(("speed", "rests"), [(0.9e-8, True), (1.1e-8, False)])
+def test_a_speed_of_a_hundred_millionth_is_still_rest(speed, rests):
+    """Near the first axis of V = diag(2, 1) the speed is the sine of the angle times its cosine."""
+    found = linearise(circle_flow(), af.initial.on_circle(np.array([speed])))
+
+    assert found.residual_speed == pytest.approx(speed, rel=1e-6)
+    assert found.is_equilibrium is rests
+    assert found.is_stable is rests
+
+
 def test_a_flow_of_frozen_tokens_has_no_directions():
     flow = af.SphereAttention(af.Head.identity(2), frozen=np.array([True, True]))
     found = linearise(flow, np.eye(2))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow._common.checks import InputError
 
 LAWS = {
     "box": lambda **options: af.initial.box(200, 3, -1, 2, **options),
@@ -68,6 +69,35 @@ def test_equiangular_tokens_have_one_cosine(n, d, cosine):
     tokens = af.initial.equiangular(n, d, cosine)
 
     np.testing.assert_allclose(tokens @ tokens.T, cosine + (1 - cosine) * np.eye(n), atol=1e-12)
+
+
+def test_the_least_common_cosine_is_that_of_a_simplex_up_to_rounding():
+    assert af.initial.equiangular(4, 3, -1 / 3 - 1e-13).shape == (4, 3)
+    for beyond in (-1 / 3 - 1e-11, 1 + 1e-11):
+        with pytest.raises(InputError, match="must be in"):
+            af.initial.equiangular(4, 4, beyond)
+    with pytest.raises(InputError, match="need d >= 4"):
+        af.initial.equiangular(4, 3, -1 / 3 + 1e-11)
+
+
+def test_all_tokens_can_have_a_duplicate_and_no_more():
+    tokens = af.initial.sphere(3, 3, rng=0)
+
+    assert len(af.initial.with_duplicates(tokens, 3)) == 6
+    with pytest.raises(InputError, match="at most the number of tokens, 3, but it is 4"):
+        af.initial.with_duplicates(tokens, 4)
+
+
+@pytest.mark.parametrize("eigenvalues", [[1.0 + 1j, 2.0 - 1j], [1.0 + 1j, 1.0 - 2j], [1j], [1.0 + 1j, 1.0 - 1j, 1j]])
+def test_complex_eigenvalues_come_in_conjugate_pairs(eigenvalues):
+    with pytest.raises(InputError, match="conjugate pairs"):
+        af.values.from_spectrum(eigenvalues)
+
+
+@pytest.mark.parametrize("eigenvalues", [[1.0, np.nan], [np.inf, 0.0], [], [[1.0]]])
+def test_eigenvalues_are_a_list_of_finite_numbers(eigenvalues):
+    with pytest.raises(InputError, match="list of finite numbers"):
+        af.values.from_spectrum(eigenvalues)
 
 
 def test_duplicates_and_antipodes_follow_the_tokens():

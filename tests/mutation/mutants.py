@@ -1,13 +1,16 @@
 """Mutants: the package with one small bug each."""
 
 import ast
-import copy
-import random
+import hashlib
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-COMPARISONS = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
-OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+from tests.mutation.operators import OPERATORS, Change, changes
+
+LOOKED_AT = ("show", "figures")
+"""Packages that draw: sizes, places and colours there are looked at, so that constants and arguments get no bugs."""
 
 
 class Mutant(NamedTuple):
@@ -15,96 +18,152 @@ class Mutant(NamedTuple):
 
     path: str
     """Below the folder of sources."""
-    line: int
+    function: str
+    lines: range
+    """Lines of the statement that is changed."""
+    operator: str
     before: str
     after: str
-    text: str
-    """The whole file with the change."""
+    change: Change
+    turn: int
+    """1 for the first change of its kind in a function, 2 for an equal second one."""
+    constant: str
+    """Name of the constant or field that is changed; empty for a change inside a function."""
+    is_default: bool
+    """Whether it is the default value of an argument."""
+
+    def text(self, source: Path) -> str:
+        """The whole file with the change."""
+        return _spliced((source / self.path).read_text("utf-8"), self.change)
+
+    @property
+    def key(self) -> str:
+        """A name that does not depend on line numbers."""
+        turn = f" ({self.turn})" if self.turn > 1 else ""
+        return f"{self.path} {self.function}: {self.operator}: {self.before} -> {self.after}{turn}"
 
 
-def mutant(source: Path, path: Path, site: int) -> Mutant:
-    """The mutant of one site of a file."""
-    tree = ast.parse(path.read_text("utf-8"))
-    node = _sites(tree)[site]
-    changed = _changed(copy.deepcopy(node))
-    assert changed is not None
-    before, after = ast.unparse(node), ast.unparse(changed)
-    text = ast.unparse(ast.fix_missing_locations(_Replace(node, changed).visit(tree)))
-    return Mutant(str(path.relative_to(source)), node.lineno, before, after, text)
+class Site(NamedTuple):
+    """An expression or statement that a bug can change."""
+
+    node: ast.AST
+    function: str
+    lines: range
+    constant: str
+    is_default: bool = False
 
 
-def sample(source: Path, packages: list[str], count: int, seed: int) -> list[Mutant]:
-    """A number of mutants, as many from each package as its share of all sites, but two of each at least."""
-    rng = random.Random(seed)
-    pools = {name: _sites_of(source / name) for name in packages}
-    total = sum(map(len, pools.values()))
-    chosen = []
-    for pool in pools.values():
-        chosen += rng.sample(pool, min(len(pool), max(2, round(count * len(pool) / total))))
-    return [mutant(source, path, site) for path, site in chosen]
+def mutants_of(source: Path, package: str) -> list[Mutant]:
+    """All mutants of a package, in the order of files and lines."""
+    found = []
+    for path in sorted((source / package).rglob("*.py")):
+        text = path.read_text("utf-8")
+        lines = text.encode().splitlines(keepends=True)
+        counts: dict[str, int] = {}
+        for site in sites(ast.parse(text)):
+            for change in changes(site.node):
+                if package in LOOKED_AT and change.operator in ("constant changed", "argument dropped"):
+                    continue
+                before, after = (" ".join(words.split()) for words in (_segment(lines, change.node), change.after))
+                where = str(path.relative_to(source))
+                place = (where, site.function, site.lines, change.operator, before, after, change, 1)
+                first = Mutant(*place, site.constant, site.is_default)
+                counts[first.key] = counts.get(first.key, 0) + 1
+                found.append(first._replace(turn=counts[first.key]))
+    return found
 
 
-def _sites_of(folder: Path) -> list[tuple[Path, int]]:
-    """Files with the numbers of their sites that can be changed."""
-    return [
-        (path, site)
-        for path in sorted(folder.rglob("*.py"))
-        for site, node in enumerate(_sites(ast.parse(path.read_text("utf-8"))))
-        if _changed(node) is not None
-    ]
+def sample(source: Path, counts: dict[str, int], seed: int) -> list[Mutant]:
+    """A number of mutants of every package, of all operators in turn, at most one a line.
+
+    Mutants are drawn in the order of a hash of the seed and their key, so that a change of one function leaves the
+    draws of all others as they were. Packages take turns, so that a run that is stopped has some of each.
+    """
+    chosen: list[list[Mutant]] = []
+    for package, count in counts.items():
+        pool = sorted(mutants_of(source, package), key=lambda mutant: _hash(seed, mutant.key))
+        queues = {name: [mutant for mutant in pool if mutant.operator == name] for name in OPERATORS}
+        taken: list[Mutant] = []
+        lines: set[tuple[str, int]] = set()
+        while len(taken) < count and any(queues.values()):
+            for queue in queues.values():
+                free = next((mutant for mutant in queue if (mutant.path, mutant.lines.start) not in lines), None)
+                queue[:] = queue[queue.index(free) + 1 :] if free else []
+                if free and len(taken) < count:
+                    taken.append(free)
+                    lines.add((free.path, free.lines.start))
+        chosen.append(taken)
+    return [mutant for turn in itertools.zip_longest(*chosen) for mutant in turn if mutant]
 
 
-def _sites(tree: ast.Module) -> list[ast.expr]:
-    """Expressions inside functions, without annotations, messages and docstrings."""
-    found: list[ast.expr] = []
+def sites(tree: ast.Module) -> list[Site]:
+    """Expressions and statements that can be changed; no annotations, decorators, messages or docstrings."""
+    return list(_sites(tree, "module", range(0), ""))
 
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
-            return
-        for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns", "decorator_list"):
-                continue
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.expr):
-                    found.append(child)
-                if isinstance(child, ast.AST):
-                    visit(child)
 
-    for node in ast.walk(tree):
+def _sites(node: ast.AST, function: str, lines: range, constant: str) -> Iterator[Site]:
+    if isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert | ast.Import | ast.ImportFrom | ast.arg):
+        return
+    inside = function != "module" and not function.endswith(".")
+    if isinstance(node, ast.stmt):
+        lines = _header(node)
+        if not inside:
+            constant = _target(node)
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        own = node.name + ("." if isinstance(node, ast.ClassDef) else "")
+        name = own if function == "module" else function.rstrip(".") + "." + own
         if isinstance(node, ast.FunctionDef):
-            for statement in node.body:
-                visit(statement)
-    unique = {id(node): node for node in found}
-    return list(unique.values())
+            for default in (*node.args.defaults, *(value for value in node.args.kw_defaults if value)):
+                found = _sites(default, name, range(node.lineno, node.body[0].lineno + 1), "")
+                yield from (site._replace(is_default=True) for site in found)
+        for child in node.body:
+            yield from _sites(child, name, lines, "")
+        return
+    if (inside or constant) and isinstance(node, ast.expr | ast.If):
+        yield Site(node, function, lines, constant)
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _sites(child, function, lines, constant)
 
 
-def _changed(node: ast.expr) -> ast.expr | None:
-    """The expression with one bug; None where this kind of expression gets none."""
+def _header(node: ast.stmt) -> range:
+    """Lines of a statement; of a compound one, those before its body."""
+    body = getattr(node, "body", None)
+    end = max(node.lineno, body[0].lineno - 1) if isinstance(body, list) else node.end_lineno
+    return range(node.lineno, (end or node.lineno) + 1)
+
+
+def _target(node: ast.stmt) -> str:
+    """Name of the constant or field that a statement at the level of a module or class defines."""
     match node:
-        case ast.Compare(left=left, ops=[operator], comparators=comparators) if type(operator) in COMPARISONS:
-            return ast.Compare(left, [COMPARISONS[type(operator)]()], comparators)
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
-            if isinstance(left, ast.Constant) and isinstance(left.value, str):
-                return None
-            return ast.BinOp(left, OPERATORS[type(operator)](), right)
-        case ast.UnaryOp(op=ast.USub() | ast.Not() | ast.Invert(), operand=operand):
-            return operand
-        case ast.BoolOp(op=operator, values=values):
-            return ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values)
-        case ast.Attribute(value=value, attr="T"):
-            return value
-        case ast.Constant(value=bool(value)):
-            return ast.Constant(not value)
-        case ast.Constant(value=float(value)) if 0 < value < 0.1:
-            return ast.Constant(100 * value)
-        case ast.Constant(value=int(value)) if value in (1, 2):
-            return ast.Constant(value + 1)
-    return None
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return ""
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, target: ast.AST, replacement: ast.AST):
-        self.target, self.replacement = target, replacement
+def _segment(lines: list[bytes], node: ast.expr | ast.stmt) -> str:
+    """The source text of a node."""
+    assert node.end_lineno is not None
+    part = lines[node.lineno - 1 : node.end_lineno]
+    part[-1] = part[-1][: node.end_col_offset]
+    part[0] = part[0][node.col_offset :]
+    return b"".join(part).decode()
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self.replacement if node is self.target else self.generic_visit(node)
+
+def _spliced(text: str, change: Change) -> str:
+    """A file with one node replaced; nothing else of it changes."""
+    lines = text.encode().splitlines(keepends=True)
+    node = change.node
+    assert node.end_lineno is not None
+    first, last = node.lineno - 1, node.end_lineno - 1
+    start = lines[first][: node.col_offset]
+    rest = lines[last][node.end_col_offset :]
+    blank = b"\n" * (last - first) if isinstance(node, ast.stmt) else b""
+    return b"".join([*lines[:first], start + change.after.encode() + rest + blank, *lines[last + 1 :]]).decode()
+
+
+def _hash(seed: int, key: str) -> str:
+    return hashlib.sha256(f"{seed}:{key}".encode()).hexdigest()

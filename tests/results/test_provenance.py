@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import attnflow as af
-from attnflow.results.provenance import ResultKind, kind_of, require_result, stamp
+from attnflow.results.provenance import ResultKind, kind_of, require_result, seed_of, stamp
 
 
 def test_settings_become_numbers_text_or_json():
@@ -53,3 +53,20 @@ def test_a_result_without_one_of_its_attributes_is_refused():
     del whole.attrs["rtol"]
     with pytest.raises(ValueError, match="not a whole result"):
         require_result(whole, "`run`")
+
+
+@pytest.mark.parametrize("entropy", [7, [7, 8], [1, 2, 3]])
+def test_seeds_of_one_or_more_words_are_restored(entropy):
+    seed = np.random.SeedSequence(entropy, spawn_key=(4,))
+    recorded = xr.Dataset(attrs=stamp(ResultKind.TRAJECTORY, "", seed=seed))
+
+    np.testing.assert_array_equal(seed_of(recorded).generate_state(4), seed.generate_state(4))
+
+
+def test_a_run_out_of_an_ensemble_has_the_seed_spawned_for_it_and_the_ensemble_its_own():
+    seed = np.random.SeedSequence(7)
+    ensemble = xr.Dataset(coords={"run": np.arange(3)}, attrs=stamp(ResultKind.TRAJECTORY, "", seed=seed))
+
+    state = lambda sequence: sequence.generate_state(4).tolist()
+    assert state(seed_of(ensemble)) == state(seed)
+    assert state(seed_of(ensemble.isel(run=2))) == state(seed.spawn(3)[2])

@@ -10,7 +10,23 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from attnflow.show import attention, summary, trajectories
-from attnflow.show.parts.style import DOTS_PER_INCH, colours, in_house_style, require_free_picture, save_figure
+from attnflow.show.parts.style import (
+    DOTS_PER_INCH,
+    colours,
+    from_oklch,
+    in_house_style,
+    require_free_picture,
+    save_figure,
+)
+from attnflow.show.parts.view3d import faint_behind
+
+OKLCH = {
+    "white": (1.0, 0.0, 0.0),
+    "red": (0.6279, 0.2577, 0.5102),
+    "lime": (0.8664, 0.2948, 2.4870),
+    "blue": (0.4520, 0.3132, 4.6083),
+}
+"""Published coordinates of colours of sRGB."""
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -111,3 +127,18 @@ def test_matplotlib_is_loaded_by_show_alone_and_pyplot_never():
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", OKLCH)
+def test_colours_of_known_coordinates_are_found(name):
+    np.testing.assert_allclose(from_oklch(*OKLCH[name]), mpl.colors.to_rgb(name), atol=2e-3)
+
+
+def test_tokens_on_the_far_side_are_fainter_in_proportion_to_the_opacity():
+    colours_of = np.zeros((3, 3))
+    seen = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, -0.1]])
+    strong, weak = (faint_behind(colours_of, seen, opacity)[:, 3] for opacity in (1.0, 0.5))
+
+    np.testing.assert_allclose(strong[:2], 1.0)
+    assert 0 < strong[2] < 0.5
+    np.testing.assert_allclose(weak, strong / 2)
