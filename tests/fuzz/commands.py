@@ -84,7 +84,9 @@ def _parameter(one: inspect.Parameter) -> Parameter:
     kind = annotation if isinstance(annotation, type) else str
     if type(information).__name__ == "ArgumentInfo":
         return Parameter(one.name, None, kind)
-    declared = [text for text in getattr(information, "param_decls", None) or () if text.startswith("--")]
+    # In an annotation the first name of an option stands in the place of its default.
+    names = (getattr(information, "default", None), *(getattr(information, "param_decls", None) or ()))
+    declared = [text for text in names if isinstance(text, str) and text.startswith("--")]
     return Parameter(one.name, declared[0] if declared else "--" + one.name.replace("_", "-"), kind)
 
 
@@ -99,11 +101,15 @@ def random_line(draw: random.Random, known: dict[str, list[Parameter]]) -> list[
     line += [part for one in options if one.name in BRIEF for part in (one.option or "", BRIEF[one.name])]
     line += LONG.get(name, [])
     for one in draw.sample(options, min(len(options), draw.choice((0, 1, 1, 2, 3)))):
-        line += [one.option or ""] if one.kind is bool else [one.option or "", _value(draw, one)]
+        # Only a budget ends a run until t = 1e300 in time.
+        is_limited = any(other.name == "budget" for other in options)
+        line += [one.option or ""] if one.kind is bool else [one.option or "", _value(draw, one, is_limited)]
     return line
 
 
-def _value(draw: random.Random, one: Parameter) -> str:
+def _value(draw: random.Random, one: Parameter, is_limited: bool = True) -> str:
+    if one.name == "end" and not is_limited:
+        return draw.choice([number for number in NUMBERS if not number.startswith("1e3")])
     if draw.random() < 0.03:
         return "".join(chr(draw.choice((9, 32, 45, 47, 48, 61, 91, 128, 955, 8364))) for _ in range(draw.randint(0, 9)))
     if one.name in ("path", "run"):
@@ -134,9 +140,9 @@ def run(seconds: float, seed: int = 0) -> tuple[dict[str, int], list[str]]:
     draw, known, worker = random.Random(seed), parameters(), Worker()
     counts: collections.Counter[str] = collections.Counter()
     failures = []
-    until = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         place = prepared_folder(Path(folder))
+        until = time.monotonic() + seconds
         precious = sorted(path.name for path in place.iterdir())
         while time.monotonic() < until:
             line = random_line(draw, known)

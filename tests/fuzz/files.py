@@ -122,13 +122,13 @@ def run(seconds: float, seed: int = 0) -> tuple[dict[str, int], list[str]]:
     draw, worker = random.Random(seed), Worker()
     counts: collections.Counter[str] = collections.Counter()
     failures: list[str] = []
-    until = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name:
         whole, place = Path(name) / "whole", Path(name) / "place"
         whole.mkdir()
         place.mkdir()
         made = results(whole)
         checkpoints = [tiny_models.write(model, whole / model) for model in MODELS]
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             is_result = draw.random() < 0.75
             source = draw.choice(made if is_result else checkpoints)

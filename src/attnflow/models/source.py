@@ -44,7 +44,12 @@ class Hub:
         """The path of the fetched file, or None if the repository has none of that name."""
         hub = extra("huggingface_hub")
         errors = importlib.import_module("huggingface_hub.errors")
-        kept = hub.try_to_load_from_cache(self.repository, file)
+        try:
+            kept = hub.try_to_load_from_cache(self.repository, file)
+        except errors.HFValidationError as error:
+            raise InputError(
+                f"`{self.repository}` is neither a directory nor a name of the Hugging Face hub. {WHAT_TO_PASS}"
+            ) from error
         if kept is not None:  # a path, or a sentinel for a file that does not exist
             return Path(kept) if isinstance(kept, str) else None
         try:
@@ -78,10 +83,10 @@ def locate(name: str | os.PathLike) -> Directory | Hub:
     """The source behind a name: a packaged model, a directory, or a name of the hub, in this order."""
     if str(name) in PACKAGED:
         return Directory(_packaged(str(name)))
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = Path(os.path.expanduser(name))
+    if os.path.isdir(path):  # unlike methods of Path, false for names that the system refuses
         return Directory(path)
-    if path.is_file():
+    if os.path.isfile(path):
         raise InputError(f"A model is a directory, but {path} is a file. Pass its directory, {path.parent}.")
     if isinstance(name, str) and HUB_NAME.match(name):
         return Hub(name)

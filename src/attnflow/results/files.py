@@ -44,7 +44,7 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
 def load(path: str | os.PathLike) -> xr.Dataset:
     """The dataset of a file written by `save`, read into memory."""
     path = Path(path)
-    if not path.exists():
+    if not os.path.exists(path):  # unlike the method of Path, false for names that the system refuses
         raise InputError(f"There is no result file at {path}.")
     try:
         with _opened(path) as opened:

