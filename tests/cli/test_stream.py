@@ -13,8 +13,8 @@ from attnflow.cli.app import app
 
 def test_stream_writes_a_complete_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    asked = ["stream", "renyi", "--n", "4", "--beta", "9", "--end", "1e15", "--saves", "20", "--json", "--no-picture"]
-    finished = CliRunner().invoke(app, asked)
+    asked = ["stream", "renyi", "--n", "4", "--beta", "9", "--saves", "20", "--json", "--no-picture"]
+    finished = CliRunner().invoke(app, [*asked, "--end", "1e15"])
     facts = json.loads(finished.stdout)
     assert facts["clusters"] == 1
     assert facts["farthest_from_first"] < 1e-8

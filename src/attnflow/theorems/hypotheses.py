@@ -149,12 +149,12 @@ def beta_above(flow: AbstractDynamics, limit: float) -> Hypothesis:
 
 def dimension_is(flow: AbstractDynamics, d: int) -> Hypothesis:
     """The tokens have d coordinates."""
-    return at_most(f"d = {d}", abs(flow.dimension - d), 0, "dimensions")
+    return at_most(f"d = {d}", abs(flow.dimension - d), 0, "in the dimension")
 
 
 def dimension_is_at_least(flow: AbstractDynamics, least: int) -> Hypothesis:
     """d >= least."""
-    return at_most(f"d >= {least}", least, flow.dimension, "dimensions")
+    return at_most(f"d >= {least}", least, flow.dimension, "in the dimension")
 
 
 def transformer(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> tuple[Hypothesis, ...]:

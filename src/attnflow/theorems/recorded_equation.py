@@ -38,7 +38,7 @@ def agreement(flow: AbstractDynamics, run: xr.Dataset) -> Agreement:
     """Whether the saved tokens of one run follow `flow`, and by what margin."""
     if flow.dimension != run.sizes["coordinate"]:
         difference = abs(flow.dimension - run.sizes["coordinate"])
-        return Agreement(at_most("the flow and the tokens have the same dimension", difference, 0, "dimensions"))
+        return Agreement(at_most("the flow and the tokens have the same dimension", difference, 0, "in the dimension"))
     if kind_of(run) is ResultKind.COALESCENCE:
         return merges_follow(flow, run)
     if flow.noise is not None:  # paths are random, and no statement is about one of them

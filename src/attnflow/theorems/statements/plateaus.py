@@ -142,7 +142,7 @@ def _staircase_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequenc
         *self_attention(flow),
         weights_at_most_one(flow),
         above("beta > 1", beta, 1.0, "in beta"),
-        at_most("d = 2", abs(flow.dimension - 2), 0, "dimensions"),
+        at_most("d = 2", abs(flow.dimension - 2), 0, "in the dimension"),
         above("first tokens sqrt(2 log beta / beta) apart", closest, least, "radians"),
     )
 
