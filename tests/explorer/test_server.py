@@ -146,12 +146,12 @@ def test_a_page_gets_no_more_frames_than_it_paints(explorer):
         client.send(json.dumps(SMALL))
         received(client, "frame")
         viewer = next(iter(explorer.viewers))
-        wait_until(lambda: len(viewer._unpainted) >= LIMIT)
+        wait_until(lambda: len(viewer.player.playback.unpainted) >= LIMIT)
         index = viewer.run.frame.index
         time.sleep(0.3)
         assert viewer.run.frame.index == index
         client.send(json.dumps({"type": "speed", "factor": 1e290}))
-        wait_until(lambda: viewer._speed == page_requests.SPEEDS[1])
+        wait_until(lambda: viewer.player.playback.speed == page_requests.SPEEDS[1])
         assert viewer.run.frame.index == index
 
 

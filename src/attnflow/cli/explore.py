@@ -43,6 +43,7 @@ def explore(
             webbrowser.open(address)
 
     server.serve(host, port, announce, (shown.lower(), host.lower(), *(name or [])))
+    server.end_process()
 
 
 def register(app: typer.Typer) -> None:

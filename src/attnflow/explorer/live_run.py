@@ -16,6 +16,7 @@ from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.measure.cluster_colours import ClusterColours
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.measure.measurements import AbstractMeasurements
+from attnflow.explorer.pace import slow_words
 from attnflow.explorer.playback_clock import FRAMES_PER_SECOND, PLAYBACK_SECONDS, PlaybackClock
 from attnflow.explorer.prompt_scenarios import LayersSettings
 from attnflow.explorer.recording import Frame, Recording
@@ -24,10 +25,14 @@ from attnflow.explorer.stepper import Stepper
 
 RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "layer"})
 PLAYBACK_SETTINGS = frozenset({"end", "spacing", "saves"})  # settings that do not change the model
+LONGEST_FRAME = 0.2  # seconds of computing after which the time of a frame is put forward
+NEXT_LOOK = 0.05  # seconds of computing that the frame put forward may still take
 
 
 class LiveRun:
     """A run that is watched. `forward` shows the next frame; `seek` and `step` show recorded ones.
+
+    Its methods belong to one thread, except `compute`.
 
     A run of `coalesce` and a prompt in the layers of a trained model are computed at once: they have a `dataset` and
     no `stepper`. All other runs are computed while they are watched.
@@ -48,6 +53,7 @@ class LiveRun:
         """Position of the frame on display in the recording."""
         self._part_of_frame = 0.0
         self._target: float | None = None
+        self._seconds = 0.0  # of computing on the way to the target
         self.stepper: Stepper | None = None
         self.dataset: xr.Dataset | None = None
         if request.later and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
@@ -102,19 +108,60 @@ class LiveRun:
 
     def forward(self, factor: float, until: float | None = None, recolour: bool = True) -> bool:
         """Show the next frame, recorded or new; False if its computation needs another call."""
-        if self.stepper is None or self.position < self.recording.last_position:
-            self._replay(factor)
+        if self.has_recorded_next:
+            self.replay(factor)
             return True
-        if self._target is None:
-            self._apply_planned()
-            self._target = self.stepper.next_time(self._next_target(factor, until))
-        frame = self.stepper.advance(self._target)
+        while (changes := self.due_change()) is not None:
+            self.change(changes)
+        frame = self.compute(factor, until, recolour)
         if frame is None:
             return False
-        self._target = None
-        self.recording.add(self._coloured(frame, recolour))
-        self.position = self.recording.last_position
+        self.accept(frame)
         return True
+
+    @property
+    def has_recorded_next(self) -> bool:
+        """Whether the frame after the one on display is recorded, or nothing more will be computed."""
+        return self.is_precomputed or self.position < self.recording.last_position
+
+    def compute(self, factor: float, until: float | None = None, recolour: bool = True) -> Frame | None:
+        """The frame after the last recorded one, or None if its computation needs another call.
+
+        It may run in another thread than all other methods, and changes neither the recording nor its position. A
+        frame that takes long to compute is replaced by an earlier one, so that the picture goes on in slow motion.
+        """
+        if self.stepper is None:
+            raise InputError("All of this run is computed already.")
+        if self._target is None:
+            self._target = self.stepper.next_time(self._next_target(factor, until))
+            self._seconds = 0.0
+        frame = self.stepper.advance(self._target)
+        if frame is None:
+            self._seconds += self.stepper.last_seconds
+            reached, last = self.stepper.reached, self.recording.last.time
+            if self._seconds > LONGEST_FRAME and reached > last:
+                ahead = (reached - last) * NEXT_LOOK / self._seconds
+                self._target = min(self._target, self.stepper.next_time(reached + ahead))
+            return None
+        self._target = None
+        return self._coloured(frame, recolour)
+
+    def accept(self, frame: Frame, shows: bool = True) -> bool:
+        """Record a computed frame; returns whether it comes on display: if it should, and the frame before it is."""
+        is_followed, shown = self.position == self.recording.last_position, self.frame.time
+        self.recording.add(frame)
+        is_shown = shows and is_followed
+        self.position = self.recording.last_position if is_shown else self.recording.position_at(shown)
+        return is_shown
+
+    def why_slow(self, factor: float) -> str | None:
+        """What makes the run slow, as the end of a sentence; None if it plays at its speed."""
+        pace = None if self.stepper is None else self.stepper.pace.recent()
+        if pace is None:
+            return None
+        last = self.recording.last.time
+        wanted = (self.clock.after(last, factor) - last) * FRAMES_PER_SECOND
+        return slow_words(pace, wanted)
 
     def seek(self, share: float) -> None:
         """Show the last recorded frame that is not after a share of the time slider."""
@@ -154,6 +201,8 @@ class LiveRun:
         settings = changed_settings(self.settings, changes)
         if set(changes) <= PLAYBACK_SETTINGS:
             self.settings = settings
+            if self._target is not None:  # a frame is being computed: show how far it has come
+                self._target = self.stepper.next_time(self.stepper.reached)
             return
         frame = self.frame
         self.stepper.set_model(catalogue.build(settings), frame)
@@ -168,18 +217,21 @@ class LiveRun:
 
     def _next_target(self, factor: float, until: float | None) -> float:
         """The time of the next frame: by the clock, but no later than the end, `until` or a planned change."""
-        ends = [self.settings.end]
+        now, ends = self.recording.last.time, [self.settings.end]
         ends += [until] if until is not None else []
         ends += [time for time, _ in self._planned[:1]]
-        nearest = min((end for end in ends if end > self.frame.time), default=math.inf)
-        return min(self.clock.after(self.frame.time, factor), nearest)
+        nearest = min((end for end in ends if end > now), default=math.inf)
+        return min(self.clock.after(now, factor), nearest)
 
-    def _apply_planned(self) -> None:
-        """Apply the changes that a link has for the time on display."""
-        while self._planned and self._planned[0][0] <= self.frame.time * (1 + 1e-12):
-            self.change(self._planned.pop(0)[1])
+    def due_change(self) -> dict[str, Any] | None:
+        """Remove and return the next change that a link has for the time on display."""
+        is_due = self._planned and not self.has_recorded_next
+        if is_due and self._planned[0][0] <= self.recording.last.time * (1 + 1e-12):
+            return self._planned.pop(0)[1]
+        return None
 
-    def _replay(self, factor: float) -> None:
+    def replay(self, factor: float) -> None:
+        """Show the next recorded frame."""
         last = self.recording.last_position
         if self.is_precomputed:
             self._part_of_frame += factor * last / (PLAYBACK_SECONDS * FRAMES_PER_SECOND)

@@ -1,8 +1,11 @@
 """Requests of a page that wait for its viewer's thread."""
 
 import threading
+from collections.abc import Callable
 
-from attnflow.explorer.page_requests import ChangeSettings, PageRequest, Start
+from attnflow.explorer.page_requests import ChangeSettings, PageRequest, Play, SetSpeed, Start
+
+OVERTAKING = (Start, Play, SetSpeed)  # requests that may be answered before others that wait
 
 
 class Mailbox:
@@ -11,6 +14,7 @@ class Mailbox:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._requests: dict[type, PageRequest] = {}
+        self._is_woken = False  # while no thread waited
         self.is_closed = False
 
     def __len__(self) -> int:
@@ -31,8 +35,9 @@ class Mailbox:
             self._condition.notify()
 
     def wake(self) -> None:
-        """End a waiting `take`."""
+        """End a waiting `take`, or the next one."""
         with self._condition:
+            self._is_woken = True
             self._condition.notify()
 
     def close(self) -> None:
@@ -41,11 +46,27 @@ class Mailbox:
             self.is_closed = True
             self._condition.notify()
 
-    def take(self, timeout: float | None) -> list[PageRequest]:
-        """Remove and return all requests; with none, wait for one, for `wake` or for `timeout` seconds."""
+    def take(
+        self, timeout: float | None, can_answer: Callable[[PageRequest], bool] = lambda request: True
+    ) -> list[PageRequest]:
+        """Remove and return the requests that can be answered; with none, wait for one, for `wake` or for `timeout` seconds.
+
+        A request that cannot be answered yet stays, and with it those that came later, except a `Start`, `Play` or
+        `SetSpeed`, which do not depend on it.
+        """
         with self._condition:
-            if not self._requests and not self.is_closed:
+            if not self._answerable(can_answer) and not self.is_closed and not self._is_woken:
                 self._condition.wait(timeout)
-            requests = list(self._requests.values())
-            self._requests = {}
-            return requests
+            self._is_woken = False
+            taken = self._answerable(can_answer)
+            self._requests = {kind: request for kind, request in self._requests.items() if request not in taken}
+            return taken
+
+    def _answerable(self, can_answer: Callable[[PageRequest], bool]) -> list[PageRequest]:
+        taken, is_blocked = [], False
+        for request in self._requests.values():
+            if can_answer(request) and (not is_blocked or isinstance(request, OVERTAKING)):
+                taken.append(request)
+            else:
+                is_blocked = True
+        return taken

@@ -1,12 +1,13 @@
 """Messages that wait to be sent to one page: the latest of every type, so that a slow page makes no queue."""
 
 import asyncio
-import json
 import threading
 from typing import Any
 
+from attnflow.explorer.protocol import json_text
+
 # Types of messages in the order of sending: a run is announced before its frames.
-TYPES = ("hello", "busy", "started", "changed", "axes", "problem", "frame", "state", "panels", "attention", "row",
+TYPES = ("hello", "busy", "started", "changed", "axes", "problem", "slow", "frame", "state", "panels", "attention", "row",
          "file")  # fmt: skip
 
 
@@ -39,4 +40,4 @@ class Outbox:
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         messages = [waiting[kind] for kind in TYPES if kind in waiting]
-        return [message if isinstance(message, bytes) else json.dumps(message, allow_nan=False) for message in messages]
+        return [message if isinstance(message, bytes) else json_text(message) for message in messages]

@@ -30,11 +30,18 @@ class PanelWorker:
         self._job: Future | None = None
         self._verdict: dict[str, str] = {}
         self._predicted = ["unknown"]
+        self._is_closed = False
 
     def restart(self) -> None:
         """Forget the measurements of an earlier run."""
         self._token = None
         self.forget_model()
+
+    def close(self) -> None:
+        """Cancel a measurement that has not begun, and publish no more."""
+        self._is_closed = True
+        if self._job is not None:
+            self._job.cancel()
 
     def forget_model(self) -> None:
         """Forget the verdict on an earlier model, and measure the frame on display again."""
@@ -78,6 +85,8 @@ class PanelWorker:
         """Measure and publish in a helper thread."""
         began = wall.monotonic()
         try:
+            if self._is_closed:
+                return
             measurements = run.measurements
             numbers = measurements.numbers(frame)
             if sample is not None:

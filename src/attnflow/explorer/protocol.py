@@ -1,8 +1,10 @@
-"""The layout of binary messages to the page: frames, attention images and files. PROTOCOL.md describes it."""
+"""The layout of messages to the page: JSON, and in binary frames, attention images and files. PROTOCOL.md describes it."""
 
+import json
+import math
 import struct
 from enum import IntEnum, IntFlag
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,3 +78,27 @@ def file_bytes(run: int, name: str, content: bytes) -> bytes:
     """A file as a binary message: header, name, content."""
     named = name.encode()
     return FILE_HEADER.pack(MessageKind.FILE, VERSION, len(named), run) + named + content
+
+
+def json_text(message: Any, separators: tuple[str, str] | None = None) -> str:
+    """A message as JSON; numbers that are not finite become the texts that JavaScript's `Number` reads.
+
+    Examples
+    --------
+    >>> json_text({"height": float("inf"), "cosines": [0.5, float("nan")]})
+    '{"height": "Infinity", "cosines": [0.5, "NaN"]}'
+    """
+    try:
+        return json.dumps(message, allow_nan=False, separators=separators)
+    except ValueError:
+        return json.dumps(_with_texts(message), allow_nan=False, separators=separators)
+
+
+def _with_texts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_texts(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_texts(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

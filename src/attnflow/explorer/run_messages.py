@@ -65,11 +65,16 @@ def frame(run: LiveRun) -> bytes:
     return protocol.frame_bytes(message)
 
 
-def problem(sentence: str) -> dict[str, Any]:
-    """A sentence about something that was refused or failed."""
-    return {"type": "problem", "sentence": sentence}
+def problem(sentence: str, undo: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A sentence about something that was refused or failed, with changes that undo its cause, if they are known."""
+    return {"type": "problem", "sentence": sentence, **({"undo": undo} if undo else {})}
 
 
 def busy(sentence: str, **share: float) -> dict[str, Any]:
     """A sentence about a computation that takes a noticeable time, optionally with the share done."""
     return {"type": "busy", "sentence": sentence, **share}
+
+
+def slow(sentence: str | None, undo: dict[str, Any] | None) -> dict[str, Any]:
+    """A sentence about what makes a run slow, or None, and the changes that undo the last one."""
+    return {"type": "slow", "sentence": sentence, "undo": undo or None}

@@ -54,7 +54,7 @@ def refusal(host: str, origin: str | None, names: tuple[str, ...], is_websocket:
     if name_of(host) not in names:
         asked = name_of(host) or "that was requested"
         return f"The explorer is not served under the name {asked}. Open the address that it printed."
-    if is_websocket and (origin is None or urlsplit(origin).netloc.lower() != host.lower()):
+    if is_websocket and _address_in(origin) != host.lower():
         return "Only the explorer's own page may connect. Open the address that it printed."
     return None
 
@@ -63,6 +63,14 @@ def name_of(host: str) -> str:
     """The name in a Host header, without the port."""
     host = host.lower()
     return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+def _address_in(origin: str | None) -> str | None:
+    """Host and port in an Origin header; None if it has none or cannot be read."""
+    try:
+        return None if origin is None else urlsplit(origin).netloc.lower()
+    except ValueError:  # such as http://[::1
+        return None
 
 
 def _with_headers(send: Any) -> Any:

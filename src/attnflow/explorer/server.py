@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,6 +20,9 @@ from attnflow.explorer import PAGE
 MAX_VIEWERS = 12  # pages that are computed for at the same time
 TOO_MANY = "The explorer has {viewers} already, which is its limit. Close another page and reload."
 MAX_REFUSALS = 50  # unreadable messages in a row after which a connection is closed
+SECONDS_TO_CLOSE = 0.3  # of connections after Ctrl-C; then they are aborted
+FAILED = "The explorer failed to send a message. The page connects again."
+log = logging.getLogger("attnflow.explorer")
 
 
 def require_installed() -> None:
@@ -56,6 +61,7 @@ def application(names: tuple[str, ...] | None = None, max_viewers: int = MAX_VIE
     from starlette.routing import Mount, WebSocketRoute
     from starlette.staticfiles import StaticFiles
 
+    from attnflow.explorer.computing_turns import ComputingTurns
     from attnflow.explorer.security import LOCAL, HostCheck
 
     @contextlib.asynccontextmanager
@@ -71,14 +77,12 @@ def application(names: tuple[str, ...] | None = None, max_viewers: int = MAX_VIE
 
     routes = [WebSocketRoute("/live", _live), Mount("/", StaticFiles(directory=PAGE, html=True))]
     app = Starlette(routes=routes, middleware=[Middleware(HostCheck, names=names or LOCAL)], lifespan=lifespan)
-    app.state.viewers, app.state.max_viewers = set(), max_viewers
+    app.state.viewers, app.state.max_viewers, app.state.turns = set(), max_viewers, ComputingTurns()
     return app
 
 
 async def _live(websocket: Any) -> None:
     """Serve one viewer until its connection ends."""
-    from starlette.websockets import WebSocketDisconnect
-
     from attnflow.explorer.outbox import Outbox
     from attnflow.explorer.viewer import Viewer
 
@@ -91,26 +95,45 @@ async def _live(websocket: Any) -> None:
         await websocket.close(1013)
         return
     outbox = Outbox(asyncio.get_running_loop())
-    viewer = Viewer(outbox.put, state.helpers, state.writers)
+    viewer = Viewer(outbox.put, state.helpers, state.writers, state.turns)
     state.viewers.add(viewer)
     outbox.put("hello", hello())
-    sending = asyncio.create_task(_send(websocket, outbox))
+    tasks = [asyncio.create_task(_receive(websocket, viewer, outbox)), asyncio.create_task(_send(websocket, outbox))]
     try:
-        await _receive(websocket, viewer, outbox)
-    except (WebSocketDisconnect, RuntimeError):
-        pass  # the page was closed
+        with contextlib.suppress(asyncio.CancelledError):  # the server stops
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if (failure := _failure_of(tasks)) is not None:
+            log.error("The connection of a viewer failed", exc_info=failure)
+            await _close(websocket, 1011, FAILED)
     finally:
-        sending.cancel()
         viewer.close()
         state.viewers.discard(viewer)
-        with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
-            await sending
+        for task in tasks:
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # which is known above
+            task.cancel()
+
+
+def _failure_of(tasks: list[asyncio.Task]) -> BaseException | None:
+    """The error that ended a task, unless the page has closed the connection."""
+    from starlette.websockets import WebSocketDisconnect
+
+    errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    return next((error for error in errors if error and not isinstance(error, WebSocketDisconnect | OSError)), None)
+
+
+async def _close(websocket: Any, code: int, sentence: str) -> None:
+    """Close a connection that may be closed already."""
+    from starlette.websockets import WebSocketDisconnect
+
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
+        await websocket.close(code, sentence)
 
 
 async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
     from attnflow.explorer import page_requests
+    from attnflow.explorer.connection_limits import MessageRate
 
-    refused = 0
+    refused, rate = 0, MessageRate()
     while refused < MAX_REFUSALS:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
@@ -123,8 +146,9 @@ async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
         except InputError as error:
             refused += 1
             outbox.put("problem", {"type": "problem", "sentence": str(error)})
-        await asyncio.sleep(0)  # an endless stream of messages must not block other viewers
-    await websocket.close(1008, "Too many unreadable messages.")
+        # While this waits, nothing more is read from the connection.
+        await asyncio.sleep(rate.pause(asyncio.get_running_loop().time()))
+    await _close(websocket, 1008, "Too many unreadable messages.")
 
 
 async def _send(websocket: Any, outbox: Any) -> None:
@@ -156,7 +180,10 @@ def free_port(host: str, wanted: int | None) -> int:
 
 
 def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:
-    """Serve until Ctrl-C; call `started` as soon as pages can be loaded."""
+    """Serve until Ctrl-C; call `started` as soon as pages can be loaded.
+
+    Threads may still be inside compiled code when this returns: end the process by `end_process`.
+    """
     require_installed()
     from attnflow.explorer.security import LOCAL
 
@@ -164,22 +191,44 @@ def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, .
         new_server(application((*LOCAL, *names)), host, port, started).run()
 
 
+def end_process() -> None:
+    """End the process with exit code 0, without waiting for threads.
+
+    Python's own shutdown waits for files that are being written, and aborts if a thread returns from compiled code.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # a closed pipe
+            stream.flush()
+    os._exit(0)
+
+
 def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> Any:
     """The server that `serve` runs."""
     import uvicorn
 
     from attnflow.explorer import page_requests
+    from attnflow.explorer.connection_limits import TimedProtocol
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             started()
 
+        async def shutdown(self, sockets: Any = None) -> None:
+            # Connections whose clients read nothing would not close.
+            asyncio.get_running_loop().call_later(SECONDS_TO_CLOSE, self._abort_connections)
+            await super().shutdown(sockets)
+
+        def _abort_connections(self) -> None:
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
         log_level="warning",
+        http=TimedProtocol,
         ws="websockets-sansio",
         ws_max_size=page_requests.MESSAGE_BYTES,
         ws_per_message_deflate=False,  # the bits of tokens do not compress

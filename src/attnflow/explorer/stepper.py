@@ -16,11 +16,12 @@ from attnflow._common.checks import InputError
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import cast, double
 from attnflow.experiments.scenarios import Setup
+from attnflow.explorer.pace import CallTime, Pace
 from attnflow.explorer.recording import Frame
 from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.integrate.normalisation_notes import vanishing_output, vanishing_words
 from attnflow.integrate.request import checked_request, default_solver
-from attnflow.integrate.targets import next_target, steps_for
+from attnflow.integrate.targets import next_target
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.model.flows import SphereAttention
 from attnflow.results.outcome import simulation_sentence
@@ -28,7 +29,11 @@ from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.solvers.status import Status
 
-SECONDS_PER_CALL = 0.03  # of one compiled call: the time after which requests of the page are looked at
+SECONDS_PER_CALL = 0.03  # of one compiled call, which cannot be interrupted
+MAX_GROWTH = (
+    4  # of the number of steps from one call to the next, since the duration of one call is a noisy measurement
+)
+_compiled: set[int] = set()  # digests of the programs that were compiled in this process
 
 
 class Stepper:
@@ -41,7 +46,6 @@ class Stepper:
         self.solver: AbstractSolver = solver_for(setup)
         self.rng = setup.rng
         self._seed = setup.rng.generate_state(2)
-        self._budget = 1  # the duration of a step is not known before the first call
         tokens = checked_request(self.flow, setup.tokens, [0.0, self.step_length or 1.0], solver=self.solver).tokens
         drop_old_programs()
         state = State.of(self.flow, tokens)
@@ -50,6 +54,8 @@ class Stepper:
         self._start = 0.0  # time from which the present model acts
         self._cursors: Any = None
         self._attempts = 0  # steps attempted until the last frame
+        self.last_seconds = 0.0
+        """Seconds of the last call; zero for one that may have compiled."""
         self._prepare()
 
     def _prepare(self) -> None:
@@ -57,6 +63,25 @@ class Stepper:
         with double():
             self._task: Any = cast(Task(self.flow, self.solver, (), {}, True), "float64")
             self._keys = jax.random.wrap_key_data(jnp.asarray(self._seed)[None])
+        self._budget = 1  # steps of the next call; the duration of a step is not known before the first
+        self.pace = Pace()
+        """Steps and their duration since the model began."""
+
+    @property
+    def must_compile(self) -> bool:
+        """Whether the next call compiles a program that this process has not compiled before."""
+        return self._program() not in _compiled
+
+    def _program(self) -> int:
+        """A digest of what the compiled program depends on: kinds of parts and shapes, but not their numbers."""
+        arrays, rest = eqx.partition((self._task, self._resume.tokens), eqx.is_array)
+        shapes = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays)]
+        return hash((jax.tree.structure(arrays), str(jax.tree.leaves(rest)), str(shapes)))
+
+    @property
+    def reached(self) -> float:
+        """The time that the solver has reached."""
+        return self._resume.time if self._cursors is None else float(np.asarray(self._cursors.time)[0])
 
     @property
     def step_length(self) -> float | None:
@@ -64,14 +89,14 @@ class Stepper:
         return step_length_of(self.solver)
 
     def set_model(self, setup: Setup, frame: Frame) -> None:
-        """Continue from a frame with another model of tokens of the same shape."""
+        """Continue from a frame with another model of tokens of the same shape; its steps may be longer or shorter."""
         solver = solver_for(setup)
         if setup.flow.has_radii != (frame.radii is not None):
             raise InputError("This normalisation changes whether tokens have lengths. Restart with it.")
         solver.require_serves(setup.flow, np.array([0.0, step_length_of(solver) or 1.0]))
         self.flow, self.solver = setup.flow, solver
-        self._prepare()
         self.continue_from(frame)
+        self._prepare()
 
     def continue_from(self, frame: Frame) -> None:
         """Start the next call of `advance` at a frame."""
@@ -88,6 +113,7 @@ class Stepper:
 
     def advance(self, time: float) -> Frame | None:
         """The frame at `time`, or None if its computation needs another call."""
+        is_first = self._cursors is None or self.must_compile
         with double():
             cursors: Any = self._begin() if self._cursors is None else self._cursors
             window = self._window(cursors, time)
@@ -96,7 +122,7 @@ class Stepper:
             self._cursors, reached, saved = advance(self._task, cursors, window, self._keys, steps)
             is_reached = bool(np.asarray(reached)[0, 0])
             saved = {name: np.asarray(values)[0, 0] for name, values in saved.items()}
-        self._budget = steps_for(SECONDS_PER_CALL, self._budget, wall.monotonic() - began, most=10**6)
+        self._measure_call(cursors, wall.monotonic() - began, is_first)
         self._require_running()
         self._require_progress(is_reached)
         if not is_reached or float(window.targets.time[0, 0]) < time:  # a jump of the weights came first
@@ -104,6 +130,21 @@ class Stepper:
         count = int(np.asarray(self._cursors.accepted)[0])
         self._resume = Frame(self._resume.index + 1, time, saved["tokens"], saved.get("radius"), steps=count)
         return self._resume
+
+    def _measure_call(self, before: Any, seconds: float, is_first: bool) -> None:
+        """Count the steps of a call, and choose the number of the next so that it takes about `SECONDS_PER_CALL`.
+
+        The number grows only if it was used up: a call that ended at its frame says nothing about longer ones. The
+        first call may have compiled, so that its duration is not counted.
+        """
+        _compiled.add(self._program())
+        taken = _attempted(self._cursors) - _attempted(before)
+        self.last_seconds = 0.0 if is_first else seconds
+        if is_first or taken == 0:
+            return
+        self.pace.add(CallTime(self.reached - float(np.asarray(before.time)[0]), taken, seconds))
+        most = self._budget * MAX_GROWTH if taken >= self._budget else self._budget
+        self._budget = max(1, min(most, int(SECONDS_PER_CALL * taken / max(seconds, 1e-9))))
 
     def _begin(self) -> Any:
         frame = self._resume
@@ -131,7 +172,7 @@ class Stepper:
     def _require_progress(self, is_reached: bool) -> None:
         """Raise InputError if the next frame is not reached because the field jumps at a vanishing attention output."""
         cursors: Any = self._cursors
-        attempts = int(np.asarray(cursors.accepted)[0] + np.asarray(cursors.rejected)[0])
+        attempts = _attempted(cursors)
         since, time = attempts - self._attempts, float(np.asarray(cursors.time)[0])
         if is_reached:
             self._attempts = attempts
@@ -139,6 +180,10 @@ class Stepper:
         token = vanishing_output(self.flow, self.solver, np.asarray(cursors.state.tokens)[0], time, since)
         if token is not None and isinstance(self.flow, SphereAttention):
             raise InputError(vanishing_words(self.flow, token, time, since, time))
+
+
+def _attempted(cursors: Any) -> int:
+    return int(np.asarray(cursors.accepted)[0] + np.asarray(cursors.rejected)[0])
 
 
 def solver_for(setup: Setup) -> AbstractSolver:

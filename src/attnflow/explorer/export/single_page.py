@@ -1,13 +1,13 @@
 """The explorer's page as one self-contained HTML file with its modules, style and the messages of a run."""
 
 import base64
-import json
 import re
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from attnflow.explorer import PAGE
+from attnflow.explorer.protocol import json_text
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -57,7 +57,7 @@ def _module(path: Path) -> str:
 
 def _json(value: Any) -> str:
     """JSON text that cannot end the script element that contains it."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json_text(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _base64(text: str) -> str:

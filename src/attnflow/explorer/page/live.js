@@ -1,7 +1,7 @@
 // The live source: messages of a run that the server computes, over a WebSocket.
 //
 // A source provides the messages that the page shows. It has `on(type, listener)` for the messages hello, started, changed, frame,
-// state, panels, attention, row, axes, problem, busy and for "connection" ({isOpen}), and `send(request)`. A recorded
+// state, panels, attention, row, axes, problem, busy, slow and for "connection" ({isOpen}), and `send(request)`. A recorded
 // source emits the same messages from data embedded in the page.
 
 import { decode } from "./protocol.js";
@@ -24,6 +24,7 @@ export class Source {
 }
 
 const FIRST_WAIT = 500, MAX_WAIT = 4000; // milliseconds before connecting again
+const STABLE = 5000; // milliseconds after which a connection counts as good
 
 export class LiveSource extends Source {
   #socket = null;
@@ -36,12 +37,14 @@ export class LiveSource extends Source {
 
   open() {
     const socket = new WebSocket(this.address);
+    let opened = Infinity;
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => { this.#wait = FIRST_WAIT; this.emit({ type: "connection", isOpen: true }); };
+    socket.onopen = () => { opened = performance.now(); this.emit({ type: "connection", isOpen: true }); };
     socket.onmessage = (event) => this.#read(event.data);
     socket.onclose = (event) => {
       if (this.#socket !== socket) return;
-      this.emit({ type: "connection", isOpen: false, isFull: event.code === 1013 });
+      if (performance.now() - opened > STABLE) this.#wait = FIRST_WAIT;
+      this.emit({ type: "connection", isOpen: false, isFull: event.code === 1013, reason: event.reason });
       if (event.code !== 1013) setTimeout(() => this.open(), this.#wait);
       this.#wait = Math.min(2 * this.#wait, MAX_WAIT);
     };

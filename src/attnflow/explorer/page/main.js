@@ -35,9 +35,10 @@ let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], 
 
 window.explorer = { stage, panels, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
 
-source.on("connection", ({ isOpen, isFull }) => {
+source.on("connection", ({ isOpen, isFull, reason }) => {
+  showSlow({});
   if (isOpen) return say("Connected.");
-  say(isFull ? "The explorer has no room for another page." : "The server cannot be reached. Trying again ...");
+  say(isFull ? "The explorer has no room for another page." : reason || "The server cannot be reached. Trying again ...");
   if (hello && model) wanted = current(true);
 });
 
@@ -66,6 +67,7 @@ source.on("started", (message) => {
   isRestoring = $("controls").hidden = false; // shown when they have the values of the run, so that nothing moves
   panels.restart(message);
   showVerdict({});
+  showSlow({});
   showModel();
   say(prefersStill ? `${message.model}. Paused, since your system asks for less motion. Press play to start.` : message.model);
   $("problem").hidden = !isRefused;
@@ -124,12 +126,15 @@ source.on("axes", (message) => {
   remember();
 });
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
-source.on("busy", (message) => { say(message.sentence); wait(message.sentence, message.share); });
+source.on("busy", (message) => { say(message.sentence || model?.model || ""); wait(message.sentence, message.share); });
+source.on("slow", showSlow);
 source.on("problem", (message) => {
   isRestoring = $("controls").hidden = false;
   $("problem").hidden = false;
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
+  showSlow({});
+  offerUndo($("undo-failed"), $("problem"), message.undo);
   if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
   else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without the changes of the link
 });
@@ -187,6 +192,18 @@ function change(changes) {
   $("problem").hidden = true; // it was about an earlier change
   wait("Preparing the change ..."); // a new kind of model must be compiled
   source.send({ type: "change", changes });
+}
+
+function showSlow({ sentence, undo }) {
+  // Why the run is slow, and a button that restores the settings before the last change.
+  $("slow").hidden = !sentence;
+  $("slow").querySelector("span").textContent = sentence ?? "";
+  offerUndo($("undo"), $("slow"), undo);
+}
+
+function offerUndo(button, notice, undo) {
+  button.hidden = !undo;
+  button.onclick = () => { notice.hidden = true; change(undo); if (!state.plays) play(true); };
 }
 
 function standardOf(name) { return hello.catalogue.find((one) => one.name === name).settings; }
@@ -285,7 +302,7 @@ $("quick-beta").oninput = () => {
 };
 $("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };
-$("problem").querySelector("button").onclick = () => { $("problem").hidden = true; };
+$("dismiss").onclick = () => { $("problem").hidden = true; };
 for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).checked; stage.paint(); remember(); };
 for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
   if (event.target.value === "principal") return askAxes();

@@ -27,7 +27,11 @@ export function lowered(index) { return [...String(index)].map((one) => "₀₁�
 
 export function raised(power) { return [...String(power)].map((one) => RAISED[one]).join(""); }
 
+export const numberOf = (value) => (value === null || value === undefined ? null : Number(value)); // also of "Infinity"
+
 export function brief(value) {
+  if (Number.isNaN(value)) return "undefined";
+  if (!Number.isFinite(value)) return `${value < 0 ? "< −" : "> "}10³⁰⁸`; // beyond the largest float
   const size = Math.abs(value);
   if (size && (size >= LARGEST_PLAIN || size < SMALLEST_PLAIN)) return `${value < 0 ? "−" : ""}${scientific(Math.log10(size))}`;
   return String(Number(value.toPrecision(3))).replace("-", "−");

@@ -1,7 +1,7 @@
 // The panels beside the stage: attention, curves over time, cosines, the spectrum of V.
 
 import { drawHistogram, drawMatrix, drawSeries, drawSpectrum, prepare, shareAt } from "./charts.js";
-import { brief, percent, timeText } from "./numbers.js";
+import { brief, numberOf, percent, timeText } from "./numbers.js";
 
 const $ = (id) => document.getElementById(id);
 const MAX_POINTS = 3000; // of a curve
@@ -29,7 +29,7 @@ export class Panels {
 
   change(model, time) {
     this.model = model;
-    this.eigenvalues = model.eigenvalues ?? [];
+    this.eigenvalues = (model.eigenvalues ?? []).map((head) => head.map((one) => one.map(Number)));
     this.series = this.series.filter((one) => one.time <= time);
     $("height-name").textContent = model.height ?? "energy";
     $("distance").textContent = model.closeness === undefined ? "" : `within ${brief(model.closeness)} of each other`;
@@ -39,7 +39,7 @@ export class Panels {
   add({ frame, time, clusters, height, cosines, eigenvalues }) {
     const last = this.series.at(-1);
     if (last && last.frame >= frame) this.series = this.series.filter((one) => one.frame !== frame);
-    this.series.push({ frame, time: time ?? -Infinity, clusters, height });
+    this.series.push({ frame, time: time ?? -Infinity, clusters, height: numberOf(height) });
     if (last && last.frame > frame) this.series.sort((a, b) => a.frame - b.frame);
     const isKept = (_, i) => i % 2 === 0 || i === this.series.length - 1;
     if (this.series.length > MAX_POINTS) this.series = this.series.filter(isKept);
@@ -102,8 +102,8 @@ export class Panels {
 
   #paintSeries() {
     const most = Math.max(1, ...this.series.map((one) => one.clusters)), { theme, model } = this;
-    const highest = model.height !== "size" ? 1 : Math.max(1, ...this.series.map((one) => one.height ?? 0));
-    const measures = [(one) => one.clusters / most, (one) => Math.max(one.height ?? 0, 0) / highest];
+    const highest = Math.max(1, ...this.series.map((one) => one.height).filter(Number.isFinite)); // energy exceeds 1 if beta < 0
+    const measures = [(one) => one.clusters / most, (one) => Math.min(Math.max(one.height || 0, 0) / highest, 1)];
     const tops = [most < 1e4 ? String(most) : `${Math.round(most / 1000)}k`, brief(highest)], colours = [theme.accent, theme.bad], sides = ["left", "right"];
     const curves = measures.map((measure, k) => ({
       points: this.series.map((one) => [this.#share(one), measure(one)]),

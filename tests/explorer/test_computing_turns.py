@@ -1,0 +1,111 @@
+"""Computing turns: bounded, fair, and given back."""
+
+import threading
+import time
+
+import pytest
+
+from attnflow.explorer.computing_turns import LONG_TURN, SHORT_TURN, ComputingTurns, TurnCancelledError
+
+
+def never():
+    return False
+
+
+def test_no_more_turns_are_taken_than_there_are():
+    turns, most, lock = ComputingTurns(2), [0, 0], threading.Lock()
+
+    def compute():
+        with turns.for_viewer().turn(never):
+            with lock:
+                most[0] += 1
+                most[1] = max(most)
+            time.sleep(0.02)
+            with lock:
+                most[0] -= 1
+
+    threads = [threading.Thread(target=compute) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert most == [0, 2]
+    assert turns.taken == 0
+
+
+def test_a_viewer_with_short_calls_does_not_wait_behind_long_runs():
+    """Four viewers compute without a pause on one turn; a fifth takes a short turn now and then."""
+    turns, is_over = ComputingTurns(1), threading.Event()
+
+    def compute_on():
+        mine = turns.for_viewer()
+        while not is_over.is_set():
+            with mine.turn(never):
+                time.sleep(0.02)
+
+    threads = [threading.Thread(target=compute_on, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    mine, waits = turns.for_viewer(), []
+    for _ in range(10):
+        began = time.monotonic()
+        with mine.turn(never):
+            waits.append(time.monotonic() - began)
+        time.sleep(0.03)
+    is_over.set()
+
+    # One turn that is under way has to end; in turn behind all four it would be 0.08 s.
+    assert sorted(waits)[5] < 0.045
+
+
+def test_a_compilation_does_not_keep_others_waiting():
+    turns, is_over = ComputingTurns(1), threading.Event()
+
+    def compile_long():
+        with turns.for_viewer().turn(never):
+            is_over.wait(20)
+
+    threading.Thread(target=compile_long, daemon=True).start()
+    time.sleep(0.05)
+    began = time.monotonic()
+    with turns.for_viewer().turn(never):
+        waited = time.monotonic() - began
+    is_over.set()
+
+    assert waited < LONG_TURN + 2
+
+
+def test_a_cancelled_computation_ends_while_it_waits_and_while_it_computes():
+    turns, flag = ComputingTurns(1), threading.Event()
+    with turns.for_viewer().turn(never), pytest.raises(TurnCancelledError):
+        threading.Timer(0.05, flag.set).start()
+        with turns.for_viewer().turn(flag.is_set):
+            raise AssertionError("there is no second turn")
+    flag.clear()
+    with pytest.raises(TurnCancelledError), turns.for_viewer().turn(flag.is_set) as pass_on:
+        pass_on()
+        flag.set()
+        pass_on()
+    assert turns.taken == 0
+
+
+def test_a_long_computation_passes_its_turn_on():
+    turns, order = ComputingTurns(1), []
+
+    def second():
+        with turns.for_viewer().turn(never):
+            order.append("second")
+
+    with turns.for_viewer().turn(never) as pass_on:
+        thread = threading.Thread(target=second)
+        thread.start()
+        pass_on()
+        order.append("first")  # its turn is still short
+        time.sleep(2 * SHORT_TURN)
+        pass_on()
+        thread.join(10)
+        order.append("first")
+
+    assert order == ["first", "second", "first"]

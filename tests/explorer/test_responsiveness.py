@@ -1,0 +1,185 @@
+"""A stiff model, a page that leaves, Ctrl-C: controls are answered, the picture goes on, nothing computes for no page."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.helpers.served_explorer import wait_until
+from websockets.sync.client import connect
+
+from attnflow.explorer import page_requests, protocol, run_messages
+from attnflow.explorer.computing_turns import ComputingTurns
+from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.player import COMPILING
+from attnflow.explorer.stepper import SECONDS_PER_CALL, Stepper
+from attnflow.explorer.viewer import Viewer
+
+SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
+STIFF = {"beta": 25.0}  # of the scenario sphere-usa, whose rates grow as e^beta
+
+
+class WatchedViewer:
+    """A viewer whose page paints everything at once; `latest` has the latest message of every type."""
+
+    def __init__(self):
+        self.latest, self.frames, self.turns = {}, [], ComputingTurns()
+        self.pool = ThreadPoolExecutor(1)
+        self.viewer = Viewer(self._publish, self.pool, turns=self.turns)
+
+    def _publish(self, kind, message):
+        self.latest[kind] = message
+        if kind == "frame":
+            frame = protocol.read_frame(message)
+            self.frames.append(frame)
+            self.viewer.post(page_requests.FramePainted(frame.run, frame.index))
+
+    def start(self, scenario, **changes):
+        self.viewer.post(page_requests.Start(scenario, changes))
+        return wait_until(lambda: len(self.frames) > 5)
+
+    def seconds_to_pause(self):
+        began = time.monotonic()
+        self.viewer.post(page_requests.Play(False))
+        wait_until(lambda: not self.latest["state"]["plays"])
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def watched():
+    one = WatchedViewer()
+    yield one
+    one.viewer.close()
+    one.pool.shutdown()
+
+
+def test_the_steps_of_a_call_grow_only_if_they_are_used_up():
+    """After easy frames of a few steps a call must not be allowed a hundred thousand hard ones."""
+    run = LiveRun(1, page_requests.Start("sphere-usa", {}), lambda *_: None)
+    for _ in range(40):
+        while not run.forward(1.0):
+            pass
+    assert run.stepper._budget < 1000
+
+    run.change(STIFF)
+    assert run.stepper._budget == 1
+    durations = []
+    for _ in range(30):
+        began = time.monotonic()
+        run.forward(1.0)
+        durations.append(time.monotonic() - began)
+    assert sorted(durations)[20] < 5 * SECONDS_PER_CALL  # most of them, on a busy machine
+
+
+def test_a_stiff_change_is_answered_said_shown_and_undone(watched):
+    watched.start("sphere-usa")
+    watched.viewer.post(page_requests.ChangeSettings(STIFF))
+    wait_until(lambda: watched.viewer.run.settings.beta == 25.0)
+
+    assert watched.seconds_to_pause() < 1.0
+    watched.viewer.post(page_requests.Play(True))
+    slow = wait_until(lambda: watched.latest.get("slow"))
+    assert slow["sentence"].startswith("beta = 25: the solver needs steps of ")
+    assert slow["sentence"].endswith("% of its speed.")
+    assert slow["undo"] == {"beta": 1.0}
+    count = len(watched.frames)
+    wait_until(lambda: len(watched.frames) > count + 3)  # in slow motion
+    assert watched.frames[-1].time > watched.frames[count - 1].time
+
+    watched.viewer.post(page_requests.ChangeSettings(slow["undo"]))
+    wait_until(lambda: watched.viewer.run.settings.beta == 1.0)
+    assert wait_until(lambda: watched.latest["slow"]["sentence"] is None)
+
+
+def test_a_far_end_that_is_set_while_a_run_plays_is_answered(watched):
+    watched.start("sphere", **SMALL)
+    watched.viewer.post(page_requests.ChangeSettings({"end": 1e9}))
+    wait_until(lambda: watched.viewer.run.settings.end == 1e9)
+    time.sleep(0.5)
+
+    assert watched.seconds_to_pause() < 1.0
+
+
+def test_nothing_is_computed_for_a_page_that_has_left(watched):
+    watched.start("sphere-usa")
+    watched.viewer.post(page_requests.ChangeSettings(STIFF))
+    wait_until(lambda: watched.viewer.run.settings.beta == 25.0)
+    watched.viewer.close()
+
+    assert watched.viewer.join(2)
+    assert watched.turns.wait_until_idle(2)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "attnflow computation"], 5)
+
+
+@pytest.fixture
+def slow_call(monkeypatch):
+    """Calls that do not return before the event is set, as a compilation."""
+    is_over, swift = threading.Event(), Stepper.advance
+
+    def advance(stepper, time):
+        is_over.wait(20)
+        return swift(stepper, time)
+
+    monkeypatch.setattr(Stepper, "advance", advance)
+    monkeypatch.setattr(Stepper, "must_compile", True)
+    yield is_over
+    is_over.set()
+
+
+def test_controls_are_answered_while_a_model_is_compiled_and_the_page_says_so(watched, slow_call):
+    watched.viewer.post(page_requests.Start("sphere", SMALL))
+    wait_until(lambda: watched.latest.get("busy") == run_messages.busy(COMPILING))
+
+    assert watched.seconds_to_pause() < 1.0
+    watched.viewer.post(page_requests.Seek(0.0))
+    wait_until(lambda: len(watched.frames) > 1)
+    watched.viewer.post(page_requests.Start("kuramoto", SMALL))
+    wait_until(lambda: watched.viewer.run.scenario.name == "kuramoto")
+    slow_call.set()
+    wait_until(lambda: watched.latest["frame"] and watched.frames[-1].run == 2 and watched.frames[-1].index > 2)
+
+
+def test_a_frame_that_is_ready_after_a_pause_is_kept_for_the_next_play(watched, slow_call):
+    watched.viewer.post(page_requests.Start("sphere", SMALL))
+    wait_until(lambda: watched.latest.get("busy") == run_messages.busy(COMPILING))
+    watched.seconds_to_pause()
+    slow_call.set()
+    wait_until(lambda: watched.latest["busy"] == run_messages.busy(""))
+    wait_until(lambda: watched.viewer.run.recording.last_position == 1)
+    assert watched.frames[-1].index == 0
+
+    watched.viewer.post(page_requests.Play(True))
+    wait_until(lambda: watched.frames[-1].index > 2)
+
+
+COMMAND = "import sys; sys.argv[0] = 'attnflow'; from attnflow.cli.app import main; main()"
+
+
+def is_started(message):
+    return isinstance(message, str) and json.loads(message)["type"] == "started"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a signal")
+def test_ctrl_c_ends_the_server_while_it_computes():
+    command = [sys.executable, "-c", COMMAND, "explore", "--no-browser", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        address = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["address"].rstrip("/")
+        clients = [connect(f"{address.replace('http', 'ws')}/live", origin=address, max_size=None) for _ in range(3)]
+        for client in clients:
+            client.send(json.dumps({"type": "start", "scenario": "sphere-usa", "changes": STIFF}))
+        for client in clients:
+            while not is_started(client.recv(timeout=90)):
+                pass
+        time.sleep(0.5)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+
+        assert process.returncode == 0
+        assert time.monotonic() - began < 5  # 0.6 s on a quiet machine
+        assert "terminate" not in errors
+        assert "Traceback" not in errors
