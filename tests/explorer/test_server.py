@@ -15,10 +15,13 @@ from tests.helpers.served_explorer import Served, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from attnflow.explorer import page_requests, protocol, security, server
+from attnflow.explorer import connection_limits, page_requests, protocol, security, server
+from attnflow.explorer.outbox import Outbox
 from attnflow.explorer.unpainted_frames import LIMIT
 from attnflow.explorer.viewer import Viewer
 
+UPGRADE = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")  # fmt: skip
 SMALL = {"type": "start", "scenario": "sphere", "changes": {"n": 8}}
 
 
@@ -138,6 +141,80 @@ def test_requests_that_are_too_large_are_refused_and_the_run_continues(explorer)
         with pytest.raises(ConnectionClosed):
             received(client, "nothing")
     all_gone(explorer)
+
+
+def test_numbers_beyond_floats_are_sent_as_texts_and_the_run_goes_on(explorer):
+    """The energy at beta = -400 is e^(2 * 400) and more."""
+    with connected(explorer) as client:
+        client.send(json.dumps({**SMALL, "changes": {"n": 8, "beta": -400.0}}))
+        assert received(client, "panels")["height"] == "Infinity"
+        client.send(json.dumps({"type": "step", "by": 1}))
+        assert received(client, "frame").index > 0
+        client.send(json.dumps(SMALL))
+        assert received(client, "started")["settings"]["beta"] == 1.0
+
+
+def test_a_sender_that_fails_closes_the_connection_with_a_sentence(explorer, monkeypatch, caplog):
+    swift = Outbox.put
+    monkeypatch.setattr(Outbox, "put", lambda outbox, kind, message: swift(outbox, kind, {"unknown": object()}))
+    with connected(explorer) as client, pytest.raises(ConnectionClosed) as closed:
+        received(client, "nothing")
+
+    assert closed.value.rcvd.code == 1011
+    assert closed.value.rcvd.reason == server.FAILED
+    assert "connection of a viewer failed" in caplog.text
+    monkeypatch.undo()
+    assert plays(explorer)
+
+
+def test_an_origin_that_cannot_be_read_is_refused(explorer, caplog):
+    lines = [f"Host: 127.0.0.1:{explorer.port}", "Origin: http://[::1", *UPGRADE]
+    answer = asked(explorer, ("GET /live HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode())
+
+    assert answer.split(b"\r\n")[0].split()[1] == b"403"
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_half_sent_requests_are_dropped(explorer, monkeypatch):
+    monkeypatch.setattr(connection_limits, "HEADER_SECONDS", 0.5)
+    plugs = [socket.create_connection(("127.0.0.1", explorer.port)) for _ in range(20)]
+    for plug in plugs[:10]:
+        plug.sendall(b"GET / HTTP/1.1\r\nHost: 127.0")
+    whole = f"GET /icon.svg HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\n\r\n".encode()
+    plugs[0].sendall(b".0.1\r\n\r\n")
+    for plug in plugs[10:]:
+        plug.sendall(whole + b"GET / HTTP/1.1\r\nHost: 127.0")  # a half one after a whole one
+    began = time.monotonic()
+    for plug in plugs:
+        plug.settimeout(20)
+        while plug.recv(65536):
+            pass
+        plug.close()
+
+    assert time.monotonic() - began < 8  # the others, whose request was whole, wait five seconds for the next
+
+
+def test_a_flood_of_valid_messages_is_read_slowly(explorer, monkeypatch):
+    count = 0
+
+    def post(viewer, request):
+        nonlocal count
+        count += 1
+
+    monkeypatch.setattr(Viewer, "post", post)
+    with connected(explorer) as client:
+        read_all(client)
+        began = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            client.socket.settimeout(0.2)
+            while time.monotonic() - began < 1.5:
+                client.send('{"type": "seek", "share": 0.5}')
+        seconds = time.monotonic() - began
+        assert (
+            connection_limits.BURST
+            <= count
+            <= connection_limits.BURST + connection_limits.MESSAGES_PER_SECOND * seconds + 5
+        )
 
 
 def test_a_page_gets_no_more_frames_than_it_paints(explorer):
@@ -262,8 +339,7 @@ def test_a_client_that_does_not_read_makes_no_queue(explorer):
 
 def shake_hands(plug, explorer):
     """Open a WebSocket, and read no more than the answer's first bytes."""
-    lines = ["GET /live HTTP/1.1", f"Host: 127.0.0.1:{explorer.port}", f"Origin: {explorer.origin}", "Upgrade: websocket",
-             "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]  # fmt: skip
+    lines = ["GET /live HTTP/1.1", f"Host: 127.0.0.1:{explorer.port}", f"Origin: {explorer.origin}", *UPGRADE]
     plug.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
     assert b" 101 " in plug.recv(30)
 
@@ -320,6 +396,7 @@ def threads():
         ("127.0.0.1:8000", "http://127.0.0.1:9000", True, True),
         ("127.0.0.1:8000", None, True, True),
         ("127.0.0.1:8000", "null", True, True),
+        ("127.0.0.1:8000", "http://[::1", True, True),
         ("", None, False, True),
     ],
 )

@@ -64,5 +64,5 @@ class Computation:
             self.error = error
         finally:
             self.is_done = True
-            self._work = None  # type: ignore[assignment]  # it holds the run
+            del self._work  # it holds the run
             self._done()

@@ -1,8 +1,8 @@
 """Computing turns: a bounded number of computations at a time, handed round fairly among the viewers.
 
-A viewer takes a turn for every compiled call. Of the waiting viewers the one that has computed least comes first, so that a
-viewer with short calls does not wait behind long runs. A turn that lasts longer than `LONG_TURN`, such as a compilation,
-no longer counts: the operating system then shares the cores.
+A viewer takes a turn for every compiled call. Of the waiting viewers the one that has computed least comes first, so
+that a viewer with short calls does not wait behind long runs. A turn that lasts longer than `LONG_TURN`, such as a
+compilation, no longer counts: the operating system then shares the cores.
 """
 
 import contextlib

@@ -49,7 +49,7 @@ class Mailbox:
     def take(
         self, timeout: float | None, can_answer: Callable[[PageRequest], bool] = lambda request: True
     ) -> list[PageRequest]:
-        """Remove and return the requests that can be answered; with none, wait for one, for `wake` or for `timeout` seconds.
+        """Remove and return the requests that can be answered; with none, wait for one, for `wake` or for `timeout`.
 
         A request that cannot be answered yet stays, and with it those that came later, except a `Start`, `Play` or
         `SetSpeed`, which do not depend on it.

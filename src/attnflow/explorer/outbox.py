@@ -7,8 +7,8 @@ from typing import Any
 from attnflow.explorer.protocol import json_text
 
 # Types of messages in the order of sending: a run is announced before its frames.
-TYPES = ("hello", "busy", "started", "changed", "axes", "problem", "slow", "frame", "state", "panels", "attention", "row",
-         "file")  # fmt: skip
+TYPES = ("hello", "busy", "started", "changed", "axes", "problem", "slow", "frame", "state", "panels", "attention",
+         "row", "file")  # fmt: skip
 
 
 class Outbox:

@@ -1,4 +1,4 @@
-"""The preparation of a run, or of another model for it. It takes a noticeable time and runs beside the viewer's thread."""
+"""The preparation of a run, or of another model for it. It takes some time and runs beside the viewer's thread."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

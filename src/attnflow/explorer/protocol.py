@@ -1,4 +1,4 @@
-"""The layout of messages to the page: JSON, and in binary frames, attention images and files. PROTOCOL.md describes it."""
+"""The layout of messages to the page: JSON; frames, attention images and files in binary. PROTOCOL.md describes it."""
 
 import json
 import math

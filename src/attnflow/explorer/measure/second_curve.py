@@ -46,7 +46,8 @@ def estimated_energy(tokens: np.ndarray, beta: float) -> float:
     """
     n = len(tokens)
     chosen = tokens[:: -(-n // MAX_ENERGY_TOKENS)]
-    m, chosen_energy = len(chosen), float(energy.normalised(chosen, beta))
+    with np.errstate(over="ignore"):  # for beta < -355 the energy may exceed all floats
+        m, chosen_energy = len(chosen), float(energy.normalised(chosen, beta))
     if m == n:
         return chosen_energy
     # E = 1/n + (1 - 1/n) p, where 1/n is the share of a token with itself and p the mean over distinct pairs.
