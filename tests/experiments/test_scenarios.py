@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow._common.checks import InputError
 from attnflow.experiments import run_summary, scenarios
 
 
@@ -76,3 +77,9 @@ def test_weights_start_and_noise_change_with_the_seed_alone():
     np.testing.assert_array_equal(one.flow.heads[0].query, two.flow.heads[0].query)
     assert not np.array_equal(one.tokens, other.tokens)
     assert not np.array_equal(one.flow.heads[0].query, other.flow.heads[0].query)
+
+
+def test_a_matrix_whose_products_overflow_is_refused():
+    with pytest.raises(InputError, match="entries of `value` must be at most 1e\\+100 in size"):
+        scenarios.build(replace(scenarios.get("sphere").settings, n=8, value="diagonal:1e308,1,1"))
+    assert scenarios.build(replace(scenarios.get("sphere").settings, n=8, value="diagonal:1e99,1,1")).flow

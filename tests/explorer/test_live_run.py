@@ -208,3 +208,13 @@ def test_a_run_that_stays_where_its_field_jumps_ends_with_a_sentence():
 
     with pytest.raises(InputError, match=r"direction A/\|A\| of Peri jumps where A passes zero"):
         forward(run, 400)
+
+
+def test_extreme_settings_are_refused_with_a_sentence_or_run():
+    with pytest.raises(InputError, match="size of `beta` of a run through all metastable states must be at most"):
+        LiveRun(1, page_requests.Start("staircase", {"beta": 1e20}), lambda *_: None)
+    with pytest.raises(InputError, match="entries of `value`"):
+        started(value="diagonal:1e308,1e308,1e308")
+    run = started(beta=1e300)
+    assert run.measurements.numbers(run.first)["height"] is None  # not determined by rounded cosines
+    assert started(beta=-400.0).measurements.numbers(run.first)["height"] == np.inf

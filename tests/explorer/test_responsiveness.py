@@ -177,7 +177,10 @@ def test_ctrl_c_ends_the_server_while_it_computes():
         time.sleep(0.5)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        errors = process.communicate(timeout=60)[1]
+        try:
+            errors = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
 
         assert process.returncode == 0
         assert time.monotonic() - began < 5  # 0.6 s on a quiet machine

@@ -28,12 +28,49 @@ ANSWERS = {"state", "busy", "problem"}
 CONNECTIONS_BEFORE_COUNT = 20  # after which the pools of compilers and of compiled code have their threads
 LEFTOVER = 12  # threads and descriptors of pools and of connections that are just closing
 NUMBERS = [0.0, -1.0, 1e-300, 1e300, -1e300, 1e40, 400.0, -400.0, 1e9, 3.0, 1e-3]
-TEXTS = ["diagonal:1e308,1e308,1e308", "matrix:1,2", "identity", "", "x" * 2000, "sinkhorn:3", "../a.npy", "causal", "window:3"]
-VALUES: list[Any] = [None, True, False, -1, 0, 7, 2**53, 10**400, [], {}, [[]], {"a": {"b": []}}, "\ud800", *NUMBERS, *TEXTS]
+TEXTS = [
+    "diagonal:1e308,1e308,1e308",
+    "matrix:1,2",
+    "identity",
+    "",
+    "x" * 2000,
+    "sinkhorn:3",
+    "../a.npy",
+    "causal",
+    "window:3",
+]
+VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    7,
+    2**53,
+    10**400,
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+    "\ud800",
+    *NUMBERS,
+    *TEXTS,
+]
 FIELDS = ["scenario", "changes", "later", "until", "plays", "share", "by", "factor", "token", "run", "frame", "kind"]
 SETTINGS = ["beta", "n", "d", "end", "value", "attention", "mask", "seed", "rtol", "kappa", "solver", "spacing", "start",
             "normalisation", "redraw", "query_key", "space", "heads", "mlp"]  # fmt: skip
-SCENARIOS = ["sphere", "sphere-usa", "kuramoto", "causal", "layers", "noisy", "polytope", "hardmax", "renyi", "staircase"]
+SCENARIOS = [
+    "sphere",
+    "sphere-usa",
+    "kuramoto",
+    "causal",
+    "layers",
+    "noisy",
+    "polytope",
+    "hardmax",
+    "renyi",
+    "staircase",
+]
 
 
 class ServedProcess:
@@ -145,7 +182,13 @@ def message_of(rng: random.Random) -> str | bytes:
 def run(seconds: float, seed: int) -> tuple[dict[str, int], list[str]]:
     """Send messages for some seconds; returns counts, and a sentence for every failure."""
     rng, server = random.Random(seed), ServedProcess()
-    counts = {"messages": 0, "connections": 0, "controls answered": 0, "controls answered after 0.3 s": 0, "closed by the server": 0}
+    counts = {
+        "messages": 0,
+        "connections": 0,
+        "controls answered": 0,
+        "controls answered after 0.3 s": 0,
+        "closed by the server": 0,
+    }
     failures: list[str] = []
     before = None
     end = time.monotonic() + seconds
@@ -158,7 +201,9 @@ def run(seconds: float, seed: int) -> tuple[dict[str, int], list[str]]:
             client.send(message)
             time.sleep(rng.choice([0.0, 0.0, 0.0, 0.02]))
         counts["messages"] += 1 + len(sent)
-        failures += _control(client, counts, f"connection {counts['connections']} of seed {seed}: last {sent[-1]!r:.200}")
+        failures += _control(
+            client, counts, f"connection {counts['connections']} of seed {seed}: last {sent[-1]!r:.200}"
+        )
         client.close()
         if counts["connections"] == CONNECTIONS_BEFORE_COUNT:
             before = server.threads_and_files()

@@ -13,10 +13,19 @@ from attnflow.model.attention import AbstractAttention
 from attnflow.model.normalisation import AbstractNormalisation
 from attnflow.solvers.base import AbstractSolver
 
+LARGEST_ENTRY = 1e100  # of a matrix: three factors of that size are still floats
+
 
 def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
     """A d x d matrix by its spectrum, or from a .npy or .csv file; `argument` is "value" or "query_key"."""
-    return read_numbers(word, argument) if is_file(word) else _made(word, argument, d=d, rng=rng)
+    made = read_numbers(word, argument) if is_file(word) else _made(word, argument, d=d, rng=rng)
+    largest = float(np.max(np.abs(made), initial=0.0))
+    if largest > LARGEST_ENTRY:
+        raise InputError(
+            f"The entries of `{argument}` must be at most {LARGEST_ENTRY:g} in size, since their products must be "
+            f"finite, but one is {largest:.3g}."
+        )
+    return made
 
 
 def mask(word: str) -> masks.AbstractMask:

@@ -34,6 +34,8 @@ def require_allowed(settings: Settings, coalesces: bool = False) -> None:
         _require_at_most(settings.n * settings.d, 600, "n times d with the solver kvaerno5")
     if coalesces:
         _require_at_most(settings.n, 1_000, "`n` of a run through all metastable states")
+        # The number of parts of a quadrature grows with beta.
+        _require_at_most(abs(settings.beta), 10**6, "The size of `beta` of a run through all metastable states")
     _require_reachable_end(settings)
 
 

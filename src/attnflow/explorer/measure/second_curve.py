@@ -5,6 +5,7 @@ import numpy as np
 from attnflow.analyse import energy
 from attnflow.model.dynamics import AbstractDynamics
 
+LARGEST_BETA = 1e12  # beyond it, rounding of <x, y> changes beta <x, y> by more than 1e-4
 MAX_ENERGY_TOKENS = 1_000  # of more tokens, the energy is estimated from so many
 
 
@@ -30,6 +31,8 @@ def value(flow: AbstractDynamics, tokens: np.ndarray, first_tokens: np.ndarray) 
     shown = name(flow)
     if shown == "order":
         return float(np.linalg.norm(tokens.mean(axis=0)))
+    if shown == "energy" and abs(flow.beta or 0.0) > LARGEST_BETA:
+        return None
     if shown == "energy":
         return estimated_energy(tokens, 1.0 if flow.beta is None else flow.beta)  # hardmax has no beta
     first_size = float(np.mean(np.linalg.norm(first_tokens, axis=-1))) or 1.0
