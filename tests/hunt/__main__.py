@@ -1,36 +1,99 @@
-"""Random cases for a given time, and a report of what was wrong.
+"""Random cases for a given time, and a table of what was found.
 
-    python -m tests.hunt --minutes 30 --first 0
+    python -m tests.hunt --minutes 30
+    python -m tests.hunt --minutes 5 --part predictions --seed 1000
 
-Case number k is the same on every machine: a fault is repeated with `--first k --count 1`.
+Parts: `oracle` (random flows against independent equations), `predictions` (promises of `predict` against long runs),
+`forgeries` (forged and cut runs against `verify`) and `commands` (the README's command lines with other numbers). The
+time is shared equally among the parts. Case number k is the same on every machine: a fault that names its seed is
+repeated with `--part NAME --seed k --count 1`. The exit code is 1 where something was wrong.
 """
 
 import argparse
+import collections
 import sys
 import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-import numpy as np
-from tests.hunt.against_oracle import check
+
+class Outcome(NamedTuple):
+    """One checked case: what it was, the answer in a word, and whether that is wrong."""
+
+    words: str
+    answer: str
+    is_wrong: bool
+
+
+def _oracle(seed: int) -> Iterator[Outcome]:
+    from tests.hunt.against_oracle import check
+
+    found = check(seed)
+    answer = f"off by {found.error:.2g} in its {found.place}" if found.is_wrong else "right"
+    yield Outcome(found.words, answer, found.is_wrong)
+
+
+def _predictions(seed: int) -> Iterator[Outcome]:
+    from tests.hunt.predictions import check
+
+    for promise in check(seed):
+        answer = promise.answer if promise.proved else f"{promise.answer} (conjecture)"
+        yield Outcome(f"{promise.words}: {promise.result}", answer, promise.is_wrong)
+
+
+def _forgeries(seed: int) -> Iterator[Outcome]:
+    from tests.hunt.forgeries import check, controls
+
+    if seed == 0:
+        yield from (Outcome(f"honest run {name}", "nothing held", True) for name in controls())
+    yield Outcome(*check(seed))
+
+
+def _commands(seed: int) -> Iterator[Outcome]:
+    from tests.hunt.command_lines import check
+
+    yield Outcome(*check(seed))
+
+
+PARTS: dict[str, Callable[[int], Iterator[Outcome]]] = {
+    "oracle": _oracle,
+    "predictions": _predictions,
+    "forgeries": _forgeries,
+    "commands": _commands,
+}
 
 
 def main() -> int:
-    """Check cases one after the other; returns 1 where one was wrong."""
+    """Check cases one after the other and print a table; returns 1 where one was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--first", type=int, default=0, help="Number of the first case.")
-    parser.add_argument("--count", type=int, default=10**9, help="At most so many cases.")
-    given = parser.parse_args()
-    end, errors, wrong = time.monotonic() + 60 * given.minutes, [], []
-    for seed in range(given.first, given.first + given.count):
+    parser.add_argument("--part", choices=PARTS, action="append", help="Only this part; may be repeated.")
+    parser.add_argument("--seed", type=int, default=0, help="Number of the first case of each part.")
+    parser.add_argument("--count", type=int, default=10**9, help="At most so many cases of each part.")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")  # random cases overflow and divide by zero, which their answers tell
+    parts = asked.part or list(PARTS)
+    counts = {part: _counted(part, asked.seed, asked.count, 60 * asked.minutes / len(parts)) for part in parts}
+    for part, (cases, answers, wrong) in counts.items():
+        told = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
+        print(f"{part:12} {cases:6} cases from seed {asked.seed}: {told or 'nothing to check'}; {wrong} wrong")
+    return 1 if any(wrong for *_, wrong in counts.values()) else 0
+
+
+def _counted(part: str, first: int, most: int, seconds: float) -> tuple[int, collections.Counter, int]:
+    """The number of cases of a part, its answers and the number of wrong ones, which are printed."""
+    end, answers, wrong, cases = time.monotonic() + seconds, collections.Counter(), 0, 0
+    for seed in range(first, first + most):
         if time.monotonic() > end:
             break
-        finding = check(seed)
-        errors.append(finding.error)
-        if finding.is_wrong:
-            wrong.append(finding)
-            print(f"WRONG by {finding.error:.2g} in its {finding.place}: {finding.words}", flush=True)
-    print(f"{len(errors)} random flows against the oracle: {len(wrong)} wrong, largest error {np.max(errors):.2g}.")
-    return 1 if wrong else 0
+        cases += 1
+        for outcome in PARTS[part](seed):
+            answers[outcome.answer] += 1
+            wrong += outcome.is_wrong
+            if outcome.is_wrong:
+                print(f"WRONG ({part}, {outcome.answer}): {outcome.words}", flush=True)
+    return cases, answers, wrong
 
 
 if __name__ == "__main__":

@@ -124,6 +124,15 @@ def test_merges_follow_the_flow(attention):
     assert "first state" in refused(with_tokens(run, run.tokens.values[::-1]))
 
 
+def test_a_token_outside_its_cluster_is_refused():
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(60.0))
+    run = af.coalesce(flow, af.initial.circle(10, rng=0))
+    tokens = run.tokens.values.copy()
+    late = run.sizes["state"] - 3
+    tokens[late, 0] = -tokens[late, 0]
+    assert "as many places" in refused(with_tokens(run, tokens))
+
+
 DAMAGE = {
     "text": lambda run: run.assign_attrs(flow=run.attrs["flow"][:-7]),
     "number": lambda run: run.assign_attrs(flow="3"),
@@ -146,3 +155,67 @@ def test_tokens_that_are_all_missing_decide_nothing():
     run = polytope_run()
     verdicts = af.verify(with_tokens(run, np.nan * run.tokens.values))
     assert {one.verdict for one in verdicts} == {"not_applicable", "undecided"}
+
+
+def displaced(run, time, token, by):
+    """The run with one token at one saved time moved by `by` times its size, on the sphere where tokens are there."""
+    tokens = run.tokens.values.copy()
+    row = tokens[time, token] + by * np.abs(tokens[time]).max() * np.array([1.0, -1.0, 0.5])[: tokens.shape[-1]]
+    tokens[time, token] = row / np.linalg.norm(row) if flow_of(run).is_on_sphere else row
+    return with_tokens(run, tokens)
+
+
+def many_times(kind):
+    tokens = af.initial.sphere(12, 3, rng=1)
+    if kind == "stream":
+        flow = dataclasses.replace(CAUSAL, attention=af.Softmax(8.0))
+        return af.stream(flow, tokens, np.r_[0, np.geomspace(0.1, 1e5, 60)])
+    if kind == "layers":
+        return af.simulate(CAUSAL, tokens, 0.1 * np.arange(81), solver=af.Layers(0.1))
+    if kind == "lengths":
+        flow = af.SphereAttention(af.Head.identity(3), normalisation=af.Pre())
+        return af.simulate(flow, 2 * tokens, np.r_[0, np.geomspace(0.1, 1e3, 40)])
+    if kind == "heads":
+        flow = af.SphereAttention([af.Head.identity(3)] * 2, frozen=np.arange(12) == 3)
+        return af.simulate(flow, tokens, np.linspace(0, 20, 61))
+    return af.simulate(CAUSAL, tokens, np.r_[0, np.geomspace(0.1, 300, 60)])
+
+
+@pytest.mark.parametrize("kind", ["causal", "stream", "layers", "lengths", "heads"])
+def test_one_token_displaced_at_one_saved_time_is_found(kind):
+    """By a hundredth, at times of which none is chosen for its doubt; the run itself follows its flow."""
+    run = many_times(kind)
+    assert agreement(flow_of(run), run).follows.holds
+    for time, token in [(5, 7), (run.sizes["time"] // 2, 1), (run.sizes["time"] - 3, 4)]:
+        assert not agreement(flow_of(run), displaced(run, time, token, 0.01)).follows.holds
+
+
+def test_saved_tokens_of_a_stream_lie_on_its_recorded_paths():
+    assert "recorded paths" in refused(displaced(many_times("stream"), 30, 2, 1e-6))
+
+
+SADDLE = af.initial.on_circle(np.array([0.0, 2 * np.pi / 3, 4 * np.pi / 3]) + np.array([0.0, 1e-10, 0.0]))
+
+
+def test_a_faithful_run_from_an_unstable_equilibrium_is_not_refused():
+    """Three tokens at equal angles leave like e^{t/2}: between t = 0 and 80 rounding decides where they meet."""
+    flow = af.SphereAttention(af.Head.identity(2))
+    far = af.simulate(flow, SADDLE, [0.0, 80.0])
+    assert agreement(flow, far).follows.holds
+    # They could have met on the other side as well.
+    tokens, last = far.tokens.values.copy(), -far.final_tokens
+    tokens[-1] = last
+    other = agreement(flow, with_tokens(far, tokens).assign(final_tokens=last))
+    assert other.follows.holds
+    assert "too far apart" in other.unsettled
+    verdicts = af.verify(with_tokens(far, tokens).assign(final_tokens=last))
+    assert {one.verdict for one in verdicts} <= {"not_applicable", "undecided"}
+
+
+def test_a_run_through_an_unstable_stage_is_compared_at_its_other_times():
+    flow = af.SphereAttention(af.Head.identity(2))
+    run = af.simulate(flow, SADDLE, np.r_[0.0, np.linspace(70, 100, 31)])
+    found = agreement(flow, run)
+    assert found.follows.holds
+    assert not found.unsettled
+    assert "follow the flow" in refused(displaced(run, 20, 1, 0.02))

@@ -1,9 +1,13 @@
 """Flows under another name, in another frame, and at large beta: what `predict` and `verify` recognise."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow.theorems.catalogue import catalogue
+from attnflow.theorems.simplest_flow import simplest
 
 HEAD, SPHERE, BOX = af.Head.identity(3), af.initial.sphere(5, 3, rng=0), af.initial.box(5, 2, rng=0)
 FULL = {
@@ -65,3 +69,65 @@ def test_slow_tokens_at_large_beta_are_not_at_rest(beta):
     assert af.predict(causal, np.eye(3)).limit == "first-token"
     triangle = af.initial.on_circle(2 * np.pi / 3 * np.arange(3))  # at rest for every beta
     assert af.predict(af.SphereAttention(af.Head.identity(2), af.Softmax(beta)), triangle).limit == "unknown"
+
+
+EQUAL = {
+    "masses": {"masses": 3 * np.ones(5)},
+    "scores": {"heads": af.Head.bilinear(2 * np.eye(3), np.eye(3)), "attention": af.Softmax(0.5)},
+    "both signs": {"heads": af.Head.bilinear(-np.eye(3), np.eye(3)), "attention": af.Softmax(-1.0)},
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_flows_have_equal_velocities_and_verdicts(name):
+    plain = af.SphereAttention(HEAD)
+    flow = af.SphereAttention(**({"heads": HEAD} | EQUAL[name]))
+    assert np.allclose(af.velocity(flow, SPHERE), af.velocity(plain, SPHERE), atol=1e-14)
+    assert af.predict(flow, SPHERE).limit == af.predict(plain, SPHERE).limit
+    run = af.simulate(flow, SPHERE, np.linspace(0, 6, 31))
+    verdicts = {one.id: one.verdict for one in af.verify(run)}
+    assert verdicts["energy-sa"] == "holds"  # it asks for Q^T K = I and beta > 0
+    same = af.verify(plain, af.simulate(plain, SPHERE, np.linspace(0, 6, 31)))
+    assert verdicts == {one.id: one.verdict for one in same}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        af.Unnormalised(2.0, 0.5),
+        af.Unnormalised(-0.5, 1.0),
+        af.Sinkhorn(2.0, 3),
+        af.Unnormalised(0.0, 3.0),
+        af.Hardmax(),
+    ],
+)
+@pytest.mark.parametrize("scores", [np.eye(3), -np.eye(3), 3 * np.eye(3), np.zeros((3, 3)), np.diag([1.0, 2.0, 1.0])])
+def test_the_simplest_flow_has_the_same_velocities(rule, scores):
+    flow = af.SphereAttention(af.Head.bilinear(scores, np.diag([1.0, 2.0, 0.5])), rule)
+    assert np.allclose(af.velocity(simplest(flow, 5), SPHERE), af.velocity(flow, SPHERE), rtol=1e-12, atol=1e-14)
+
+
+def test_examples_and_single_checks_see_the_simplest_flow():
+    """`Statement.check` and `check_instance` recognise a setting under another name, as `verify` does."""
+    statement = catalogue()["single-cluster"]
+    example = statement.example()
+    flow = dataclasses.replace(example.flow, mask=af.masks.window(8), masses=np.ones(8), frozen=np.zeros(8, bool))
+    instance = dataclasses.replace(example, flow=flow)
+    assert statement.check_instance(instance).verdict == "holds"
+    assert statement.check(flow, instance.simulate()).verdict == "holds"
+
+
+def test_repelling_scores_on_the_circle_and_under_a_causal_mask():
+    """Full attention meets in one point for beta >= -0.16 on the circle, causal attention with V = I for every beta."""
+    circle, points = af.Head.identity(2), af.initial.circle(6, rng=0)
+    flow = af.SphereAttention(circle, af.Softmax(-0.1))
+    assert "single-cluster-circle" in {one.id for one in af.predict(flow, points).results}
+    run = af.simulate(flow, points, np.linspace(0, 80, 21))
+    assert af.verify(run, only=["single-cluster-circle"])[0].verdict == "holds"
+    assert "single-cluster-circle" not in {
+        one.id for one in af.predict(af.SphereAttention(circle, af.Softmax(-0.17)), points).results
+    }
+    causal = af.SphereAttention(HEAD, af.Softmax(-2.0), af.masks.causal)
+    assert af.predict(causal, SPHERE).limit == "first-token"
+    run = af.simulate(causal, SPHERE, np.linspace(0, 400, 21))
+    assert af.verify(run, only=["identity-value"])[0].verdict == "holds"

@@ -1,7 +1,8 @@
 """Hypotheses on a flow and on its first tokens that several theorems share.
 
-Each function returns one `Hypothesis`, or the tuple of those that make up a setting. V, Q^T K and beta are read off a
-flow here and nowhere else; hypotheses on their spectra are in `spectral_hypotheses`.
+Each function returns one `Hypothesis`, or the tuple of those that make up a setting. Flows are given in their simplest
+form (`simplest_flow`): parts that change nothing are absent, and masks are full or causal under these names. V, Q^T K
+and beta are read off a flow here and nowhere else; hypotheses on their spectra are in `spectral_hypotheses`.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
-from attnflow.model.masks import AbstractMask, Boolean, Causal, Full
+from attnflow.model.masks import AbstractMask, Causal, Full
 from attnflow.model.normalisation import AbstractNormalisation, Post
 from attnflow.theorems.verdict import Hypothesis, above, at_most, is_true
 
@@ -90,8 +91,7 @@ def normalised_by(flow: AbstractDynamics, *schemes: type[AbstractNormalisation])
 
 def plain(flow: AbstractDynamics) -> Hypothesis:
     """One head with constant weights; neither MLP, noise, frozen tokens nor unequal masses."""
-    masses = None if flow.masses is None or np.all(np.asarray(flow.masses) == 1) else flow.masses
-    extras = (flow.mlp, flow.noise, flow.frozen, masses)
+    extras = (flow.mlp, flow.noise, flow.frozen, flow.masses)
     one_constant_head = len(flow.heads) == 1 and isinstance(flow.heads[0], Head)
     return is_true(
         "one head with constant weights; no noise, MLP, frozen tokens or masses",
@@ -107,19 +107,8 @@ def attention_is(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> Hyp
 
 def mask_is(flow: AbstractDynamics, kind: type[AbstractMask]) -> Hypothesis:
     """The mask is `Full` or `Causal`, each token attending to itself."""
-    mask: AbstractMask = flow.mask
-    if isinstance(mask, Boolean):
-        mask = _named(mask)
-    is_strict = isinstance(mask, Causal) and mask.strict
-    return is_true(f"{kind.__name__.lower()} mask", isinstance(mask, kind) and not is_strict)
-
-
-def _named(mask: Boolean) -> AbstractMask:
-    """`Full` or `Causal` where the matrix of a mask is theirs, otherwise the mask itself."""
-    matrix = np.asarray(mask.matrix)
-    if np.all(matrix):
-        return Full()
-    return Causal() if np.array_equal(matrix, np.tril(np.ones_like(matrix))) else mask
+    is_strict = isinstance(flow.mask, Causal) and flow.mask.strict
+    return is_true(f"{kind.__name__.lower()} mask", isinstance(flow.mask, kind) and not is_strict)
 
 
 def value_is(flow: AbstractDynamics, multiple: float = 1.0) -> Hypothesis:
@@ -168,19 +157,29 @@ def transformer(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> tupl
     )
 
 
-def full_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
-    """Plain softmax or unnormalised attention on the sphere with a full mask; any Q, K, V."""
-    return (on_the_sphere(flow), plain(flow), attention_is(flow, Softmax, Unnormalised), mask_is(flow, Full))
+def full_attention(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> tuple[Hypothesis, ...]:
+    """Plain softmax or unnormalised attention (or `kinds`) on the sphere with a full mask; any Q, K, V."""
+    return (
+        on_the_sphere(flow),
+        plain(flow),
+        attention_is(flow, *(kinds or (Softmax, Unnormalised))),
+        mask_is(flow, Full),
+    )
 
 
-def causal_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
-    """Plain softmax or unnormalised attention on the sphere with a causal mask; any Q, K, V."""
-    return (on_the_sphere(flow), plain(flow), attention_is(flow, Softmax, Unnormalised), mask_is(flow, Causal))
+def causal_attention(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> tuple[Hypothesis, ...]:
+    """Plain softmax or unnormalised attention (or `kinds`) on the sphere with a causal mask; any Q, K, V."""
+    return (
+        on_the_sphere(flow),
+        plain(flow),
+        attention_is(flow, *(kinds or (Softmax, Unnormalised))),
+        mask_is(flow, Causal),
+    )
 
 
-def self_attention(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
+def self_attention(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> tuple[Hypothesis, ...]:
     """The setting of SA and USA: softmax or unnormalised attention on the sphere, full mask, Q^T K = V = I."""
-    return (*full_attention(flow), scores_are_inner_products(flow), value_is(flow))
+    return (*full_attention(flow, *kinds), scores_are_inner_products(flow), value_is(flow))
 
 
 # The first tokens

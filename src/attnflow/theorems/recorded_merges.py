@@ -26,6 +26,10 @@ def merges_follow(flow: AbstractDynamics, run: xr.Dataset) -> Agreement:
         return Agreement(start)
     if not np.all(np.diff(log_times) >= 0) or not np.all(np.diff(run.merge_log_time.values) >= 0):
         return Agreement(is_true("increasing saved times", False))
+    places = np.array([len(np.unique(state, axis=0)) for state in states])
+    if not np.array_equal(places, run.clusters.values):
+        wrong = int(np.argmax(places != run.clusters.values))
+        return Agreement(is_true(f"as many places of tokens as clusters (not in state {wrong})", False))
     plateaus = _plateaus(run)
     if not plateaus:
         return Agreement(is_true(says, True), "no plateau is long enough to compare merges with the flow")

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from attnflow.model.attention import Sinkhorn, Softmax
+from attnflow.model.attention import Hardmax, Sinkhorn, Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
@@ -14,8 +14,9 @@ from attnflow.model.masks import AbstractMask, Alibi, Boolean, Both, Causal, Ful
 def simplest(flow: AbstractDynamics, n: int | None = None) -> AbstractDynamics:
     """The flow without parts that change nothing for n tokens (None: for any number).
 
-    They are masses of one, flags of which none freezes a token, masks that are full or causal under another name,
-    Sinkhorn attention with one iteration, and a rescaling by V itself or by zero.
+    They are equal masses, flags of which none freezes a token, masks that are full or causal under another name,
+    Sinkhorn attention with one iteration, a rescaling by V itself or by zero, and a factor k of Q^T K = k I, which
+    becomes part of beta.
 
     Examples
     --------
@@ -27,15 +28,17 @@ def simplest(flow: AbstractDynamics, n: int | None = None) -> AbstractDynamics:
     changes: dict = {"mask": simplest_mask(flow.mask, n)}
     if flow.frozen is not None and not np.any(np.asarray(flow.frozen)):
         changes["frozen"] = None
-    if flow.masses is not None and np.all(np.asarray(flow.masses) == 1):
+    if flow.masses is not None and np.ptp(np.asarray(flow.masses)) == 0:
         changes["masses"] = None
     if isinstance(flow.attention, Sinkhorn) and flow.attention.iterations == 1:
         changes["attention"] = Softmax(flow.attention.beta)
-    return _in_own_frame(dataclasses.replace(flow, **changes))
+    return _in_own_frame(_with_unit_scores(dataclasses.replace(flow, **changes)))
 
 
 def simplest_mask(mask: AbstractMask, n: int | None) -> AbstractMask:
     """`Full` or `Causal` where a mask for n tokens is one of them, otherwise the mask."""
+    if isinstance(mask, Full | Causal):
+        return mask
     if isinstance(mask, Both):
         first, second = simplest_mask(mask.first, n), simplest_mask(mask.second, n)
         if isinstance(first, Full) or isinstance(second, Full):
@@ -56,6 +59,35 @@ def simplest_mask(mask: AbstractMask, n: int | None) -> AbstractMask:
     if before >= n - 1 and after >= n - 1:
         return Full()
     return Causal() if before >= n - 1 and after == 0 else mask
+
+
+def _with_unit_scores(flow: AbstractDynamics) -> AbstractDynamics:
+    """The flow with Q^T K = I where beta Q^T K = b I: beta is then b, and beta (score - offset) stays the same."""
+    head, rule = flow.heads[0], flow.attention
+    if len(flow.heads) > 1 or not isinstance(head, Head):
+        return flow
+    scores, identity = np.asarray(head.query_key), np.eye(flow.dimension)
+    multiple = float(scores[0, 0])
+    is_uniform = flow.beta == 0 or not np.any(scores)
+    if not (is_uniform or np.array_equal(scores, multiple * identity)) or np.array_equal(scores, identity):
+        return flow
+    if isinstance(rule, Hardmax):
+        new = rule if multiple > 0 else None
+    elif isinstance(rule, Unnormalised):
+        new = _with_offset(rule, multiple, is_uniform)
+    else:
+        new = dataclasses.replace(rule, beta=0.0 if is_uniform else multiple * float(rule.beta))
+    if new is None:
+        return flow
+    return dataclasses.replace(flow, heads=(dataclasses.replace(head, query=identity, key=identity),), attention=new)
+
+
+def _with_offset(rule: Unnormalised, multiple: float, is_uniform: bool) -> Unnormalised | None:
+    """The rule for scores divided by `multiple`; None where a constant weight e^{-beta offset} is not one."""
+    beta, offset = float(rule.beta), float(rule.offset)
+    if is_uniform:
+        return Unnormalised(0.0) if beta * offset == 0 else None
+    return Unnormalised(multiple * beta, offset / multiple)
 
 
 def _in_own_frame(flow: AbstractDynamics) -> AbstractDynamics:

@@ -16,6 +16,7 @@ from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.solvers.layers import Layers
 from attnflow.solvers.token_by_token import TokenByToken
+from attnflow.theorems.simplest_flow import simplest
 from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true, judge
 
@@ -93,7 +94,8 @@ class Statement:
         return self.theorem.hypotheses(flow, tokens)
 
     def check(self, flow: AbstractDynamics, run: xr.Dataset) -> Verdict:
-        """The verdict on one run of `flow`."""
+        """The verdict on one run of `flow`; hypotheses and measurement read the simplest flow with its velocities."""
+        flow = simplest(flow, run.sizes["token"])
         is_coalescing = kind_of(run) is ResultKind.COALESCENCE
         hypotheses = self._of_coalescing(flow, run) if is_coalescing else self._of_simulating(flow, run)
         applies = all(hypothesis.holds for hypothesis in hypotheses)

@@ -9,6 +9,7 @@ import numpy as np
 from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.theorems.hypotheses import score_matrix, value_matrix
+from attnflow.theorems.simplest_flow import simplest
 from attnflow.theorems.spectral_hypotheses import SpectralHypothesis, Weights
 from attnflow.theorems.verdict import Hypothesis, is_true
 
@@ -41,8 +42,10 @@ class Theorem:
     def hypotheses(self, flow: AbstractDynamics, tokens: np.ndarray | None) -> tuple[Hypothesis, ...]:
         """The hypotheses, measured on a flow and its first tokens (None: tokens in general position).
 
-        Where the flow lives in another space nothing else is measured.
+        They are measured on the simplest flow with the same velocities. Where the flow lives in another space nothing
+        else is measured.
         """
+        flow = simplest(flow, None if tokens is None else len(tokens))
         setting = tuple(self.setting(flow))
         if any(one.kind == "space" and not one.holds for one in setting):
             return setting

@@ -246,3 +246,12 @@ def test_the_published_matrices_have_the_published_spectra():
     np.testing.assert_allclose(
         np.sort(np.linalg.eigvals(eigendirections.PUBLISHED_HYPERPLANES)), [-0.068, 1.348], atol=1e-3
     )
+
+
+def test_the_rate_on_the_line_where_tokens_meet_before_the_end():
+    """Two tokens that tie at the last time do not swap the best match; the verdict names what is missing."""
+    flow = af.EuclideanAttention(af.Head.bilinear(np.eye(1), 2 * np.eye(1)))
+    run = af.simulate(flow, af.initial.box(8, 1, rng=0), np.linspace(0, 20, 41))
+    (found,) = af.verify(run, only=["boolean-rate"])
+    assert not found.note
+    assert found.measurement is not None

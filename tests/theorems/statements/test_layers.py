@@ -84,3 +84,13 @@ def test_bad_input_is_a_sentence():
         surviving_steps(STATEMENTS[0], [-0.1])
     with pytest.raises(ValueError, match="at least"):
         surviving_steps(STATEMENTS[0], [1e-9])
+
+
+def test_layers_that_still_move_decide_nothing():
+    """Tokens on a small circle all have their own best match for a while, although they move apart."""
+    angles = np.array([0.0, 1.1, 2.6, 3.9, 5.2])
+    flow = af.RescaledAttention(af.Head.identity(2))
+    run = af.simulate(flow, 1e-3 * af.initial.on_circle(angles), 0.1 * np.arange(4), solver=af.Layers(0.1))
+    (early,) = af.verify(run, only=["layers-polytope"])
+    assert early.verdict == "undecided"
+    assert "still moves" in early.explanation()

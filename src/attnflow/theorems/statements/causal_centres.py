@@ -28,8 +28,7 @@ def _quasi_stationary_setting(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
     beta = given.beta_of(flow)
     peak = np.sqrt(beta) * renyi.interaction_peak(beta) if 0 < beta < np.inf else np.nan
     return (
-        *given.causal_attention(flow),
-        given.attention_is(flow, Softmax),
+        *given.causal_attention(flow, Softmax),
         given.dimension_is(flow, 2),
         given.scores_are_inner_products(flow),
         given.value_is(flow),

@@ -31,10 +31,12 @@ def _flow(d: int, rule: AbstractAttention) -> SphereAttention:
 
 def _equiangular_start(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
     del flow
-    products = cosines(tokens) if len(tokens) > 1 else np.array([np.nan])
-    simplex = -1 / max(len(tokens) - 1, 1)
+    several = given.at_least_two_tokens(tokens)
+    if not several.holds:
+        return (several,)
+    products, simplex = cosines(tokens), -1 / (len(tokens) - 1)
     return (
-        given.at_least_two_tokens(tokens),
+        several,
         at_most("all first tokens at one angle", float(np.ptp(products)), 1e-9, "in the cosines"),
         above("not the regular simplex, which rests", float(products.min()), simplex + 1e-6, "in the cosine"),
     )
@@ -117,7 +119,7 @@ STATEMENTS: tuple[Statement, ...] = (
             id="equiangular-sa",
             paper=PAPER,
             says="Tokens at one common angle keep one common angle, whose cosine follows a scalar equation (softmax).",
-            setting=lambda flow: (*given.self_attention(flow), given.attention_is(flow, Softmax)),
+            setting=lambda flow: given.self_attention(flow, Softmax),
             start=_equiangular_start,
         ),
         _equiangular,
@@ -130,7 +132,7 @@ STATEMENTS: tuple[Statement, ...] = (
             paper=PAPER,
             says="Tokens at one common angle keep one common angle, whose cosine follows a scalar equation "
             "(unnormalised).",
-            setting=lambda flow: (*given.self_attention(flow), given.attention_is(flow, Unnormalised)),
+            setting=lambda flow: given.self_attention(flow, Unnormalised),
             start=_equiangular_start,
         ),
         _equiangular,

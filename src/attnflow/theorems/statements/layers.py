@@ -5,6 +5,7 @@ hull or a cone. With V = -I a layer can overshoot, and conclusions that hold for
 `surviving_steps` checks a statement for several sizes of step.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
+from attnflow.model.masks import Full
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
@@ -91,7 +93,7 @@ def _measure_hull(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
 
 
 def _measure_polytope(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
-    scores = given.query_key_matrix(flow)
+    scores = given.score_matrix(flow)
     middle, last = (_miss_of_limit_set(tokens_of(run).values[at], scores) for at in (run.sizes["time"] // 2, -1))
     why, trend = "a thousandth of the tokens' size", _trend(run, middle, last)
     quantity = "largest | |Az|^2 - max_v <Az, Av> | over max |Az|^2"
@@ -116,13 +118,15 @@ def _miss_of_limit_set(tokens: np.ndarray, scores: np.ndarray) -> float:
 def _shrinking_setting(flow: AbstractDynamics) -> tuple[Hypothesis, ...]:
     return (
         is_true("tokens x in R^d", isinstance(flow, EuclideanAttention), "space"),
-        *given.transformer(flow),
+        given.plain(flow),
+        given.attention_is(flow, Softmax),
+        given.mask_is(flow, Full),
         given.value_is(flow, -1.0),
     )
 
 
 def _measure_shrinking(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
-    scores = given.query_key_matrix(flow)
+    scores = given.score_matrix(flow)
     lengths = np.einsum("tid,de,tie->t", tokens_of(run), scores, tokens_of(run))
     return _monotone(run, "largest growth in a layer of sum_i <x_i, Q^T K x_i>, over its first value", -lengths)
 
@@ -156,7 +160,7 @@ def _of_layers(run: xr.Dataset, measured: Measurement) -> Measurement:
     solver = solver_of(run)
     applies = isinstance(solver, Layers) and float(solver.residual) >= 0
     value = measured.value if applies else np.nan
-    return Measurement(measured.quantity, value, measured.tolerance, measured.why, measured.compare, measured.open)
+    return dataclasses.replace(measured, value=value)
 
 
 def _instance(flow: AbstractDynamics, tokens: np.ndarray, step: float, layers: int) -> Instance:
@@ -206,7 +210,7 @@ STATEMENTS: tuple[Statement, ...] = (
             paper="arXiv:2305.05465 Theorem 3.1 in discrete time",
             says="With V = I and Q^T K > 0 the rescaled tokens end where |Az|^2 = max_v <Az, Av>, in discrete layers "
             "too.",
-            setting=lambda flow: (given.rescaled(flow), *given.transformer(flow), given.value_is(flow)),
+            setting=lambda flow: (*_rescaled_setting(flow), given.mask_is(flow, Full)),
             spectral=(scores_are_definite,),
             start=lambda _, tokens: (given.distinct(tokens),),
             proved=False,

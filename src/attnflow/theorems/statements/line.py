@@ -59,8 +59,10 @@ def _boolean_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
         "the relative error of the slope of log(-log(1 - P)), expected V,",
     )
     slopes, depths, transients = [], [], []
-    for row in set(leaders.extremes(run.initial_tokens.values[None]).values[0]):
-        late_times, log_missing = _log_missing(flow, times, z, row)
+    least, greatest = leaders.extremes(run.initial_tokens.values[None]).values[0]
+    for row in {least, greatest}:
+        # Tokens on the line keep their order, so that the best match of a token is the extreme on its side of 0.
+        late_times, log_missing = _log_missing(flow, times, z, row, best=greatest if z[-1, row] > 0 else least)
         if len(late_times) < 5:
             text = f"only {len(late_times)} of the saved times resolve 1 - P"
             return Measurement(quantity, np.inf, 0.01, why, open=text)
@@ -75,19 +77,20 @@ def _boolean_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     return Measurement(quantity, value, 0.01, why, open=text)
 
 
-def _log_missing(flow: AbstractDynamics, times: np.ndarray, z: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Late times, and log(1 - P) of a row's largest weight at these times, computed from the scores.
+def _log_missing(
+    flow: AbstractDynamics, times: np.ndarray, z: np.ndarray, row: int, best: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Late times, and log(1 - P) of a row's weight on its `best` match at these times, computed from the scores.
 
     Used are the second half of the times at which the best and the next token are farther apart than solver errors.
     """
     value, scale = float(given.value_matrix(flow)[0, 0]), float(given.score_matrix(flow)[0, 0])
-    best = int(np.argmax(z[-1, row] * z[-1]))
     gaps = np.abs(np.delete(z, best, axis=1) - z[:, [best]]).min(axis=1)
     is_resolved = (gaps > 1e-6 * np.abs(z).max(axis=1)) & (2 * value * times < 600)
     scores = scale * np.exp(2 * value * times[is_resolved])[:, None] * z[is_resolved, row, None] * z[is_resolved]
     missing = attention_matrices.log_of_missing_weight(scores)[:, best]
-    late = len(missing) // 2
-    return times[is_resolved][late:], missing[late:]
+    is_late = (np.arange(len(missing)) >= len(missing) // 2) & (missing < 0)
+    return times[is_resolved][is_late], missing[is_late]
 
 
 # Tokens far from 0

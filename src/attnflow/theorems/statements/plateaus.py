@@ -35,8 +35,7 @@ MIN_PLATEAU = 0.05  # share of the total log time: shorter pauses are not counte
 
 def _pair_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypothesis]:
     extras = (flow.mlp, flow.noise, flow.frozen)
-    angle = _angle(tokens) if len(tokens) == 2 else np.nan
-    return (
+    setting = (
         on_the_sphere(flow),
         is_true("no noise, MLP or frozen tokens", all(extra is None for extra in extras)),
         attention_is(flow, Softmax),
@@ -44,12 +43,16 @@ def _pair_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hyp
         scores_are_inner_products(flow),
         value_is(flow),
         at_most("two tokens, with masses or without", abs(len(tokens) - 2), 0, "tokens"),
-        distinct(tokens),
-        above("not antipodal", np.pi - angle, 1e-6, "radians"),
-        at_most(
-            "beta large for this angle", _next_order(angle, beta_of(flow)), LARGEST_CORRECTION, "of relative correction"
-        ),
     )
+    if len(tokens) != 2:
+        return setting
+    angle = _angle(tokens)
+    places = (distinct(tokens), above("not antipodal", np.pi - angle, 1e-6, "radians"))
+    if not all(one.holds for one in places):  # the expansion has no meaning there
+        return (*setting, *places)
+    correction = _next_order(angle, beta_of(flow))
+    large = at_most("beta large for this angle", correction, LARGEST_CORRECTION, "of relative correction")
+    return (*setting, *places, large)
 
 
 def _angle(tokens: np.ndarray) -> float:
@@ -137,7 +140,7 @@ def _staircase_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequenc
     beta = beta_of(flow)
     closest = float(clusters.angle(pdist(tokens).min())) if len(tokens) > 1 else np.nan
     # Pairs this far apart contribute less than 1/beta each.
-    least = float(np.sqrt(2 * np.log(beta) / beta)) if np.isfinite(beta) and beta > 1 else np.nan
+    least = float(np.sqrt(2 * np.log(beta) / beta)) if np.isfinite(beta) and beta > 1 else 0.0
     return (
         *self_attention(flow),
         weights_at_most_one(flow),
@@ -176,7 +179,7 @@ def _staircase_on_coalescing(flow: AbstractDynamics, run: xr.Dataset) -> Sequenc
     """The same hypotheses, with distances between the clusters on plateaus instead of the first tokens."""
     beta, stairs = beta_of(flow), _stairs(run)
     closest = min((float(clusters.angle(_smallest_gap(run, place))) for place in stairs), default=np.inf)
-    least = float(np.sqrt(2 * np.log(beta) / beta)) if np.isfinite(beta) and beta > 1 else np.nan
+    least = float(np.sqrt(2 * np.log(beta) / beta)) if np.isfinite(beta) and beta > 1 else 0.0
     return (
         *self_attention(flow),
         weights_at_most_one(flow),

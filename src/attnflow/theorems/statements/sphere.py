@@ -34,7 +34,7 @@ def _flow(d: int, rule: AbstractAttention) -> SphereAttention:
 
 def _energy_setting(rule: type[AbstractAttention]):
     def setting(flow: AbstractDynamics) -> Sequence[Hypothesis]:
-        return (*given.self_attention(flow), given.attention_is(flow, rule), given.beta_above(flow, 0.0))
+        return (*given.self_attention(flow, rule), given.beta_above(flow, 0.0))
 
     return setting
 
@@ -233,7 +233,7 @@ STATEMENTS: tuple[Statement | Computation, ...] = (
             paper=f"{PAPER} Section 6",
             says="Tokens close to their common limit x* come closer at least as fast as "
             "alpha' = (1 - alpha) / (2 n e^{2 beta}), alpha = min <x_i, x*>.",
-            setting=lambda flow: (*given.self_attention(flow), given.attention_is(flow, Softmax)),
+            setting=lambda flow: given.self_attention(flow, Softmax),
             start=lambda _, tokens: (given.at_least_two_tokens(tokens), given.in_an_open_hemisphere(tokens)),
         ),
         _cone_speed,
