@@ -23,7 +23,7 @@ def ensemble():
 def test_one_run_of_an_ensemble_is_drawn_and_named(ensemble, which):
     figure = summary(ensemble, member=which)
     np.testing.assert_array_equal(artist(figure.axes[0], "end").get_offsets(), ensemble.final_tokens[which])
-    assert f"Run {which} of 2" in caption(figure)
+    assert f"Run {which + 1} of 2" in caption(figure)
     assert f"at t = {float(ensemble.final_time[which]):.4g}" in figure.get_suptitle()
 
 
