@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.fuzz.worker import Worker, fault_of
 
 SHARE_OF_PROCESSES = 0.005  # command lines that are run once more in a process of their own
+SHARE_OF_FITTING = 0.7  # values that fit their parameter, so that many commands do some work
 # Words that some setting, command or option knows, and words that none knows.
 WORDS = (
     *("polytope", "renyi", "kuramoto", "causal", "sphere", "staircase", "hyperplanes", "rescaled", "euclidean"),
@@ -112,10 +113,27 @@ def _value(draw: random.Random, one: Parameter, is_limited: bool = True) -> str:
         return draw.choice([number for number in NUMBERS if not number.startswith("1e3")])
     if draw.random() < 0.03:
         return "".join(chr(draw.choice((9, 32, 45, 47, 48, 61, 91, 128, 955, 8364))) for _ in range(draw.randint(0, 9)))
+    if draw.random() < SHARE_OF_FITTING and (fitting := _fitting(one)):
+        return draw.choice(fitting)
     if one.name in ("path", "run"):
         return draw.choice(PATHS)
     choices = {int: WHOLES, float: NUMBERS, Path: PATHS}.get(one.kind, WORDS)
     return draw.choice(choices)
+
+
+def _fitting(one: Parameter) -> list[str]:
+    """Values that a parameter takes in some command."""
+    from attnflow.experiments.catalogue import CATALOGUE
+    from attnflow.experiments.vocabulary import SETTINGS
+
+    if one.name in SETTINGS:
+        return list(SETTINGS[one.name].words)
+    known = {
+        "name": list(CATALOGUE), "scenario": list(CATALOGUE), "model": ["minilm"], "path": ["run.nc", "run.zarr"],
+        "run": ["run.nc", "run.zarr"], "out": ["out.zarr", "out.nc", "out.png", "out.csv"], "picture": ["out.svg"],
+        "movie": ["out.gif"], "text": ["two words"], "layers": ["0"], "heads": ["0", "all", "2"], "layer": ["0", "1"],
+    }  # fmt: skip
+    return known.get(one.name, {int: ["1", "2", "3", "5"], float: ["0.5", "1", "2"]}.get(one.kind, []))
 
 
 def prepared_folder(folder: Path) -> Path:

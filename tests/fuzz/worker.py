@@ -37,17 +37,18 @@ class Worker:
         """Run one command line in a folder."""
         if self._process is None or self._process.poll() is not None:
             self._start()
+        process: Any = self._process
         try:
-            self._process.stdin.write(json.dumps([str(folder), arguments]) + "\n")
-            self._process.stdin.flush()
-            if not select.select([self._process.stdout], [], [], self.seconds)[0]:
+            process.stdin.write(json.dumps([str(folder), arguments]) + "\n")
+            process.stdin.flush()
+            if not select.select([process.stdout], [], [], self.seconds)[0]:
                 self.close()
                 return Ended(None, f"no answer in {self.seconds:g} s")
-            answer = self._process.stdout.readline()
+            answer = process.stdout.readline()
         except BrokenPipeError:
             answer = ""
         if not answer:
-            code = self._process.wait()
+            code = process.wait()
             self.close()
             return Ended(code, "the process ended")
         return Ended(*json.loads(answer))
@@ -64,8 +65,8 @@ class Worker:
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "tests.fuzz.worker"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(command, text=True, **pipes)
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        self._process = subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=nothing)
 
 
 def fault_of(ended: Ended, folder: Path) -> str:
