@@ -14,6 +14,7 @@ from tests.helpers.served_explorer import TIMEOUT, Served, wait_until
 import attnflow as af
 from attnflow.experiments import scenarios
 from attnflow.explorer import prompt_scenarios
+from attnflow.explorer.outbox import Outbox
 from attnflow.explorer.stepper import Stepper
 
 pytestmark = needs_chromium
@@ -357,3 +358,49 @@ def test_the_page_reconnects_to_a_restarted_server(browser):
     assert next(iter(again.viewers)).run.settings.n == 8
     page.close()
     again.stop()
+
+
+def set_beta(page, beta):
+    page.fill("input[name=beta]", str(beta))
+    page.keyboard.press("Enter")
+    wait_for(page, f"explorer.model.settings.beta === {beta}")
+
+
+def test_a_stiff_change_is_said_and_undone_by_a_button(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere-usa")
+    wait_for(page, "window.explorer?.frame?.index > 5")
+    page.fill("input[name=beta]", "25")
+    page.keyboard.press("Enter")
+    wait_for(page, "!document.getElementById('slow').hidden")
+    assert page.inner_text("#slow span").startswith("beta = 25: the solver needs steps of ")
+    pause(page)
+    page.keyboard.press("Escape")
+
+    page.click("#undo")
+    wait_for(page, "explorer.model.settings.beta === 1 && explorer.state.plays")
+    assert page.is_hidden("#slow")
+
+
+def test_an_energy_beyond_floats_is_shown_as_such(page, explorer):
+    page.goto(explorer.address + SMALL)
+    wait_for(page, "window.explorer?.frame?.index > 2")
+    set_beta(page, -400)
+    wait_for(page, "document.getElementById('height-now').textContent === '> 10³⁰⁸'")
+    index = value(page, "explorer.frame.index")
+    wait_for(page, f"explorer.frame.index > {index}")
+
+
+def test_a_connection_that_fails_on_the_server_is_restored(browser, explorer, monkeypatch):
+    page = browser.new_page()
+    page.goto(explorer.address + SMALL + "&beta=2")
+    wait_for(page, "window.explorer?.frame?.index > 5")
+
+    async def fail(outbox):
+        raise ValueError("a message cannot be written")
+
+    monkeypatch.setattr(Outbox, "take", fail)
+    wait_for(page, "document.getElementById('status').textContent.startsWith('The explorer failed')")
+    monkeypatch.undo()
+    run = "explorer.model.settings.beta === 2 && explorer.state.plays"
+    wait_for(page, f"document.getElementById('status').textContent.startsWith('SphereAttention') && {run}")
+    page.close()
