@@ -36,9 +36,13 @@ def _command(arguments: list[str]) -> None:
 
 def ended_early(work: Callable[[], None], seconds: float, number: int, folder: Path) -> int:
     """Do some work in a forked process, end it by a signal after some seconds; returns its exit code, or -signal."""
+    begun, begins = os.pipe()
     process = os.fork()
     if process == 0:
-        _become(work, folder)
+        _become(work, folder, begins)
+    os.read(begun, 1)  # before that, the process ignores Ctrl-C if it was started in the background
+    os.close(begun)
+    os.close(begins)
     time.sleep(seconds)
     os.kill(process, number)
     until = time.monotonic() + 120
@@ -52,7 +56,7 @@ def ended_early(work: Callable[[], None], seconds: float, number: int, folder: P
     return 255  # it hung
 
 
-def _become(work: Callable[[], None], folder: Path) -> None:
+def _become(work: Callable[[], None], folder: Path, begins: int) -> None:
     """Do the work as a process of its own does, and exit."""
     code = 0
     try:
@@ -61,6 +65,7 @@ def _become(work: Callable[[], None], folder: Path) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
+        os.write(begins, b"1")
         work()
     except SystemExit as ending:
         code = int(ending.code or 0)
