@@ -60,7 +60,7 @@ def divisors_sentence(divisors: dict[str, list[float]]) -> str:
     ratios = [one / median for ends in (least, greatest) for one, median in zip(ends, medians, strict=True)]
     return (
         f"over the median root mean square of the tokens of a layer, {min(medians):.2g} to {max(medians):.2g}; "
-        f"tokens have {min(ratios):.2g} to {max(ratios):.2g} times the median"
+        f"tokens have {min(ratios):.3g} to {max(ratios):.3g} times the median"
     )
 
 

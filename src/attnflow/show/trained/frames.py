@@ -50,7 +50,7 @@ def _divided(seen: xr.Dataset) -> str:
         return ""
     return (
         f" V is divided by the median root mean square of the tokens, {ends[0]:.2g} to {ends[1]:.2g} over the layers; "
-        f"the longest token has {farthest:.2g} times the median."
+        f"the longest token has {farthest:.3g} times the median."
     )
 
 
