@@ -33,7 +33,7 @@ def require_installed() -> None:
 @functools.cache
 def hello() -> dict[str, Any]:
     """The first message to a page: scenarios, known words of settings, limits, colours."""
-    from attnflow.explorer import catalogue, descriptions, page_requests, protocol, request_limits
+    from attnflow.explorer import catalogue, descriptions, page_requests, protocol, request_limits, tours
     from attnflow.explorer.export.recorded_run import palette
 
     offered = [
@@ -44,6 +44,7 @@ def hello() -> dict[str, Any]:
             "title": descriptions.PAPERS[scenario.paper],
             "coalesces": scenario.coalesces,
             "settings": dataclasses.asdict(scenario.settings),
+            "tour": [dataclasses.asdict(step) for step in tours.TOURS.get(scenario.name, ())],
         }
         for scenario in catalogue.all_scenarios().values()
     ]

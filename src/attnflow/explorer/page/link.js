@@ -11,6 +11,7 @@ export function write(state) {
   if (state.camera) parts.set("camera", state.camera.map((x) => +x.toFixed(4)).join(","));
   if (state.axes) parts.set("axes", state.axes.join(","));
   if (state.principal) parts.set("principal", state.principal.flat().map((x) => +x.toFixed(4)).join(","));
+  if (state.tour) parts.set("tour", state.tour);
   const hidden = VIEW.filter((name) => !state.view[name]);
   if (hidden.length) parts.set("hide", hidden.join(","));
   return "#" + parts.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
@@ -30,6 +31,7 @@ export function read(hash, catalogue) {
     later: parsed(parts.get("later")) ?? [],
     time: parts.has("t") && Number.isFinite(Number(parts.get("t"))) ? Number(parts.get("t")) : null,
     speed: Number(parts.get("speed")) || 0,
+    tour: parts.get("tour"),
     camera: cameraOf(parts.get("camera")),
     axes: axesOf(parts.get("axes"), changes.d ?? scenario.settings.d),
     principal: principalOf(parts.get("principal"), changes.d ?? scenario.settings.d),

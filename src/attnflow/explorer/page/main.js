@@ -16,6 +16,7 @@ import { scenarioGroups } from "./scenarios.js";
 import { Stage } from "./stage.js";
 import { onThemeChange, readTheme, readable } from "./theme.js";
 import { showTooltip } from "./tooltip.js";
+import { Tour, stepAt } from "./tour.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEW = ["trails", "hull", "centres", "colours"];
@@ -167,6 +168,8 @@ function clockText(frame) {
   return frame.time ? `after layer ${frame.time}` : "before layer 1";
 }
 
+const tour = new Tour(start, () => remember());
+
 let isFirst = false; // whether the first step comes next, which may have to be compiled
 const wait = (sentence, share) => showWaiting(sentence, share, stage.frame ? 400 : 0); // milliseconds before it is shown
 
@@ -178,6 +181,9 @@ function restore(target) {
   for (const name of VIEW) { $(name).checked = target.view[name]; stage.view[name] = target.view[name]; }
   [pendingCamera, pendingAxes, pendingPrincipal] = [target.camera, target.axes, target.principal];
   base = { scenario: target.scenario, changes: target.changes };
+  const step = stepAt(target.tour, hello.catalogue);
+  if (step?.scenario.name === target.scenario) tour.show(step.scenario, step.index);
+  else tour.close();
   const plays = target.plays ?? (target.time === null && !prefersStill);
   const at = target.time === null ? {} : { until: target.time };
   source.send({ type: "start", scenario: target.scenario, changes: target.changes, later: target.later, plays, ...at });
@@ -219,6 +225,7 @@ function showModel() {
   $("scenario").value = model.scenario;
   $("hull").disabled = model.isSphere || model.settings.d < 2;
   $("centres").disabled = !model.centres?.length;
+  if (!recorded) tour.offer(scenario);
   showDescription(model, scenario?.title); // the words are about the run as it was changed
   showPrediction(model.prediction ?? {});
   showEquation($("equation"), model.settings);
@@ -241,6 +248,7 @@ function current(withTime) {
     time: withTime && Number.isFinite(painted?.time) ? painted.time : null,
     plays: withTime ? state.plays : undefined,
     speed: Number($("speed").value),
+    tour: tour.place,
     camera: isChanged ? stage.camera.state : null,
     axes: areChosen() ? [...stage.chosen] : null,
     principal: stage.principal && asked?.[0].length <= MAX_LINKED_DIMENSIONS ? asked : null,
