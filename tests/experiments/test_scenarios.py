@@ -1,5 +1,6 @@
 """Named scenarios: each runs, and shows what its sentence says."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,9 @@ from attnflow._common.checks import InputError
 from attnflow.experiments import run_summary, scenarios
 
 
+@functools.cache
 def run(name, **changes):
+    """The flow of a scenario, its run and its summary, once for all tests."""
     settings = replace(scenarios.get(name).settings, **changes)
     setup = scenarios.build(settings)
     result = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
@@ -29,6 +32,42 @@ def test_every_scenario_reaches_its_end(name):
     assert np.all(np.isfinite(result.tokens))
     assert np.min(summary["clusters"]) >= 1
     assert summary["failed"] == 0
+
+
+WITH_STATEMENT = [name for name in SIMULATED if scenarios.get(name).statement]
+
+
+@pytest.mark.parametrize("name", WITH_STATEMENT)
+def test_every_scenario_runs_until_its_statement_is_decided(name):
+    flow, result, _ = run(name)
+
+    (verdict,) = af.verify(flow, result, [scenarios.get(name).statement])
+
+    assert verdict.verdict == "holds", verdict.explanation()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("sphere", {"end": 1.0}),
+        ("layernorm-pre", {"end": 30.0}),
+        ("polytope", {"end": 3.0}),
+        ("hyperplanes", {"value": "minus-identity"}),
+    ],
+)
+def test_a_shorter_run_or_another_model_does_not_show_it(name, changes):
+    """The control: the statement of a scenario is not decided by any run."""
+    flow, result, _ = run(name, **changes)
+
+    (verdict,) = af.verify(flow, result, [scenarios.get(name).statement])
+
+    assert verdict.verdict in ("undecided", "not_applicable")
+
+
+def test_scenarios_without_a_statement_are_those_of_which_no_theorem_speaks():
+    without = {name for name in SIMULATED if not scenarios.get(name).statement}
+
+    assert without == {"multihead", "noisy", "sinkhorn", "mlp", "layers", "redrawn", "conjecture1"}
 
 
 def test_boolean_attention_has_zeros_and_ones_and_rank_two():

@@ -1,14 +1,27 @@
 """The table of named scenarios."""
 
+from dataclasses import replace
 from functools import partial
 
 from attnflow.experiments.settings import Scenario, Settings
 
 _RESCALED = partial(Settings, space="rescaled", start="box:-5,5")
-_LAYERNORM = partial(Settings, n=32, d=3, end=30.0)
+_LAYERNORM = partial(Settings, n=32, d=3)
+# Theorems on schemes with lengths ask for n <= e^beta; from a hemisphere tokens pass no metastable clusters.
+_WITH_LENGTHS = partial(Settings, n=16, d=3, beta=2.8, start="hemisphere", end=1e5, spacing="log")
+
+_STATEMENTS = {
+    "boolean": "boolean-limit", "polytope": "polytope", "polytope-3d": "polytope", "hyperplanes": "hyperplanes",
+    "hyperplanes-3d": "hyperplanes", "codim2": "codimension-k", "mixed": "polytope-times-hyperplane",
+    "minus-identity": "minus-identity", "sphere": "single-cluster", "sphere-usa": "single-cluster",
+    "kuramoto": "single-cluster-circle", "causal": "identity-value", "renyi": "quasi-stationary",
+    "hardmax": "hardmax-limits", "layernorm-post": "last-rate", "layernorm-pre": "last-rate",
+    "layernorm-mix": "last-rate", "layernorm-peri": "last-rate", "layernorm-ngpt": "last-rate",
+    "layernorm-sqrt": "last-rate",
+}  # fmt: skip
 
 CATALOGUE = {
-    scenario.name: scenario
+    scenario.name: replace(scenario, statement=_STATEMENTS.get(scenario.name, ""))
     for scenario in (
         Scenario("boolean", "On the line attention becomes zeros and ones: all follow the first or the last token.",
                  "2305.05465", _RESCALED(start="box:-1,1", n=40, d=1, end=20.0)),
@@ -28,13 +41,13 @@ CATALOGUE = {
                  "2305.05465", Settings(space="euclidean", n=40, d=2, value="minus-identity", start="box:-5,5",
                                         end=1000.0, spacing="log")),
         Scenario("multihead", "Four heads with random queries and keys on the sphere.",
-                 "2312.10794", Settings(n=40, d=3, heads=4, query_key="gaussian", end=15.0)),
+                 "2312.10794", Settings(n=40, d=3, heads=4, query_key="gaussian", end=5.0)),
         Scenario("sphere", "Softmax attention on the sphere gathers all tokens in one point.",
                  "2312.10794", Settings(n=64, d=3, end=15.0)),
         Scenario("sphere-usa", "Unnormalised attention on the sphere, a gradient flow.",
                  "2312.10794", Settings(n=64, d=3, attention="unnormalised", end=15.0)),
         Scenario("kuramoto", "beta = 0 on the circle: Kuramoto oscillators with identical frequencies.",
-                 "2312.10794", Settings(n=64, d=2, beta=0.0, attention="unnormalised", start="circle", end=15.0)),
+                 "2312.10794", Settings(n=64, d=2, beta=0.0, attention="unnormalised", start="circle", end=30.0)),
         Scenario("causal", "Causal attention with V = I: every token ends where the first one started.",
                  "2411.04990", Settings(n=32, d=3, mask="causal", end=300.0, spacing="log")),
         Scenario("renyi", "Causal attention at beta = 64 on the circle: the first tokens of each region hold clusters.",
@@ -52,17 +65,17 @@ CATALOGUE = {
                  "2407.01602", _RESCALED(n=20, d=2, attention="hardmax", end=20.0)),
         Scenario("noisy", "Attention against noise on the circle: at beta = 1 order wins above kappa = 1.77.",
                  "2312.10794", Settings(n=200, d=2, attention="unnormalised", start="circle", kappa=8.0, end=20.0)),
-        Scenario("layernorm-post", "Post-LN: tokens meet exponentially fast.", "2510.22026", _LAYERNORM()),
+        Scenario("layernorm-post", "Post-LN: tokens meet exponentially fast.", "2510.22026", _LAYERNORM(end=20.0)),
         Scenario("layernorm-pre", "Pre-LN: lengths grow and tokens meet like one over the square of time.",
-                 "2510.22026", _LAYERNORM(normalisation="pre", start="gaussian")),
-        Scenario("layernorm-mix", "Mix-LN: Post-LN until t = 3, then Pre-LN.",
-                 "2510.22026", _LAYERNORM(normalisation="mix:3", start="gaussian")),
-        Scenario("layernorm-peri", "Peri-LN: what attention sends is normalised too.",
-                 "2510.22026", _LAYERNORM(normalisation="peri", start="gaussian")),
+                 "2510.22026", _WITH_LENGTHS(normalisation="pre")),
+        Scenario("layernorm-mix", "Mix-LN: Post-LN until t = 3, then Pre-LN; in the end tokens meet as under Pre-LN.",
+                 "2510.22026", _WITH_LENGTHS(normalisation="mix:3")),
+        Scenario("layernorm-peri", "Peri-LN: the output of attention is normalised too; tokens meet as under Pre-LN.",
+                 "2510.22026", _WITH_LENGTHS(normalisation="peri")),
         Scenario("layernorm-ngpt", "nGPT: steps of fixed size alpha on the sphere.",
-                 "2510.22026", _LAYERNORM(normalisation="ngpt:0.2")),
+                 "2510.22026", _LAYERNORM(normalisation="ngpt:0.2", end=75.0)),
         Scenario("layernorm-sqrt", "LayerNorm scaling: later layers count less, by the root of depth.",
-                 "2510.22026", _LAYERNORM(normalisation="sqrt")),
+                 "2510.22026", _LAYERNORM(normalisation="sqrt", end=75.0)),
         Scenario("sinkhorn", "Doubly stochastic attention on the sphere.",
                  "2110.11773", Settings(n=64, d=3, attention="sinkhorn:9", end=15.0)),
         Scenario("mlp", "A ReLU layer after attention.",
@@ -70,7 +83,8 @@ CATALOGUE = {
         Scenario("layers", "Discrete layers on the sphere: step 0.1, then normalisation.",
                  "2312.10794", Settings(n=64, d=3, solver="layers:0.1", end=15.0, saves=151)),
         Scenario("redrawn", "Random weights, drawn anew every unit of time.",
-                 "2512.01868", Settings(n=40, d=3, query_key="gaussian", value="gaussian", redraw=1.0, end=20.0)),
+                 "2512.01868", Settings(n=40, d=3, query_key="gaussian", value="gaussian", redraw=1.0, end=20.0,
+                                        saves=401)),
     )
 }  # fmt: skip
 """Every scenario by its name."""

@@ -41,5 +41,7 @@ class Scenario:
     settings: Settings = field(default_factory=Settings)
     coalesces: bool = False
     """Whether `coalesce` runs it, through all metastable states, and not `simulate`."""
+    statement: str = ""
+    """Id of the statement of `verify` that decides whether a run shows the sentence; empty where there is none."""
     study: str = ""
     """Name of a study that belongs to it: its findings are printed with the run and drawn in place of it."""

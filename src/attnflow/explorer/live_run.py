@@ -206,7 +206,9 @@ class LiveRun:
             return
         frame = self.frame
         self.stepper.set_model(catalogue.build(settings), frame)
-        self.measurements = FlowMeasurements(self.stepper.flow, self.stepper.solver, self.first)
+        self.measurements = FlowMeasurements(
+            self.stepper.flow, self.stepper.solver, self.first, statement=self.scenario.statement
+        )
         self.settings = settings
         self.recording.drop_after(self.position)
         together = {name: value for time, made in self.later if time == frame.time for name, value in made.items()}
@@ -252,7 +254,9 @@ class LiveRun:
     def _start_stepper(self) -> None:
         self.stepper = stepper = Stepper(catalogue.build(self.settings))
         self.first = stepper.first
-        self.measurements: AbstractMeasurements = FlowMeasurements(stepper.flow, stepper.solver, self.first)
+        self.measurements: AbstractMeasurements = FlowMeasurements(
+            stepper.flow, stepper.solver, self.first, statement=self.scenario.statement
+        )
         self._colours = ClusterColours(self.measurements.distance)
         self.recording.add(self._coloured(self.first))
 

@@ -54,8 +54,9 @@ def vanishing_output(
     flow: AbstractDynamics, solver: AbstractSolver, tokens: np.ndarray, time: float, attempts: int
 ) -> int | None:
     """The token whose attention output is zero within the tolerance, if so many steps were attempted; else None."""
-    takes_direction = isinstance(flow, SphereAttention) and flow.normalisation.takes_output_direction
-    if not (takes_direction and isinstance(solver, Adaptive)) or attempts < ATTEMPTS:
+    if not isinstance(flow, SphereAttention) or not isinstance(solver, Adaptive) or attempts < ATTEMPTS:
+        return None
+    if not flow.normalisation.takes_output_direction:
         return None
     shares = _output_shares(flow, tokens, time)
     token = int(np.argmin(shares))

@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from attnflow.analyse import clusters
+from attnflow.experiments.centres import renyi_centres
 from attnflow.experiments.gathering import parallel_subspaces
 from attnflow.experiments.run_summary import model_name
 from attnflow.explorer.measure import attention_image, prediction_check, second_curve
 from attnflow.explorer.measure.cluster_colours import cluster_distance
 from attnflow.explorer.measure.cosine_histogram import cosine_histogram
 from attnflow.explorer.measure.measurements import AbstractMeasurements
-from attnflow.explorer.measure.model_facts import model_facts, renyi_centres
+from attnflow.explorer.measure.model_facts import model_facts
 from attnflow.explorer.recording import Frame
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.solvers.base import AbstractSolver
+from attnflow.theorems.limit_theorems import CODIMENSION_K
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,8 @@ class FlowMeasurements(AbstractMeasurements):
     first: Frame
     is_log: bool = False
     """Whether times are log t, as in coalescing runs."""
+    statement: str = ""
+    """Id of the statement by which the scenario is judged, where it applies."""
 
     @property
     def name(self) -> str:
@@ -58,7 +62,7 @@ class FlowMeasurements(AbstractMeasurements):
             "closeness": self.distance,
             "isLayered": False,
             "model": self.name,
-            **model_facts(self.flow, self.solver, self.first.full_tokens),
+            **model_facts(self.flow, self.solver, self.first.full_tokens, self.statement),
         }
 
     def numbers(self, frame: Frame) -> dict[str, Any]:
@@ -85,6 +89,8 @@ class FlowMeasurements(AbstractMeasurements):
         """Comparison by the theorems' own measurements; for a coalescing run, by its number of clusters."""
         if self.is_log:
             return prediction_check.check_cluster_count(self._count(tokens[-1]), float(times[-1]))
+        if self.statement == CODIMENSION_K.id:
+            return prediction_check.check_subspaces(self.flow, times, tokens, self.size, is_complete=is_complete)
         return prediction_check.check_limit(self.flow, predicted, times, tokens, is_complete=is_complete)
 
     def _subspaces(self, tokens: np.ndarray) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.analyse import renyi
 from attnflow.analyse.spectra import spectrum
 from attnflow.experiments.model_words import value_words
 from attnflow.explorer.measure import second_curve
@@ -16,7 +15,9 @@ from attnflow.theorems.prediction.limits import WORDS
 from attnflow.theorems.prediction.predict import Prediction, predict
 
 
-def model_facts(flow: AbstractDynamics, solver: AbstractSolver | None, tokens: np.ndarray) -> dict[str, Any]:
+def model_facts(
+    flow: AbstractDynamics, solver: AbstractSolver | None, tokens: np.ndarray, statement: str = ""
+) -> dict[str, Any]:
     """Value matrix, its spectrum, name of the second curve and prediction; fields of `started` in PROTOCOL.md."""
     is_small = has_small_spectra(flow)
     return {
@@ -26,7 +27,7 @@ def model_facts(flow: AbstractDynamics, solver: AbstractSolver | None, tokens: n
         "height": second_curve.name(flow),
         "isEstimated": second_curve.is_estimated(flow, len(tokens)),
         "isSphere": flow.is_on_sphere,
-        "prediction": prediction_fields(_prediction(flow, solver, tokens)),
+        "prediction": prediction_fields(_prediction(flow, solver, tokens), statement),
     }
 
 
@@ -61,17 +62,11 @@ def leading_direction(flow: AbstractDynamics) -> list[float] | None:
     return None if eigenvalues[leading].imag else np.real(vectors[:, leading]).tolist()
 
 
-def renyi_centres(flow: AbstractDynamics, tokens: np.ndarray) -> list[int]:
-    """Renyi centres of the first tokens; empty unless the flow is causal, on the sphere and beta > 0."""
-    beta = flow.beta
-    if beta is None or beta <= 0 or not (flow.is_causal and flow.is_on_sphere) or tokens.shape[1] < 2:
-        return []
-    is_centre = renyi.centres(tokens, min(renyi.separation(beta), np.pi)).values
-    return [int(token) for token in np.flatnonzero(is_centre)]
+def prediction_fields(prediction: Prediction | None, statement: str = "") -> dict[str, Any]:
+    """A prediction as the page shows it: limit, rate, paper, and what a proof lacks.
 
-
-def prediction_fields(prediction: Prediction | None) -> dict[str, Any]:
-    """A prediction as the page shows it: limit, rate, paper, and what a proof lacks."""
+    Of several results that apply, the one with the id `statement` is shown, if it is among them.
+    """
     if prediction is None:
         return {
             "limit": "unknown",
@@ -80,14 +75,17 @@ def prediction_fields(prediction: Prediction | None) -> dict[str, Any]:
             "says": "No theorem was looked up for these tokens.",
             "proved": False,
         }
-    first = prediction.results[0] if prediction.results else None
+    own = [result for result in prediction.results if result.id == statement]
+    first = next(iter([*own, *prediction.results]), None)
+    others = [result.limit for result in prediction.results if result is not first]
+    limit = prediction.limit if first is None else first.limit
     return {
-        "limit": prediction.limit,
-        "limits": [result.limit for result in prediction.results] or [prediction.limit],
-        "words": WORDS[prediction.limit],
-        "says": prediction.says,
-        "rate": prediction.rate,
-        "proved": prediction.proved,
+        "limit": limit,
+        "limits": [limit, *others],
+        "words": WORDS[limit],
+        "says": first.says if own and first is not None else prediction.says,
+        "rate": first.rate if own and first is not None else prediction.rate,
+        "proved": first.proved if own and first is not None else prediction.proved,
         "paper": "" if first is None else first.paper,
         "suggestion": prediction.suggestion,
     }

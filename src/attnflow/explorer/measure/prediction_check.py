@@ -4,8 +4,10 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
+from attnflow.experiments.gathering import CLUSTER_DISTANCE, parallel_subspaces
 from attnflow.explorer.measure.model_facts import has_small_spectra
 from attnflow.model.dynamics import AbstractDynamics
+from attnflow.theorems.hypotheses import value_matrix
 from attnflow.theorems.prediction.evidence import in_words
 from attnflow.theorems.prediction.limits import WORDS, fulfils
 from attnflow.theorems.prediction.observed_limits import FEWEST_TIMES, observed_limit
@@ -40,7 +42,27 @@ def check_limit(
     answer = _answer(predicted, shown.limit)
     if shown.limit == "undecided":
         return verdict_fields(answer, "", evidence, says=f"{subject} is undecided ({evidence}).")
-    return verdict_fields(answer, f"{subject} shows: {WORDS[shown.limit]}", evidence)
+    is_line = flow.dimension == 1  # where a hyperplane is a point
+    words = "at most three points" if is_line and shown.limit == "hyperplanes" else WORDS[shown.limit]
+    return verdict_fields(answer, f"{subject} shows: {words}", evidence)
+
+
+def check_subspaces(
+    flow: AbstractDynamics, times: np.ndarray, tokens: np.ndarray, size: float, *, is_complete: bool = False
+) -> dict[str, str]:
+    """Whether a run shows the conjecture on codimension k: at most three subspaces, k being the growing eigenvalues.
+
+    `size` is the largest length of the first tokens.
+    """
+    if len(times) < FEWEST_TIMES:
+        return verdict_fields("not-yet", "The run has only begun")
+    growing = int(np.sum(np.real(np.linalg.eigvals(value_matrix(flow))) > 0))
+    found = parallel_subspaces(flow, tokens[-1], CLUSTER_DISTANCE * size)
+    subject = "The whole run" if is_complete else "The run so far"
+    if found is None:
+        return verdict_fields("not-yet", f"{subject} shows tokens on no few parallel subspaces")
+    is_there = len(found.rows) == min(growing, flow.dimension)
+    return verdict_fields("agrees" if is_there else "not-yet", f"{subject} shows: {found.words}")
 
 
 def check_cluster_count(count: int, log_time: float) -> dict[str, str]:

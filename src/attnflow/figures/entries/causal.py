@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import text_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters
 from attnflow.figures.figure import Figure
@@ -22,6 +23,7 @@ from attnflow.theorems.verify import verify
 
 PAPER = "arXiv:2411.04990"
 ARRIVAL_ANGLE = 1e-3  # radians: a token closer than this to its limit has arrived
+ANGLE_ERROR = 1e-8  # radians: the relative tolerance of the solver
 CLUSTER_DISTANCE = 0.05  # tokens closer than this cannot be told apart in the picture
 
 
@@ -99,18 +101,21 @@ def draw_limits(data: xr.Dataset) -> Any:
     table = Table(header, _rows(data), [1.25, 0.95, 2.5, 2.7, 1.3])
     caption = (
         f"{data.sizes['token']} tokens, β = {data.attrs['beta']:g}, t = {float(data.time[-1]):g}. Crosses and dark "
-        "circles: the leading eigenspace L. Hollow dots: start. Colours: clusters at the end; in clouds, the side of L."
+        "circles: the leading eigenspace L. Hollow dots: start. Colours: clusters at the end; in clouds, which "
+        "keep moving and have no paths here, the side of L."
     )
     title = "Causal attention: the leading eigenvalue of V decides where the tokens go"
     return panel_figure([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9])
 
 
 def _coloured(drawn: DrawnRun, basis: np.ndarray, is_attracted: bool) -> DrawnRun:
-    """The run with clouds coloured by the nearer point of L, or in one colour."""
+    """The run; clouds without paths, coloured by the nearer point of L, or in one colour."""
     if is_attracted:
         return drawn
     side = (drawn.tokens[-1] @ basis[0] < 0).astype(int)
-    return replace(drawn, labels=side if len(basis) == 1 else np.zeros_like(side))
+    ends = [0, -1]  # tokens of a cloud keep moving, and lines between saved times would be no paths
+    labels = side if len(basis) == 1 else np.zeros_like(side)
+    return replace(drawn, labels=labels, times=drawn.times[ends], tokens=drawn.tokens[ends], is_followed=False)
 
 
 def _rows(data: xr.Dataset) -> list[list[str]]:
@@ -125,14 +130,14 @@ def _rows(data: xr.Dataset) -> list[list[str]]:
             arrived = f"{np.sum(worst < ARRIVAL_ANGLE)} of {len(worst)}"
         else:
             measured = f"mean {_degrees(angles.mean())}; of uniform tokens {_degrees(_uniform_mean(multiplicity))}"
-            arrived = "stay a cloud"
+            arrived = "no limit point"
         rows.append([sign, str(multiplicity), _predicted_limit(spectrum), measured, arrived])
     return rows
 
 
 def _degrees(angle: float) -> str:
-    degrees = np.degrees(angle)
-    return f"{degrees:.0f}°" if degrees >= 1 or degrees == 0 else f"{degrees:.0e}°"
+    degrees = float(np.degrees(angle))
+    return f"{degrees:.0f}°" if degrees >= 1 else f"{text_with_error(degrees, float(np.degrees(ANGLE_ERROR)), 1)}°"
 
 
 def _clusters(data: xr.Dataset, case: int) -> str:

@@ -96,14 +96,16 @@ FIGURES = (
         id="trained-heads",
         source=f"{SLIDES}: several heads",
         title="A sentence under more and more trained heads",
-        shows="One, two, four and more heads of one layer act together. Where tokens align, the more heads the "
-        "faster, and attention ends with rank one.",
+        shows="More and more heads of one layer act together, up to all of them, added in a random order that the "
+        "caption gives. Panels show how far tokens are from one line, the rate at which they align, the number of "
+        "clusters and the rank of attention.",
         deviates=f"{OTHER_MODEL} {BARE}",
         compute=trained_flows.compute_counts,
         draw=trained_flows.draw_counts,
         numbers=trained_flows.count_numbers,
         settings={
             "model": "minilm", "layer": 5, "counts": [1, 2, 4, 8], "prompt": PROMPT, "end": 20.0, "saves": 81,
+            "seed": 0,
         },
         quick={"counts": [1, 4], "end": 10.0, "saves": 41},
         seconds=(15, 15),

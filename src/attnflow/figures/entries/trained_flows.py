@@ -100,24 +100,25 @@ def _capital(dataset: xr.Dataset) -> str:
 
 
 def compute_counts(
-    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: Prompt, end: float, saves: int
+    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: Prompt, end: float, saves: int, seed: int
 ) -> xr.Dataset:
-    """Flows of the prompt under the first heads of a layer, for each number of heads."""
+    """Flows of the prompt under heads of a layer in random order, for each number of heads; the last are all heads."""
     loaded = load(model)
     layer = min(layer, loaded.config.layers - 1)
     given, words = prompt_or_ids(loaded, prompt)
     counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
+    drawn = np.random.default_rng(seed).permutation(loaded.config.heads).tolist()
     curves, rows = [], []
     for count, share in zip(counts, parts_of(progress, len(counts)), strict=True):
         settings = {"start": "prompt", "prompt": given, "end": end, "saves": saves}
-        run = trained.head_flow(loaded, layer, range(count), progress=share, **settings)
+        run = trained.head_flow(loaded, layer, drawn[:count], progress=share, **settings)
         curves.append(head_flows.misalignment(run))
         rows.append(trained.flow_summary(run))
     columns = {name: [np.nan if row[name] is None else row[name] for row in rows] for name in ("rate", "clusters")}
     columns["attention_rank"] = [row["attention_rank"] for row in rows]
     variables: dict[str, Any] = {name: ("heads", np.array(values, dtype=float)) for name, values in columns.items()}
     variables["misalignment"] = (("heads", "time"), np.stack(curves))
-    attributes = {"model": loaded.name, "layer": layer, "words": words}
+    attributes = {"model": loaded.name, "layer": layer, "words": words, "drawn_heads": drawn, "seed": seed}
     return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
 
 
@@ -131,7 +132,11 @@ def draw_counts(dataset: xr.Dataset) -> Any:
     rate, clusters, rank = (dataset[name].values for name in ("rate", "clusters", "attention_rank"))
     panels = [over_time, *against_count(dataset["heads"].values, rate, clusters, rank)]
     title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
-    return panel_figure([panels], title, "On the unit sphere, attention alone.", width=3.5, heights=[3.9])
+    caption = (
+        f"On the unit sphere, attention alone. Heads are added in random order (seed {dataset.attrs['seed']}): "
+        f"{', '.join(str(head) for head in dataset.attrs['drawn_heads'])}."
+    )
+    return panel_figure([panels], title, caption, width=3.5, heights=[3.9])
 
 
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

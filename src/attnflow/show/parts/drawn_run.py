@@ -43,6 +43,8 @@ class DrawnRun:
     caption: str
     gathered: Gathering | None = None
     """Parallel lines or planes on which the final tokens lie, in the order of `labels`; None for clusters."""
+    is_noisy: bool = False
+    """Whether noise spreads the tokens, so that they form no clusters."""
     words: tuple[str, ...] = ()
     """Words of a prompt, one a token; empty if the tokens are no words."""
 
@@ -74,8 +76,9 @@ class DrawnRun:
 
     @property
     def tokens_at_one_place(self) -> np.ndarray:
-        """Number of tokens within the cluster distance of each final token; 1 on lines and planes."""
-        return np.ones(len(self.labels), int) if self.gathered is not None else self.cluster_sizes[self.labels]
+        """Number of tokens within the cluster distance of each final token; 1 on lines and planes and with noise."""
+        is_spread = self.gathered is not None or self.is_noisy
+        return np.ones(len(self.labels), int) if is_spread else self.cluster_sizes[self.labels]
 
     @property
     def groups_name(self) -> str:
@@ -117,7 +120,11 @@ def run_to_draw(run: Any, member: int, title: str | None, distance: float | None
     require_positive_number(distance, "distance")
     gathered = None if is_scaled else _subspaces_of(run, tokens[-1], distance)
     labels = _largest_first(clusters.labels(tokens[-1], distance)) if gathered is None else gathered.labels
-    notes = [_count_sentence(labels, distance, gathered), *_run_notes(run, member), *_growth_notes(is_scaled, growth)]
+    flow = recorded_flow(run)
+    is_noisy = flow is not None and flow.noise is not None
+    labels = np.zeros_like(labels) if is_noisy else labels  # tokens that noise spreads form no clusters
+    count = _count_sentence(labels, distance, gathered) if not is_noisy else _tokens_words(len(labels))
+    notes = [count, *_run_notes(run, member), *_growth_notes(is_scaled, growth)]
     notes += [] if is_followed else ["Only the first and last tokens were kept"]
     return DrawnRun(
         times=times,
@@ -131,6 +138,7 @@ def run_to_draw(run: Any, member: int, title: str | None, distance: float | None
         title=title_of(run, title, times[0], times[-1]),
         caption=". ".join(notes) + ".",
         gathered=gathered,
+        is_noisy=is_noisy,
         words=tuple(str(word) for word in one.word.values) if "word" in one.coords else (),
     )
 
@@ -239,11 +247,14 @@ def _subspaces_of(run: xr.Dataset, tokens: np.ndarray, distance: float) -> Gathe
 
 
 def _count_sentence(labels: np.ndarray, distance: float, gathered: Gathering | None) -> str:
-    count = labels.max() + 1
-    tokens = "1 token" if len(labels) == 1 else f"{len(labels)} tokens"
+    count, tokens = labels.max() + 1, _tokens_words(len(labels))
     if gathered is not None:
         return f"{tokens} on {gathered.words} (closer than {distance:.2g})"
     return f"{tokens}, {count} cluster{'' if count == 1 else 's'} (closer than {distance:.2g})"
+
+
+def _tokens_words(n: int) -> str:
+    return "1 token" if n == 1 else f"{n} tokens"
 
 
 def _run_notes(run: xr.Dataset, member: int) -> list[str]:

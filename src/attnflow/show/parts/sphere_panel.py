@@ -67,7 +67,7 @@ def sphere_movie(drawn: DrawnRun, title: str, caption: str = "", *, most: int = 
 def _draw_tokens(axes: Axes, drawn: DrawnRun, index: int, camera: np.ndarray) -> None:
     colours, seen = drawn.token_colours, drawn.tokens[: index + 1] @ camera.T
     n = len(colours)
-    if index > 0:
+    if index > 0 and drawn.is_followed:
         draw_by_side(axes, curved_on_sphere(seen.transpose(1, 0, 2)), colours, zorder=1.8, **path_style(n))
     starts = faint_behind(colours, seen[0], 0.8 if index == 0 else 0.4)
     axes.scatter(*seen[0, :, :2].T, edgecolors=list(starts), zorder=2, **start_style(n))

@@ -105,7 +105,7 @@ def new_figure(width: float, height: float) -> Figure:
 def write_heading(figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0) -> None:
     """Write title and caption, wrapped; legends take `beside` inches of the title and `below` of the caption."""
     width = figure.get_figwidth()
-    figure.suptitle(_wrapped(title, 11.0 * (width - beside)), x=0.012, ha="left", fontweight="bold")
+    figure.suptitle(_wrapped(title, 10.0 * (width - beside)), x=0.012, ha="left", fontweight="bold")
     figure.supxlabel(_wrapped(caption, 15 * (width - below)), x=0.012, ha="left", fontsize=9, color=GREY)
 
 

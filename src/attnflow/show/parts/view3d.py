@@ -7,11 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+from scipy.linalg import null_space
 
 from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.projection import Points
 from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks
-from attnflow.show.parts.subspaces import draw_subspaces
+from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
 from attnflow.show.parts.token_artists import (
     curved_on_sphere,
     end_style,
@@ -39,7 +40,29 @@ def draw_space(axes: Any, drawn: DrawnRun, points: Points) -> None:
         axes.add_collection3d(Line3DCollection(paths, colors=colours[tokens], **path_style(len(colours))))
     axes.scatter(*values[0].T, edgecolors=colours, alpha=0.6, depthshade=False, **start_style(len(colours)))
     axes.scatter(*values[-1].T, c=colours, depthshade=False, **end_style(drawn))
-    _set_box(axes, points)
+    _set_box(axes, points, points.in_axes(drawn.subspaces))
+
+
+def view_of_subspaces(subspaces: tuple[AffineSubspace, ...], scales: np.ndarray) -> tuple[float, float]:
+    """Elevation and azimuth, in degrees, from which planes are seen as planes and lines in their full length.
+
+    `scales` are lengths in the picture over lengths of the data, for each axis. A plane of unit normal n, seen from the
+    direction c, appears with the share |<c, n>| of its area, and two of them are apart by the share of the rest:
+    0.45 shows both. A line of direction u appears with the share sqrt(1 - <c, u>^2) of its length.
+    """
+    if not subspaces:
+        return 20.0, -55.0
+    normals = null_space(null_space(subspaces[0].rows / scales).T).T  # orthonormal, in the proportions of the picture
+    views = [
+        (elevation, azimuth) for elevation in (20.0, 15.0, 25.0, 30.0) for azimuth in np.arange(-55.0, 305.0, 15.0)
+    ]
+    losses = []
+    for elevation, azimuth in views:
+        up, around = np.radians(elevation), np.radians(azimuth)
+        seen_from = np.array([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)])
+        share = float(np.linalg.norm(normals @ seen_from))  # of a line it is that of its length
+        losses.append(round(abs(share - (0.45 if len(normals) == 1 else 0.95)), 2))
+    return views[int(np.argmin(losses))]
 
 
 def hull_edges(hull: Any) -> np.ndarray:
@@ -146,7 +169,7 @@ def faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.nd
     return np.column_stack([colours, np.where(seen[:, 2] >= 0, opacity, FAR_SIDE_OPACITY * opacity)])
 
 
-def _set_box(axes: Any, points: Points) -> None:
+def _set_box(axes: Any, points: Points, subspaces: tuple[AffineSubspace, ...] = ()) -> None:
     """Set limits and proportions of the box, the view and the faint walls."""
     flat = points.values.reshape(-1, 3)
     middle, sides = (flat.min(axis=0) + flat.max(axis=0)) / 2, np.ptp(flat, axis=0)
@@ -158,7 +181,8 @@ def _set_box(axes: Any, points: Points) -> None:
     box, zoom = (sides / sides.max(), 1.03) if points.is_to_scale else (np.ones(3), 0.95)
     axes.set_box_aspect(box, zoom=zoom)
     axes.set(xlabel=points.names[0], ylabel=points.names[1], zlabel=points.names[2])
-    axes.view_init(elev=20, azim=-55)
+    elevation, azimuth = view_of_subspaces(subspaces, box / (limits[:, 1] - limits[:, 0]))
+    axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.pane.set(facecolor="white", edgecolor=PALE)
     axes.locator_params(nbins=5)

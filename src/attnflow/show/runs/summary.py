@@ -1,6 +1,7 @@
 """`summary`: trajectories, cluster counts and attention of a run in one figure."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, titled
 from attnflow.show.parts.matrix import colour_scale, draw_bar, draw_matrix
 from attnflow.show.parts.projection import Points, points_of
 from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_and_return
+from attnflow.show.runs.claims import ShownMeasures, draw_measure, mark_centres, shown_measures
 from attnflow.show.runs.observables import draw_observables, observable_names
-from attnflow.show.runs.over_time import draw_counts
 from attnflow.show.runs.trajectories import View, draw_panels, finish, view_of
 
 
@@ -28,7 +29,10 @@ def summary(
     member: int = 0,
     distance: float | None = None,
 ) -> Figure:
-    """Draw the trajectories of a run, the number of clusters over time, and attention at start and end.
+    """Draw the trajectories of a run, the measure that decides what it shows, and attention at start and end.
+
+    The measure is the number of clusters over time; where all tokens on the sphere meet in one point, 1 - cosine of the
+    two tokens farthest apart with its rate; with noise, the length of the mean of the tokens.
 
     Parameters
     ----------
@@ -71,19 +75,40 @@ def summary(
         figure = draw_observables(run, member, title)
     else:
         drawn = titled(run_to_draw(run, member, title, distance), run, member, title)
-        figure = _figure_of(drawn, _first_and_last(matrices, one.sizes["token"]))
+        figure = _figure_of(drawn, _first_and_last(matrices, one.sizes["token"]), shown_measures(run, member, drawn))
     return save_and_return(figure, path)
 
 
-def _figure_of(drawn: DrawnRun, shown: dict[str, np.ndarray]) -> Figure:
+def _figure_of(drawn: DrawnRun, matrices: dict[str, np.ndarray], measures: ShownMeasures) -> Figure:
     view, points = view_of(drawn), points_of(drawn)
     layout = _figure_with_columns if view.over_time else _figure_with_corner
-    figure = layout(drawn, view, points, shown)
-    finish(figure, drawn, points, is_wide=True)
+    shown, note = _readable_matrices(matrices, measures)
+    figure = layout(drawn, view, points, shown, measures)
+    marks = [mark_centres(figure.axes[0], figure.axes[1], drawn, measures.centres)] if measures.centres else []
+    notes = " ".join(part for part in (drawn.caption, measures.note, note) if part)
+    finish(figure, replace(drawn, caption=notes), points, is_wide=True, marks=marks)
     return figure
 
 
-def _figure_with_columns(drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
+def _readable_matrices(matrices: dict[str, np.ndarray], measures: ShownMeasures) -> tuple[dict[str, np.ndarray], str]:
+    """The matrices with tokens in the order of their limits, without one that is constant, and a sentence on both."""
+    is_constant = {heading: bool(np.ptp(matrix) < 1e-3 * matrix.max()) for heading, matrix in matrices.items()}
+    kept = {heading: matrix for heading, matrix in matrices.items() if not is_constant[heading]}
+    note = "".join(
+        f"The {heading.replace(',', ' at the')} is the same for all pairs."
+        for heading in matrices
+        if is_constant[heading]
+    )
+    if measures.sorted_tokens is not None and kept:
+        by_limit = np.ix_(measures.sorted_tokens, measures.sorted_tokens)
+        kept = {heading: matrix[by_limit] for heading, matrix in kept.items()}
+        note = f"{note} Attention is drawn with tokens in the order of their limits.".strip()
+    return kept, note
+
+
+def _figure_with_columns(
+    drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray], measures: ShownMeasures
+) -> Figure:
     """Figure of columns: the picture, if any; two panels over time; the attention matrices."""
     widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if shown else [])
     figure = new_figure(sum(widths), 5.6)
@@ -91,19 +116,21 @@ def _figure_with_columns(drawn: DrawnRun, view: View, points: Points, shown: dic
     time_column = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
     draw_panels(figure, (columns[0], time_column[0]), drawn, view, points)
     figure.axes[1 if view.picture else 0].set_xlabel("")  # the panel below has the same times
-    draw_counts(figure.add_subplot(time_column[1]), drawn)
+    draw_measure(figure.add_subplot(time_column[1]), drawn, measures)
     if shown:
         _draw_attention(figure, columns[-1].subgridspec(len(shown), 1), shown)
     return figure
 
 
-def _figure_with_corner(drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray]) -> Figure:
+def _figure_with_corner(
+    drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray], measures: ShownMeasures
+) -> Figure:
     """Figure with the picture on the left, the clusters over time on the right, and attention below them."""
     figure = new_figure(10.4 if shown else 9.0, 5.6 if shown else 5.0)
     columns = figure.add_gridspec(1, 2, width_ratios=[5.0, 4.6 if shown else 3.4])
     draw_panels(figure, (columns[0], None), drawn, view, points)
     rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if shown else [columns[1]]
-    draw_counts(figure.add_subplot(rows[0]), drawn)
+    draw_measure(figure.add_subplot(rows[0]), drawn, measures)
     if shown:
         _draw_attention(figure, rows[1].subgridspec(1, len(shown)), shown)
     return figure

@@ -1,7 +1,7 @@
 """`trajectories`: the paths of the tokens of a run."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,10 +124,13 @@ def draw_panels(figure: Figure, places: tuple[Any, Any], drawn: DrawnRun, view: 
         view.over_time(figure.add_subplot(places[1]), drawn)
 
 
-def finish(figure: Figure, drawn: DrawnRun, points: Points, *, is_wide: bool) -> None:
-    """Add legend, title and caption; the legend of a wide figure stands below, beside the caption."""
+def finish(figure: Figure, drawn: DrawnRun, points: Points, *, is_wide: bool, marks: Sequence[Line2D] = ()) -> None:
+    """Add legend, title and caption; the legend of a wide figure stands below, beside the caption.
+
+    `marks` are further entries of the legend.
+    """
     labels = {artist.get_label() for axes in figure.axes for artist in axes.get_children()}
-    handles = _handles(drawn, "hull" in labels)
+    handles = [*_handles(drawn, "hull" in labels), *marks]
     columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
     if is_wide:
         figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)

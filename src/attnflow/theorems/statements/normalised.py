@@ -136,14 +136,19 @@ def _synchronising(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hypot
     return (given.at_least_two_tokens(tokens), *few, *given.generic(flow, directions(tokens)))
 
 
-def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> tuple[float, float]:
-    """The fitted and the expected rate of e^{-rate t}, of e^{-rate sqrt(t + 1)}, or of t^{-rate} where lengths grow."""
+def expected_rate(flow: AbstractDynamics) -> float:
+    """The rate of 1 - cosine: of e^{-rate t}, of e^{-rate sqrt(t + 1)}, or of t^{-rate} where lengths grow."""
     scheme = _scheme(flow)
-    if flow.has_radii:
-        return rates.algebraic(times, heights).rate, 2.0
     if isinstance(scheme, Sqrt):
-        return rates.exponential(np.sqrt(times + 1), heights).rate, 4.0
-    return rates.exponential(times, heights).rate, 2.0 * (float(scheme.alpha) if isinstance(scheme, NGPT) else 1.0)
+        return 4.0
+    return 2.0 * float(scheme.alpha) if isinstance(scheme, NGPT) else 2.0
+
+
+def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray) -> float:
+    """The fitted rate, in the law of `expected_rate`."""
+    if flow.has_radii:
+        return rates.algebraic(times, heights).rate
+    return rates.exponential(np.sqrt(times + 1) if isinstance(_scheme(flow), Sqrt) else times, heights).rate
 
 
 @on_a_path
@@ -154,7 +159,7 @@ def _last_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     if flow.has_radii:  # powers of t show in the last decade, where r = t + constant is nearly t
         late &= times > times[-1] / 10
     enough = late.sum() >= rates.MIN_POINTS
-    measured, expected = _fit(flow, times[late], heights[late]) if enough else (np.nan, np.nan)
+    measured, expected = _fit(flow, times[late], heights[late]) if enough else np.nan, expected_rate(flow)
     return Measurement(
         quantity=f"relative error of the rate at which 1 - cosine vanishes, expected {expected:.4g}",
         value=abs(measured / expected - 1),
@@ -178,6 +183,16 @@ def _growth(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
         open=f"at t = {times[end]:.3g} lengths over time are {shares.min():.4g} to {shares.max():.4g}",
     )
 
+
+LAST_RATE = Theorem(
+    id="last-rate",
+    paper=PAPER,
+    says="In the end 1 - cosine falls like e^{-2t} (Post), e^{-2 alpha t} (nGPT), e^{-4 sqrt(t+1)} (LayerNorm "
+    "scaling), and like t^{-2} where lengths grow (Pre, Mix, Peri).",
+    setting=_setting(Post, NGPT, Sqrt, Pre, Mix, Peri),
+    start=_synchronising,
+)
+"""The rates at which tokens meet under each scheme."""
 
 STATEMENTS: tuple[Statement, ...] = (
     Statement(
@@ -208,14 +223,7 @@ STATEMENTS: tuple[Statement, ...] = (
         lambda: dataclasses.replace(_first_example(), tokens=initial.gaussian(3, 3, rng=0)),
     ),
     Statement(
-        Theorem(
-            id="last-rate",
-            paper=PAPER,
-            says="In the end 1 - cosine falls like e^{-2t} (Post), e^{-2 alpha t} (nGPT), e^{-4 sqrt(t+1)} (LayerNorm "
-            "scaling), and like t^{-2} where lengths grow (Pre, Mix, Peri).",
-            setting=_setting(Post, NGPT, Sqrt, Pre, Mix, Peri),
-            start=_synchronising,
-        ),
+        LAST_RATE,
         _last_rate,
         lambda: _instance(NGPT(), seed=0, end=100.0, beta=1.0),
         lambda: _instance(Pre(), seed=1, end=1e5, beta=1.0),

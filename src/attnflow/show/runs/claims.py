@@ -1,0 +1,126 @@
+"""The measure that decides what a run shows: the rate at which tokens meet, the order of noisy tokens, or clusters."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
+
+from attnflow.analyse import order
+from attnflow.experiments.centres import renyi_centres
+from attnflow.experiments.meeting import ROUNDING, Meeting, meeting
+from attnflow.model import masks
+from attnflow.results.provenance import solver_of
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, recorded_flow
+from attnflow.show.parts.style import GREY, INK, OKABE_ITO, fix_ticks
+from attnflow.show.runs.over_time import continuous_angles, draw_counts, is_logarithmic, set_time_axis
+from attnflow.solvers.layers import Layers
+
+MOST_CENTRES = 40  # of a picture: more marks hide the tokens
+
+
+@dataclass(frozen=True)
+class ShownMeasures:
+    """What is drawn of a run besides its tokens and attention."""
+
+    meeting: Meeting | None = None
+    """The rate at which tokens on the sphere meet, where they do."""
+    order: np.ndarray | None = None
+    """Length of the mean of the tokens over time, of a run with noise."""
+    centres: tuple[int, ...] = ()
+    """Renyi centres of the first tokens on the circle."""
+    sorted_tokens: np.ndarray | None = None
+    """Order of the tokens by their limit, for attention matrices; None where a mask gives tokens an order."""
+
+    @property
+    def note(self) -> str:
+        """Sentences for the caption."""
+        parts = []
+        if self.meeting is not None:
+            parts.append("1 − cosine is that of the two tokens farthest apart.")
+        if self.centres:
+            parts.append("Black: Rényi centres, which start farther than the Rényi distance from all earlier ones.")
+        return " ".join(parts)
+
+
+def shown_measures(run: xr.Dataset, member: int, drawn: DrawnRun) -> ShownMeasures:
+    """The measures of one run, by its model and by where its tokens are at the end."""
+    flow, one = recorded_flow(run), one_run(run, member)
+    if flow is None or not drawn.is_followed or "word" in one.coords:
+        return ShownMeasures()
+    has_groups = len(drawn.cluster_sizes) > 1 and isinstance(flow.mask, masks.Full)
+    by_limit = _by_limit(drawn) if has_groups else None
+    if flow.noise is not None:
+        return ShownMeasures(order=order.mean_length(drawn.tokens).values if drawn.is_sphere else None)
+    if not drawn.is_sphere:
+        return ShownMeasures(sorted_tokens=by_limit)
+    centres = renyi_centres(flow, drawn.tokens[0]) if drawn.dimension == 2 else []
+    meets = len(drawn.cluster_sizes) == 1 and len(drawn.labels) > 1 and len(drawn.times) > 4
+    first = one.initial_tokens.values.astype(float)
+    is_continuous = not isinstance(solver_of(run), Layers)
+    return ShownMeasures(
+        meeting=meeting(flow, first, drawn.times, drawn.tokens, is_continuous=is_continuous) if meets else None,
+        centres=tuple(centres) if len(centres) <= MOST_CENTRES else (),
+        sorted_tokens=by_limit,
+    )
+
+
+def _by_limit(drawn: DrawnRun) -> np.ndarray:
+    """Tokens in the order of their limits: of positions on the line, elsewhere of clusters, the largest first."""
+    if drawn.dimension == 1:
+        return np.argsort(drawn.tokens[0, :, 0], kind="stable")  # tokens on the line keep their order
+    return np.argsort(drawn.labels, kind="stable")
+
+
+def draw_measure(axes: Axes, drawn: DrawnRun, shown: ShownMeasures) -> None:
+    """Draw the measure over time that decides what the run shows."""
+    if shown.order is not None:
+        _draw_order(axes, drawn, shown.order)
+    elif shown.meeting is not None:
+        _draw_meeting(axes, shown.meeting)
+    else:
+        draw_counts(axes, drawn)
+
+
+def _draw_order(axes: Axes, drawn: DrawnRun, lengths: np.ndarray) -> None:
+    """Draw the length of the mean, and the mean of that length for as many independent uniform tokens."""
+    n = len(drawn.labels)
+    axes.plot(drawn.times, lengths, color=INK, linewidth=1.1, label="order")
+    # Of n independent uniform tokens the mean has E|m|^2 = 1/n.
+    axes.axhline(n**-0.5, color=GREY, linestyle=":", linewidth=1.0)
+    axes.annotate(f"{n} uniform tokens", (1, n**-0.5), xycoords=("axes fraction", "data"), xytext=(-2, 3),
+                  textcoords="offset points", ha="right", fontsize=9, color=GREY)  # fmt: skip
+    axes.set(ylabel="length of the mean", ylim=(0, 1.04))
+    set_time_axis(axes, drawn)
+
+
+def _draw_meeting(axes: Axes, shown: Meeting) -> None:
+    """Draw 1 - cosine over time, with the fitted and the predicted law."""
+    heights = np.where(shown.heights > ROUNDING, shown.heights, np.nan)
+    axes.plot(shown.times, heights, color=INK, linewidth=1.6, label="run")
+    if shown.fit is not None:
+        label = f"fitted {shown.law(shown.fit.rate)}"
+        axes.plot(shown.times, shown.values(shown.fit.rate), color=OKABE_ITO[1], linestyle="--", label=label)
+        if shown.expected is not None:
+            label = f"predicted {shown.law(shown.expected)}"
+            axes.plot(shown.times, shown.values(shown.expected), color=OKABE_ITO[0], linestyle=":", lw=2.2, label=label)
+    axes.set(yscale="log", ylabel="1 − cosine", xlabel="time t", xlim=(shown.times[0], shown.times[-1]))
+    if is_logarithmic(shown.times):
+        axes.set(xscale="log", xlim=(shown.times[1], shown.times[-1]))
+    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.legend(loc="lower left", fontsize=9, handlelength=1.8)
+    fix_ticks(axes)
+
+
+def mark_centres(circle: Axes, angles: Axes, drawn: DrawnRun, centres: tuple[int, ...]) -> Line2D:
+    """Mark centres on the circle and their paths over time, and return the handle of a legend."""
+    chosen = list(centres)
+    style = {"color": INK, "s": 26, "linewidths": 0.7, "edgecolors": "white", "marker": "D"}
+    circle.scatter(*drawn.tokens[0, chosen].T, zorder=4, **style)
+    paths = continuous_angles(drawn.tokens)[:, chosen]
+    angles.plot(drawn.times, paths, color=INK, linewidth=0.9, zorder=2.5)
+    angles.scatter(np.full(len(chosen), drawn.times[0]), paths[0], zorder=4, clip_on=False, **style)
+    return Line2D([], [], color=INK, marker="D", linestyle="none", markersize=5, label="Rényi centre")

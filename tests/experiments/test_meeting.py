@@ -1,0 +1,48 @@
+"""Rates at which tokens meet: fitted from the run, predicted where a theorem applies."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow.experiments.meeting import meeting
+
+
+def meeting_of(flow, tokens, times):
+    run = af.simulate(flow, tokens, times, progress=False)
+    return meeting(flow, np.asarray(tokens), run.time.values, run.tokens.values)
+
+
+@pytest.mark.parametrize(
+    ("attention", "scale", "rate"),
+    [(af.Softmax(1.0), 1.0, 2.0), (af.Softmax(1.0), 0.5, 1.0), (af.Unnormalised(0.5), 1.0, 2 * np.exp(0.5)),
+     (af.Unnormalised(2.0, 1.0), 1.0, 2.0)],
+)  # fmt: skip
+def test_the_fitted_rate_is_the_predicted_one(attention, scale, rate):
+    flow = af.SphereAttention(af.Head.bilinear(np.eye(3), scale * np.eye(3)), attention)
+    found = meeting_of(flow, af.initial.hemisphere(6, 3, rng=0), np.linspace(0, 14 / rate * 2, 101))
+
+    assert found.fit is not None
+    np.testing.assert_allclose(found.expected, rate)
+    np.testing.assert_allclose(found.fit.rate, rate, rtol=0.01)
+    late = np.flatnonzero((found.heights < 1e-4) & (found.heights > 1e-9))
+    np.testing.assert_allclose(found.values(rate)[late], found.heights[late], rtol=0.05)
+
+
+def test_a_power_of_time_is_fitted_where_lengths_grow():
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(2.0), normalisation=af.Pre())
+    found = meeting_of(flow, af.initial.hemisphere(6, 3, rng=0), np.r_[0.0, np.geomspace(1, 1e4, 80)])
+
+    assert found.is_algebraic
+    assert found.expected == 2.0
+    np.testing.assert_allclose(found.fit.rate, 2.0, rtol=0.01)
+    assert found.law(2.0) == "t$^{-2}$"
+
+
+def test_no_rate_is_predicted_outside_of_the_theorems():
+    """The control: a causal mask, and a value matrix that is no multiple of I."""
+    tokens, times = af.initial.hemisphere(6, 3, rng=0), np.linspace(0, 20, 41)
+    causal = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0), af.masks.causal)
+    other = af.SphereAttention(af.Head.bilinear(np.eye(3), np.diag([2.0, 1.0, 1.0])))
+
+    assert meeting_of(causal, tokens, times).expected is None
+    assert meeting_of(other, tokens, times).expected is None
