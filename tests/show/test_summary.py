@@ -16,16 +16,46 @@ def test_counts_are_those_of_the_analysis(polygon):
     np.testing.assert_array_equal(line.get_xdata(), polygon.time)
 
 
-def test_images_are_the_first_and_last_matrices(polygon):
+def by_limit(run, matrices):
+    """Matrices with tokens in the order of their final clusters, the largest cluster first."""
+    labels = af.clusters.labels(run.final_tokens, 0.01 * np.linalg.norm(run.initial_tokens, axis=-1).max())
+    sizes = np.bincount(labels)
+    rank = np.argsort(np.argsort(-sizes, kind="stable"))
+    order = np.argsort(rank[labels], kind="stable")
+    return matrices[:, order][:, :, order]
+
+
+def test_images_are_the_first_and_last_matrices_in_the_order_of_the_limits(polygon):
     matrices = np.random.default_rng(0).dirichlet(np.ones(20), size=(3, 20))
     images = [axes.images[0].get_array() for axes in summary(polygon, matrices).axes if axes.images]
-    np.testing.assert_array_equal(images, matrices[[0, -1]])
+    np.testing.assert_array_equal(images, by_limit(polygon, matrices[[0, -1]]))
+
+
+def test_the_order_of_a_causal_mask_is_kept_and_renyi_centres_are_marked():
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(64.0), af.masks.causal)
+    run = af.simulate(flow, af.initial.circle(30, rng=0), np.linspace(0, 20, 21), progress=False)
+    matrices = np.tril(np.random.default_rng(0).random((2, 30, 30)))
+    figure = summary(run, matrices)
+    np.testing.assert_array_equal([axes.images[0].get_array() for axes in figure.axes if axes.images], matrices)
+    assert "Rényi centre" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_tokens_that_meet_show_their_rate_and_noisy_tokens_their_order():
+    tokens, times = af.initial.circle(8, rng=0), np.linspace(0, 25, 51)
+    still = af.SphereAttention(af.Head.identity(2))
+    noisy = af.SphereAttention(af.Head.identity(2), noise=af.Noise(8.0))
+    names = [
+        [axes.get_ylabel() for axes in summary(af.simulate(flow, tokens, times, rng=0, progress=False)).axes]
+        for flow in (still, noisy)
+    ]
+    assert "1 − cosine" in names[0]
+    assert "length of the mean" in names[1]
 
 
 def test_several_heads_are_averaged(polygon):
     matrices = np.random.default_rng(0).dirichlet(np.ones(20), size=(2, 4, 20))
     images = [axes.images[0].get_array() for axes in summary(polygon, matrices).axes if axes.images]
-    np.testing.assert_allclose(images, matrices.mean(axis=1))
+    np.testing.assert_allclose(images, by_limit(polygon, matrices.mean(axis=1)))
 
 
 def test_a_matrix_that_is_not_known_is_left_out(polygon):
