@@ -38,7 +38,7 @@ def test_the_measured_table_is_what_theorem_and_conjectures_say(limits):
     numbers = causal.limit_numbers(limits)
     arrived = [numbers[f"positive, multiplicity {count}"].endswith("arrived: 2 of 2") for count in (3, 2, 1)]
     assert arrived == [True, True, True]
-    assert "stay a cloud" in numbers["negative, multiplicity 1"]
+    assert "no limit point" in numbers["negative, multiplicity 1"]
     assert [one.verdict for one in causal.limit_verdicts(limits)] == ["holds"] * 3
 
 

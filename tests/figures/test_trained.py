@@ -66,10 +66,20 @@ def test_flows_say_which_heads_they_are_of(model):
 
 def test_all_heads_come_last(model):
     figure = FIGURES["trained-heads"]
-    dataset = figure.compute(False, model=model, layer=0, counts=[1, 16], **SMALL)
+    dataset = figure.compute(False, model=model, layer=0, counts=[1, 16], seed=0, **SMALL)
     assert list(dataset["heads"].values) == [1, tiny_models.HEADS]
     assert dataset.misalignment.shape == (2, SMALL["saves"])
     assert drawn(figure, dataset) == 3
+
+
+def test_heads_are_drawn_at_random_and_named(model):
+    figure = FIGURES["trained-heads"]
+    dataset = figure.compute(False, model=model, layer=0, counts=[1], seed=3, **SMALL)
+    order = np.random.default_rng(3).permutation(tiny_models.HEADS).tolist()
+    assert list(dataset.attrs["drawn_heads"]) == order
+    assert f"(seed 3): {', '.join(str(head) for head in order)}." in figure.draw(dataset).get_supxlabel().replace(
+        "\n", " "
+    )
 
 
 def test_a_model_that_cannot_read_starts_from_random_ids(model):
@@ -85,13 +95,13 @@ def test_a_model_that_cannot_read_starts_from_random_ids(model):
 
 
 def test_a_model_of_fewer_layers_has_its_last_one_taken(model):
-    dataset = FIGURES["trained-heads"].compute(False, model=model, layer=9, counts=[1], **SMALL)
+    dataset = FIGURES["trained-heads"].compute(False, model=model, layer=9, counts=[1], seed=0, **SMALL)
     assert dataset.attrs["layer"] == tiny_models.LAYERS - 1
 
 
 def test_a_rate_that_does_not_exist_is_said_in_words(model):
     figure = FIGURES["trained-heads"]
-    dataset = figure.compute(False, model=model, layer=0, counts=[1], **SMALL)
+    dataset = figure.compute(False, model=model, layer=0, counts=[1], seed=0, **SMALL)
     dataset["rate"] = dataset.rate.where(dataset["heads"] != 1)
     dataset["rate"][-1] = 0.5
     numbers = figure.numbers(dataset)

@@ -51,7 +51,7 @@ FIGURES = (
         id="boolean-1d",
         source=f"{PAPER}, low-rank Boolean attention on the line",
         title="Attention on the line becomes Boolean",
-        shows="At first each of forty tokens on the line attends to all tokens. As time goes on, every row of the "
+        shows="At first each token on the line attends to all tokens. As time goes on, every row of the "
         "attention matrix approaches a single entry, in the column of the leftmost or the rightmost token, at a "
         "doubly exponential rate.",
         deviates=f"{EULER} Weights next to one are formed from scores, so that 1 - P is known far below 1e-16.",
@@ -79,8 +79,8 @@ FIGURES = (
         id="polytope-3d",
         source=f"{PAPER}, clustering to the vertices of a polyhedron",
         title="Tokens of space gather at the vertices of a polyhedron",
-        shows="The same in three dimensions: the hull with its faces, and the paths of the tokens. Of twenty tokens "
-        "about ten are vertices of the limit.",
+        shows="The same in three dimensions: the hull with its faces, and the paths of the tokens. The "
+        "numbers count the vertices of the limit.",
         deviates=LONGER,
         settings=_BOX | {"n": 20, "d": 3, "end": 15.0, "seed": 1, "frames": 60},
         seconds=(11, 7),
@@ -185,7 +185,7 @@ FIGURES = (
     Figure(
         id="coordinates-128",
         source=f"{PAPER}, converging and diverging coordinates",
-        title="128 tokens in dimension 128: which coordinates converge",
+        title="Tokens in high dimension: which coordinates converge",
         shows="Coordinates along eigenvectors of V with positive eigenvalues stay bounded and settle. Coordinates "
         "with negative eigenvalues diverge exponentially, the faster the more negative the eigenvalue is.",
         deviates="As published, this is a network with residual step 0.1 and 150 layers, not a flow; rescaled by the "

@@ -124,7 +124,7 @@ def draw_cosines(data: xr.Dataset) -> Any:
         xlim=(-0.3, 1.02),
     )
     caption = f"{n} tokens in {d} dimensions, β = {data.attrs['beta']:g}. Every histogram is drawn to its own height."
-    title = "Inner products of tokens move to 1 together"
+    title = "Inner products between distinct tokens over time"
     return panel_figure([[ridges]], title, caption, width=6.0, heights=[4.6])
 
 

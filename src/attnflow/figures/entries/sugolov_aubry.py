@@ -116,8 +116,8 @@ FIGURES = (
     Figure(
         id="slides-boolean",
         source=f"{SLIDES}, Theorem 1",
-        title="Forty tokens of the line: one or two columns are left",
-        shows="With Q = K = V = 1 the attention matrix of forty Gaussian tokens loses all columns but two. They belong "
+        title="Tokens of the line: the columns of attention that are left",
+        shows="With Q = K = V = 1 the attention matrix of Gaussian tokens loses all columns but two. They belong "
         "to the leftmost and the rightmost token of the start.",
         deviates=DISCRETE,
         compute=emergence_attention.compute_boolean,
@@ -132,8 +132,8 @@ FIGURES = (
     Figure(
         id="slides-polytope",
         source=f"{SLIDES}, Theorem 2",
-        title="Forty tokens of space: vertices of a polyhedron",
-        shows="With Q = K = V = I forty tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices "
+        title="Tokens of space: vertices of a polyhedron",
+        shows="With Q = K = V = I tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices "
         "are tokens that hardly move from their start.",
         deviates=DISCRETE,
         compute=emergence_limits.compute_with_frames,
@@ -174,7 +174,7 @@ FIGURES = (
         id="multihead-circle",
         source=f"{SLIDES}, multi-head dynamics: start on the unit circle",
         title="Several heads, started on the unit circle",
-        shows="Forty tokens of the unit circle under three random heads. The circle is pulled to the line of the "
+        shows="Tokens of the unit circle under three random heads. The circle is pulled to the line of the "
         "leading eigenvector, and every token ends at one of its two sides.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "circle", "end": 12.0, "saves": 121, "seed": 2},
