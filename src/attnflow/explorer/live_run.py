@@ -166,9 +166,8 @@ class LiveRun:
     def seek(self, share: float) -> None:
         """Show the last recorded frame that is not after a share of the time slider."""
         last = self.recording.last_position
-        self.position = (
-            round(share * last) if self.is_precomputed else self.recording.position_at(self.clock.time_of(share))
-        )
+        time = self.clock.time_of(share) * (1 + 1e-12)  # the share of a frame is rounded, and must lead to that frame
+        self.position = round(share * last) if self.is_precomputed else self.recording.position_at(time)
         self._part_of_frame = 0.0
 
     def step(self, by: int) -> None:

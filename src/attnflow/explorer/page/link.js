@@ -1,5 +1,7 @@
 // The state of the page as the hash of its address, and back: a link restores exactly what was shown.
 
+import { differenceOf } from "./compare.js";
+
 const VIEW = ["trails", "hull", "centres", "colours"];
 
 export function write(state) {
@@ -12,6 +14,8 @@ export function write(state) {
   if (state.axes) parts.set("axes", state.axes.join(","));
   if (state.principal) parts.set("principal", state.principal.flat().map((x) => +x.toFixed(4)).join(","));
   if (state.tour) parts.set("tour", state.tour);
+  if (state.compare) parts.set("compare", `${state.compare.name}:${state.compare.value}`);
+  if (state.compare && state.half) parts.set("half", "second");
   const hidden = VIEW.filter((name) => !state.view[name]);
   if (hidden.length) parts.set("hide", hidden.join(","));
   return "#" + parts.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
@@ -35,6 +39,8 @@ export function read(hash, catalogue) {
     camera: cameraOf(parts.get("camera")),
     axes: axesOf(parts.get("axes"), changes.d ?? scenario.settings.d),
     principal: principalOf(parts.get("principal"), changes.d ?? scenario.settings.d),
+    compare: scenario.coalesces ? null : differenceOf(parts.get("compare")),
+    half: parts.get("half") === "second" ? 1 : 0,
     view: Object.fromEntries(VIEW.map((name) => [name, !hidden.includes(name)])),
   };
 }

@@ -51,6 +51,13 @@ export class LiveSource extends Source {
     this.#socket = socket;
   }
 
+  close() {
+    // End the connection; it is not opened again.
+    const socket = this.#socket;
+    this.#socket = null;
+    socket?.close();
+  }
+
   #read(data) {
     this.emit(typeof data === "string" ? JSON.parse(data) : decode(data));
   }

@@ -1,5 +1,6 @@
 // The page: passes messages of a source to stage, panels and controls, and actions of the user to the source.
 
+import { Comparison } from "./compare.js";
 import { Controls, betaOf, sliderOf } from "./controls.js";
 import { lightWith, showEquation } from "./equation.js";
 import { showDescription, showPrediction, showVerdict, spokenText } from "./explain.js";
@@ -26,15 +27,23 @@ const theme = readTheme();
 const stage = new Stage($("stage"), theme);
 const panels = new Panels(theme), interpolation = new LayerInterpolation();
 const recorded = $("recorded-run"); // messages of a finished run, in a page without a server
-const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`);
-const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind) => source.send({ type: "export", kind }), say });
+const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`;
+const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(address);
+const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind) => (comparison.half ? comparison.source : source).send({ type: "export", kind }), say });
 document.body.classList.toggle("recorded", Boolean(recorded));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let hello = null, controls = null, model = null, latest = null, painted = null, acknowledged = null;
 let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], base = { scenario: "sphere", changes: {} };
 
-window.explorer = { stage, panels, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
+const comparison = new Comparison({ address, theme, first: stage, actions: {
+  show: (frame) => { latest = frame; schedule(); }, clock: (frame) => clockText(frame), speed: () => 10 ** Number($("speed").value),
+  restart: () => { if (model) startBoth({}); }, close: compare, seek: (share) => source.send({ type: "seek", share }),
+  select: showHalf, measure: (message, half) => measure(message, half), mark: (half, token) => { if (half === comparison.half) panels.mark(token); },
+  problem: showProblem, file: (message) => exportMenu.receive(message), say, remember: () => remember(),
+} });
+
+window.explorer = { stage, panels, comparison, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
 
 source.on("connection", ({ isOpen, isFull, reason }) => {
   showSlow({});
@@ -63,13 +72,16 @@ source.on("started", (message) => {
   base = { scenario: message.scenario, changes: differing(message.settings) };
   offerAxes(message.settings.d);
   stage.restart(message, readable(palette, theme), !isNew);
+  comparison.setPalette(readable(palette, theme));
+  comparison.begin();
+  $("compare").disabled = message.logTime || message.isLayered; // all of such a run is computed at once
+  if ($("compare").disabled) comparison.close();
+  if (comparison.isOn) comparison.show(message.settings);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
   if (pendingCamera) { stage.setCamera(pendingCamera); pendingCamera = null; }
   isRestoring = $("controls").hidden = false; // shown when they have the values of the run, so that nothing moves
-  panels.restart(message);
-  showVerdict({});
   showSlow({});
-  showModel();
+  if (comparison.half === 0) showHalf(0);
   say(prefersStill ? `${message.model}. Paused, since your system asks for less motion. Press play to start.` : message.model);
   $("problem").hidden = !isRefused;
   isRefused = false;
@@ -83,14 +95,15 @@ source.on("changed", (message) => {
   stage.model = model;
   panels.change(model, message.time);
   wait("");
-  showModel();
+  showModel(model);
   say(message.model);
 });
 
 source.on("frame", (frame) => {
-  latest = frame;
   if (frame.run === model?.run && (frame.index === 1 || !$("waiting").hidden)) wait("");
-  schedule();
+  if (comparison.isOn) return comparison.tie(0, frame);
+  latest = frame;
+  return schedule();
 });
 
 source.on("state", (message) => {
@@ -100,20 +113,21 @@ source.on("state", (message) => {
   $("play").setAttribute("aria-label", message.plays ? "Pause" : "Play");
   if (!isScrubbing) $("time").value = message.share;
   panels.setPlace(message);
+  comparison.note(0, message);
   if (isFirst && message.plays) { isFirst = false; wait("Preparing the first step ..."); }
   remember();
 });
 
 source.on("panels", (message) => {
   if (model?.run !== message.run) return;
-  panels.add(message);
-  if (message.verdict?.answer) showVerdict(message.verdict);
-  const { frame } = stage;
-  if (frame) $("drawing").setAttribute("aria-label", spokenText(model, frame, message.clusters, clockText(frame)));
+  if (comparison.isOn) comparison.remember(0, message); else measure(message, 0);
   stage.planes = message.planes;
   if (!state.plays) stage.paint();
 });
-source.on("attention", (message) => { if (model?.run === message.run) panels.showAttention(message); });
+source.on("attention", (message) => {
+  if (model?.run !== message.run) return;
+  if (comparison.isOn) comparison.remember(0, message); else measure(message, 0);
+});
 source.on("file", (message) => exportMenu.receive(message));
 source.on("axes", (message) => {
   if (pendingAxes) { pendingAxes = null; return; } // the link has its own axes
@@ -124,12 +138,15 @@ source.on("axes", (message) => {
   [pendingPrincipal, areAsked] = [null, false];
   stage.setAxes(stage.chosen, axes);
   markAxes(true);
+  comparison.follow();
   remember();
 });
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
 source.on("busy", (message) => { say(message.sentence || model?.model || ""); wait(message.sentence, message.share); });
 source.on("slow", showSlow);
-source.on("problem", (message) => {
+source.on("problem", showProblem);
+
+function showProblem(message) {
   isRestoring = $("controls").hidden = false;
   $("problem").hidden = false;
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
@@ -138,7 +155,55 @@ source.on("problem", (message) => {
   offerUndo($("undo-failed"), $("problem"), message.undo);
   if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
   else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without the changes of the link
-});
+}
+
+function measure(message, half) {
+  // Measurements of the half that is selected.
+  if (message.type === "attention") return panels.showAttention(message);
+  const { frame } = half ? comparison.stage : stage;
+  panels.add(message);
+  if (message.verdict?.answer) showVerdict(message.verdict);
+  if (frame) $(half ? "second-drawing" : "drawing").setAttribute("aria-label", spokenText(modelOf(half), frame, message.clusters, clockText(frame)));
+  return null;
+}
+
+const modelOf = (half) => (half ? comparison.model : model);
+
+function showHalf(half) {
+  // Panels and texts of a half of the comparison; without one, of the run.
+  if (!modelOf(half)) return;
+  const { panels: measured, attention, verdict } = comparison.memories[half];
+  panels.restart(modelOf(half));
+  showVerdict(verdict);
+  showModel(modelOf(half));
+  for (const message of measured) panels.add(message);
+  if (attention) panels.showAttention(attention);
+  exportMenu.stage = half ? comparison.stage : stage;
+  remember();
+}
+
+function compare() {
+  // Begin or end the comparison; both runs start from the first tokens.
+  if (comparison.isOn) { comparison.close(); return remember(); }
+  if (!model) return null;
+  comparison.open(null, model.settings, hello.words);
+  return startBoth({});
+}
+
+function startBoth(changes) {
+  // Two runs from one start: every change starts both again.
+  const { difference } = comparison;
+  if (comparison.half && difference.name in changes) {
+    comparison.differ({ name: difference.name, value: changes[difference.name] });
+    return;
+  }
+  request({ type: "start", scenario: model.scenario, changes: differing({ ...model.settings, ...changes }), plays: state.plays || state.atEnd || !prefersStill });
+}
+
+function request(message) {
+  comparison.forward(message);
+  source.send(message);
+}
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
 let isRefused = false; // whether the link was refused
@@ -168,7 +233,7 @@ function clockText(frame) {
   return frame.time ? `after layer ${frame.time}` : "before layer 1";
 }
 
-const tour = new Tour(start, () => remember());
+const tour = new Tour((...step) => { comparison.close(); start(...step); }, () => remember()); // a caption is about one run
 
 let isFirst = false; // whether the first step comes next, which may have to be compiled
 const wait = (sentence, share) => showWaiting(sentence, share, stage.frame ? 400 : 0); // milliseconds before it is shown
@@ -186,18 +251,21 @@ function restore(target) {
   else tour.close();
   const plays = target.plays ?? (target.time === null && !prefersStill);
   const at = target.time === null ? {} : { until: target.time };
-  source.send({ type: "start", scenario: target.scenario, changes: target.changes, later: target.later, plays, ...at });
+  comparison.close();
+  if (target.compare) comparison.open(target.compare, { ...standardOf(target.scenario), ...target.changes }, hello.words);
+  request({ type: "start", scenario: target.scenario, changes: target.changes, later: target.later, plays, ...at });
+  if (target.compare && target.half) comparison.select(1);
 }
 
 function start(scenario, changes) {
   base = { scenario, changes };
-  source.send({ type: "start", scenario, changes, plays: !prefersStill });
+  request({ type: "start", scenario, changes, plays: !prefersStill });
 }
 
 function change(changes) {
   $("problem").hidden = true; // it was about an earlier change
   wait("Preparing the change ..."); // a new kind of model must be compiled
-  source.send({ type: "change", changes });
+  if (comparison.isOn) startBoth(changes); else source.send({ type: "change", changes });
 }
 
 function showSlow({ sentence, undo }) {
@@ -219,17 +287,17 @@ function differing(settings) {
   return Object.fromEntries(Object.entries(settings).filter(([name, value]) => name !== "runs" && value !== standard[name]));
 }
 
-function showModel() {
-  const standard = standardOf(model.scenario), scenario = hello.catalogue.find((one) => one.name === model.scenario);
-  controls?.show(model.settings, standard);
-  $("scenario").value = model.scenario;
-  $("hull").disabled = model.isSphere || model.settings.d < 2;
-  $("centres").disabled = !model.centres?.length;
+function showModel(shown) {
+  const standard = standardOf(shown.scenario), scenario = hello.catalogue.find((one) => one.name === shown.scenario);
+  controls?.show(shown.settings, standard);
+  $("scenario").value = shown.scenario;
+  $("hull").disabled = shown.isSphere || shown.settings.d < 2;
+  $("centres").disabled = !shown.centres?.length;
   if (!recorded) tour.offer(scenario);
-  showDescription(model, scenario?.title); // the words are about the run as it was changed
-  showPrediction(model.prediction ?? {});
-  showEquation($("equation"), model.settings);
-  showQuickBeta(model.settings);
+  showDescription(shown, scenario?.title); // the words are about the run as it was changed
+  showPrediction(shown.prediction ?? {});
+  showEquation($("equation"), shown.settings);
+  showQuickBeta(shown.settings);
 }
 
 function showQuickBeta({ beta, attention }) {
@@ -253,6 +321,8 @@ function current(withTime) {
     axes: areChosen() ? [...stage.chosen] : null,
     principal: stage.principal && asked?.[0].length <= MAX_LINKED_DIMENSIONS ? asked : null,
     view: { ...stage.view },
+    compare: comparison.difference,
+    half: comparison.half,
   };
 }
 
@@ -281,21 +351,23 @@ function markAxes(isPrincipal) {
   for (let k = 0; k < 3; k++) $(`axis-${k}`).value = isPrincipal ? "principal" : stage.chosen[k];
 }
 
-function play(plays = !state.plays) { source.send({ type: "play", plays }); }
-function step(by) { source.send({ type: "step", by }); }
-function restart() { if (model) source.send({ type: "start", scenario: model.scenario, changes: differing(model.settings), plays: true }); }
+function play(plays = !state.plays) { request({ type: "play", plays }); }
+function step(by) { request({ type: "step", by }); }
+function restart() { if (model) request({ type: "start", scenario: model.scenario, changes: differing(model.settings), plays: true }); }
 
 function showSpeed() {
   const factor = 10 ** Number($("speed").value);
   $("speed-text").textContent = `×${Number(factor.toPrecision(2))}`;
-  source.send({ type: "speed", factor });
+  request({ type: "speed", factor });
 }
 
 $("play").onclick = () => play();
 $("back").onclick = () => step(-1);
 $("forward").onclick = () => step(1);
 $("restart").onclick = restart;
-$("fit").onclick = () => stage.fit();
+$("compare").onclick = compare;
+$("fit").onclick = fit;
+function fit() { if (comparison.isOn) comparison.stage.fit(); stage.fit(); remember(); }
 function askAxes() { areAsked = true; source.send({ type: "axes" }); }
 $("principal").onclick = askAxes;
 $("scenario").onchange = () => {
@@ -308,17 +380,18 @@ $("quick-beta").oninput = () => {
   $("quick-beta-text").textContent = beta;
   change({ beta });
 };
-$("time").oninput = () => { isScrubbing = true; source.send({ type: "seek", share: Number($("time").value) }); };
+$("time").oninput = () => { isScrubbing = true; request({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };
 $("dismiss").onclick = () => { $("problem").hidden = true; };
-for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).checked; stage.paint(); remember(); };
+for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).checked; stage.paint(); comparison.follow(); remember(); };
 for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
   if (event.target.value === "principal") return askAxes();
   const axis = Number(event.target.value), other = stage.chosen.indexOf(axis);
   if (other >= 0) stage.chosen[other] = stage.chosen[k]; // no axis twice: two axes change places
   stage.chosen[k] = axis;
-  stage.setAxes(stage.chosen, null);
+  stage.setAxes([...stage.chosen], null);
   markAxes(false);
+  comparison.follow();
   remember();
 };
 $("share").onclick = async () => {
@@ -326,11 +399,11 @@ $("share").onclick = async () => {
   history.replaceState(null, "", address);
   try { await navigator.clipboard.writeText(address); say("The link is copied."); } catch { say("The link is in the address bar."); }
 };
-stage.onHover = (token) => { source.send({ type: "row", token }); panels.mark(token); tooltip(); };
-panels.onPoint = (token, partner) => stage.point(token, partner);
-panels.onSeek = (share) => source.send({ type: "seek", share });
-stage.onView = remember;
-onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); panels.paint(); });
+stage.onHover = (token) => { source.send({ type: "row", token }); if (!comparison.half) panels.mark(token); tooltip(); };
+panels.onPoint = (token, partner) => (comparison.half ? comparison.stage : stage).point(token, partner);
+panels.onSeek = (share) => request({ type: "seek", share });
+stage.onView = () => { comparison.stage?.repaint(); remember(); };
+onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); comparison.setPalette(readable(palette, theme)); panels.paint(); });
 addEventListener("hashchange", () => { if (hello && !recorded) restore(link.read(location.hash, hello.catalogue)); });
 
 function choose(by) {
@@ -340,7 +413,7 @@ function choose(by) {
 }
 const faster = (by) => { $("speed").stepUp(2 * by); showSpeed(); remember(); };
 listenForKeys({
-  " ": () => play(), r: restart, f: () => stage.fit(),
+  " ": () => play(), r: restart, f: fit,
   ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => faster(1), ArrowDown: () => faster(-1),
   "+": () => stage.zoomBy(1.15), "=": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
   ",": () => choose(-1), ".": () => choose(1), Escape: () => stage.point(null), "?": () => $("help").togglePopover(),

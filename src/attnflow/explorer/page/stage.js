@@ -25,9 +25,9 @@ export class Stage {
   constructor(root, theme) {
     this.root = root;
     this.theme = theme;
-    this.canvas = root.querySelector("#drawing");
+    this.canvas = root.querySelector("#drawing, .drawing");
     this.pen = this.canvas.getContext("2d");
-    this.cloud = new PointCloud(root.querySelector("#points"));
+    this.cloud = new PointCloud(root.querySelector("#points, .points"));
     this.camera = new Camera();
     this.history = new History(TRAIL_FRAMES);
     this.view = { trails: true, hull: true, centres: true, colours: true };
@@ -35,6 +35,7 @@ export class Stage {
     this.points = this.seen = new Float32Array(0);
     this.at = new Float32Array(3);
     this.hovered = this.partner = null;
+    this.beside = null; // a stage with which this one is compared, on the same scale
     this.onHover = () => {};
     this.onView = () => {};
     this.restart({ isSphere: true, settings: { d: 3 }, centres: [] }, []);
@@ -91,7 +92,8 @@ export class Stage {
     // Axes only grow, a part of the way in each frame, so that nothing jumps; a paused picture continues until all
     // tokens fit.
     const count = Math.min(this.frame.d, 3);
-    const now = [0, 1, 2].map((k) => (k < count ? 1.05 * spread(this.points, k) : 0));
+    const clouds = [this.points, ...(this.beside?.frame ? [this.beside.points] : [])];
+    const now = [0, 1, 2].map((k) => (k < count ? 1.05 * Math.max(...clouds.map((points) => spread(points, k))) : 0));
     if (this.spreads === null) this.spreads = now.map((one, k) => (k < count ? Math.max(...now) : one));
     else this.spreads = this.spreads.map((one, k) => (now[k] > 1.01 * one ? one + 0.15 * (now[k] - one) : one));
     this.extents = extentsOf(this.spreads);
