@@ -220,6 +220,14 @@ def test_it_is_paused_if_less_motion_is_asked_for(new_page, explorer):
     wait_for(page, "explorer.frame.index > 2")
 
 
+def show_last_frame(page):
+    """A frame that was being computed at the time of a pause is recorded after it, and not shown."""
+    page.evaluate(
+        "() => { const time = document.getElementById('time'); time.value = 1; time.dispatchEvent(new Event('input')); }"
+    )
+    wait_for(page, "explorer.state.share === explorer.state.computed && explorer.frame.index === explorer.state.frame")
+
+
 def exported(page, kind, tmp_path):
     page.click("#export summary")
     with page.expect_download(timeout=TIMEOUT * 1000) as found:
@@ -233,6 +241,7 @@ def test_a_run_can_be_exported(page, explorer, tmp_path):
     page.goto(explorer.address + SMALL)
     wait_for(page, "window.explorer?.frame?.index > 5")
     pause(page)
+    show_last_frame(page)
     _, tokens = shown_frame(page)
 
     with Image.open(exported(page, "png", tmp_path)) as picture:
