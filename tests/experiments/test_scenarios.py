@@ -34,7 +34,9 @@ def test_every_scenario_reaches_its_end(name):
     assert summary["failed"] == 0
 
 
-WITH_STATEMENT = [name for name in SIMULATED if scenarios.get(name).statement]
+# Lines of codim2 form at t = 13, but float64 separates scores that differ by one only until t = 7.5.
+BEYOND_FLOAT64 = {"codim2"}
+WITH_STATEMENT = [name for name in SIMULATED if scenarios.get(name).statement and name not in BEYOND_FLOAT64]
 
 
 @pytest.mark.parametrize("name", WITH_STATEMENT)
@@ -44,6 +46,16 @@ def test_every_scenario_runs_until_its_statement_is_decided(name):
     (verdict,) = af.verify(flow, result, [scenarios.get(name).statement])
 
     assert verdict.verdict == "holds", verdict.explanation()
+
+
+@pytest.mark.parametrize("name", sorted(BEYOND_FLOAT64))
+def test_a_scenario_beyond_the_resolution_of_float64_is_not_judged(name):
+    flow, result, _ = run(name)
+
+    (verdict,) = af.verify(flow, result, [scenarios.get(name).statement])
+
+    assert verdict.verdict in ("undecided", "not_applicable")
+    assert "float64 cannot separate scores" in result.outcome
 
 
 @pytest.mark.parametrize(
