@@ -121,6 +121,13 @@ def test_a_long_chain_of_close_tokens_is_no_subspace():
     assert (gathering(flow, chain, 0.01).dimension, gathering(flow, chain, 0.01).count) == (0, 12)
 
 
+def test_tokens_that_are_as_many_points_as_lines_are_points():
+    flow = af.RescaledAttention(af.Head(np.eye(2), np.eye(2), np.diag([2.0, 1.0])))
+    apart = np.array([[0.0, 0.3], [1.0, -0.2], [2.0, 0.9]])
+
+    assert gathering(flow, apart, 0.01).words == "3 clusters"
+
+
 def test_an_ensemble_has_the_range_of_its_runs():
     flow, result, text = run("sphere", beta=20.0, runs=4)
 

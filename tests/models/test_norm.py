@@ -6,7 +6,7 @@ import pytest
 
 from attnflow._common.checks import InputError
 from attnflow._common.precision import double
-from attnflow.models import llama
+from attnflow.models import bert, llama
 from attnflow.models.config import Entries
 from attnflow.models.norm import Norm
 
@@ -84,6 +84,14 @@ def test_what_a_config_leaves_out_has_the_value_of_the_published_models():
 
     assert (config.norm_epsilon, config.activation, config.key_heads, config.head_width) == (1e-6, "silu", 4, 8)
     assert config.initializer_range == 0.02
+
+
+@pytest.mark.parametrize(("kind", "pad", "first"), [("bert", 3, 0), ("roberta", 1, 2), ("roberta", 4, 5)])
+def test_positions_of_a_roberta_begin_after_its_padding_and_are_fewer_by_that(kind, pad, first):
+    raw = LLAMA | {"model_type": kind, "pad_token_id": pad, "max_position_embeddings": 130}
+    config = bert.read_config(Entries(raw, "a test"))
+
+    assert (config.first_position, config.positions) == (first, 130 - first)
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.0, "2", None])

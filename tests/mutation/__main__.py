@@ -26,7 +26,7 @@ WORK = ROOT / ".mutation"
 RESULTS, ACCEPTED = Path(__file__).with_name("results.json"), Path(__file__).with_name("accepted.json")
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 COUNTS = dict.fromkeys(PACKAGES, 8) | {"model": 24, "integrate": 20, "analyse": 24, "theorems": 28, "coalescence": 24}
-FIRST_SECONDS, AGAIN_SECONDS = 5.0, 120.0
+FIRST_SECONDS, AGAIN_SECONDS = 4.0, 60.0
 """Processor seconds of tests for a mutant in the first round, and for a survivor once more."""
 
 

@@ -59,8 +59,17 @@ def is_swappable(mutant: Mutant) -> bool:
     return bool(is_constant) or (not mutant.constant and not mutant.is_default)
 
 
-def swap(copy: Path, mutant: Mutant) -> None:
-    """Put a mutant, whose file is in place, into the modules that are imported."""
+def functions_by_file() -> dict[str, list[FunctionType]]:
+    """All functions of the package that exist, by the file of their code."""
+    found: dict[str, list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and "/attnflow/" in one.__code__.co_filename:
+            found.setdefault(one.__code__.co_filename, []).append(one)
+    return found
+
+
+def swap(copy: Path, mutant: Mutant, known: dict[str, list[FunctionType]]) -> None:
+    """Put a mutant, whose file is in place, into the modules that are imported; `known` are their functions."""
     file = _file(copy, mutant)
     name = "attnflow." + mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     if name not in sys.modules:
@@ -74,9 +83,8 @@ def swap(copy: Path, mutant: Mutant) -> None:
     for code in _codes(whole):
         found.setdefault(code.co_qualname, []).append(code)
     functions: dict[str, list[FunctionType]] = {}
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__code__.co_filename == str(file):
-            functions.setdefault(one.__code__.co_qualname, []).append(one)
+    for one in known.get(str(file), []):
+        functions.setdefault(one.__code__.co_qualname, []).append(one)
     changed = 0
     for qualname, originals in functions.items():
         lines = sorted({one.__code__.co_firstlineno for one in originals})

@@ -8,6 +8,7 @@ already; a mutant of one is imported by a child that has collected nothing.
 
 import contextlib
 import functools
+import gc
 import inspect
 import json
 import os
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.mutation.chosen_tests import LEFT_OUT, is_near, mentions, words_of
 from tests.mutation.mutants import Mutant
-from tests.mutation.swapping import in_place, is_swappable, swap
+from tests.mutation.swapping import functions_by_file, in_place, is_swappable, swap
 
 SECONDS_OF_A_TEST = 120
 """Processor seconds after which a test counts as hanging; the slowest test takes about twenty."""
@@ -121,11 +122,14 @@ class _Loop:
         assert not xla_bridge._backends, "a test file starts JAX when it is imported"
         for item in session.items:
             _source(getattr(item, "function", None))
+        known = functions_by_file()
+        gc.collect()
+        gc.freeze()  # what exists is not visited, and so not copied, by collections of the children
         for mutant in self.mutants:
             if is_swappable(mutant):
                 assert not self.failed, self.failed
                 with in_place(self.settings.copy, mutant):
-                    ended = self._run(session.items, mutant, lambda one=mutant: swap(self.settings.copy, one))
+                    ended = self._run(session.items, mutant, lambda one=mutant: swap(self.settings.copy, one, known))
             else:
                 ended = (
                     Ended("killed", self.failed, 0.0) if self.failed else self._run(session.items, mutant, lambda: None)
