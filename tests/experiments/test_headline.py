@@ -8,9 +8,10 @@ import pytest
 
 import attnflow as af
 from attnflow.experiments import run_summary, scenarios
-from attnflow.experiments.gathering import cluster_distance, gathering
-from attnflow.experiments.headline import coalescing_headline, headline
+from attnflow.experiments.gathering import Gathering, cluster_distance, gathering
+from attnflow.experiments.headline import RunOutcome, _range_words, _words_of_limit, coalescing_headline, headline
 from attnflow.experiments.model_words import model_words
+from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
 
 
 def run(name, **changes):
@@ -126,6 +127,23 @@ def test_tokens_that_are_as_many_points_as_lines_are_points():
     apart = np.array([[0.0, 0.3], [1.0, -0.2], [2.0, 0.9]])
 
     assert gathering(flow, apart, 0.01).words == "3 clusters"
+
+
+def test_runs_without_groups_leave_the_counts_of_the_others():
+    """Of three runs one failed: the range is that of the two with groups; without any groups it is that of sentences."""
+    group = lambda count: Gathering(np.arange(count), 0, np.empty((0, 2)), np.empty((0, 0)))
+    shown = [RunOutcome("", group(2), True), RunOutcome("", group(5), False)]
+    failed = RunOutcome("failed", None, True)
+
+    assert _range_words([*shown, failed]) == "2 to 5 clusters, 1 not settled,"
+    assert _range_words([failed, RunOutcome("spread", None, True)]) == "failed to spread"
+
+
+@pytest.mark.parametrize(("vertices", "words"), [(2, "3 clusters"), (3, "3 clusters, hull with 3 vertices,")])
+def test_a_hull_has_three_vertices_at_least(vertices, words):
+    gathered = Gathering(np.arange(3), 0, np.empty((0, 2)), np.empty((0, 0)))
+
+    assert _words_of_limit(ObservedLimit("polytope", {Quantity.VERTICES: vertices}), gathered) == words
 
 
 def test_an_ensemble_has_the_range_of_its_runs():

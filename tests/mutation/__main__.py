@@ -1,7 +1,8 @@
 """Make mutants, run the tests that use them, and list those that no test notices.
 
-    python -m tests.mutation run       # about an hour of processor time; can be stopped and continued
-    python -m tests.mutation again     # the survivors once more, with all tests of their packages and more time
+    python -m tests.mutation run       # about ten minutes of processor time; can be stopped and continued
+    python -m tests.mutation again     # the survivors once more, with more time
+    python -m tests.mutation check     # the tests that killed a mutant pass without it
     python -m tests.mutation report    # shares by package; fails if a survivor has no reason or the list is out of date
 
 `run --package analyse --count 30` draws more mutants of one package; `--seed` draws others.
@@ -13,6 +14,7 @@ The tests run in a copy of the tree below `.mutation`; the sources are never cha
 import argparse
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,13 +40,26 @@ def run(chosen: list[Mutant], budget: float) -> None:
     def tell(mutant: Mutant, ended: Ended) -> None:
         results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
         results[mutant.key] = {"outcome": ended.outcome, "by": ended.by}
-        RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n", "utf-8")
+        _write(results)
         count[0] += 1
         words = f"{ended.outcome} in {ended.seconds:.0f} s: line {mutant.lines.start}: {mutant.key}"
         print(f"{count[0]}/{len(chosen)} {words}\n    {ended.by}", flush=True)
 
     make_copy(ROOT, WORK / "tree")
     run_mutants(Settings(WORK / "tree", budget, tell), chosen)
+
+
+def check(results: dict[str, dict[str, str]]) -> int:
+    """Run the tests that killed mutants with the sources as they are; their exit status."""
+    make_copy(ROOT, WORK / "tree")
+    tests = sorted({found["by"] for found in results.values() if found["outcome"] == "killed" and "::" in found["by"]})
+    environment = os.environ | {
+        "PYTHONPATH": str(WORK / "tree" / "src"),
+        "JAX_COMPILATION_CACHE_DIR": str(WORK / "compiled"),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests], cwd=WORK / "tree", env=environment
+    ).returncode
 
 
 def report(results: dict[str, dict[str, str]], chosen: list[Mutant]) -> int:
@@ -74,24 +89,31 @@ def report(results: dict[str, dict[str, str]], chosen: list[Mutant]) -> int:
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["run", "again", "report"])
+    parser.add_argument("action", choices=["run", "again", "check", "report"])
     parser.add_argument("--count", type=int, help="mutants of each package; by default more of those that compute most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--package", action="append", choices=PACKAGES)
+    parser.add_argument("--seconds", type=float, help="processor seconds of tests for one mutant")
     given = parser.parse_args()
     counts = {package: given.count or COUNTS[package] for package in given.package or PACKAGES}
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     chosen = sample(SOURCE, counts, given.seed)
     if given.action == "report":
         sys.exit(1 if report(results, chosen) else 0)
+    if given.action == "check":
+        sys.exit(check(results))
+    now = {mutant.key for package in PACKAGES for mutant in mutants_of(SOURCE, package)}
+    kept = {key: found for key, found in results.items() if key in now}  # of places that the sources still have
+    _write(kept)
     if given.action == "run":
-        run([mutant for mutant in chosen if mutant.key not in results], FIRST_SECONDS)
+        run([mutant for mutant in chosen if mutant.key not in kept], given.seconds or FIRST_SECONDS)
     else:
-        run(
-            [mutant for mutant in chosen if results.get(mutant.key, {}).get("outcome") in ("survived", "not run")],
-            results,
-            again=True,
-        )
+        left = {key for key, found in kept.items() if found["outcome"] != "killed"}
+        run([mutant for mutant in chosen if mutant.key in left], given.seconds or AGAIN_SECONDS)
+
+
+def _write(results: dict[str, dict[str, str]]) -> None:
+    RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

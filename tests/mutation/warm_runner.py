@@ -28,6 +28,8 @@ from tests.mutation.swapping import functions_by_file, in_place, is_swappable, s
 
 SECONDS_OF_A_TEST = 120
 """Processor seconds after which a test counts as hanging; the slowest test takes about twenty."""
+SECONDS_OF_WAITING = 240
+"""Seconds by the clock after which a test counts as waiting for ever, on a machine that has much else to do."""
 UNKNOWN_SECONDS = 0.5
 """Guess for a test that has not run yet."""
 OPTIONS = ["-q", "-n", "0", "-s", "-p", "no:cacheprovider", "-p", "no:cov", "--hypothesis-seed=0"]
@@ -148,7 +150,9 @@ class _Loop:
             return Ended("not run", f"status {status}", seconds)
         number = signal.Signals(os.WTERMSIG(status))
         return Ended(
-            "killed", "a test ran too long" if number == signal.SIGXCPU else f"a test ended with {number.name}", seconds
+            "killed",
+            "a test ran too long" if number in (signal.SIGXCPU, signal.SIGALRM) else f"a test ended with {number.name}",
+            seconds,
         )
 
     def _tests(self, items: list[Any], mutant: Mutant, prepare: Callable[[], None], answer: Path) -> None:
@@ -156,6 +160,7 @@ class _Loop:
         import jax
 
         os.setsid()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         with open(self.settings.copy.parent / "last.log", "w") as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
@@ -209,6 +214,7 @@ class _Watch:
         """Limit the processor time of one test."""
         limit = int(time.process_time()) + SECONDS_OF_A_TEST
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        signal.alarm(SECONDS_OF_WAITING)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count, time, and keep the first failure."""
