@@ -1,7 +1,7 @@
 """Make mutants, run the tests that use them, and list those that no test notices.
 
     python -m tests.mutation run       # about ten minutes of processor time; can be stopped and continued
-    python -m tests.mutation again     # the survivors once more, with more time
+    python -m tests.mutation again     # all that are not killed once more, with more time
     python -m tests.mutation check     # the tests that killed a mutant pass without it
     python -m tests.mutation report    # shares by package; fails if a survivor has no reason or the list is out of date
 
@@ -108,8 +108,8 @@ def main() -> None:
     if given.action == "run":
         run([mutant for mutant in chosen if mutant.key not in kept], given.seconds or FIRST_SECONDS)
     else:
-        left = {key for key, found in kept.items() if found["outcome"] != "killed"}
-        run([mutant for mutant in chosen if mutant.key in left], given.seconds or AGAIN_SECONDS)
+        killed = {key for key, found in kept.items() if found["outcome"] == "killed"}
+        run([mutant for mutant in chosen if mutant.key not in killed], given.seconds or AGAIN_SECONDS)
 
 
 def _write(results: dict[str, dict[str, str]]) -> None:

@@ -53,10 +53,16 @@ def in_place(copy: Path, mutant: Mutant) -> Iterator[None]:
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def is_swappable(mutant: Mutant) -> bool:
-    """Whether the change is inside a function or of a constant of a module."""
-    is_constant = mutant.constant and mutant.function == "module"
-    return bool(is_constant) or (not mutant.constant and not mutant.is_default)
+def is_swappable(copy: Path, mutant: Mutant) -> bool:
+    """Whether the change is of a constant of a module, or inside a function that importing the module does not call."""
+    if mutant.constant or mutant.is_default:
+        return mutant.function == "module"
+    called = set()
+    for statement in ast.parse(_file(copy, mutant).read_text("utf-8")).body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
+            functions = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+            called |= {function.id for function in functions if isinstance(function, ast.Name)}
+    return mutant.function.split(".")[0] not in called
 
 
 def functions_by_file() -> dict[str, list[FunctionType]]:

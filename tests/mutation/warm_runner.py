@@ -69,10 +69,10 @@ def run_mutants(settings: Settings, mutants: list[Mutant]) -> None:
     sys.path[:0] = [str(settings.copy / "src"), str(settings.copy)]
     os.environ |= {"PYTHONPATH": str(settings.copy / "src"), "MPLBACKEND": "agg"}
     for mutant in mutants:
-        if not is_swappable(mutant):
+        if not is_swappable(settings.copy, mutant):
             with in_place(settings.copy, mutant):
                 _in_child(lambda one=mutant: _session(settings, [one]))
-    _session(settings, [mutant for mutant in mutants if is_swappable(mutant)])
+    _session(settings, [mutant for mutant in mutants if is_swappable(settings.copy, mutant)])
 
 
 def _session(settings: Settings, mutants: list[Mutant]) -> None:
@@ -128,7 +128,7 @@ class _Loop:
         gc.collect()
         gc.freeze()  # what exists is not visited, and so not copied, by collections of the children
         for mutant in self.mutants:
-            if is_swappable(mutant):
+            if is_swappable(self.settings.copy, mutant):
                 assert not self.failed, self.failed
                 with in_place(self.settings.copy, mutant):
                     ended = self._run(session.items, mutant, lambda one=mutant: swap(self.settings.copy, one, known))
