@@ -1,5 +1,6 @@
 """The command `attnflow explore`: the explorer's page, served to a browser."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +12,13 @@ def explore(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            help="A scenario to begin with; 'attnflow list' shows them, and there are minilm-layers and minilm-heads."
+            help="A scenario to begin with ('attnflow list' shows them, and there are minilm-layers and minilm-heads), "
+            "or a checkpoint directory, as with --model."
         ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A trained model to add: a checkpoint directory, minilm, or a name of the Hugging Face hub."),
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port. Default the first free one from 8000 on.")] = None,
     host: Annotated[
@@ -23,11 +29,10 @@ def explore(
     as_json: AsJson = False,
 ) -> None:
     """Serve a web page in which the settings of a run are changed while it goes on; Ctrl-C ends it."""
-    from attnflow.explorer import catalogue, server
+    from attnflow.explorer import server
 
     server.require_installed()
-    if scenario is not None:
-        catalogue.get(scenario)
+    scenario = _first_scenario(scenario, model)
     port = server.free_port(host, port)
     shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
     address = f"http://{shown}:{port}/" + (f"#scenario={scenario}" if scenario else "")
@@ -43,7 +48,20 @@ def explore(
             webbrowser.open(address)
 
     server.serve(host, port, announce, (shown.lower(), host.lower(), *(name or [])))
-    server.end_process()
+
+
+def _first_scenario(scenario: str | None, model: str | None) -> str | None:
+    """The scenario to begin with, after a model was loaded; a directory or `minilm` in its place is a model."""
+    from attnflow.explorer import catalogue, trained_models
+
+    if model is None and scenario is not None and scenario not in catalogue.all_scenarios():
+        is_path = Path(scenario).is_dir() or len(Path(scenario).parts) > 1
+        if is_path or scenario == trained_models.MINILM:
+            scenario, model = None, scenario
+    if model is not None:
+        added = trained_models.add(model)
+        return f"{added}-layers" if scenario is None else catalogue.get(scenario).name
+    return None if scenario is None else catalogue.get(scenario).name
 
 
 def register(app: typer.Typer) -> None:

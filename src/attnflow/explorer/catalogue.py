@@ -1,4 +1,4 @@
-"""All scenarios of the explorer: those of `attnflow.scenarios`, and a trained model with a prompt if installed."""
+"""All scenarios of the explorer: those of `attnflow.scenarios`, and trained models with a prompt."""
 
 from typing import Any
 
@@ -11,8 +11,7 @@ from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 
 def all_scenarios() -> dict[str, Scenario]:
     """All scenarios by name."""
-    trained = (prompt_scenarios.LAYERS, prompt_scenarios.HEADS) if prompt_scenarios.is_installed() else ()
-    return {**scenarios.CATALOGUE, **{scenario.name: scenario for scenario in trained}}
+    return {**scenarios.CATALOGUE, **{scenario.name: scenario for scenario in prompt_scenarios.offered()}}
 
 
 def get(name: str) -> Scenario:
@@ -45,3 +44,8 @@ def layer_measurements(settings: Settings) -> LayerMeasurements | None:
 def labels(settings: Settings) -> tuple[str, ...]:
     """Words of the tokens; empty if they have none."""
     return prompt_scenarios.labels(settings) if isinstance(settings, prompt_scenarios.PromptSettings) else ()
+
+
+def parts(settings: Settings) -> tuple[int, ...]:
+    """Number of tokens of each prompt; empty if there is none."""
+    return prompt_scenarios.parts(settings) if isinstance(settings, prompt_scenarios.PromptSettings) else ()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attnflow.experiments.scenarios import Scenario
+from attnflow.explorer.prompt_scenarios import HEADS, LAYERS, HeadsSettings, LayersSettings, PromptSettings
 
 PAPERS = {
     "2110.11773": "Sinkformers: transformers with doubly stochastic attention",
@@ -69,17 +70,34 @@ def sentences_of(
     parts += [f"from t = {time:.4g} on with {_values(values)}" for time, values in later]
     if parts:
         return [f"The scenario {scenario.name} {', '.join(parts)}."]
-    watched = WHAT_TO_WATCH.get(scenario.name)
+    watched = WHAT_TO_WATCH.get(_watched_as(scenario))
     return [scenario.sentence] if watched is None else [scenario.sentence, watched]
+
+
+def _watched_as(scenario: Scenario) -> str:
+    """The scenario with the same sentence about what to watch: that of MiniLM for every trained model."""
+    match scenario.settings:
+        case LayersSettings():
+            return LAYERS.name
+        case HeadsSettings():
+            return HEADS.name
+        case _:
+            return scenario.name
 
 
 def _values(settings: dict[str, Any]) -> str:
     """Settings and their values in words."""
-    shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in settings.items()}
-    return ", ".join(f"{name} = {value}" for name, value in shown.items())
+    return ", ".join(f"{name} = {_value(name, value)}" for name, value in settings.items())
+
+
+def _value(name: str, value: Any) -> str:
+    if name in ("prompt", "second"):
+        return f'"{value}"'
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _changed(own: Any, settings: Any) -> dict[str, Any]:
     """The settings of the model, the start and the times that differ from a scenario's own."""
     before, now = dataclasses.asdict(own), dataclasses.asdict(settings)
-    return {name: value for name, value in now.items() if name not in NUMERICAL_SETTINGS and before.get(name) != value}
+    follows = (*NUMERICAL_SETTINGS, "n") if isinstance(own, PromptSettings) else NUMERICAL_SETTINGS  # n is counted
+    return {name: value for name, value in now.items() if name not in follows and before.get(name) != value}

@@ -23,7 +23,7 @@ from attnflow.explorer.recording import Frame, Recording
 from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import Stepper
 
-RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "layer"})
+RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "redraw", "prompt", "second", "layer"})
 PLAYBACK_SETTINGS = frozenset({"end", "spacing", "saves"})  # settings that do not change the model
 LONGEST_FRAME = 0.2  # seconds of computing after which the time of a frame is put forward
 NEXT_LOOK = 0.05  # seconds of computing that the frame put forward may still take
@@ -176,6 +176,8 @@ class LiveRun:
 
     def needs_restart(self, settings: Settings, changes: dict[str, Any]) -> bool:
         """Whether changed settings need other first tokens, so that they cannot act on the tokens on display."""
+        if isinstance(settings, LayersSettings) and set(changes) == {"head"}:
+            return False  # another head is shown of the same states
         # Rescaled tokens are z = e^{-tV} x: another V means other coordinates.
         has_other_coordinates = self.settings.space == "rescaled" and "value" in changes
         is_unchanged_start = self.position == 0 and not self.later
@@ -195,9 +197,12 @@ class LiveRun:
 
     def change(self, changes: dict[str, Any]) -> None:
         """Continue from the frame on display with another model; frames computed after it are dropped."""
+        settings = changed_settings(self.settings, changes)
+        if (layers := catalogue.layer_measurements(settings)) and not self.needs_restart(settings, changes):
+            self.settings, self.measurements = settings, layers
+            return
         if self.stepper is None:
             raise InputError("All of this run is computed already. Restart it with other settings.")
-        settings = changed_settings(self.settings, changes)
         if set(changes) <= PLAYBACK_SETTINGS:
             self.settings = settings
             if self._target is not None:  # a frame is being computed: show how far it has come
@@ -205,9 +210,7 @@ class LiveRun:
             return
         frame = self.frame
         self.stepper.set_model(catalogue.build(settings), frame)
-        self.measurements = FlowMeasurements(
-            self.stepper.flow, self.stepper.solver, self.first, statement=self.scenario.statement
-        )
+        self.measurements = self._flow_measurements(self.stepper)
         self.settings = settings
         self.recording.drop_after(self.position)
         together = {name: value for time, made in self.later if time == frame.time for name, value in made.items()}
@@ -253,11 +256,18 @@ class LiveRun:
     def _start_stepper(self) -> None:
         self.stepper = stepper = Stepper(catalogue.build(self.settings))
         self.first = stepper.first
-        self.measurements: AbstractMeasurements = FlowMeasurements(
-            stepper.flow, stepper.solver, self.first, statement=self.scenario.statement
-        )
+        self.measurements: AbstractMeasurements = self._flow_measurements(stepper)
         self._colours = ClusterColours(self.measurements.distance)
         self.recording.add(self._coloured(self.first))
+
+    def _flow_measurements(self, stepper: Stepper) -> FlowMeasurements:
+        return FlowMeasurements(
+            stepper.flow,
+            stepper.solver,
+            self.first,
+            statement=self.scenario.statement,
+            parts=catalogue.parts(self.settings),
+        )
 
     def _coalesce(self, report: Callable[[float, str], None]) -> None:
         """Record all states of `coalesce`, whose time is log t."""

@@ -18,7 +18,7 @@ MESSAGE_BYTES = 32_768  # of one request; the longest link fits
 SPEEDS = (1e-3, 1e3)  # smallest and largest speed, relative to the usual one
 EXPORTS = ("dataset", "code", "html", "mp4", "gif")
 
-_WHOLE = {"n", "d", "heads", "saves", "runs", "seed", "layer"}
+_WHOLE = {"n", "d", "heads", "saves", "runs", "seed", "layer", "layers", "head"}
 _NUMBERS = {"beta", "redraw", "kappa", "end", "rtol", "atol"}
 _FIELDS = [entry.name for entry in fields(HeadsSettings)]
 

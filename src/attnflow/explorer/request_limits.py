@@ -9,6 +9,7 @@ from attnflow._common.checks import InputError
 from attnflow.experiments import specs
 from attnflow.experiments.scenarios import Settings
 from attnflow.experiments.vocabulary import ADAPTIVE_SOLVERS, SETTINGS, is_file
+from attnflow.explorer.prompt_scenarios import SET_BY_MODEL, PromptSettings
 
 MAX_NUMBERS = 100_000  # n d; a frame has four bytes for each
 
@@ -19,7 +20,8 @@ FILE_SETTINGS = [name for name, vocabulary in SETTINGS.items() if vocabulary.rea
 def require_allowed(settings: Settings, coalesces: bool = False) -> None:
     """Raise InputError for settings that are too large for the page, or that name a file of this computer."""
     for name, limit in COUNTS.items():
-        _require_at_most(getattr(settings, name), limit, f"`{name}`")
+        if not (isinstance(settings, PromptSettings) and name in SET_BY_MODEL):
+            _require_at_most(getattr(settings, name), limit, f"`{name}`")
     _require_no_file(settings)
     _require_finite_numbers(settings)
     _require_at_most(settings.mask.count("+") + 1, 4, "The number of masks joined in `mask`")

@@ -17,6 +17,7 @@ def model_fields(run: LiveRun) -> dict[str, Any]:
         "settings": dataclasses.asdict(run.settings),
         "later": run.later,
         "labels": catalogue.labels(run.settings) or None,
+        "parts": list(catalogue.parts(run.settings)) or None,
         **run.measurements.facts(),
     }
 

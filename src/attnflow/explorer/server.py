@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import os
 import socket
@@ -30,7 +29,6 @@ def require_installed() -> None:
     require_extra("explore", "The explorer")
 
 
-@functools.cache
 def hello() -> dict[str, Any]:
     """The first message to a page: scenarios, known words of settings, limits, colours."""
     from attnflow.explorer import catalogue, descriptions, page_requests, protocol, request_limits, tours

@@ -202,14 +202,14 @@ def _first_tokens(
 ) -> np.ndarray:
     d = model.config.width
     if start == "prompt":
-        return _tokens_read(model, layer, model.embed(_given(prompt)))
+        return tokens_read(model, layer, model.embed(_given(prompt)))
     require_count(n, "n", least=2)
     if start == "circle":
         return initial.circle(n, rng=seed) @ leading_plane(heads).T
     return initial.sphere(n, d, rng=seed) if start == "sphere" else initial.gaussian(n, d, rng=seed)
 
 
-def _tokens_read(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
+def tokens_read(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
     """The tokens that `model.heads(layer)` act on: of root mean square 1 where a norm precedes attention."""
     if model.config.norm_place != "pre":
         return np.asarray(tokens, dtype=float)

@@ -117,6 +117,8 @@ def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:
     dataset = run_dataset.labelled(_run_arrays(snapshot), times, snapshot.request.tokens).assign_attrs(attributes)
     if labels := catalogue.labels(snapshot.run.settings):
         dataset = dataset.assign_coords(word=("token", np.array(labels, dtype=object)))
+    if len(parts := catalogue.parts(snapshot.run.settings)) > 1:
+        dataset = dataset.assign_coords(prompt=("token", np.repeat(np.arange(len(parts)), parts)))
     return dataset
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.experiments.scenarios import Settings
-from attnflow.explorer import catalogue
+from attnflow.explorer import catalogue, trained_models
 from attnflow.explorer.live_run import LiveRun
-from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings, plain_settings
+from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings, PromptSettings, plain_settings
 from attnflow.explorer.recording import Frame
 from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import solver_for, step_length_of
@@ -32,22 +32,38 @@ setup = build(settings)
 HEADS = """
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 import attnflow as af
 from attnflow import scenarios
 
-model = af.models.load("minilm")
-entering = {entering}
+model = af.models.load({origin!r})
+layer, head, prompts = {layer}, {head}, {prompts!r}
+
+
+def read(prompt):
+    tokens = model.trajectory(prompt, layers=layer).tokens.values[-1] if layer else model.embed(prompt)
+    with jax.enable_x64(True):  # tokens as the heads read them: normalised where a norm precedes attention
+        return np.asarray(model.block(layer).with_folded_norm().attention_input(np.asarray(tokens, float)))
+
+
+entering = [read(prompt) for prompt in prompts]
+number = np.repeat(range(len(prompts)), [len(tokens) for tokens in entering])
+entering = np.concatenate(entering)
 lengths = np.linalg.norm(entering, axis=-1)
 # On the unit sphere scores are smaller by the squared length, which is put into the heads.
 scale = float(np.mean(lengths**2))
-heads = [af.Head(scale * np.asarray(h.query), h.key, h.value, h.output) for h in model.heads({layer})]
 
 
 def build(settings):
     setup = scenarios.build(settings)
-    flow = af.SphereAttention(heads, attention=setup.flow.attention, mask=setup.flow.mask)
+    chosen = model.heads(layer) if head is None else [model.heads(layer)[head]]
+    heads = [af.Head(scale * np.asarray(h.query), h.key, h.value, h.output) for h in chosen]
+    mask = setup.flow.mask
+    if len(prompts) > 1:  # no token of one prompt attends to the other
+        mask = mask & af.masks.boolean(number[:, None] == number)
+    flow = af.SphereAttention(heads, attention=setup.flow.attention, mask=mask)
     return replace(setup, flow=flow, tokens=entering / lengths[:, None])
 
 
@@ -59,7 +75,7 @@ run = af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setu
 """
 NEXT = """
 # Changed at t = {time!r}.
-settings = replace(settings{changes})
+{head}settings = replace(settings{changes})
 setup = build(settings)
 times = {times}
 run = af.simulate(setup.flow, {tokens}, times, solver=setup.solver, rng=setup.rng)
@@ -74,14 +90,15 @@ import numpy as np
 
 import attnflow as af
 
-model = af.models.load("minilm")
-run = model.trajectory({prompt!r}, attention=True)
-tokens = run.tokens.astype(float)
-directions = tokens / np.sqrt((tokens**2).sum("coordinate"))  # the dots on the page
+model = af.models.load({origin!r})
+for prompt in {prompts!r}:
+    run = model.trajectory(prompt, attention=True)
+    tokens = run.tokens.astype(float)
+    directions = tokens / np.sqrt((tokens**2).sum("coordinate"))  # the dots on the page
 
-print(run.outcome)
-print("mean cosine:", af.order.mean_cosine(directions).values.round(3))
-print("clusters:", af.clusters.count(directions, 0.5, geodesic=True).values)
+    print(run.outcome)
+    print("mean cosine:", af.order.mean_cosine(directions).values.round(3))
+    print("clusters:", af.clusters.count(directions, 0.5, geodesic=True).values)
 """
 
 
@@ -90,7 +107,7 @@ def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[flo
     title = TITLE.format(sentence=run.sentences[0].rstrip("."), paper=run.scenario.paper)
     settings = changed_settings(run.scenario.settings, run.first_changes)
     if isinstance(settings, LayersSettings):
-        return title + LAYERS.format(prompt=settings.prompt)
+        return title + LAYERS.format(origin=_origin(settings), prompts=_prompts(settings))
     parts = [title, _model(run, settings)]
     if run.is_coalescing:
         return "".join([*parts, COALESCING, SUMMARY])
@@ -102,7 +119,8 @@ def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[flo
         if end > time:
             tokens = _final_tokens(frames) if time > 0 else "setup.tokens"
             times = _times(frames, settings, time, end)
-            parts.append(NEXT.format(time=time, changes=_changes(before, settings), tokens=tokens, times=times))
+            made = {"changes": _changes(before, settings), "head": _head_line(before, settings)}
+            parts.append(NEXT.format(time=time, tokens=tokens, times=times, **made))
     return "".join([*parts, SUMMARY])
 
 
@@ -110,11 +128,26 @@ def _model(run: LiveRun, settings: Settings) -> str:
     """The code that builds the first model."""
     if not isinstance(settings, HeadsSettings):
         return SCENARIO.format(name=run.scenario.name, changes=_changes(run.scenario.settings, settings))
-    entering = f"np.asarray(model.embed({settings.prompt!r}), float)"
-    if settings.layer > 0:
-        entering = f"model.trajectory({settings.prompt!r}, layers={settings.layer}).tokens.values[-1].astype(float)"
     arguments = _changes(Settings(), plain_settings(settings)).removeprefix(", ")
-    return HEADS.format(entering=entering, layer=settings.layer, arguments=arguments)
+    model = {"origin": _origin(settings), "layer": settings.layer, "head": settings.head}
+    return HEADS.format(**model, prompts=_prompts(settings), arguments=arguments)
+
+
+def _origin(settings: PromptSettings) -> str:
+    """The argument of `models.load`."""
+    return trained_models.get(settings.model).origin
+
+
+def _prompts(settings: PromptSettings) -> list[str | list[int]]:
+    model = trained_models.get(settings.model)
+    return [trained_models.parsed(model, prompt) for prompt in settings.prompts]
+
+
+def _head_line(before: Settings, after: Settings) -> str:
+    """The line that chooses another head; empty if it stays."""
+    if not (isinstance(before, HeadsSettings) and isinstance(after, HeadsSettings)) or before.head == after.head:
+        return ""
+    return f"head = {after.head}\n"
 
 
 def _final_tokens(frames: Sequence[Frame]) -> str:
@@ -125,7 +158,7 @@ def _final_tokens(frames: Sequence[Frame]) -> str:
 
 def _changes(before: Settings, after: Settings) -> str:
     """The settings that differ, as further keyword arguments."""
-    names = [entry.name for entry in fields(before)]
+    names = [entry.name for entry in fields(Settings)]
     changed = {name: getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)}
     return "".join(f", {name}={value!r}" for name, value in changed.items())
 

@@ -102,7 +102,8 @@ def _from_simulation(run: xr.Dataset) -> RecordedRun:
     radii = run.radius.values if "radius" in run else None
     first = Frame(0, 0.0, tokens[0], None if radii is None else radii[0])
     labels = tuple(str(word) for word in run.word.values) if "word" in run.coords else ()
-    measurements = FlowMeasurements(flow, solver_of(run), first)
+    parts = tuple(np.bincount(run.prompt.values).tolist()) if "prompt" in run.coords else ()
+    measurements = FlowMeasurements(flow, solver_of(run), first, parts=parts)
     return RecordedRun(
         measurements, run.time.values, tokens, radii, beta=flow.beta, space=type(flow).__name__, labels=labels
     )
@@ -130,6 +131,7 @@ def recorded_messages(run: RecordedRun, caption: Caption, frames: int = 300) -> 
             "scenario": caption.title,
             "logTime": run.is_log,
             "labels": list(run.labels) or None,
+            "parts": list(run.measurements.parts) or None,
             "later": [],
             **described,
             **facts,

@@ -13,7 +13,7 @@ from attnflow.experiments.run_summary import model_name
 from attnflow.explorer.measure import attention_image, prediction_check, second_curve
 from attnflow.explorer.measure.cluster_colours import cluster_distance
 from attnflow.explorer.measure.cosine_histogram import cosine_histogram
-from attnflow.explorer.measure.measurements import AbstractMeasurements
+from attnflow.explorer.measure.measurements import AbstractMeasurements, clusters_of_parts
 from attnflow.explorer.measure.model_facts import model_facts
 from attnflow.explorer.recording import Frame
 from attnflow.model.dynamics import AbstractDynamics
@@ -32,6 +32,8 @@ class FlowMeasurements(AbstractMeasurements):
     """Whether times are log t, as in coalescing runs."""
     statement: str = ""
     """Id of the statement by which the scenario is judged, where it applies."""
+    parts: tuple[int, ...] = ()
+    """Number of tokens of each prompt."""
 
     @property
     def name(self) -> str:
@@ -73,6 +75,7 @@ class FlowMeasurements(AbstractMeasurements):
             "height": second_curve.value(self.flow, tokens, self.first.tokens),
             "cosines": cosine_histogram(tokens),
             "planes": self._subspaces(tokens),
+            "clustersOf": clusters_of_parts(tokens, self.parts, self.distance),
         }
 
     def attention_image(self, frame: Frame, max_side: int = attention_image.MAX_SIDE) -> np.ndarray | None:

@@ -3,6 +3,7 @@
 Nothing is computed between two layers; the page interpolates the positions for display only.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,9 @@ from attnflow._common.plain import json_value
 from attnflow.analyse import clusters
 from attnflow.explorer.measure.attention_image import MAX_SIDE, block_middles, largest_weights, summed_columns
 from attnflow.explorer.measure.cosine_histogram import cosine_histogram
-from attnflow.explorer.measure.measurements import AbstractMeasurements
-from attnflow.explorer.measure.model_facts import eigenvalues_of
+from attnflow.explorer.measure.measurements import AbstractMeasurements, clusters_of_parts
 from attnflow.explorer.measure.prediction_check import verdict_fields
 from attnflow.explorer.recording import Frame
-from attnflow.model.heads import Head
 from attnflow.models.prompt import PER_TOKEN
 from attnflow.trained import measures
 
@@ -37,8 +36,10 @@ class LayerMeasurements(AbstractMeasurements):
     """Measurements on a result of `Model.trajectory`, whose tokens are divided by their lengths."""
 
     run: xr.Dataset
-    heads_of_layers: tuple[list[Head], ...] = ()
-    """Heads of every layer, for the spectra of V; empty if only the result is available."""
+    spectra: Callable[[int], list] | None = None
+    """Eigenvalues of V of the heads of a layer; None if only the result is available."""
+    head: int | None = None
+    """The head whose attention is shown; None for the mean of all."""
 
     @cached_property
     def tokens(self) -> np.ndarray:
@@ -51,8 +52,11 @@ class LayerMeasurements(AbstractMeasurements):
 
     @cached_property
     def _attention(self) -> np.ndarray | None:
-        """Attention averaged over heads, axes (layer, token, source)."""
-        return self.run.attention.values.mean(axis=1, dtype=float) if "attention" in self.run else None
+        """Attention of the chosen head, or averaged over heads, axes (layer, token, source)."""
+        if "attention" not in self.run:
+            return None
+        weights = self.run.attention.values
+        return weights.mean(axis=1, dtype=float) if self.head is None else weights[:, self.head].astype(float)
 
     @property
     def layers(self) -> int:
@@ -71,8 +75,15 @@ class LayerMeasurements(AbstractMeasurements):
 
     @property
     def heads(self) -> int:
-        """Number of heads of each layer."""
-        return self.run.sizes.get("head", 1)
+        """Number of heads over which attention is averaged."""
+        return self.run.sizes.get("head", 1) if self.head is None else 1
+
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """Number of tokens of each prompt."""
+        if "prompt" not in self.run.coords:
+            return (len(self.words),)
+        return tuple(np.bincount(self.run.prompt.values).tolist())
 
     @property
     def distance(self) -> float:
@@ -111,7 +122,8 @@ class LayerMeasurements(AbstractMeasurements):
             "height": json_value(float(self._measured.mean_cosine[layer])),
             "cosines": cosine_histogram(self.tokens[layer]),
             "planes": None,
-            "eigenvalues": [eigenvalues_of(head) for head in self._heads_at(layer)],
+            "eigenvalues": [] if self.spectra is None else self.spectra(max(layer, 1) - 1),
+            "clustersOf": clusters_of_parts(self.tokens[layer], self.parts, self.distance),
         }
 
     def attention_image(self, frame: Frame, max_side: int = MAX_SIDE) -> np.ndarray | None:
@@ -131,10 +143,27 @@ class LayerMeasurements(AbstractMeasurements):
         """The mean cosine now and before the first layer; there is no prediction to compare with."""
         if len(self.words) < 2:
             return verdict_fields("none", "There is only one token")
+        if len(self.parts) > 1:
+            return verdict_fields("none", self._compared(int(times[-1])))
         first, last = (float(self._measured.mean_cosine[int(layer)]) for layer in (times[0], times[-1]))
         where = f"after layer {times[-1]:.0f}" if times[-1] else "before the first layer"
         before = f"; before the first layer it was {first:.2f}" if times[-1] else ""
         return verdict_fields("none", f"The mean cosine of two tokens is {last:.2f} {where}{before}")
 
-    def _heads_at(self, layer: int) -> list[Head]:
-        return self.heads_of_layers[max(layer, 1) - 1] if self.heads_of_layers else []
+    def _compared(self, layer: int) -> str:
+        """The mean cosines within each prompt and between the two."""
+        first = self.tokens[layer][: self.parts[0]]
+        second = self.tokens[layer][self.parts[0] :]
+        within = [_mean_cosine(one) for one in (first, second)]
+        between = float(np.mean(first @ second.T))
+        where = f"After layer {layer}" if layer else "Before the first layer"
+        return (
+            f"{where} the mean cosine of two tokens is {within[0]:.2f} within the first prompt, {within[1]:.2f} within "
+            f"the second and {between:.2f} between the two"
+        )
+
+
+def _mean_cosine(directions: np.ndarray) -> float:
+    """The mean of <x_i, x_j> over i != j; 1 for a single token."""
+    n = len(directions)
+    return float((np.sum(directions @ directions.T) - n) / (n * (n - 1))) if n > 1 else 1.0

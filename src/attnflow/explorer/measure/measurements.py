@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.analyse import clusters
 from attnflow.explorer.measure.attention_image import MAX_SIDE
 from attnflow.explorer.recording import Frame
 
@@ -21,6 +22,11 @@ class AbstractMeasurements(ABC):
     @abstractmethod
     def heads(self) -> int:
         """Number of attention heads."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[int, ...]:
+        """Number of tokens of each prompt; empty where there is none."""
 
     @property
     @abstractmethod
@@ -48,3 +54,11 @@ class AbstractMeasurements(ABC):
         self, predicted: list[str], times: np.ndarray, tokens: np.ndarray, *, is_complete: bool = False
     ) -> dict[str, str]:
         """Comparison of a run with the limits predicted in `facts`; `is_complete` if nothing more will follow."""
+
+
+def clusters_of_parts(tokens: np.ndarray, parts: tuple[int, ...], distance: float) -> list[int] | None:
+    """Number of clusters of each prompt by itself; None where there is only one."""
+    if len(parts) < 2:
+        return None
+    ends = np.cumsum(parts)[:-1]
+    return [int(clusters.labels(part, distance).max()) + 1 for part in np.split(tokens, ends)]

@@ -84,6 +84,7 @@ export function drawHistogram(canvas, theme, shares, pointed) {
 export function drawSpectrum(canvas, theme, all, instead) {
   // Eigenvalues with the axes; the growing half, right of the imaginary axis, is tinted.
   const { pen, width, height } = prepare(canvas, theme), box = { x: 8, y: 8, w: width - 16, h: height - 16 };
+  pen.textAlign = "left";
   if (!all.length) { pen.fillText(instead, box.x, box.y + 12); return; }
   const reach = Math.max(...all.flat().map(Math.abs), 1e-9);
   const [across, up] = [0, 1].map((k) => 1.4 * Math.max(...all.map((one) => Math.abs(one[k])), 1e-9));

@@ -87,7 +87,7 @@ export class Comparison {
     source.on("state", (state) => this.note(1, state));
     source.on("row", (row) => { if (row.token === this.stage.hovered) { this.stage.row = row; this.#note(); this.stage.repaint(); } });
     source.on("panels", (message) => { this.stage.planes = message.planes; this.stage.repaint(); this.remember(1, message); });
-    source.on("attention", (message) => this.remember(1, message));
+    source.on("attention", (message) => { this.stage.attention = message; this.remember(1, message); });
     source.on("file", (message) => actions.file(message));
     source.on("problem", (message) => actions.problem({ ...message, undo: null, sentence: `${this.captions[1]}: ${message.sentence}` }));
     return source;

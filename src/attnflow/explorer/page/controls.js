@@ -1,10 +1,10 @@
 // The controls: one field for every setting, with the words that the server accepts.
 
-import { valueOf } from "./link.js";
+import { TEXTS, valueOf } from "./link.js";
 import { WordField } from "./words.js";
 
 const GROUPS = [
-  { legend: "Prompt", isOpen: true, names: [["prompt", "A sentence"], ["layer", "Layer of the model"]] },
+  { legend: "Prompt", isOpen: true, names: [["prompt", "Prompt"], ["second", "Second prompt, compared with it"], ["layer", "Layer"], ["head", "Head"]] },
   { legend: "Attention", isOpen: true,
     names: [["beta", "β, inverse temperature"], ["attention", "Attention"], ["mask", "Mask"]] },
   { legend: "Tokens", isOpen: true,
@@ -16,15 +16,15 @@ const GROUPS = [
     names: [["normalisation", "Normalisation"], ["mlp", "MLP"], ["kappa", "Noise κ (empty: no noise)"]] },
   { legend: "Time", names: [["end", "End"], ["spacing", "Time scale"], ["solver", "Solver"], ["rtol", "Tolerance"]] },
 ];
-const PAIRED = new Set(["n", "d", "seed", "heads", "end", "spacing"]);
+const PAIRED = new Set(["n", "d", "seed", "heads", "end", "spacing", "layer", "head"]);
 const NUMBERS = { // least, step
-  n: [1, 1], d: [1, 1], seed: [0, 1], heads: [1, 1], layer: [0, 1],
+  n: [1, 1], d: [1, 1], seed: [0, 1], heads: [1, 1],
   redraw: [0, "any"], kappa: [0, "any"], end: [0, "any"], rtol: [0, "any"],
 };
 const MLPS = ["none", "relu", "tanh", "gelu", "identity"];
-const CHOICES = new Set(["space", "spacing", "mlp"]);
+const CHOICES = new Set(["space", "spacing", "mlp", "layer", "head"]);
 const UNTRAINED = new Set(["Tokens", "Weights", "Layer"]); // settings that a trained model and a prompt determine
-const OPTIONAL = new Set(["redraw", "mlp", "kappa", "solver"]);
+const OPTIONAL = new Set(["redraw", "mlp", "kappa", "solver", "head"]);
 const READ = { solver: { none: "default" } };
 const MAX_BETA = 200; // of the slider
 export const sliderOf = (beta) => 100 * Math.cbrt(Math.min(Math.max(beta, 0), MAX_BETA) / MAX_BETA);
@@ -58,7 +58,7 @@ export class Controls {
 
   #field(name, text, known) {
     if (name === "beta") return this.#beta(text);
-    if (name in NUMBERS || CHOICES.has(name) || name === "prompt") return this.#simple(name, text, known);
+    if (name in NUMBERS || CHOICES.has(name) || TEXTS.has(name)) return this.#simple(name, text, known);
     const field = new WordField(name, text, known, (word) => this.#send(name, word));
     for (const option of field.select.options) option.textContent = READ[name]?.[option.value] ?? option.textContent;
     this.words.set(name, field);
@@ -66,17 +66,17 @@ export class Controls {
   }
 
   #simple(name, text, known) {
-    const kind = CHOICES.has(name) ? "select" : name === "prompt" ? "textarea" : "input";
+    const kind = CHOICES.has(name) ? "select" : TEXTS.has(name) ? "textarea" : "input";
     const label = document.createElement("label"), input = document.createElement(kind);
     input.name = name;
-    if (CHOICES.has(name)) input.append(...known.map((word) => new Option(word, word)));
-    else if (name === "prompt") Object.assign(input, { rows: 3, maxLength: 400 });
+    if (CHOICES.has(name)) input.append(...(known ?? []).map((word) => new Option(word, word)));
+    else if (TEXTS.has(name)) Object.assign(input, { rows: name === "prompt" ? 3 : 2, maxLength: 400 });
     else {
       [input.type, input.step] = ["number", NUMBERS[name][1]];
       input.min = NUMBERS[name][0];
     }
     input.addEventListener("change", () => this.#send(name, input.value));
-    if (name === "prompt") input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); input.blur(); } });
+    if (TEXTS.has(name)) input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); input.blur(); } });
     label.append(text, input);
     this.fields.set(name, input);
     return label;
@@ -114,6 +114,8 @@ export class Controls {
   show(settings, standard) {
     // Show the settings of the run, except in a field that is being edited.
     [this.settings, this.standard] = [settings, standard];
+    offer(this.fields.get("layer"), settings.layers, []);
+    offer(this.fields.get("head"), settings.heads, [new Option("mean of all", "none")]);
     for (const [name, input] of this.fields) {
       const value = settings[name];
       if (document.activeElement !== input) input.value = value ?? (CHOICES.has(name) ? "none" : "");
@@ -141,6 +143,12 @@ export class Controls {
     this.words.get("normalisation").select.disabled = settings.space !== "sphere";
     for (const option of this.words.get("start").select.options) option.disabled = !fits(option.value, settings);
   }
+}
+
+function offer(select, count = 0, before) {
+  // Numbers of layers or heads, from 0, after other choices.
+  const options = [...before, ...Array.from({ length: count }, (_, k) => new Option(k, k))];
+  if (select.options.length !== options.length) select.replaceChildren(...options);
 }
 
 function fits(start, { space, normalisation }) {

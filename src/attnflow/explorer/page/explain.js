@@ -36,6 +36,21 @@ export function showVerdict({ answer, summary, evidence }) {
   $("verdict").replaceChildren(...(answer ? [typeset(`${sign} ${words}.${summary ? ` ${summary}.` : ""}`), numbers] : []));
 }
 
+export function showPrompts({ parts, settings }, counts) {
+  // Of two prompts: their marks, first words and numbers of clusters.
+  const prompts = [settings.prompt, settings.second], marks = ["●", "■"];
+  $("prompts").hidden = !(parts?.length > 1);
+  if ($("prompts").hidden) return;
+  const counted = (k) => (counts ? `${counts[k]} cluster${counts[k] === 1 ? "" : "s"}` : `${parts[k]} tokens`);
+  const line = (k) => {
+    const row = document.createElement("li"), name = document.createElement("span");
+    name.textContent = prompts[k] ?? `Prompt ${k + 1}`;
+    row.append(`${marks[k]} ${counted(k)}: `, name);
+    return row;
+  };
+  $("prompts").replaceChildren(line(0), line(1));
+}
+
 export function spokenText(model, frame, clusters, time) {
   // The text that a screen reader reads for the stage.
   const { d } = model.settings, surface = d === 2 ? "circle" : "sphere";

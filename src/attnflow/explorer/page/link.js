@@ -2,7 +2,7 @@
 
 import { differenceOf } from "./compare.js";
 
-const VIEW = ["trails", "hull", "centres", "colours"];
+const VIEW = ["trails", "hull", "centres", "colours", "lines"];
 
 export function write(state) {
   const parts = new URLSearchParams({ scenario: state.scenario });
@@ -45,9 +45,12 @@ export function read(hash, catalogue) {
   };
 }
 
-export const NUMBERS = new Set(["n", "d", "heads", "seed", "layer", "saves", "beta", "redraw", "kappa", "end", "rtol", "atol"]);
+export const NUMBERS = new Set(["n", "d", "heads", "seed", "layer", "head", "saves", "beta", "redraw", "kappa", "end", "rtol", "atol"]);
+
+export const TEXTS = new Set(["prompt", "second"]); // settings that may be any text
 
 export function valueOf(name, text) {
+  if (TEXTS.has(name)) return text || (name === "second" ? "" : null); // there may be no second prompt
   if (text === "none" || text === "") return null;
   return NUMBERS.has(name) && Number.isFinite(Number(text)) ? Number(text) : text;
 }

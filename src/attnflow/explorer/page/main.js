@@ -3,7 +3,7 @@
 import { Comparison } from "./compare.js";
 import { Controls, betaOf, sliderOf } from "./controls.js";
 import { lightWith, showEquation } from "./equation.js";
-import { showDescription, showPrediction, showVerdict, spokenText } from "./explain.js";
+import { showDescription, showPrediction, showPrompts, showVerdict, spokenText } from "./explain.js";
 import { ExportMenu } from "./export.js";
 import { LayerInterpolation } from "./interpolation.js";
 import { listenForKeys } from "./keyboard.js";
@@ -20,7 +20,8 @@ import { showTooltip } from "./tooltip.js";
 import { Tour, stepAt } from "./tour.js";
 
 const $ = (id) => document.getElementById(id);
-const VIEW = ["trails", "hull", "centres", "colours"];
+const VIEW = ["trails", "hull", "centres", "colours", "lines"];
+const IMMEDIATE = ["end", "spacing", "saves"]; // settings that change no model: a link has their present values
 const MAX_LINKED_DIMENSIONS = 64; // above it principal axes are too long for an address
 const SECONDS = 14; // from start to end at speed one, as on the server
 const theme = readTheme();
@@ -127,6 +128,8 @@ source.on("panels", (message) => {
 source.on("attention", (message) => {
   if (model?.run !== message.run) return;
   if (comparison.isOn) comparison.remember(0, message); else measure(message, 0);
+  stage.attention = message;
+  if (!state.plays) stage.repaint();
 });
 source.on("file", (message) => exportMenu.receive(message));
 source.on("axes", (message) => {
@@ -163,6 +166,7 @@ function measure(message, half) {
   const { frame } = half ? comparison.stage : stage;
   panels.add(message);
   if (message.verdict?.answer) showVerdict(message.verdict);
+  showPrompts(modelOf(half), message.clustersOf);
   if (frame) $(half ? "second-drawing" : "drawing").setAttribute("aria-label", spokenText(modelOf(half), frame, message.clusters, clockText(frame)));
   return null;
 }
@@ -293,6 +297,8 @@ function showModel(shown) {
   $("scenario").value = shown.scenario;
   $("hull").disabled = shown.isSphere || shown.settings.d < 2;
   $("centres").disabled = !shown.centres?.length;
+  $("lines").closest("label").hidden = !shown.labels;
+  showPrompts(shown, null);
   if (!recorded) tour.offer(scenario);
   showDescription(shown, scenario?.title); // the words are about the run as it was changed
   showPrediction(shown.prediction ?? {});
@@ -311,7 +317,7 @@ function current(withTime) {
   const isChanged = Boolean(stage.frame);
   return {
     scenario: base.scenario,
-    changes: base.changes,
+    changes: { ...base.changes, ...immediate() },
     later: model?.later ?? [],
     time: withTime && Number.isFinite(painted?.time) ? painted.time : null,
     plays: withTime ? state.plays : undefined,
@@ -331,6 +337,13 @@ function remember() {
   if (recorded) return; // a file has no state in its address
   clearTimeout(remembering);
   remembering = setTimeout(() => { if (model && !isRestoring) history.replaceState(null, "", link.write(current(!state.plays))); }, 300);
+}
+
+function immediate() {
+  // Settings that acted without a restart and are no part of `later`; the head of a prompt in layers is only shown.
+  if (!model) return {};
+  const made = differing(model.settings), names = model.isLayered ? [...IMMEDIATE, "head"] : IMMEDIATE;
+  return Object.fromEntries(names.filter((name) => name in made).map((name) => [name, made[name]]));
 }
 
 function tooltip() { showTooltip($("tooltip"), stage); }

@@ -44,10 +44,17 @@ export function drawDots(pen, stage) {
     const near = isDeep ? Math.min(Math.max((seen[3 * i + 2] + 1) / 2, 0), 1) : 1;
     pen.fillStyle = stage.css(stage.clusterOf(i), Math.round(near * (LEVELS - 1)));
     pen.beginPath();
-    pen.arc(x, y, radius * (isDeep ? 0.6 + 0.45 * near : 1), 0, TURN);
+    const size = radius * (isDeep ? 0.6 + 0.45 * near : 1);
+    if (stage.partOf(i)) square(pen, x, y, 0.9 * size); else pen.arc(x, y, size, 0, TURN);
     pen.fill();
     if (hasRim) pen.stroke();
   }
+}
+
+function square(pen, x, y, half) {
+  // Tokens of a second prompt.
+  pen.moveTo(x - half, y - half);
+  for (const [right, down] of [[1, -1], [1, 1], [-1, 1], [-1, -1]]) pen.lineTo(x + right * half, y + down * half);
 }
 
 export function shade(colour, paper, level) {

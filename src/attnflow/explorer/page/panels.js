@@ -58,6 +58,8 @@ export class Panels {
   showAttention(message) {
     this.attention = message;
     const facts = [];
+    const { head } = this.model.settings;
+    if (Number.isInteger(head)) facts.push(`head ${head}`);
     if (message.heads > 1) facts.push(`mean of ${message.heads} heads`);
     if (message.n > message.side) facts.push(`${message.side} of ${message.n} rows`);
     $("attention-title").textContent = this.model.isLayered ? `Attention, layer ${Math.max(message.index, 1)}` : "Attention P(t)";

@@ -1,6 +1,7 @@
 // The stage: positions of the tokens on the screen. Background, shapes and marks are drawn by their own files.
 
 import { Camera, axesFor, extentsOf, spread, toSpace } from "./geometry.js";
+import { drawAttentionLines } from "./attention_lines.js";
 import { drawBackground } from "./background.js";
 import { History } from "./history.js";
 import { drawAttended, drawCentres, drawClusters, drawDots, drawLabels, drawTrails, shade } from "./marks.js";
@@ -30,7 +31,7 @@ export class Stage {
     this.cloud = new PointCloud(root.querySelector("#points, .points"));
     this.camera = new Camera();
     this.history = new History(TRAIL_FRAMES);
-    this.view = { trails: true, hull: true, centres: true, colours: true };
+    this.view = { trails: true, hull: true, centres: true, colours: true, lines: true };
     this.chosen = [0, 1, 2];
     this.points = this.seen = new Float32Array(0);
     this.at = new Float32Array(3);
@@ -46,7 +47,7 @@ export class Stage {
 
   restart(model, palette, keepsCamera = false) {
     this.model = model;
-    this.frame = this.planes = this.row = this.principal = null;
+    this.frame = this.planes = this.row = this.principal = this.attention = null;
     this.spreads = null;
     this.extents = [1, 1, 1];
     this.history.clear();
@@ -178,6 +179,7 @@ export class Stage {
     this.#projectAll(n);
     if (this.view.hull) drawShapes(pen, this);
     if (this.view.trails && n <= MAX_TRAILED_TOKENS) drawTrails(pen, this);
+    if (this.view.lines) drawAttentionLines(pen, this);
     if (this.isCloud) this.#cloud(n); else drawDots(pen, this);
     const taken = []; // places of texts
     if (this.view.colours) drawClusters(pen, this, taken);
@@ -208,6 +210,8 @@ export class Stage {
     }
     return order;
   }
+
+  partOf(i) { return this.model.parts?.length > 1 && i >= this.model.parts[0] ? 1 : 0; } // number of the token's prompt
 
   clusterOf(i) { return this.view.colours && this.frame.labels ? this.frame.labels[i] : 0; }
 

@@ -17,7 +17,7 @@ export function showTooltip(note, stage) {
 }
 
 function words(stage, token) {
-  const { frame, model, row } = stage, cluster = frame.labels?.[token] ?? 0, name = (j) => model.labels?.[j] ?? j + 1;
+  const { frame, model, row } = stage, cluster = frame.labels?.[token] ?? 0, name = (j) => (model.labels ? `“${model.labels[j]}”` : j + 1);
   const size = cluster ? frame.labels.reduce((sum, one) => sum + (one === cluster), 0) : 1;
   const isCentre = model.centres?.includes(token) ? ", a Rényi centre" : "";
   const word = model.labels ? `“${model.labels[token]}”, ` : "";
