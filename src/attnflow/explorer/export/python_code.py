@@ -32,7 +32,6 @@ setup = build(settings)
 HEADS = """
 from dataclasses import replace
 
-import jax
 import numpy as np
 
 import attnflow as af
@@ -44,8 +43,8 @@ layer, head, prompts = {layer}, {head}, {prompts!r}
 
 def read(prompt):
     tokens = model.trajectory(prompt, layers=layer).tokens.values[-1] if layer else model.embed(prompt)
-    with jax.enable_x64(True):  # tokens as the heads read them: normalised where a norm precedes attention
-        return np.asarray(model.block(layer).with_folded_norm().attention_input(np.asarray(tokens, float)))
+    tokens = np.asarray(tokens, float)
+{norm}    return tokens
 
 
 entering = [read(prompt) for prompt in prompts]
@@ -70,6 +69,9 @@ def build(settings):
 settings = scenarios.Settings({arguments})
 setup = build(settings)
 """
+# the norm before attention
+CENTRE = "    tokens = tokens - tokens.mean(axis=1, keepdims=True)\n"
+DIVIDE = "    tokens = tokens / np.sqrt((tokens**2).mean(axis=1, keepdims=True) + {epsilon!r})\n"
 FIRST = """times = {times}
 run = af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng)
 """
@@ -130,7 +132,15 @@ def _model(run: LiveRun, settings: Settings) -> str:
         return SCENARIO.format(name=run.scenario.name, changes=_changes(run.scenario.settings, settings))
     arguments = _changes(Settings(), plain_settings(settings)).removeprefix(", ")
     model = {"origin": _origin(settings), "layer": settings.layer, "head": settings.head}
-    return HEADS.format(**model, prompts=_prompts(settings), arguments=arguments)
+    return HEADS.format(**model, norm=_norm(settings), prompts=_prompts(settings), arguments=arguments)
+
+
+def _norm(settings: PromptSettings) -> str:
+    """The lines that normalise tokens in a model whose norm precedes attention; its gain is part of the heads."""
+    config = trained_models.get(settings.model).config
+    if config.norm_place != "pre":
+        return ""
+    return (CENTRE if config.norm == "layer" else "") + DIVIDE.format(epsilon=config.norm_epsilon)
 
 
 def _origin(settings: PromptSettings) -> str:
