@@ -396,7 +396,7 @@ def test_an_energy_beyond_floats_is_shown_as_such(page, explorer):
     set_beta(page, -400)
     wait_for(page, "document.getElementById('height-now').textContent === '> 10³⁰⁸'")
     index = value(page, "explorer.frame.index")
-    wait_for(page, f"explorer.frame.index > {index}")
+    assert wait_for(page, f"explorer.frame.index > {index}")
 
 
 def test_a_connection_that_fails_on_the_server_is_restored(browser, explorer, monkeypatch):
@@ -411,5 +411,5 @@ def test_a_connection_that_fails_on_the_server_is_restored(browser, explorer, mo
     wait_for(page, "document.getElementById('status').textContent.startsWith('The explorer failed')")
     monkeypatch.undo()
     run = "explorer.model.settings.beta === 2 && explorer.state.plays"
-    wait_for(page, f"document.getElementById('status').textContent.startsWith('SphereAttention') && {run}")
+    assert wait_for(page, f"document.getElementById('status').textContent.startsWith('SphereAttention') && {run}")
     page.close()

@@ -13,7 +13,7 @@ Work = Callable[[Callable[[], None]], Any]
 """A computation. Its argument is called from time to time: it passes the turn on, or ends a cancelled computation."""
 
 
-class Computation:
+class ThreadedComputation:
     """A computation that has begun: what it does in words, and its result or error when it is done.
 
     `prepares` if it replaces the run or its model, as against a further frame. `done` is called when it has ended.

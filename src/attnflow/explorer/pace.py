@@ -23,12 +23,12 @@ class CallTime(NamedTuple):
         return CallTime(self.advance + other.advance, self.steps + other.steps, self.seconds + other.seconds)
 
 
-class Pace:
+class RecentCalls:
     """Sums over the calls of the last seconds.
 
     Examples
     --------
-    >>> pace = Pace()
+    >>> pace = RecentCalls()
     >>> for _ in range(4):
     ...     pace.add(CallTime(advance=1e-3, steps=100, seconds=0.125))
     >>> pace.recent()

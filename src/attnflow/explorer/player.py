@@ -6,7 +6,7 @@ from typing import Any
 
 from attnflow._common.checks import InputError
 from attnflow.explorer import page_requests, run_messages
-from attnflow.explorer.computation import Computation, Work
+from attnflow.explorer.computation import ThreadedComputation, Work
 from attnflow.explorer.computing_turns import ViewerTurns
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.panel_worker import PanelWorker
@@ -38,8 +38,8 @@ class Player:
         self.playback = Playback()
         self.run: LiveRun | None = None
         self._runs = 0
-        self._computation: Computation | None = None
-        self._abandoned: list[Computation] = []
+        self._computation: ThreadedComputation | None = None
+        self._abandoned: list[ThreadedComputation] = []
         self._undo: dict[str, Any] | None = None  # changes that restore the settings before the last change
         self._undescribed_change: float | None = None  # time of a change that the page has not been told of
         self._slow: str | None = None
@@ -158,7 +158,7 @@ class Player:
         return self.run
 
     def _compute(self, work: Work, sentence: str = "", prepares: bool = False) -> None:
-        self._computation = Computation(self._turns, work, self._wake, sentence, prepares)
+        self._computation = ThreadedComputation(self._turns, work, self._wake, sentence, prepares)
 
     def _abandon(self) -> None:
         """Cancel the present computation; its result is ignored."""
@@ -174,7 +174,7 @@ class Player:
             self._publish("busy", run_messages.busy(sentence))
         self._is_busy_shown = bool(sentence)
 
-    def _collect(self, computation: Computation) -> None:
+    def _collect(self, computation: ThreadedComputation) -> None:
         if not computation.is_done:
             if computation.is_long and not self._is_busy_shown:
                 self._say_busy()

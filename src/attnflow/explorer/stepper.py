@@ -16,7 +16,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import cast, double
 from attnflow.experiments.scenarios import Setup
-from attnflow.explorer.pace import CallTime, Pace
+from attnflow.explorer.pace import CallTime, RecentCalls
 from attnflow.explorer.recording import Frame
 from attnflow.integrate.compiled_loop import TargetWindow, Task, advance, begin
 from attnflow.integrate.normalisation_notes import vanishing_output, vanishing_words
@@ -64,7 +64,7 @@ class Stepper:
             self._task: Any = cast(Task(self.flow, self.solver, (), {}, True), "float64")
             self._keys = jax.random.wrap_key_data(jnp.asarray(self._seed)[None])
         self._budget = 1  # steps of the next call; the duration of a step is not known before the first
-        self.pace = Pace()
+        self.pace = RecentCalls()
         """Steps and their duration since the model began."""
 
     @property

@@ -85,7 +85,7 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
         members = np.minimum(np.arange(first, first + plan.runs_per_call), plan.runs - 1)
         # NumPy chooses the members: every operation of JAX outside `begin` and `advance` compiles a program of its own.
         states = jax.tree.map(lambda leaf: leaf[members], plan.states)
-        rng_keys = jax.random.wrap_key_data(plan.rng_keys[members])
+        rng_keys = jax.random.wrap_key_data(jax.device_put(plan.rng_keys[members]))
         cursors, saved = begin(plan.task, np.asarray(plan.start, plan.dtype), states)
         _store(results, runs, saved)
         position = np.zeros(plan.runs_per_call, int)

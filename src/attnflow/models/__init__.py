@@ -28,3 +28,7 @@ In a "post" model (BERT, ALBERT) heads read the residual stream itself, and noth
 from attnflow.models.transformer import HeadWeights, Model, load
 
 __all__ = ["HeadWeights", "Model", "load"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -75,8 +75,10 @@ def _with_unit_scores(flow: AbstractDynamics) -> AbstractDynamics:
         new = rule if multiple > 0 else None
     elif isinstance(rule, Unnormalised):
         new = _with_offset(rule, multiple, is_uniform)
-    else:
+    elif isinstance(rule, Softmax | Sinkhorn):
         new = dataclasses.replace(rule, beta=0.0 if is_uniform else multiple * float(rule.beta))
+    else:
+        new = None
     if new is None:
         return flow
     return dataclasses.replace(flow, heads=(dataclasses.replace(head, query=identity, key=identity),), attention=new)

@@ -64,9 +64,9 @@ def _player() -> Any:
     import anywidget
     import traitlets
 
-    class Player(anywidget.AnyWidget):
+    class RunPlayer(anywidget.AnyWidget):
         _esm = SCRIPT
         page = traitlets.Unicode().tag(sync=True)
         height = traitlets.Int(640).tag(sync=True)
 
-    return Player
+    return RunPlayer

@@ -51,7 +51,8 @@ def _curve(rows: Sequence[dict[str, Any]], count: int) -> Line:
     values = np.stack([_column(row["course"], "mean_cosine") for row in same])
     share = len(same) / same[0]["possible_subsets"]
     ends = [mean_interval(at_one_time, share) or (np.nan, np.nan) for at_one_time in values.T.tolist()]
-    band = np.clip(np.transpose(ends), -1, 1) if np.isfinite(ends).any() else None
+    low, high = np.clip(np.transpose(ends), -1, 1)
+    band = (low, high) if np.isfinite(ends).any() else None
     times = _column(same[0]["course"], "time")
     return Line(times, values.mean(axis=0), counted_heads(count), marker=".", band=band)
 
