@@ -1,8 +1,12 @@
 """All scenarios of the explorer: those of `attnflow.scenarios`, and trained models with a prompt."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from attnflow._common.checks import require_known
+import numpy as np
+
+from attnflow._common.checks import InputError, require_known
 from attnflow.experiments import scenarios
 from attnflow.experiments.scenarios import Scenario, Settings, Setup
 from attnflow.explorer import prompt_scenarios
@@ -32,6 +36,23 @@ def build(settings: Settings) -> Setup:
     if isinstance(settings, prompt_scenarios.HeadsSettings):
         return prompt_scenarios.build(settings)
     return scenarios.build(settings)
+
+
+def build_from(settings: Settings, placed: Sequence[Sequence[float]] | None) -> Setup:
+    """The same with first tokens placed by hand; on the sphere they are scaled to length one where it is required."""
+    setup = build(settings)
+    if placed is None:
+        return setup
+    shape = setup.tokens.shape if labels(settings) else (settings.n, settings.d)
+    if [len(row) for row in placed] != [shape[1]] * shape[0]:
+        raise InputError(f"`tokens` must be {shape[0]} places of {shape[1]} coordinates, but they are not.")
+    tokens = np.array(placed)
+    if setup.flow.is_on_sphere and not setup.flow.has_radii:
+        lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+        if not np.all(lengths > 0):
+            raise InputError("A token on the sphere must have a direction, but one of `tokens` is zero.")
+        tokens = tokens / lengths
+    return replace(setup, tokens=tokens)
 
 
 def layer_measurements(settings: Settings) -> LayerMeasurements | None:

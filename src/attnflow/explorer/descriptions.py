@@ -58,15 +58,20 @@ NUMERICAL_SETTINGS = ("seed", "saves", "rtol", "atol")  # which change the start
 
 
 def sentences_of(
-    scenario: Scenario, settings: Any = None, later: Sequence[tuple[float, dict[str, Any]]] = ()
+    scenario: Scenario,
+    settings: Any = None,
+    later: Sequence[tuple[float, dict[str, Any]]] = (),
+    is_placed: bool = False,
 ) -> list[str]:
     """The sentences about a scenario; of a run with other settings only the values that differ from its own.
 
     `settings` are those at the start, and `later` are changes made while the run played, with their times. The sentence
-    of a scenario and the one about what to watch describe its own settings, and claim nothing of others.
+    of a scenario and the one about what to watch describe its own settings, and claim nothing of others. `is_placed`:
+    whether the first tokens were placed by hand.
     """
     changed = {} if settings is None else _changed(scenario.settings, settings)
-    parts = [f"with {_values(changed)}"] if changed else []
+    parts = ["from tokens placed by hand"] if is_placed else []
+    parts += [f"with {_values(changed)}"] if changed else []
     parts += [f"from t = {time:.4g} on with {_values(values)}" for time, values in later]
     if parts:
         return [f"The scenario {scenario.name} {', '.join(parts)}."]

@@ -42,6 +42,8 @@ class LiveRun:
         self.number = number
         self.scenario: Scenario = catalogue.get(request.scenario)
         self.first_changes = request.changes
+        self.placed = request.tokens
+        """First tokens placed by hand; None for those of the settings."""
         self.settings = changed_settings(self.scenario.settings, request.changes)
         self.later: list[tuple[float, dict[str, Any]]] = []
         """Changes made while the run played, with their times."""
@@ -58,6 +60,8 @@ class LiveRun:
         self.dataset: xr.Dataset | None = None
         if request.later and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
             raise InputError("`later` changes a run while it plays, but this one is computed at once. Leave it out.")
+        if request.tokens and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
+            raise InputError("`tokens` are the first tokens of a run that is computed while it plays. Leave them out.")
         if layers := catalogue.layer_measurements(self.settings):
             self._record_all(layers, layers.run, layers.frames())
         elif self.is_coalescing:
@@ -72,7 +76,7 @@ class LiveRun:
         """The sentences about this run as it was changed; they claim nothing of the scenario's own outcome."""
         first = changed_settings(self.scenario.settings, self.first_changes)
         played = {name: getattr(self.settings, name) for name in PLAYBACK_SETTINGS if hasattr(first, name)}
-        return sentences_of(self.scenario, replace(first, **played), self.later)
+        return sentences_of(self.scenario, replace(first, **played), self.later, is_placed=self.placed is not None)
 
     @property
     def is_precomputed(self) -> bool:
@@ -254,7 +258,7 @@ class LiveRun:
         return frame._replace(colours=coloured.colours, clusters=coloured.count)
 
     def _start_stepper(self) -> None:
-        self.stepper = stepper = Stepper(catalogue.build(self.settings))
+        self.stepper = stepper = Stepper(catalogue.build_from(self.settings, self.placed))
         self.first = stepper.first
         self.measurements: AbstractMeasurements = self._flow_measurements(stepper)
         self._colours = ClusterColours(self.measurements.distance)

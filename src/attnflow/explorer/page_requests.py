@@ -14,6 +14,7 @@ from attnflow.explorer.prompt_scenarios import HeadsSettings
 
 MAX_TEXT = 2_000  # characters of a setting; a typed 8 x 8 matrix fits
 MAX_CHANGES = 200  # that one link may make while its run plays
+MAX_PLACED_NUMBERS = 300  # coordinates of tokens placed by hand that a link may contain
 MESSAGE_BYTES = 32_768  # of one request; the longest link fits
 SPEEDS = (1e-3, 1e3)  # smallest and largest speed, relative to the usual one
 EXPORTS = ("dataset", "code", "html", "mp4", "gif")
@@ -32,6 +33,19 @@ class Start:
     later: tuple[tuple[float, dict[str, Any]], ...] = ()
     until: float | None = None
     plays: bool = True
+    tokens: tuple[tuple[float, ...], ...] | None = None
+    """First tokens that were placed by hand; None for those of the settings."""
+
+
+@dataclass(frozen=True)
+class EditTokens:
+    """Move, add or remove a token, and start a run from the tokens on display with this change."""
+
+    token: int | None = None
+    """The token that is moved or removed; None adds one."""
+    point: tuple[float, ...] | None = None
+    """Where the token goes; None removes it."""
+    plays: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,9 @@ class Export:
     kind: str
 
 
-PageRequest = Start | ChangeSettings | Play | Step | Seek | SetSpeed | SendRow | SendAxes | FramePainted | Export
+PageRequest = (
+    Start | EditTokens | ChangeSettings | Play | Step | Seek | SetSpeed | SendRow | SendAxes | FramePainted | Export
+)
 
 
 def parse(text: str) -> PageRequest:
@@ -185,7 +201,39 @@ def _start(message: dict) -> Start:
         later=tuple(_later_change(entry) for entry in later),
         until=until,
         plays=_flag(message.get("plays", True), "plays"),
+        tokens=_placed(message.get("tokens")),
     )
+
+
+def _placed(rows: Any) -> tuple[tuple[float, ...], ...] | None:
+    if rows is None:
+        return None
+    if not isinstance(rows, list) or not rows:
+        raise InputError("`tokens` must be a list of places, one for each token.")
+    if sum(len(row) if isinstance(row, list) else 1 for row in rows) > MAX_PLACED_NUMBERS:
+        raise InputError(f"`tokens` must have at most {MAX_PLACED_NUMBERS} numbers, but it has more.")
+    return tuple(_point(row) for row in rows)
+
+
+def _point(given: Any) -> tuple[float, ...]:
+    if not isinstance(given, list) or not given:
+        raise InputError("The place of a token must be a list of its coordinates.")
+    return tuple(_number(value, "coordinate") for value in given)
+
+
+def _edit(message: dict) -> EditTokens:
+    plays = _flag(message.get("plays", False), "plays")
+    edits = [name for name in ("move", "add", "remove") if name in message]
+    if len(edits) != 1:
+        raise InputError("`tokens` must have one of `move`, `add` and `remove`.")
+    given = message[edits[0]]
+    if edits == ["add"]:
+        return EditTokens(None, _point(given), plays)
+    if edits == ["remove"]:
+        return EditTokens(_whole(given, "remove"), None, plays)
+    if not isinstance(given, dict):
+        raise InputError("`move` must have a `token` and its place `to`.")
+    return EditTokens(_whole(given.get("token"), "token"), _point(given.get("to")), plays)
 
 
 def _later_change(entry: Any) -> tuple[float, dict[str, Any]]:
@@ -211,6 +259,7 @@ def _export(message: dict) -> Export:
 
 _PARSERS = {
     "start": _start,
+    "tokens": _edit,
     "change": lambda message: ChangeSettings(checked_changes(message.get("changes"))),
     "play": lambda message: Play(_flag(message.get("plays"), "plays")),
     "step": lambda message: Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.explorer import catalogue, page_requests, run_messages
+from attnflow.explorer import catalogue, page_requests, placed_tokens, run_messages
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.settings_changes import changed_settings, changes_from
 
@@ -59,7 +59,8 @@ def changed_run(run: LiveRun, changes: dict[str, Any], plays: bool) -> ChangedRu
     undo = {name: getattr(run.settings, name) for name in changes}
     restart = None
     if run.needs_restart(settings, changes):
-        restart = page_requests.Start(run.scenario.name, changes_from(run.scenario, settings), plays=plays)
+        tokens, made = placed_tokens.kept(run, changes), changes_from(run.scenario, settings)
+        restart = page_requests.Start(run.scenario.name, made, plays=plays, tokens=tokens)
     else:
         run.change(changes)
     return ChangedRun(undo, restart, " ".join(refused))

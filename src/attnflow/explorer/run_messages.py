@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.explorer import catalogue, protocol
+from attnflow.explorer import catalogue, page_requests, protocol
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.principal_axes import principal_axes
 
@@ -30,8 +30,17 @@ def started(run: LiveRun, model: dict[str, Any]) -> dict[str, Any]:
         "scenario": run.scenario.name,
         "paper": run.scenario.paper,
         "logTime": run.is_coalescing,
+        "placed": _placed(run),
         **model,
     }
+
+
+def _placed(run: LiveRun) -> dict[str, Any] | None:
+    """First tokens placed by hand, as many as a link may contain."""
+    if run.placed is None:
+        return None
+    is_short = sum(map(len, run.placed)) <= page_requests.MAX_PLACED_NUMBERS
+    return {"tokens": run.placed if is_short else None}
 
 
 def changed(run: LiveRun, time: float, model: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from attnflow._common.checks import InputError
-from attnflow.explorer import page_requests, protocol, run_messages
+from attnflow.explorer import page_requests, placed_tokens, protocol, run_messages
 from attnflow.explorer.computing_turns import ComputingTurns
 from attnflow.explorer.export.exports import RunSnapshot, exported_file, snapshot_of
 from attnflow.explorer.live_run import LiveRun
@@ -124,6 +124,8 @@ class Viewer:
         match request:
             case page_requests.Start():
                 player.start(request)
+            case page_requests.EditTokens():
+                player.start(placed_tokens.start_from(self._current, request))
             case page_requests.SetSpeed(factor):
                 player.playback.speed = factor
             case page_requests.ChangeSettings(changes):

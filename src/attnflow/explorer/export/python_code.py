@@ -72,6 +72,10 @@ setup = build(settings)
 # the norm before attention
 CENTRE = "    tokens = tokens - tokens.mean(axis=1, keepdims=True)\n"
 DIVIDE = "    tokens = tokens / np.sqrt((tokens**2).mean(axis=1, keepdims=True) + {epsilon!r})\n"
+PLACED = """placed = np.array([  # tokens placed by hand
+{rows}])
+setup = replace(setup, tokens=placed)
+"""
 FIRST = """times = {times}
 run = af.simulate(setup.flow, setup.tokens, times, solver=setup.solver, rng=setup.rng)
 """
@@ -110,7 +114,7 @@ def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[flo
     settings = changed_settings(run.scenario.settings, run.first_changes)
     if isinstance(settings, LayersSettings):
         return title + LAYERS.format(origin=_origin(settings), prompts=_prompts(settings))
-    parts = [title, _model(run, settings)]
+    parts = [title, _model(run, settings), *_placed_tokens(run)]
     if run.is_coalescing:
         return "".join([*parts, COALESCING, SUMMARY])
     ends = [*(time for time, _ in later), frames[-1].time]
@@ -119,7 +123,8 @@ def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[flo
     for (time, changes), end in zip(later, ends[1:], strict=True):
         before, settings = settings, changed_settings(settings, changes)
         if end > time:
-            tokens = _final_tokens(frames) if time > 0 else "setup.tokens"
+            first = "setup.tokens" if run.placed is None else "placed"
+            tokens = _final_tokens(frames) if time > 0 else first
             times = _times(frames, settings, time, end)
             made = {"changes": _changes(before, settings), "head": _head_line(before, settings)}
             parts.append(NEXT.format(time=time, tokens=tokens, times=times, **made))
@@ -158,6 +163,14 @@ def _head_line(before: Settings, after: Settings) -> str:
     if not (isinstance(before, HeadsSettings) and isinstance(after, HeadsSettings)) or before.head == after.head:
         return ""
     return f"head = {after.head}\n"
+
+
+def _placed_tokens(run: LiveRun) -> list[str]:
+    """The code that sets first tokens placed by hand, if they were."""
+    if run.placed is None:
+        return []
+    tokens = catalogue.build_from(changed_settings(run.scenario.settings, run.first_changes), run.placed).tokens
+    return [PLACED.format(rows="".join(f"    {row},\n" for row in tokens.tolist()))]
 
 
 def _final_tokens(frames: Sequence[Frame]) -> str:
