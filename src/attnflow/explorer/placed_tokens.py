@@ -11,7 +11,7 @@ from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.settings_changes import changed_settings, changes_from
 
 # settings that bring their own first tokens
-REPLACING = frozenset({"space", "n", "d", "start", "seed", "runs", "prompt", "layer"})
+REPLACING = frozenset({"space", "n", "d", "start", "seed", "runs", "prompt", "second", "layer"})
 LENGTH_TOLERANCE = 1e-6  # of a token on the sphere, whose place a page computes in double precision
 
 

@@ -37,8 +37,9 @@ class Playback:
         self.plays = self._plays_if_refused
 
     def start(self, until: float | None) -> None:
-        """Begin a run that has been prepared."""
+        """Begin a run that has been prepared, and compute it up to `until`; the first frame needs no computation."""
         self.unpainted.clear()
+        until = until if until is not None and until > 0 else None
         self.played_from_start, self.until, self.is_stepping, self._next_frame = self.plays, until, False, 0.0
 
     def play(self, plays: bool) -> None:

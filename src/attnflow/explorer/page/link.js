@@ -8,6 +8,7 @@ export function write(state) {
   const parts = new URLSearchParams({ scenario: state.scenario });
   for (const [name, value] of Object.entries(state.changes)) parts.set(name, value === null ? "none" : String(value));
   if (state.later.length) parts.set("later", JSON.stringify(state.later));
+  if (state.tokens) parts.set("tokens", state.tokens.flat().join(","));
   if (state.time !== null) parts.set("t", String(state.time));
   if (state.speed) parts.set("speed", String(state.speed));
   if (state.camera) parts.set("camera", state.camera.map((x) => +x.toFixed(4)).join(","));
@@ -33,6 +34,7 @@ export function read(hash, catalogue) {
     scenario: scenario.name,
     changes,
     later: parsed(parts.get("later")) ?? [],
+    tokens: tokensOf(parts.get("tokens"), changes.d ?? scenario.settings.d),
     time: parts.has("t") && Number.isFinite(Number(parts.get("t"))) ? Number(parts.get("t")) : null,
     speed: Number(parts.get("speed")) || 0,
     tour: parts.get("tour"),
@@ -53,6 +55,13 @@ export function valueOf(name, text) {
   if (TEXTS.has(name)) return text || (name === "second" ? "" : null); // there may be no second prompt
   if (text === "none" || text === "") return null;
   return NUMBERS.has(name) && Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+function tokensOf(text, d) {
+  // Tokens placed by hand, rows of d numbers; null for another text.
+  const numbers = (text ?? "").split(",").map(Number);
+  if (!text || numbers.length % d || numbers.length > 300 || !numbers.every(Number.isFinite)) return null;
+  return Array.from({ length: numbers.length / d }, (_, i) => numbers.slice(i * d, (i + 1) * d));
 }
 
 function cameraOf(text) {

@@ -5,6 +5,7 @@ import { Controls, betaOf, sliderOf } from "./controls.js";
 import { lightWith, showEquation } from "./equation.js";
 import { showDescription, showPrediction, showPrompts, showVerdict, spokenText } from "./explain.js";
 import { ExportMenu } from "./export.js";
+import { Hands } from "./hands.js";
 import { LayerInterpolation } from "./interpolation.js";
 import { listenForKeys } from "./keyboard.js";
 import * as link from "./link.js";
@@ -44,7 +45,9 @@ const comparison = new Comparison({ address, theme, first: stage, actions: {
   problem: showProblem, file: (message) => exportMenu.receive(message), say, remember: () => remember(),
 } });
 
-window.explorer = { stage, panels, comparison, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
+const hands = new Hands(stage, { send: (message) => source.send(message), isPlaying: () => state.plays, say });
+
+window.explorer = { stage, panels, comparison, hands, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
 
 source.on("connection", ({ isOpen, isFull, reason }) => {
   showSlow({});
@@ -75,6 +78,10 @@ source.on("started", (message) => {
   stage.restart(message, readable(palette, theme), !isNew);
   comparison.setPalette(readable(palette, theme));
   comparison.begin();
+  hands.begin(message);
+  if (!message.placed) originalN = message.settings.n;
+  $("first-tokens").hidden = !message.placed;
+  allowHands();
   $("compare").disabled = message.logTime || message.isLayered; // all of such a run is computed at once
   if ($("compare").disabled) comparison.close();
   if (comparison.isOn) comparison.show(message.settings);
@@ -151,6 +158,8 @@ source.on("problem", showProblem);
 
 function showProblem(message) {
   isRestoring = $("controls").hidden = false;
+  hands.refuse();
+  schedule();
   $("problem").hidden = false;
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
@@ -188,7 +197,7 @@ function showHalf(half) {
 
 function compare() {
   // Begin or end the comparison; both runs start from the first tokens.
-  if (comparison.isOn) { comparison.close(); return remember(); }
+  if (comparison.isOn) { comparison.close(); allowHands(); return remember(); }
   if (!model) return null;
   comparison.open(null, model.settings, hello.words);
   return startBoth({});
@@ -201,7 +210,15 @@ function startBoth(changes) {
     comparison.differ({ name: difference.name, value: changes[difference.name] });
     return;
   }
-  request({ type: "start", scenario: model.scenario, changes: differing({ ...model.settings, ...changes }), plays: state.plays || state.atEnd || !prefersStill });
+  request({ type: "start", scenario: model.scenario, changes: differing({ ...model.settings, ...changes }), plays: state.plays || state.atEnd || !prefersStill, ...placedTokens(changes) });
+}
+
+const REPLACING = ["space", "n", "d", "start", "seed", "prompt", "second", "layer"]; // settings that bring their own first tokens
+
+function placedTokens(changes = {}) {
+  // The tokens placed by hand with which the run starts again, unless changes bring others.
+  const tokens = REPLACING.some((name) => name in changes) ? null : model?.placed?.tokens;
+  return tokens ? { tokens } : {};
 }
 
 function request(message) {
@@ -218,6 +235,7 @@ function schedule() {
   requestAnimationFrame((now) => {
     isScheduled = false;
     const frame = latest;
+    if (hands.isHolding) return; // the token in the hand must not jump back
     if (!frame || !model || frame.run !== model.run) return;
     painted = model.isLayered && !prefersStill ? interpolation.pictureAt(now, frame, painted, pauseBetweenLayers()) : frame;
     stage.show(painted);
@@ -257,7 +275,7 @@ function restore(target) {
   const at = target.time === null ? {} : { until: target.time };
   comparison.close();
   if (target.compare) comparison.open(target.compare, { ...standardOf(target.scenario), ...target.changes }, hello.words);
-  request({ type: "start", scenario: target.scenario, changes: target.changes, later: target.later, plays, ...at });
+  request({ type: "start", scenario: target.scenario, changes: target.changes, later: target.later, plays, ...at, ...(target.tokens ? { tokens: target.tokens } : {}) });
   if (target.compare && target.half) comparison.select(1);
 }
 
@@ -319,6 +337,7 @@ function current(withTime) {
     scenario: base.scenario,
     changes: { ...base.changes, ...immediate() },
     later: model?.later ?? [],
+    tokens: model?.placed?.tokens ?? null,
     time: withTime && Number.isFinite(painted?.time) ? painted.time : null,
     plays: withTime ? state.plays : undefined,
     speed: Number($("speed").value),
@@ -366,7 +385,23 @@ function markAxes(isPrincipal) {
 
 function play(plays = !state.plays) { request({ type: "play", plays }); }
 function step(by) { request({ type: "step", by }); }
-function restart() { if (model) request({ type: "start", scenario: model.scenario, changes: differing(model.settings), plays: true }); }
+function restart() {
+  if (!model) return;
+  if (model.placed && !model.placed.tokens) { request({ type: "seek", share: 0 }); play(true); } // only the server has so many placed tokens
+  else request({ type: "start", scenario: model.scenario, changes: differing(model.settings), plays: true, ...placedTokens() });
+}
+
+function allowHands() {
+  // Tokens can be moved in one run that is computed while it plays.
+  $("move-tokens").disabled = model.logTime || model.isLayered || comparison.isOn;
+  if ($("move-tokens").disabled) hands.turn(false);
+}
+
+let originalN = null; // number of tokens before any was placed by hand
+function restoreTokens() {
+  const settings = { ...model.settings, n: originalN ?? model.settings.n };
+  request({ type: "start", scenario: model.scenario, changes: differing(settings), plays: state.plays });
+}
 
 function showSpeed() {
   const factor = 10 ** Number($("speed").value);
@@ -379,6 +414,7 @@ $("back").onclick = () => step(-1);
 $("forward").onclick = () => step(1);
 $("restart").onclick = restart;
 $("compare").onclick = compare;
+$("first-tokens").onclick = restoreTokens;
 $("fit").onclick = fit;
 function fit() { if (comparison.isOn) comparison.stage.fit(); stage.fit(); remember(); }
 function askAxes() { areAsked = true; source.send({ type: "axes" }); }
@@ -410,7 +446,8 @@ for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
 $("share").onclick = async () => {
   const address = location.href.split("#")[0] + link.write(current(true));
   history.replaceState(null, "", address);
-  try { await navigator.clipboard.writeText(address); say("The link is copied."); } catch { say("The link is in the address bar."); }
+  const without = model?.placed && !model.placed.tokens ? " It starts from the original tokens: a link has room for 300 numbers." : "";
+  try { await navigator.clipboard.writeText(address); say(`The link is copied.${without}`); } catch { say(`The link is in the address bar.${without}`); }
 };
 stage.onHover = (token) => { source.send({ type: "row", token }); if (!comparison.half) panels.mark(token); tooltip(); };
 panels.onPoint = (token, partner) => (comparison.half ? comparison.stage : stage).point(token, partner);
@@ -429,7 +466,7 @@ listenForKeys({
   " ": () => play(), r: restart, f: fit,
   ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => faster(1), ArrowDown: () => faster(-1),
   "+": () => stage.zoomBy(1.15), "=": () => stage.zoomBy(1.15), "-": () => stage.zoomBy(1 / 1.15),
-  ",": () => choose(-1), ".": () => choose(1), Escape: () => stage.point(null), "?": () => $("help").togglePopover(),
+  ",": () => choose(-1), ".": () => choose(1), Delete: () => hands.remove(), Escape: () => stage.point(null), "?": () => $("help").togglePopover(),
 }, (...angles) => stage.turn(...angles));
 
 source.open();

@@ -4,21 +4,24 @@ export function listen(stage) {
   const { root } = stage, fingers = new Map();
   root.addEventListener("pointerdown", (event) => {
     if (event.target.closest("button, a")) return;
-    fingers.set(event.pointerId, [event.clientX, event.clientY]);
     root.setPointerCapture(event.pointerId);
+    if (stage.hands?.grab(event)) return;
+    fingers.set(event.pointerId, [event.clientX, event.clientY]);
     if (event.pointerType === "touch") choose(stage, event);
   });
   root.addEventListener("pointermove", (event) => {
     const before = fingers.get(event.pointerId), now = [event.clientX, event.clientY];
+    if (stage.hands?.isHolding) return stage.hands.drag(event);
     if (!before) return choose(stage, event);
     const apart = gap(fingers);
     fingers.set(event.pointerId, now);
     if (fingers.size === 2) stage.zoomBy(gap(fingers) / apart);
     else stage.drag(now[0] - before[0], now[1] - before[1]);
+    return null;
   });
-  const release = (event) => fingers.delete(event.pointerId);
+  const release = (event) => { fingers.delete(event.pointerId); stage.hands?.drop(); };
   for (const name of ["pointerup", "pointercancel"]) root.addEventListener(name, release);
-  root.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") stage.point(null); });
+  root.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") stage.point(stage.hands?.chosen ?? null); });
   root.addEventListener("wheel", (event) => {
     event.preventDefault();
     const { left, top } = root.getBoundingClientRect();

@@ -37,6 +37,8 @@ export class Stage {
     this.at = new Float32Array(3);
     this.hovered = this.partner = null;
     this.beside = null; // a stage with which this one is compared, on the same scale
+    this.hands = null; // what moves tokens by hand, if anything does
+    this.isHeld = false; // whether a token is being moved: the axes stay
     this.onHover = () => {};
     this.onView = () => {};
     this.restart({ isSphere: true, settings: { d: 3 }, centres: [] }, []);
@@ -83,10 +85,20 @@ export class Stage {
       this.seen = new Float32Array(3 * frame.n);
     }
     toSpace(frame, axesFor(frame.d, this.chosen, this.principal), this.points);
-    if (!this.model.isSphere) this.#widen();
+    if (!this.model.isSphere && !this.isHeld) this.#widen();
     if (frame.d > 1) return;
     this.extents[1] = 1;
     for (let i = 0; i < frame.n; i++) this.points[3 * i + 1] = 0.75 * (1 - (2 * (i + 0.5)) / frame.n);
+  }
+
+  move(token, point) {
+    // Show one token of the frame elsewhere.
+    const { frame } = this, tokens = Float32Array.from(frame.tokens);
+    tokens.set(point, token * frame.d);
+    this.frame = { ...frame, tokens };
+    this.history.clear();
+    this.#place();
+    this.repaint();
   }
 
   #widen() {
