@@ -23,7 +23,7 @@ def test_the_farthest_token_from_the_sphere_is_named():
     tokens[0, 1] *= 1.01
     tokens[1, 0] *= 1.5
 
-    with pytest.raises(InputError, match=r"2 of 4 tokens do not: token 0 of run 1 has length 1\.5"):
+    with pytest.raises(InputError, match=r"2 of 4 tokens do not: tokens\[1, 0\] has length 1\.5"):
         checks.require_on_sphere(tokens, "tokens")
 
 
@@ -32,7 +32,7 @@ def test_the_zero_vector_has_no_direction():
     checks.require_positive_lengths(tokens, "tokens")
     tokens[1, 0] = 0.0
 
-    with pytest.raises(InputError, match="token 0 of run 1 is the zero vector"):
+    with pytest.raises(InputError, match=r"tokens\[1, 0\] is the zero vector"):
         checks.require_positive_lengths(tokens, "tokens")
 
 
@@ -47,7 +47,10 @@ def test_tokens_are_served_up_to_the_largest_number_whose_square_is_a_number(sig
 
 @pytest.mark.parametrize(
     ("shape", "place", "words"),
-    [((2, 3), (1, 2), "token 1, coordinate 2"), ((2, 3, 4), (1, 0, 3), "run 1, token 0, coordinate 3")],
+    [
+        ((2, 3), (1, 2), r"tokens\[1, 2\] \(token, coordinate\)"),
+        ((2, 3, 4), (1, 0, 3), r"tokens\[1, 0, 3\] \(run, token, coordinate\)"),
+    ],
 )
 def test_the_place_of_the_first_number_that_is_not_finite_is_named(shape, place, words):
     tokens = np.ones(shape)

@@ -119,7 +119,7 @@ def test_chords_and_angles_are_inverse_also_when_tiny():
 
 
 def test_geodesic_distance_needs_the_sphere():
-    with pytest.raises(ValueError, match=r"unit sphere.*token 1 has length 2"):
+    with pytest.raises(ValueError, match=r"unit sphere.*tokens\[1\] has length 2"):
         clusters.labels([[1.0, 0.0], [2.0, 0.0]], 0.1, geodesic=True)
 
 

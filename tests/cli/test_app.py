@@ -171,7 +171,7 @@ BAD = {
     "negative seed": (["run", "sphere", "--seed", "-1"], "`seed` must be a whole number, at least 0"),
     "negative period": (["run", "redrawn", "--redraw", "-1"], "`redraw` must be above zero"),
     "normalisation in R^d": (["run", "polytope", "--normalisation", "pre"], "belongs to the sphere"),
-    "mask that hides": (["run", "sphere", "--mask", "strictly-causal"], "hides everything from token 0"),
+    "mask that hides": (["run", "sphere", "--mask", "strictly-causal"], "hides everything from token 1"),
     "missing file": (["run", "sphere", "--start", "no.npy"], "cannot be read as numbers"),
     "broken window": (["run", "sphere", "--mask", "window:2.5"], "takes a whole number"),
     "suffix": (["run", "sphere", "--out", "a.csv"], "is written as `.zarr` or `.nc`"),

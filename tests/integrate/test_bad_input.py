@@ -19,9 +19,9 @@ def with_entry(value):
 
 
 BAD_RUNS = {
-    "NaN": ((PLANE, with_entry(np.nan), TIMES), r"`tokens` must be finite, but 1 of 8 .* nan at token 2, coordinate 1"),
-    "infinity": ((PLANE, with_entry(np.inf), TIMES), r"inf at token 2, coordinate 1"),
-    "infinity in a run": ((PLANE, np.stack([TOKENS, with_entry(np.inf)]), TIMES), r"run 1, token 2, coordinate 1"),
+    "NaN": ((PLANE, with_entry(np.nan), TIMES), r"`tokens` must be finite, but 1 of 8 .* nan at tokens\[2, 1\] \(token, coordinate\)"),
+    "infinity": ((PLANE, with_entry(np.inf), TIMES), r"inf at tokens\[2, 1\]"),
+    "infinity in a run": ((PLANE, np.stack([TOKENS, with_entry(np.inf)]), TIMES), r"tokens\[1, 2, 1\] \(run, token, coordinate\)"),
     "one axis": ((PLANE, np.ones(4), TIMES), r"`tokens` must have shape \(n, d\)"),
     "four axes": ((PLANE, np.ones((1, 1, 1, 2)), TIMES), r"`tokens` must have shape \(n, d\)"),
     "no tokens": ((PLANE, np.ones((0, 2)), TIMES), r"all at least 1"),
@@ -29,9 +29,9 @@ BAD_RUNS = {
     "complex": ((PLANE, np.ones((2, 2)) * 1j, TIMES), r"`tokens` must be real numbers, but their type is complex128"),
     "booleans": ((PLANE, np.ones((2, 2), bool), TIMES), r"`tokens` must be real numbers, but their type is bool"),
     "dimension": ((PLANE, np.ones((4, 3)), TIMES), r"must have 2 coordinates, as the heads do, but they have 3"),
-    "off the sphere": ((FLOW, 3 * TOKENS, TIMES), r"must lie on the unit sphere, but 4 of 4 tokens do not: token . has length 3"),
-    "one off the sphere": ((FLOW, np.stack([TOKENS, with_entry(2.0)]), TIMES), r"1 of 8 tokens do not: token 2 of run 1 has length"),
-    "zero vector": ((af.SphereAttention(HEAD, normalisation=af.Pre()), 0 * TOKENS, TIMES), r"must have a direction, but token 0 is the zero"),
+    "off the sphere": ((FLOW, 3 * TOKENS, TIMES), r"must lie on the unit sphere, but 4 of 4 tokens do not: tokens\[.\] has length 3"),
+    "one off the sphere": ((FLOW, np.stack([TOKENS, with_entry(2.0)]), TIMES), r"1 of 8 tokens do not: tokens\[1, 2\] has length"),
+    "zero vector": ((af.SphereAttention(HEAD, normalisation=af.Pre()), 0 * TOKENS, TIMES), r"must have a direction, but tokens\[0\] is the zero"),
     "decreasing times": ((FLOW, TOKENS, [0.0, 2.0, 1.0]), r"`times` must increase, but time 1 at position 2 follows 2"),
     "repeated times": ((FLOW, TOKENS, [0.0, 0.0]), r"`times` must increase"),
     "empty times": ((FLOW, TOKENS, []), r"at least two times"),
@@ -56,7 +56,7 @@ def time_dependent(function):
 
 BAD_RUNS |= {
     "head of another dimension": ((time_dependent(lambda t: af.Head.identity(3)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but it returns a head of dimension 3"),
-    "matrix for a head": ((time_dependent(lambda t: np.eye(2)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but it returns a ndarray"),
+    "matrix for a head": ((time_dependent(lambda t: np.eye(2)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but its value is of type ndarray"),
 }  # fmt: skip
 
 
@@ -121,10 +121,10 @@ BAD_MODELS = {
     "output too tall": (lambda: af.Head(EYE, EYE, np.ones((1, 2)), np.ones((3, 1))), r"`output` must be 2 x 1, but it is 3 x 1"),
     "bilinear not square": (lambda: af.Head.bilinear(np.ones((2, 3)), EYE), r"`query_key` must be"),
     "vector for a matrix": (lambda: af.Head(EYE, EYE, np.ones(2)), r"`value` must be a matrix, but it has shape \(2,\)"),
-    "NaN in a matrix": (lambda: af.Head(EYE, EYE, EYE * np.nan), r"`value` must be finite, .* at row 0, column 0"),
+    "NaN in a matrix": (lambda: af.Head(EYE, EYE, EYE * np.nan), r"`value` must be finite, .* at value\[0, 0\] \(row, column\)"),
     "heads of two dimensions": (lambda: af.EuclideanAttention([HEAD, af.Head.identity(3)]), r"theirs are \[2, 3\]"),
     "no heads": (lambda: af.EuclideanAttention([]), r"the list is empty"),
-    "matrix for a head": (lambda: af.EuclideanAttention(EYE), r"it holds a ndarray"),
+    "matrix for a head": (lambda: af.EuclideanAttention(EYE), r"it holds an object of type ndarray"),
     "class for attention": (lambda: af.EuclideanAttention(HEAD, af.Softmax), r"write Softmax\(\.\.\.\)"),
     "word for a mask": (lambda: af.EuclideanAttention(HEAD, af.Softmax(), "causal"), r"such as `masks.causal`, but it is 'causal'"),
     "complex head": (lambda: af.Head(EYE * 1j, EYE, EYE), r"numbers must be real"),
@@ -138,7 +138,7 @@ BAD_MODELS = {
     "number mask": (lambda: af.masks.boolean(EYE), r"square matrix of booleans, but it has shape \(2, 2\) and type float64"),
     "oblong mask": (lambda: af.masks.boolean(np.ones((2, 3), bool)), r"square matrix of booleans"),
     "window": (lambda: af.masks.window(-1), r"`width` must be a whole number, at least 0, but it is -1"),
-    "negative mass": (lambda: af.EuclideanAttention(HEAD, masses=[1.0, -2.0]), r"token 1 has mass -2"),
+    "negative mass": (lambda: af.EuclideanAttention(HEAD, masses=[1.0, -2.0]), r"masses\[1\] is -2"),
     "frozen numbers": (lambda: af.EuclideanAttention(HEAD, frozen=[0, 1]), r"`frozen` must be a list of booleans"),
     "kappa": (lambda: af.Noise(0.0), r"`kappa` must be above zero, but it is 0.0. Leave `noise` out"),
     "activation": (lambda: af.MLP(EYE, "rely"), r"Did you mean 'relu'"),
@@ -180,8 +180,8 @@ BAD_SIZES = {
     "masses": (af.EuclideanAttention(HEAD, masses=[1.0]), r"`masses` must have one entry for each token, 4, but it has 1"),
     "frozen": (af.EuclideanAttention(HEAD, frozen=[True]), r"`frozen` must have one entry for each token, 4, but it has 1"),
     "mask": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.eye(3) > 0)), r"`mask` is made for 3 tokens, but there are 4"),
-    "token without visible tokens": (af.EuclideanAttention(HEAD, mask=af.masks.strictly_causal), r"`mask` hides everything from token 0"),
-    "empty row": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.diag([1, 1, 0, 1]) > 0)), r"hides everything from token 2"),
+    "token without visible tokens": (af.EuclideanAttention(HEAD, mask=af.masks.strictly_causal), r"`mask` hides everything from token 1"),
+    "empty row": (af.EuclideanAttention(HEAD, mask=af.masks.boolean(np.diag([1, 1, 0, 1]) > 0)), r"hides everything from token 3"),
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def test_peri_with_a_value_matrix_of_rank_one_says_that_its_field_jumps():
     assert 0 < since <= float(run.final_time) + 1e-3
 
     # The token named has an output near zero, on both sides of which the direction differs: <w, mean token> = 0.
-    token = int(run.outcome.split("A of token ")[1].split(" ")[0])
+    token = int(run.outcome.split("A of token ")[1].split(" ")[0]) - 1
     weights = af.attention_matrix(flow, run.final_tokens.values)
     outputs = np.linalg.norm(weights @ run.final_tokens.values @ RANK_ONE.T, axis=1)
     assert outputs[token] < 1e-6 < 1e-3 < np.sort(outputs)[1]
@@ -61,7 +61,7 @@ def test_the_run_of_an_ensemble_is_named():
     run = af.simulate(flow_of(RANK_ONE, af.Peri()), tokens, TIMES, solver=SHORT, keep_tokens=False, progress=False)
 
     attempts = (run.steps + run.rejected_steps).values
-    assert f"Run {np.argmax(attempts)}: By t = " in run.outcome
+    assert f"Run {np.argmax(attempts) + 1}: By t = " in run.outcome
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -108,7 +108,7 @@ def test_a_run_stops_where_a_length_reaches_zero(scheme, name):
     flow, times = flow_of(-np.eye(2), scheme), np.linspace(0, 3, 31)
     run = af.simulate(flow, [[1.0, 0.0]], times, solver=solver, progress=False)
 
-    assert "the length of a token has reached zero, where its direction is not defined (token 0)" in run.outcome
+    assert "the length of a token has reached zero, where its direction is not defined (token 1)" in run.outcome
     assert run.outcome.startswith("Stopped at t = ")
     assert not run.failed
     assert 1 - error <= float(run.final_time) <= 1 + 1e-6
@@ -129,7 +129,7 @@ def test_a_length_that_falls_while_its_direction_turns_is_named():
     flow = af.SphereAttention(af.Head.bilinear(np.eye(2), -np.eye(2)), af.Softmax(3.0), normalisation=af.Pre())
     run = af.simulate(flow, [[1.0, 0.0], [0.3, 2.0]], np.linspace(0, 3, 31), progress=False)
 
-    assert "the length of a token has reached zero, where its direction is not defined (token 0)" in run.outcome
+    assert "the length of a token has reached zero, where its direction is not defined (token 1)" in run.outcome
     assert 0.9 < float(run.final_time) < 1.3
 
 
@@ -138,7 +138,7 @@ def test_the_run_whose_length_reaches_zero_is_named():
     run = af.simulate(flow_of(-np.eye(2), af.Pre()), tokens, [0.0, 3.0], keep_tokens=False, progress=False)
 
     assert "1 reached the end, 1 stopped" in run.outcome
-    assert "Run 1: Stopped at t = 1: the length of a token has reached zero" in run.outcome
+    assert "Run 2: Stopped at t = 1: the length of a token has reached zero" in run.outcome
 
 
 def test_lengths_that_grow_get_no_note():

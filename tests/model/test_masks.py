@@ -89,7 +89,7 @@ def test_a_token_that_sees_no_token_is_refused_unless_it_is_frozen():
     tokens, head = np.eye(3), af.Head.identity(3)
     mask = af.masks.strictly_causal
 
-    with pytest.raises(InputError, match="hides everything from token 0"):
+    with pytest.raises(InputError, match="hides everything from token 1"):
         af.velocity(af.EuclideanAttention(head, mask=mask), tokens)
     frozen = np.array([True, False, False])
     assert af.velocity(af.EuclideanAttention(head, mask=mask, frozen=frozen), tokens).shape == (3, 3)

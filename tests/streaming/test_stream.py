@@ -296,7 +296,7 @@ def test_a_run_is_repeated_from_its_file_bit_for_bit(tmp_path):
 
 
 REFUSED = {
-    "full mask": (lambda: af.SphereAttention(af.Head.identity(2)), "token 0 sees token 1"),
+    "full mask": (lambda: af.SphereAttention(af.Head.identity(2)), "token 1 sees token 2"),
     "noise": (lambda: flow(1.0, noise=af.Noise(5.0)), "noise has no smooth path"),
     "changing weights": (lambda: af.SphereAttention(af.RedrawnHead(2, 1.0, 0), mask=af.masks.causal), "not change"),
     "lengths": (lambda: flow(1.0, normalisation=af.Pre()), "without lengths"),

@@ -29,7 +29,7 @@ def test_shares_are_among_the_runs_to_which_a_statement_applies():
     expected = [(middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)]
     np.testing.assert_allclose(found.interval("holds"), expected, rtol=1e-6)
     assert "60%" in found.explanation()
-    assert "run 3" in found.explanation()
+    assert "run 4 (index 3)" in found.explanation()
 
 
 @pytest.mark.parametrize("compare", ["at most", "at least"])

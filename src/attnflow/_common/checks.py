@@ -89,7 +89,7 @@ def require_all_finite(values: Any, argument: str, axes: tuple[str, ...]) -> Non
     bad = np.argwhere(~np.isfinite(np.asarray(values)))
     if len(bad) == 0:
         return
-    where = ", ".join(f"{axis} {index}" for axis, index in zip(axes, bad[0], strict=True))
+    where = f"{argument}{[int(index) for index in bad[0]]} ({', '.join(axes)})"
     found = np.asarray(values)[tuple(bad[0])]
     raise InputError(
         f"`{argument}` must be finite, but {len(bad)} of {np.size(values)} numbers are not: "
@@ -107,7 +107,7 @@ def require_on_sphere(tokens: np.ndarray, argument: str, atol: float = 1e-6) -> 
     worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
     raise InputError(
         f"`{argument}` must lie on the unit sphere, but {off} of {lengths.size} tokens do not: "
-        f"{_which_token(worst)} has length {lengths[worst]:.6g}, expected 1 within {atol:g}. "
+        f"{_entry(argument, worst)} has length {lengths[worst]:.6g}, expected 1 within {atol:g}. "
         "If only directions matter, divide each row by its length first. "
         "If lengths matter, use `EuclideanAttention` instead of `SphereAttention`."
     )
@@ -120,7 +120,7 @@ def require_positive_lengths(tokens: np.ndarray, argument: str) -> None:
         return
     worst = np.unravel_index(int(np.argmin(lengths)), lengths.shape)
     raise InputError(
-        f"`{argument}` must have a direction, but {_which_token(worst)} is the zero vector. "
+        f"`{argument}` must have a direction, but {_entry(argument, worst)} is the zero vector. "
         "Replace it by any other point."
     )
 
@@ -191,8 +191,9 @@ def _either(names: list[str]) -> str:
     return " or ".join(repr(name) for name in names)
 
 
-def _which_token(index: tuple) -> str:
-    return f"token {index[-1]}" + (f" of run {index[0]}" if len(index) == 2 else "")
+def _entry(argument: str, index: tuple) -> str:
+    """The entry of an array argument as it is written in Python, such as tokens[0, 3]."""
+    return f"{argument}[{', '.join(str(int(place)) for place in index)}]"
 
 
 def _is_concrete(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from attnflow.explorer.playback_clock import FRAMES_PER_SECOND
 from attnflow.explorer.unpainted_frames import UnpaintedFrames
 
-SECONDS_BETWEEN_COLOURS = 0.1  # of configurations with many tokens
+COLOUR_INTERVAL = 0.1  # seconds; clusters of many tokens are found anew ten times a second, which looks continuous
 MAX_RECOLOURED_TOKENS = 1_000  # up to so many, clusters are computed in every frame
 SECONDS_BETWEEN_LOOKS = 0.5  # at a page that has not painted its frames
 
@@ -68,7 +68,7 @@ class Playback:
         """Whether the clusters of the next frame are computed, or the colours of the frame before are kept."""
         if now < self._next_colours and tokens > MAX_RECOLOURED_TOKENS:
             return False
-        self._next_colours = now + SECONDS_BETWEEN_COLOURS
+        self._next_colours = now + COLOUR_INTERVAL
         return True
 
     def note_frame(self, now: float, time: float) -> None:

@@ -145,7 +145,7 @@ TOURS: dict[str, tuple[TourStep, ...]] = {
         ),
         TourStep(
             "Pre-LN from a start with lengths: the lengths grow with depth, and every further layer turns the tokens "
-            "less. At t = 30 several clusters are left.",
+            "less. At t = 20 several clusters are left.",
             {"normalisation": "pre", "start": "gaussian"},
         ),
         TourStep(

@@ -34,7 +34,7 @@ def normalisation_notes(flow: AbstractDynamics, solver: AbstractSolver, run: xr.
 
 
 def _named(number: list[int]) -> str:
-    return f"Run {number[0]}: " if number else ""
+    return f"Run {number[0] + 1}: " if number else ""
 
 
 def _direction_note(flow: SphereAttention, solver: Adaptive, run: xr.Dataset) -> str:
@@ -66,7 +66,7 @@ def vanishing_output(
 def vanishing_words(flow: SphereAttention, token: int, since: float, attempts: int, end: float) -> str:
     """Sentences on a token whose attention output has been zero since a time."""
     return (
-        f"By t = {since:.3g} the attention output A of token {token} is zero within the tolerance, "
+        f"By t = {since:.3g} the attention output A of token {token + 1} is zero within the tolerance, "
         f"and steps are tiny: {attempts} were attempted up to t = {end:.3g}. The direction A/|A| of "
         f"{type(flow.normalisation).__name__} jumps where A passes zero, as for a V of rank one. "
         "`Adaptive(min_step=1e-3)` integrates it with an error of about `min_step`."

@@ -61,7 +61,7 @@ def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
     if wrong or not heads:
         raise InputError(
             "`heads` must be one `Head` or a list of them, but "
-            + (f"it holds a {wrong[0]}." if wrong else "the list is empty.")
+            + (f"it holds an object of type {wrong[0]}." if wrong else "the list is empty.")
             + " Start from `Head.identity(d)`."
         )
     dimensions = {head.dimension for head in heads}
@@ -235,4 +235,4 @@ def _require_masses(masses: Any) -> None:
     require_all_finite(masses, "masses", ("token",))
     if np.any(masses <= 0):
         worst = int(np.argmin(masses))
-        raise InputError(f"`masses` must be above zero, but token {worst} has mass {masses[worst]:g}. Leave it out.")
+        raise InputError(f"`masses` must be above zero, but masses[{worst}] is {masses[worst]:g}. Leave it out.")

@@ -188,10 +188,11 @@ class TimeDependentHead(Module):
         """The function's value."""
         head = self.function(time)
         if not isinstance(head, Head) or head.dimension != self.dimension:
-            found = f"a head of dimension {head.dimension}" if isinstance(head, Head) else f"a {type(head).__name__}"
+            kind = f"of type {type(head).__name__}"
+            given = f"of dimension {head.dimension}" if isinstance(head, Head) else kind
             raise InputError(
                 f"`function` of a `TimeDependentHead` must return a `Head` of dimension {self.dimension}, "
-                f"but it returns {found}."
+                f"but its value is {given}."
             )
         return head
 

@@ -63,6 +63,6 @@ def _require_mask(flow: AbstractDynamics, n: int) -> None:
     for row in np.flatnonzero(moves & ~np.asarray(sees_itself)):
         if not np.any(np.asarray(flow.mask.visible(jnp.asarray(row), every))):
             raise InputError(
-                f"`mask` hides everything from token {row}, so that its attention weights are not defined. "
+                f"`mask` hides everything from token {row + 1}, so that its attention weights are not defined. "
                 "Let it see at least itself, or freeze it with `frozen`."
             )

@@ -120,5 +120,5 @@ def read_entries(source: Directory | Hub) -> Entries:
     except (ValueError, RecursionError) as error:
         raise InputError(f"config.json of {source} is not JSON ({error}). Fetch it again.") from error
     if not isinstance(raw, dict):
-        raise InputError(f"config.json of {source} must be a table of entries, but it is a {type(raw).__name__}.")
+        raise InputError(f"config.json of {source} must be a table of entries, but it is of type {type(raw).__name__}.")
     return Entries(raw, str(source))

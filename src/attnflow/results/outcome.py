@@ -67,7 +67,7 @@ def simulation_sentence(
     """The sentence of one run of `simulate`, at `time`; `radii` are the lengths of tokens that have them."""
     place, further = f"at t = {time:.6g}", f", after {steps} step{'' if steps == 1 else 's'}"
     if status == Status.ZERO_LENGTH and radii is not None:
-        further = f" (token {int(np.argmin(radii))}){further}"
+        further = f" (token {int(np.argmin(radii)) + 1}){further}"
     if status >= FIRST_STOP:
         return f"Stopped {place}: {stops[status - FIRST_STOP].sentence()}{further}."
     whole = {Status.REACHED: f"Reached t = {time:.6g}", Status.RUNNING: "Not started"}
@@ -89,7 +89,7 @@ def summary(lines: list[str], status: np.ndarray) -> str:
     parts = [f"{count} {ending}" for ending, count in counts.items() if count]
     text = f"Of {len(lines)} runs {', '.join(parts)}."
     named = [*np.flatnonzero(has_failed), *np.flatnonzero(status == Status.ZERO_LENGTH)]
-    return f"{text} Run {named[0]}: {lines[named[0]]}" if named else text
+    return f"{text} Run {named[0] + 1}: {lines[named[0]]}" if named else text
 
 
 def failed(status: np.ndarray) -> np.ndarray:

@@ -104,7 +104,7 @@ def recorded(run: xr.Dataset, name: str) -> Any:
     except Exception as error:  # a damaged file can hold anything
         raise _damaged(name, error) from error
     if not _is_of_type(value, name):
-        raise InputError(f"The dataset records a {type(value).__name__} as its {name}. It is damaged.")
+        raise InputError(f"The dataset records an object of type {type(value).__name__} as its {name}. It is damaged.")
     return value
 
 

@@ -212,6 +212,6 @@ def _require_causal(flow: AbstractDynamics, n: int) -> None:
     later = np.argwhere(np.triu(np.ones((n, n), bool) if visible is None else np.asarray(visible), 1))
     if len(later):
         raise InputError(
-            f"`stream` solves for tokens in their order, but under this mask token {later[0, 0]} sees "
-            f"token {later[0, 1]}, which comes later. Use `masks.causal`, or `simulate`."
+            f"`stream` solves for tokens in their order, but under this mask token {later[0, 0] + 1} sees "
+            f"token {later[0, 1] + 1}, which comes later. Use `masks.causal`, or `simulate`."
         )

@@ -72,7 +72,7 @@ class EnsembleVerdict:
 
     def explanation(self) -> str:
         """The shares as a sentence, with the worst run."""
-        of_worst = f"run {self.worst}: {self.verdicts[self._worst_place()].explanation()}"
+        of_worst = f"run {self.worst + 1} (index {self.worst}): {self.verdicts[self._worst_place()].explanation()}"
         if not self.applies:
             return f"It applies to none of {len(self.runs)} runs; {of_worst}"
         shares = "; ".join(self._share_in_words(answer) for answer in WORST_FIRST[:3] if self.counts[answer])

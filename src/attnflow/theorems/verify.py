@@ -130,7 +130,7 @@ def _flow_and_run(flow: Any, run: Any) -> tuple[AbstractDynamics | None, xr.Data
     if run is None:
         flow, run = None, flow
     if not isinstance(run, xr.Dataset):
-        raise InputError(f"`run` must be a dataset made by `simulate`, but it is a {type(run).__name__}.")
+        raise InputError(f"`run` must be a dataset made by `simulate`, but it is of type {type(run).__name__}.")
     if flow is not None:
         require_flow(flow)
     if "tokens" not in run:

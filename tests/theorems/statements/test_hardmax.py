@@ -65,7 +65,7 @@ def test_an_emerging_leader_is_named_and_decides_nothing():
     case = Instance(flow, EMERGING, 0.25 * np.arange(121), af.Layers(step=0.25))
     verdict = STATEMENTS["hardmax-limits-layers"].check_instance(case)
     assert verdict.verdict == "undecided"
-    assert "token 2 became a leader" in verdict.explanation()
+    assert "token 3 became a leader" in verdict.explanation()
     assert STATEMENTS["hardmax-leaders-layers"].check_instance(case).verdict == "holds"
 
 

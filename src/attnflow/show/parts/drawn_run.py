@@ -283,4 +283,4 @@ def _growth_notes(is_scaled: bool, growth: float) -> list[str]:
 
 
 def _described(value: Any) -> str:
-    return "one without tokens" if isinstance(value, xr.Dataset) else f"a {type(value).__name__}"
+    return "one without tokens" if isinstance(value, xr.Dataset) else f"an object of type {type(value).__name__}"

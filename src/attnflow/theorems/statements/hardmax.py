@@ -91,7 +91,8 @@ def _elsewhere(tokens: np.ndarray, is_away: np.ndarray, scores: np.ndarray) -> s
         return ""
     emerged = np.flatnonzero(is_away & leaders.is_leader(tokens[None], scores).values[0])
     if len(emerged):
-        return f"token {emerged[0]} became a leader later ({len(emerged)} of {len(tokens)} tokens rest at such leaders)"
+        count = f"{len(emerged)} of {len(tokens)} tokens rest at such leaders"
+        return f"token {emerged[0] + 1} became a leader later ({count})"
     return f"{is_away.sum()} tokens rest on a face of the hull instead of at a vertex"
 
 

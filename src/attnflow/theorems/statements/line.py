@@ -46,7 +46,7 @@ def _boolean_limit(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     value = missed(len(run.time) - 1)
     is_boolean = attention_matrices.distance_to_boolean(attention_at(flow, run, -1)) <= BOOLEAN_TOLERANCE
     text = "" if is_boolean else still_falling(run.time.values, missed) or "P is not Boolean yet"
-    quantity = f"the weight not on token {extremes[0]} or {extremes[1]}, in all rows of P but one,"
+    quantity = f"the weight not on token {extremes[0] + 1} or {extremes[1] + 1}, in all rows of P but one,"
     return Measurement(quantity, value, BOOLEAN_TOLERANCE, "1 - P falls below rounding by t = 12", open=text)
 
 

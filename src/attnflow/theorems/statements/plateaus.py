@@ -51,7 +51,7 @@ def _pair_hypotheses(flow: AbstractDynamics, tokens: np.ndarray) -> Sequence[Hyp
     if not all(one.holds for one in places):  # the expansion has no meaning there
         return (*setting, *places)
     correction = _next_order(angle, beta_of(flow))
-    large = at_most("beta large for this angle", correction, LARGEST_CORRECTION, "of relative correction")
+    large = at_most("beta large for this angle", correction, LARGEST_CORRECTION, "(the relative correction)")
     return (*setting, *places, large)
 
 
