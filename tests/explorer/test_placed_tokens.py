@@ -73,6 +73,7 @@ def test_a_moved_token_keeps_its_length():
     [
         (EditTokens(8, NORTH), "`token` must be from 0 to 7, but it is 8"),
         (EditTokens(-1, None), "`token` must be from 0 to 7"),
+        (EditTokens(None, None), "names none"),
         (EditTokens(0, (0.0, 1.0)), "3 coordinates, but it has 2"),
         (EditTokens(0, (0.0, 0.0, 2.0)), "sphere of radius 1, but this place has length 2"),
     ],

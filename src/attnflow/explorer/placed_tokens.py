@@ -39,10 +39,12 @@ def _edited(run: LiveRun, edit: page_requests.EditTokens) -> np.ndarray:
         raise InputError(f"`token` must be from 0 to {n - 1}, but it is {edit.token}.")
     if catalogue.labels(run.settings) and (edit.token is None or edit.point is None):
         raise InputError("The tokens of a prompt are its words: they can be moved, but not added or removed.")
+    if edit.token is None and edit.point is None:
+        raise InputError("An edit must name a token, a place or both, but it names none.")
     if edit.point is None:
         if n == 1:
             raise InputError("A run has one token at least, so that the last one cannot be removed.")
-        return np.delete(frame.full_tokens, edit.token, axis=0)
+        return frame.full_tokens[np.arange(n) != edit.token]
     point = _checked(run, np.asarray(edit.point))
     if frame.radii is not None:  # the point is a direction; an added token gets the mean length
         point = point * (np.mean(frame.radii) if edit.token is None else frame.radii[edit.token])

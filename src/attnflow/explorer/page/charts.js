@@ -81,14 +81,19 @@ export function drawHistogram(canvas, theme, shares, pointed) {
   }
 }
 
-export function drawSpectrum(canvas, theme, all, instead) {
-  // Eigenvalues with the axes; the growing half, right of the imaginary axis, is tinted.
-  const { pen, width, height } = prepare(canvas, theme), box = { x: 8, y: 8, w: width - 16, h: height - 16 };
-  pen.textAlign = "left";
-  if (!all.length) { pen.fillText(instead, box.x, box.y + 12); return; }
-  const reach = Math.max(...all.flat().map(Math.abs), 1e-9);
+export function spectrumScale(width, height, all) {
+  // Where the complex plane is drawn: pixels of its origin and of its unit.
+  const box = { x: 8, y: 8, w: width - 16, h: height - 16 };
   const [across, up] = [0, 1].map((k) => 1.4 * Math.max(...all.map((one) => Math.abs(one[k])), 1e-9));
-  const unit = Math.min(box.w / 2 / across, box.h / 2 / up), [x, y] = [width / 2, height / 2];
+  return { box, across: Math.max(across, up), unit: Math.min(box.w / 2 / across, box.h / 2 / up), x: width / 2, y: height / 2 };
+}
+
+export function drawSpectrum(canvas, theme, all, instead, scale = null) {
+  // Eigenvalues with the axes; the growing half, right of the imaginary axis, is tinted.
+  const { pen, width, height } = prepare(canvas, theme);
+  pen.textAlign = "left";
+  if (!all.length) { pen.fillText(instead, 8, 20); return; }
+  const reach = Math.max(...all.flat().map(Math.abs), 1e-9), { box, unit, x, y } = scale ?? spectrumScale(width, height, all);
   pen.fillStyle = theme.card;
   pen.fillRect(x, box.y, box.w / 2, box.h);
   pen.fillStyle = theme.grey;

@@ -450,6 +450,8 @@ $("share").onclick = async () => {
   try { await navigator.clipboard.writeText(address); say(`The link is copied.${without}`); } catch { say(`The link is in the address bar.${without}`); }
 };
 stage.onHover = (token) => { source.send({ type: "row", token }); if (!comparison.half) panels.mark(token); tooltip(); };
+// A run in rescaled coordinates, or two runs that are compared, start again with another V: only once a dot is dropped.
+if (!recorded) panels.dragEigenvalues((value) => change({ value }), () => !comparison.isOn && model.settings.space !== "rescaled");
 panels.onPoint = (token, partner) => (comparison.half ? comparison.stage : stage).point(token, partner);
 panels.onSeek = (share) => request({ type: "seek", share });
 stage.onView = () => { comparison.stage?.repaint(); remember(); };

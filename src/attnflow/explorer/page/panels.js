@@ -1,6 +1,7 @@
 // The panels beside the stage: attention, curves over time, cosines, the spectrum of V.
 
 import { drawHistogram, drawMatrix, drawSeries, drawSpectrum, prepare, shareAt } from "./charts.js";
+import { SpectrumHand } from "./spectrum.js";
 import { brief, numberOf, percent, timeText } from "./numbers.js";
 
 const $ = (id) => document.getElementById(id);
@@ -55,6 +56,12 @@ export class Panels {
     if (this.model.logTime && share > 0) this.total = frame / share;
   }
 
+  dragEigenvalues(change, isLive) {
+    // Let eigenvalues of V be dragged where the setting V consists of them.
+    const paint = (eigenvalues, scale) => this.#paintSpectrum(eigenvalues, scale);
+    this.hand = new SpectrumHand(this.canvases.spectrum, { model: () => this.model, paint, change, isLive });
+  }
+
   showAttention(message) {
     this.attention = message;
     const facts = [];
@@ -80,10 +87,12 @@ export class Panels {
     this.#paintSpectrum();
   }
 
-  #paintSpectrum(eigenvalues = this.eigenvalues) {
-    // The spectrum of the model, or of the layer on display.
+  #paintSpectrum(eigenvalues = this.eigenvalues, scale = null) {
+    // The spectrum of the model, or of the layer on display; an eigenvalue that is being dragged stays under the pointer.
+    if (this.hand?.isHolding && !scale) return;
     this.eigenvalues = eigenvalues;
-    drawSpectrum(this.canvases.spectrum, this.theme, eigenvalues.flat(), this.model.isLayered ? "Each layer has its own V." : "V depends on time.");
+    $("spectrum-hint").textContent = this.hand?.handles ? "drag a dot to change V" : "";
+    drawSpectrum(this.canvases.spectrum, this.theme, eigenvalues.flat(), this.model.isLayered ? "Each layer has its own V." : "V depends on time.", scale);
   }
 
   #paintAttention() {
