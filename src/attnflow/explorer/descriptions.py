@@ -71,8 +71,8 @@ def sentences_of(
     """
     changed = {} if settings is None else _changed(scenario.settings, settings)
     parts = ["from tokens placed by hand"] if is_placed else []
-    parts += [f"with {_values(changed)}"] if changed else []
-    parts += [f"from t = {time:.4g} on with {_values(values)}" for time, values in later]
+    parts += [f"with {values_in_words(changed)}"] if changed else []
+    parts += [f"from t = {time:.4g} on with {values_in_words(values)}" for time, values in later]
     if parts:
         return [f"The scenario {scenario.name} {', '.join(parts)}."]
     watched = WHAT_TO_WATCH.get(_watched_as(scenario))
@@ -90,7 +90,7 @@ def _watched_as(scenario: Scenario) -> str:
             return scenario.name
 
 
-def _values(settings: dict[str, Any]) -> str:
+def values_in_words(settings: dict[str, Any]) -> str:
     """Settings and their values in words."""
     return ", ".join(f"{name} = {_value(name, value)}" for name, value in settings.items())
 

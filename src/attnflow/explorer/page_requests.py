@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from attnflow._common.checks import InputError, require_known
+from attnflow.explorer.export.stage_view import StageView, parsed_view
 from attnflow.explorer.prompt_scenarios import HeadsSettings
 
 MAX_TEXT = 2_000  # characters of a setting; a typed 8 x 8 matrix fits
@@ -105,9 +106,10 @@ class FramePainted:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a file of the recorded run."""
+    """Write a file of the recorded run; a movie in the view of the page."""
 
     kind: str
+    view: StageView | None = None
 
 
 PageRequest = (
@@ -254,7 +256,7 @@ def _speed(message: dict) -> SetSpeed:
 def _export(message: dict) -> Export:
     kind = str(message.get("kind"))[:40]
     require_known(kind, EXPORTS, "kind")
-    return Export(kind)
+    return Export(kind, parsed_view(message.get("view"), _number))
 
 
 _PARSERS = {

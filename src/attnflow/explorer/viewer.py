@@ -141,8 +141,8 @@ class Viewer:
                 self._panels.select_token(token if is_known else None)
             case page_requests.SendAxes():
                 self._publish("axes", run_messages.axes(self._current, self._current.frame.tokens))
-            case page_requests.Export(kind):
-                self._export(kind)
+            case page_requests.Export():
+                self._export(request)
 
     @property
     def _current(self) -> LiveRun:
@@ -150,15 +150,16 @@ class Viewer:
             raise InputError(NO_RUN)
         return self.run
 
-    def _export(self, kind: str) -> None:
+    def _export(self, request: page_requests.Export) -> None:
         """Let a writer thread write a file of the recorded run, while frames go on."""
         if self._writing is not None and not self._writing.done():
             raise InputError("A file is being written already. Wait for it, then ask for the next.")
-        self._writing = self._writers.submit(self._write, snapshot_of(self._current), kind)
+        self._writing = self._writers.submit(self._write, snapshot_of(self._current), request)
 
-    def _write(self, snapshot: RunSnapshot, kind: str) -> None:
+    def _write(self, snapshot: RunSnapshot, request: page_requests.Export) -> None:
         try:
-            self._publish("file", protocol.file_bytes(snapshot.run.number, *exported_file(snapshot, kind)))
+            written = exported_file(snapshot, request.kind, request.view)
+            self._publish("file", protocol.file_bytes(snapshot.run.number, *written))
         except InputError as error:
             self._publish("problem", run_messages.problem(str(error)))
         except Exception as error:

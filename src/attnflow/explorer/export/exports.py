@@ -14,6 +14,7 @@ from attnflow.explorer import catalogue
 from attnflow.explorer.export.python_code import python_code
 from attnflow.explorer.export.recorded_run import Caption, recorded_messages, recorded_run
 from attnflow.explorer.export.single_page import single_page
+from attnflow.explorer.export.stage_view import StageView
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.explorer.recording import Frame
@@ -63,20 +64,19 @@ def _request(stepper: Stepper, frames: tuple[Frame, ...], later: tuple[tuple[flo
     )
 
 
-def exported_file(snapshot: RunSnapshot, kind: str) -> tuple[str, bytes]:
-    """Name and content of a file of one of the kinds in `SUFFIXES`."""
+def exported_file(snapshot: RunSnapshot, kind: str, view: StageView | None = None) -> tuple[str, bytes]:
+    """Name and content of a file of one of the kinds in `SUFFIXES`; a movie in a view of the page's stage."""
     name = snapshot.name + SUFFIXES[kind]
     if kind == "code":
         return name, python_code(snapshot.run, snapshot.frames, snapshot.later).encode()
-    dataset = dataset_of(snapshot)
     if kind == "html":
-        return name, _page(dataset, snapshot).encode()
+        return name, _page(dataset_of(snapshot), snapshot).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         if kind == "dataset":
-            save(dataset, path)
+            save(dataset_of(snapshot), path)
         else:
-            _write_movie(dataset, snapshot, path)
+            _write_movie(snapshot, view, path)
         return name, path.read_bytes()
 
 
@@ -89,19 +89,16 @@ def _page(dataset: xr.Dataset, snapshot: RunSnapshot) -> str:
     return single_page(recorded_messages(recorded, caption))
 
 
-def _write_movie(dataset: xr.Dataset, snapshot: RunSnapshot, path: Path) -> None:
-    from attnflow.show import movie
+def _write_movie(snapshot: RunSnapshot, view: StageView | None, path: Path) -> None:
+    from attnflow.explorer.export.stage_movie import WatchedRun, stage_movie
+    from attnflow.show.parts.animation import save_movie
 
-    measurements, distance = snapshot.run.measurements, None
-    if isinstance(measurements, LayerMeasurements):  # directions, as on the page
-        dataset, distance = measurements.as_shown(), measurements.distance
+    run = snapshot.run
+    is_layered = isinstance(run.measurements, LayerMeasurements)
+    labels = catalogue.labels(run.settings)
+    watched = WatchedRun(snapshot.frames, run.measurements, snapshot.later, labels, is_layered, run.is_coalescing)
     with _DRAWING:
-        movie(
-            dataset,
-            path,
-            title=snapshot.run.sentences[0].rstrip("."),
-            distance=distance,
-        )
+        save_movie(stage_movie(watched, view), path)
 
 
 def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:

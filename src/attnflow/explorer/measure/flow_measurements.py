@@ -74,7 +74,7 @@ class FlowMeasurements(AbstractMeasurements):
             "clusters": self._count(tokens) if frame.clusters is None else frame.clusters,
             "height": second_curve.value(self.flow, tokens, self.first.tokens),
             "cosines": cosine_histogram(tokens),
-            "planes": self._subspaces(tokens),
+            "planes": self.subspaces(tokens),
             "clustersOf": clusters_of_parts(tokens, self.parts, self.distance),
         }
 
@@ -93,10 +93,10 @@ class FlowMeasurements(AbstractMeasurements):
         if self.is_log:
             return prediction_check.check_cluster_count(self._count(tokens[-1]), float(times[-1]))
         if self.statement == CODIMENSION_K.id:
-            return prediction_check.check_subspaces(self.flow, times, tokens, self.size, is_complete=is_complete)
+            return prediction_check.checksubspaces(self.flow, times, tokens, self.size, is_complete=is_complete)
         return prediction_check.check_limit(self.flow, predicted, times, tokens, is_complete=is_complete)
 
-    def _subspaces(self, tokens: np.ndarray) -> dict[str, Any] | None:
+    def subspaces(self, tokens: np.ndarray) -> dict[str, Any] | None:
         """The parallel lines or planes on which rescaled tokens lie: points x with <row, x> = level for every row."""
         # Three times as wide as at the end of a run, to show them early.
         groups = parallel_subspaces(self.flow, tokens, 0.03 * self.size)

@@ -18,7 +18,6 @@ from attnflow.explorer.measure.cosine_histogram import cosine_histogram
 from attnflow.explorer.measure.measurements import AbstractMeasurements, clusters_of_parts
 from attnflow.explorer.measure.prediction_check import verdict_fields
 from attnflow.explorer.recording import Frame
-from attnflow.models.prompt import PER_TOKEN
 from attnflow.trained import measures
 
 PREDICTION = {
@@ -93,10 +92,6 @@ class LayerMeasurements(AbstractMeasurements):
     def frames(self) -> list[Frame]:
         """The tokens before the first layer and after each layer."""
         return [Frame(layer, float(layer), tokens) for layer, tokens in enumerate(self.tokens)]
-
-    def as_shown(self) -> xr.Dataset:
-        """The result with directions in place of tokens."""
-        return self.run.assign(tokens=measures.directions(self.run), initial_tokens=(PER_TOKEN, self.tokens[0]))
 
     def facts(self) -> dict[str, Any]:
         """Name of the model and of its second curve; no theorem applies."""

@@ -1,5 +1,6 @@
 // The menu of exports: pictures, drawn here; movie, dataset, code and a single page, written by the server.
 
+import { axesFor } from "./geometry.js";
 import { SvgPen } from "./svg.js";
 
 const PNG_SCALE = 3; // pixels of a PNG for each pixel of the page
@@ -7,6 +8,10 @@ const PICTURES = [["png", "Picture (PNG)"], ["svg", "Drawing (SVG)"]];
 const FILES = [
   ["mp4", "Movie (MP4)"], ["gif", "Movie (GIF)"], ["dataset", "Dataset (netCDF)"], ["code", "Python code"], ["html", "Page that plays the run (HTML)"],
 ];
+
+const MOVIES = new Set(["mp4", "gif"]);
+const COLOURS = ["paper", "card", "ink", "grey", "rule", "accent", "bad", "alone"]; // of the theme, that a movie needs
+const MAX_DIMENSION = 1000; // above it axes are too long for a request; the server takes principal axes
 
 export class ExportMenu {
   constructor(stage, { beside, name, ask, say }) {
@@ -28,13 +33,26 @@ export class ExportMenu {
   async #export(kind) {
     if (kind === "png") save(`${this.name()}.png`, await pngOf(this.stage));
     else if (kind === "svg") save(`${this.name()}.svg`, new Blob([svgOf(this.stage)], { type: "image/svg+xml" }));
-    else { this.say("Writing the file ..."); this.ask(kind); }
+    else { this.say("Writing the file ..."); this.ask(kind, MOVIES.has(kind) ? { view: viewOf(this.stage) } : {}); }
   }
 
   receive({ name, content }) {
     save(name, new Blob([content]));
     this.say(`Saved ${name}.`);
   }
+}
+
+export function viewOf(stage) {
+  // What a movie needs to look like the stage.
+  const { width, height, camera, extents, view, theme, model } = stage, d = model.settings.d;
+  const axes = d <= MAX_DIMENSION ? axesFor(d, stage.chosen, stage.principal) : null;
+  return {
+    width, height, camera: camera.state, extents: [...extents],
+    axes: axes && axes.map((row) => Array.from(row, (x) => +x.toFixed(6))),
+    hidden: Object.keys(view).filter((name) => !view[name]),
+    theme: Object.fromEntries(COLOURS.map((name) => [name, theme[name]])),
+    dark: theme.isDark,
+  };
 }
 
 export function svgOf(stage) {

@@ -31,7 +31,7 @@ const panels = new Panels(theme), interpolation = new LayerInterpolation();
 const recorded = $("recorded-run"); // messages of a finished run, in a page without a server
 const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`;
 const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(address);
-const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind) => (comparison.half ? comparison.source : source).send({ type: "export", kind }), say });
+const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind, view) => (comparison.half ? comparison.source : source).send({ type: "export", kind, ...view }), say });
 document.body.classList.toggle("recorded", Boolean(recorded));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
