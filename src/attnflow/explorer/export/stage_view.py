@@ -113,13 +113,14 @@ def parsed_view(given: Any, number: Any) -> StageView | None:
     if not isinstance(is_dark, bool):
         raise InputError("`dark` must be true or false.")
     return StageView(
-        *sides,
-        camera,
-        extents,
-        _axes(given.get("axes"), number),
-        frozenset(hidden),
-        _theme(given.get("theme")),
-        is_dark,
+        width=sides[0],
+        height=sides[1],
+        camera=camera,
+        extents=extents,
+        axes=_axes(given.get("axes"), number),
+        hidden=frozenset(hidden),
+        theme=_theme(given.get("theme")),
+        is_dark=is_dark,
     )
 
 
