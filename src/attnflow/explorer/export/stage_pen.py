@@ -66,7 +66,7 @@ class StagePen:
         if is_square:
             half = 0.45 * sizes[:, None, None]
             corners = at[:, None, :2] + half * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
-            self._axes.add_collection(PolyCollection(corners, **look), autolim=False)
+            self._axes.add_collection(PolyCollection(list(corners), **look), autolim=False)
             return
         shapes = EllipseCollection(
             sizes, sizes, np.zeros(len(at)), units="x", offsets=at[:, :2], offset_transform=self._axes.transData, **look

@@ -166,7 +166,7 @@ class StagePicture:
         self.pen.lines(paths, self.pen.theme["accent"], 0.5 + 4 * strength, np.minimum(0.1 + 0.7 * strength, 0.8))
 
     def _dots(self) -> None:
-        finite = np.isfinite(self.seen).all(axis=1)
+        finite = np.asarray(np.isfinite(self.seen).all(axis=1))
         near = np.ones(self.n) if self.is_flat else np.clip((self.seen[:, 2] + 1) / 2, 0, 1)
         order = np.arange(self.n) if self.is_flat else np.argsort(self.seen[:, 2], kind="stable")
         colours = self.pen.shaded(self.pen.colours(self.clusters), near)
