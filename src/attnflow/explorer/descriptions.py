@@ -1,6 +1,7 @@
 """What to watch in each scenario, and the titles of its papers."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,7 +98,7 @@ def values_in_words(settings: dict[str, Any]) -> str:
 
 def _value(name: str, value: Any) -> str:
     if name in ("prompt", "second"):
-        return f'"{value}"'
+        return json.dumps(value, ensure_ascii=False)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
