@@ -55,7 +55,7 @@ def time_dependent(function):
 
 
 BAD_RUNS |= {
-    "head of another dimension": ((time_dependent(lambda t: af.Head.identity(3)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but it returns a head of dimension 3"),
+    "head of another dimension": ((time_dependent(lambda t: af.Head.identity(3)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but its value is of dimension 3"),
     "matrix for a head": ((time_dependent(lambda t: np.eye(2)), TOKENS, TIMES), r"must return a `Head` of dimension 2, but its value is of type ndarray"),
 }  # fmt: skip
 
