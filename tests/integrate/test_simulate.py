@@ -430,3 +430,23 @@ def test_one_run_taken_out_of_a_noisy_ensemble_can_be_rerun():
     again = af.rerun(many.isel(run=1))
 
     np.testing.assert_array_equal(again.tokens, many.tokens[1])
+
+
+def test_an_observable_cannot_have_the_name_of_a_variable_of_the_result():
+    tokens = af.initial.sphere(3, 3, rng=0, runs=2)
+    flow = af.SphereAttention(af.Head.identity(3), normalisation=af.Pre())
+    run = af.simulate(flow, tokens, [0.0, 0.1], progress=False)
+    for name in {*run.variables, *run.dims}:
+        with pytest.raises(ValueError, match="the result has one of its own"):
+            af.simulate(flow, tokens, [0.0, 0.1], observables={name: lambda time, tokens: time}, progress=False)
+
+
+def test_a_whole_number_observed_is_nan_where_a_run_has_stopped():
+    flow = af.SphereAttention(af.Head.identity(3))
+    tokens = np.stack([af.initial.equiangular(4, 4, 0.9)[:, :3], af.initial.sphere(4, 3, rng=1)])
+    tokens /= np.linalg.norm(tokens, axis=-1, keepdims=True)
+    seen = {"count": lambda time, tokens: jax.numpy.sum(tokens[:, 0] > -2)}
+    run = af.simulate(flow, tokens, np.linspace(0, 3, 7), observables=seen, stop=af.Clustered(0.5), progress=False)
+    has_ended = run.time.values[None] > run.final_time.values[:, None]
+    assert has_ended.any()
+    np.testing.assert_array_equal(run["count"].values, np.where(has_ended, np.nan, 4.0))

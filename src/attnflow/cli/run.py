@@ -49,7 +49,9 @@ def run(
         float | None, typer.Option(help="For staircase and metastable: move the first tokens at random by this much.")
     ] = None,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
-    memory: Annotated[float, typer.Option(help="Bytes that the computation may use.", show_default="1e9, 1 GB")] = 1e9,
+    memory: Annotated[
+        float | None, typer.Option(help="Bytes that the computation may use; default 1e9, 1 GB.", show_default=False)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME.zarr.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")
@@ -65,6 +67,7 @@ def run(
     from attnflow._common.files import with_suffix
     from attnflow.experiments import scenarios
     from attnflow.experiments.effects import require_effect
+    from attnflow.integrate.request import DEFAULT_MEMORY
 
     scenario = scenarios.get(name)
     settings = _in_precision(scenarios.change(scenario.settings, changes), changes, float32)
@@ -75,12 +78,12 @@ def run(
     stops = {"clustered": clustered, "settled": settled, "diverged": diverged}
     merging = {"merge": merge, "perturb": perturb}
     method = "coalesce" if scenario.coalesces else "simulate"
-    require_effect(changes | stops | merging | {"float32": float32 or None}, method=method)
+    require_effect(changes | stops | merging | {"float32": float32 or None, "memory": memory}, method=method)
     if scenario.coalesces:
         limits = merging | {"budget": budget}
         coalesce.run_coalescing(scenario, changes, settings, setup, files, overwrite, limits, as_json)
         return
-    limits = {"budget": budget, "memory": memory, "dtype": "float32" if float32 else "float64"}
+    limits = {"budget": budget, "memory": memory or DEFAULT_MEMORY, "dtype": "float32" if float32 else "float64"}
     result = _simulated(setup, stops, limits, as_json)
     heading = {"scenario": name, "paper": scenario.paper, "settings": asdict(settings)}
     if scenario.study:

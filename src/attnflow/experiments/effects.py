@@ -30,6 +30,7 @@ OF_METHODS: dict[str, Mapping[str, str]] = {
     "clustered": _ONE_END,
     "settled": _ONE_END,
     "diverged": {"coalesce": "tokens stay on the sphere"},
+    "memory": {"coalesce": "`coalesce` holds one state at a time and a limited number of saved ones"},
     "float32": {"coalesce": "`coalesce` computes in double precision"},
     "merge": _ONLY_COALESCING,
     "perturb": _ONLY_COALESCING,

@@ -173,9 +173,8 @@ def _empty_results(plan: Plan) -> RunArrays:
 
 
 def _blank(shape: tuple, dtype: Any) -> np.ndarray:
-    """An array of NaN, or of zeros for types without NaN."""
-    is_floating = np.issubdtype(dtype, np.inexact)
-    return np.full(shape, np.nan, dtype) if is_floating else np.zeros(shape, dtype)
+    """An array of NaN; whole numbers and truth values become floats, which can say that a run has no value."""
+    return np.full(shape, np.nan, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
 
 
 def _store(results: RunArrays, runs: np.ndarray, saved: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ MIN_STEP_AT_JUMPS = 1e-5
 FLOAT32_TOLERANCES = {"rtol": 1e-5, "atol": 1e-6}  # of a step: rounding in single precision is 6e-8
 RESULT_NAMES = {  # variables and dimensions that every result has
     "tokens", "radius", "time", "token", "coordinate", "run", "initial_tokens", "final_tokens",
-    "final_radius", "final_time", "steps", "rejected_steps", "drift", "failed",
+    "final_radius", "final_time", "steps", "rejected_steps", "drift", "status", "failed",
 }  # fmt: skip
 
 

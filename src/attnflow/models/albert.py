@@ -68,3 +68,4 @@ def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPar
 
 
 last_norm = bert.last_norm
+residual_factor = bert.residual_factor

@@ -116,6 +116,12 @@ def last_norm(tensors: Tensors, config: Config) -> None:
     del tensors, config
 
 
+def residual_factor(config: Config) -> float:
+    """One: all matrices have the same initial deviation."""
+    del config
+    return 1.0
+
+
 def _places(ids: np.ndarray, config: Config) -> np.ndarray:
     """Rows of the position table: RoBERTa counts from after its padding id, whose own row padding tokens have."""
     if config.first_position == 0:

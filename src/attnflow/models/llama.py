@@ -117,6 +117,12 @@ def last_norm(tensors: Tensors, config: Config) -> Norm:
     return norm(tensors, "norm", config)
 
 
+def residual_factor(config: Config) -> float:
+    """One: all matrices have the same initial deviation."""
+    del config
+    return 1.0
+
+
 def _bias(tensors: Tensors, name: str, size: int, has_bias: bool) -> np.ndarray | None:
     return tensors.read(f"{name}.bias", (size,)) if has_bias else None
 

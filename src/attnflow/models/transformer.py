@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,16 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import Config, read_entries
+from attnflow.models.family import Family
 from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
 from attnflow.models.refusals import require_known_type, require_plain_weights
 from attnflow.models.source import PACKAGED, Hub, locate
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
 
-FAMILIES = {model_type: family for family in (albert, bert, gpt2, llama) for model_type in family.MODEL_TYPES}
+FAMILIES: dict[str, Any] = {  # modules that follow the protocol `Family`
+    model_type: family for family in (albert, bert, gpt2, llama) for model_type in family.MODEL_TYPES
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +55,7 @@ class HeadWeights:
 class Model:
     """A trained transformer (see the package's docstring for the conventions); made by `load`."""
 
-    def __init__(
-        self, name: str, origin: dict, config: Config, family: ModuleType, tensors: Tensors, tokenizer: Tokenizer
-    ):
+    def __init__(self, name: str, origin: dict, config: Config, family: Family, tensors: Tensors, tokenizer: Tokenizer):
         self.name = name
         self._origin = origin  # the argument of `load`, and the seed of random weights
         self.config = config
@@ -195,7 +196,7 @@ class Model:
     def reinitialised(self, rng: Rng = None) -> "Model":
         """A model with the same config and random initial weights, the control for effects of training."""
         seed = seed_sequence(rng)
-        factor = getattr(self._family, "residual_factor", lambda config: 1.0)(self.config)
+        factor = self._family.residual_factor(self.config)
         fresh = FreshTensors(seed, self.config.initializer_range, self.dtype, factor)
         words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
         origin = self._origin | {"reinitialised": json.dumps({"entropy": words, "spawn_key": list(seed.spawn_key)})}
