@@ -11,6 +11,16 @@ FLOW = af.EuclideanAttention(af.Head(np.array([[1.0, 2.0], [0.0, 1.0]]), np.eye(
 TOKENS = np.array([[0.1, 0.5], [1.0, -0.3], [-0.7, 0.2]])
 
 
+def test_weights_are_those_of_the_scores_of_queries_and_keys():
+    """Q is not symmetric, and K not the identity: <Q x_i, K x_j>."""
+    query, key = np.array([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]]), np.array([[0.3, 0.0], [1.0, -1.0], [0.0, 2.0]])
+    flow = af.EuclideanAttention(af.Head(query, key, np.eye(2)), af.Softmax(1.5))
+    scores = np.array([[(query @ x) @ (key @ y) for y in TOKENS] for x in TOKENS])
+    expected = np.exp(1.5 * scores) / np.exp(1.5 * scores).sum(axis=1, keepdims=True)
+
+    np.testing.assert_allclose(af.attention_matrix(flow, TOKENS), expected, rtol=1e-12)
+
+
 def test_some_rows_are_those_of_the_whole_matrix_in_the_order_asked_for():
     whole = af.attention_matrix(FLOW, TOKENS)
 

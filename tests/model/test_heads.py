@@ -70,6 +70,7 @@ def test_laws_of_drawn_matrices_have_their_sizes():
 
 
 def test_bias_and_weight_of_the_layer_after_attention_fit():
+    assert af.MLP(np.ones((2, 3))).bias is None
     af.MLP(np.ones((2, 3)), bias=np.zeros(3))
     with pytest.raises(InputError, match="one entry for each column of `weight`, 3"):
         af.MLP(np.ones((2, 3)), bias=np.zeros(2))
@@ -81,3 +82,11 @@ def test_bias_and_weight_of_the_layer_after_attention_fit():
 def test_frozen_is_a_list_of_booleans(frozen):
     with pytest.raises(InputError, match="must be a list of booleans"):
         af.EuclideanAttention(af.Head.identity(2), frozen=frozen)
+
+
+def test_the_slowness_of_ngpt_is_the_length_of_the_output_over_alpha():
+    output = np.array([[3.0, 4.0], [0.0, 2.0]])
+    with double():
+        found = af.NGPT(0.5).slowness(jnp.asarray(0.0), None, jnp.asarray(output))
+
+    np.testing.assert_allclose(np.ravel(found), [10.0, 4.0])

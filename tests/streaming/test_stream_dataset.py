@@ -9,7 +9,9 @@ import pytest
 import attnflow as af
 from attnflow.experiments.run_summary import summarise
 from attnflow.results.provenance import flow_of, solver_of
+from attnflow.solvers.status import Status
 from attnflow.solvers.token_by_token import TokenByToken
+from attnflow.streaming.stream_dataset import StreamEnding, _divergence
 
 FILE_OF_0_1_0 = Path(__file__).parents[1] / "results" / "files_of_0_1_0" / "streamed.nc"
 FLOW = af.SphereAttention(af.Head.identity(2), af.Softmax(9.0), af.masks.causal, masses=[1.0, 2.0])
@@ -88,3 +90,15 @@ def test_statements_are_verified_on_a_file_of_0_1_0(old, run):
 def test_a_file_of_0_1_0_is_drawn(old, tmp_path):
     af.show.centres(old, tmp_path / "old.png")
     assert (tmp_path / "old.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("flow", "status", "is_named"),
+    [
+        (af.EuclideanAttention(af.Head.identity(2)), Status.STEP_TOO_SMALL, True),
+        (af.SphereAttention(af.Head.identity(2)), Status.STEP_TOO_SMALL, False),
+        (af.EuclideanAttention(af.Head.identity(2)), Status.OUT_OF_TIME, False),
+    ],
+)
+def test_only_short_steps_in_space_may_be_a_divergence(flow, status, is_named):
+    assert ("reaches infinity" in _divergence(flow, StreamEnding(status, 0, 1e-9))) is is_named
