@@ -30,8 +30,8 @@ SECONDS_OF_A_TEST = 120
 """Processor seconds after which a test counts as hanging; the slowest test takes about twenty."""
 SECONDS_OF_WAITING = 240
 """Seconds by the clock after which a test counts as waiting for ever, on a machine that has much else to do."""
-UNKNOWN_SECONDS = 0.5
-"""Guess for a test that has not run yet."""
+UNKNOWN_SECONDS = 0.02
+"""Guess for a test that has not run yet, low, so that new tests are tried soon."""
 OPTIONS = ["-q", "-n", "0", "-s", "-p", "no:cacheprovider", "-p", "no:cov", "--hypothesis-seed=0"]
 
 
