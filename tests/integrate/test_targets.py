@@ -62,3 +62,11 @@ def test_the_number_of_steps_follows_the_duration_of_the_last_call():
     assert steps_for(0.3, last_steps=100, last_seconds=60.0, most=10**6) == 25  # at least a quarter
     assert steps_for(0.3, last_steps=100, last_seconds=0.15, most=7) == 7
     assert steps_for(0.3, last_steps=1, last_seconds=60.0, most=0) == 1
+
+
+@pytest.mark.parametrize(("step", "count"), [(0.25, 4), (0.3, 4), (1.0, 1)])
+def test_as_many_equal_steps_are_made_as_the_time_needs(step, count):
+    flow = af.EuclideanAttention(af.Head.identity(2))
+    run = af.simulate(flow, np.eye(2), [0.0, 1.0], solver=af.Euler(step), progress=False)
+
+    assert (int(run.steps), int(run.rejected_steps)) == (count, 0)

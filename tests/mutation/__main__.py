@@ -1,7 +1,7 @@
 """Make mutants, run the tests that use them, and list those that no test notices.
 
     python -m tests.mutation run       # about ten minutes of processor time; can be stopped and continued
-    python -m tests.mutation again     # all that are not killed once more, with more time
+    python -m tests.mutation again     # all that are neither killed nor accepted once more, with more time
     python -m tests.mutation check     # the tests that killed a mutant pass without it
     python -m tests.mutation report    # shares by package; fails if a survivor has no reason or the list is out of date
 
@@ -64,19 +64,19 @@ def check(results: dict[str, dict[str, str]]) -> int:
 
 def report(results: dict[str, dict[str, str]], chosen: list[Mutant]) -> int:
     """Print shares by package and all survivors with their reasons; the number of faults of the list."""
-    accepted = json.loads(ACCEPTED.read_text("utf-8"))
+    reasons = accepted()
     survivors = [key for key, found in results.items() if found["outcome"] != "killed"]
     for package in (*PACKAGES, ""):
         own = [found["outcome"] for key, found in results.items() if key.startswith(package and package + "/")]
         killed = own.count("killed")
         print(f"{package or 'all':12} {killed:3} of {len(own):3} killed, {100 * killed / max(len(own), 1):3.0f} %")
     for key in survivors:
-        print(f"{results[key]['outcome']}: {key}\n    {accepted.get(key, 'NO REASON')}")
+        print(f"{results[key]['outcome']}: {key}\n    {reasons.get(key, 'NO REASON')}")
     now = {mutant.key for package in PACKAGES for mutant in mutants_of(SOURCE, package)}
     drawn = {mutant.key for mutant in chosen}
     faults = {
-        "survivors without a reason": set(survivors) - accepted.keys(),
-        "reasons for mutants that do not survive": accepted.keys() - set(survivors),
+        "survivors without a reason": set(survivors) - reasons.keys(),
+        "reasons for mutants that do not survive": reasons.keys() - set(survivors),
         "results of places that the sources no longer have": results.keys() - now,
         "mutants of the sample without a result": drawn - results.keys(),
     }
@@ -108,8 +108,13 @@ def main() -> None:
     if given.action == "run":
         run([mutant for mutant in chosen if mutant.key not in kept], given.seconds or FIRST_SECONDS)
     else:
-        killed = {key for key, found in kept.items() if found["outcome"] == "killed"}
-        run([mutant for mutant in chosen if mutant.key not in killed], given.seconds or AGAIN_SECONDS)
+        done = {key for key, found in kept.items() if found["outcome"] == "killed"} | accepted().keys()
+        run([mutant for mutant in chosen if mutant.key not in done], given.seconds or AGAIN_SECONDS)
+
+
+def accepted() -> dict[str, str]:
+    """The reason for every survivor that is accepted."""
+    return json.loads(ACCEPTED.read_text("utf-8"))
 
 
 def _write(results: dict[str, dict[str, str]]) -> None:
