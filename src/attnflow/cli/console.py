@@ -18,6 +18,16 @@ def progress_of(as_json: bool) -> bool | None:
     return False if as_json else None
 
 
+def picture_beside(out: Path, picture: Path | None, no_picture: bool) -> Path | None:
+    """The path of the picture: as given, else beside the result; None if none is wanted."""
+    from attnflow._common.checks import InputError
+    from attnflow._common.files import with_suffix
+
+    if no_picture and picture is not None:
+        raise InputError("`--picture` names a picture, but `--no-picture` wants none. Leave one of them out.")
+    return None if no_picture else picture or with_suffix(out, ".png")
+
+
 def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:
     """The paths that are given, each checked before anything is computed.
 

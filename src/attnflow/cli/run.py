@@ -12,6 +12,7 @@ from attnflow.cli.console import (
     Overwrite,
     as_text,
     free_files,
+    picture_beside,
     print_facts,
     print_json,
     print_json_or,
@@ -64,7 +65,6 @@ def run(
     began = time.monotonic()
     from dataclasses import asdict
 
-    from attnflow._common.files import with_suffix
     from attnflow.experiments import scenarios
     from attnflow.experiments.effects import require_effect
     from attnflow.integrate.request import DEFAULT_MEMORY
@@ -73,7 +73,7 @@ def run(
     settings = _in_precision(scenarios.change(scenario.settings, changes), changes, float32)
     setup = scenarios.build(settings)
     out = out or Path(f"{name}.zarr")
-    drawn = None if no_picture else picture or with_suffix(out, ".png")
+    drawn = picture_beside(out, picture, no_picture)
     files = free_files({"result": out, "picture": drawn}, overwrite)
     stops = {"clustered": clustered, "settled": settled, "diverged": diverged}
     merging = {"merge": merge, "perturb": perturb}

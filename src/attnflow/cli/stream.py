@@ -6,7 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli.console import AsJson, Overwrite, as_text, free_files, print_facts, print_json_or, progress_of
+from attnflow.cli.console import (
+    AsJson,
+    Overwrite,
+    as_text,
+    free_files,
+    picture_beside,
+    print_facts,
+    print_json_or,
+    progress_of,
+)
 from attnflow.cli.run import PANEL
 from attnflow.cli.scenario_options import with_scenario_options
 
@@ -36,7 +45,6 @@ def stream(
     require_effect(changes, method="stream")  # before jax is imported, which takes seconds
     import numpy as np
 
-    from attnflow._common.files import with_suffix
     from attnflow.experiments import scenarios
     from attnflow.results.files import save
     from attnflow.streaming import stream as streaming
@@ -45,9 +53,7 @@ def stream(
     setup = scenarios.build(settings)
     streaming.require_supported(setup.flow, setup.tokens)
     out = out or Path(f"{name}-long.zarr")
-    files = free_files(
-        {"result": out, "picture": None if no_picture else picture or with_suffix(out, ".png")}, overwrite
-    )
+    files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
     times = np.r_[0.0, np.geomspace(min(FIRST_SAVED_TIME, settings.end / 2), settings.end, settings.saves - 1)]
     run = streaming.stream(
         setup.flow, setup.tokens, times, tolerance=tolerance, budget=budget, progress=progress_of(as_json)

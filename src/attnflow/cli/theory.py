@@ -161,6 +161,9 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Print the limit of a scenario and the theorem or conjecture that states it, without a run."""
+    from attnflow.experiments.effects import require_effect
+
+    require_effect(changes, method="predict")  # before jax is imported, which takes seconds
     from attnflow.experiments import scenarios
     from attnflow.theorems.prediction.predict import predict as limit_of
 

@@ -8,25 +8,28 @@ from attnflow.experiments.catalogue import CATALOGUE
 from attnflow.experiments.settings import Settings
 from attnflow.experiments.vocabulary import ADAPTIVE_SOLVERS, lists_tokens
 
-METHODS = ("simulate", "coalesce", "stream")
+METHODS = ("simulate", "coalesce", "stream", "predict")
 
 _OWN_STEPS = {"coalesce": "`coalesce` chooses its steps, and `rtol` is its tolerance"}
 _OWN_COLLOCATION = {"stream": "`stream` chooses its steps, and `tolerance` is its tolerance"}
 _ONE_END = {"coalesce": "the run ends when all tokens have merged, or at `end`"}
 _KEPT_STATES = {"coalesce": "a state is kept wherever something has changed"}
+_NO_RUN = {"predict": "a prediction follows from the model and the first tokens, without a run"}
 _COALESCING = " and ".join(scenario.name for scenario in CATALOGUE.values() if scenario.coalesces)
 _ONLY_COALESCING = {"simulate": f"only the scenarios {_COALESCING} merge tokens"}
 
 OF_METHODS: dict[str, Mapping[str, str]] = {
-    "saves": _KEPT_STATES,
-    "spacing": _KEPT_STATES | {"stream": "times are evenly spaced in their logarithm"},
+    "end": _NO_RUN,
+    "saves": _KEPT_STATES | _NO_RUN,
+    "spacing": _KEPT_STATES | _NO_RUN | {"stream": "times are evenly spaced in their logarithm"},
     "runs": {
+        "predict": "the first tokens of one run are asked about, and `seed` chooses others",
         "coalesce": "one start is followed, and `seed` chooses another",
         "stream": "one start is followed, and `seed` chooses another",
     },
     "solver": _OWN_STEPS | _OWN_COLLOCATION,
-    "rtol": _OWN_COLLOCATION,
-    "atol": _OWN_STEPS | _OWN_COLLOCATION,
+    "rtol": _OWN_COLLOCATION | _NO_RUN,
+    "atol": _OWN_STEPS | _OWN_COLLOCATION | _NO_RUN,
     "clustered": _ONE_END,
     "settled": _ONE_END,
     "diverged": {"coalesce": "tokens stay on the sphere"},
