@@ -3,12 +3,26 @@
 import numpy as np
 import pytest
 
+import attnflow as af
+from attnflow.coalescence.step_problem import StepProblem
 from attnflow.coalescence.time_change import TimeChange
+from attnflow.solvers.status import Status
 
 
-def test_a_speed_that_is_no_number_ends_the_run_instead_of_raising():
+@pytest.mark.parametrize(("growth", "log_time"), [(np.nan, 0.0), (2.0, np.nan), (np.nan, np.nan)])
+def test_a_speed_or_a_time_that_is_no_number_is_an_arithmetic_error(growth, log_time):
     with pytest.raises(ArithmeticError, match="not a number"):
-        TimeChange(np.nan).step_for(1.0, 0.0)
+        TimeChange(growth).step_for(1.0, log_time)
+
+
+def test_a_run_with_a_time_that_is_no_number_ends_as_not_finite(monkeypatch):
+    monkeypatch.setattr(StepProblem, "log_unit", np.nan)
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(5.0))
+    run = af.coalesce(flow, af.initial.sphere(4, 3, rng=0), progress=False)
+    assert int(run.status) == Status.NOT_FINITE
+
+
+def test_a_step_is_the_solution_of_a_closed_form():
     assert TimeChange(2.0).step_for(1.0, np.log(0.1)) == pytest.approx(-np.log(0.8) / 2)  # (1 - e^(-2u)) / 2 = 0.1
 
 

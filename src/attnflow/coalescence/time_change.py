@@ -45,8 +45,8 @@ class TimeChange:
     def step_for(self, longest: float, log_time: float) -> float:
         """The step that takes the time e^log_time, or `longest` if that takes no longer."""
         log_longest = np.log(self.duration(longest))
-        if np.isnan(log_longest):  # `integrator.run` ends with the status NOT_FINITE
-            raise FloatingPointError("the growth of the speed is not a number")
+        if np.isnan(log_longest) or np.isnan(log_time):  # `integrator.run` ends with the status NOT_FINITE
+            raise FloatingPointError("the growth of the speed or the time of a step is not a number")
         if log_time >= log_longest:
             return longest
         shortest = 1e-12 * longest
