@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import RK45
-from tests.helpers.coalescing import flow, plain_velocity
+from tests.helpers.coalescing import first_problem, flow, plain_velocity
 
 import attnflow as af
 from attnflow.coalescence.cluster_state import Clusters
@@ -17,7 +17,7 @@ from attnflow.coalescence.macro_step import (
     quadrature_weights,
 )
 from attnflow.coalescence.multirate import Carry, attempt
-from attnflow.coalescence.step_problem import Partition, SlowPaths, StepProblem
+from attnflow.coalescence.step_problem import Partition, SlowPaths
 from attnflow.coalescence.subcycling import Subcycle, Tolerances
 from attnflow.coalescence.time_change import TimeChange
 
@@ -68,9 +68,7 @@ def test_trapezoidal_tokens_move_at_the_mean_velocity_with_the_change_as_error(s
 
 
 def problem_of(start):
-    field, clusters, velocity = start
-    closing = np.linalg.norm(velocity.mantissa - velocity.mantissa[clusters.nearest.indices], axis=1)
-    return StepProblem.of(field, clusters, velocity, closing, np.empty(0, int), Tolerances(1e-6, 0.01, 1e-6))
+    return first_problem(start[1], BETA, Tolerances(1e-6, 0.01, 1e-6), np.empty(0, int))
 
 
 def test_the_error_of_an_attempt_is_the_largest_over_the_tolerance_of_each_token(start):

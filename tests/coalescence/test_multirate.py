@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.helpers.coalescing import flow, merge_tree
+from scipy.integrate import solve_ivp
+from tests.helpers.coalescing import THREE_KINDS_BETA, flow, merge_tree, plain_velocity, three_kinds
 
 import attnflow as af
 from attnflow.coalescence import macro_step, multirate
+from attnflow.coalescence.step_problem import SlowPaths
 from attnflow.model.native import library
 
 pytestmark = pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
@@ -134,6 +136,46 @@ def test_without_the_coupling_error_merge_times_are_worse(monkeypatch):
     monkeypatch.setattr(MULTIRATE + "coupling_errors", lambda *arguments: np.zeros_like(errors(*arguments)))
     assert careful < 0.1
     assert largest_error(tokens, exact) > 5 * careful
+
+
+def accepted_step(problem, partition, step, scales):
+    """The first accepted step, with the masks of its staged and trapezoidal tokens."""
+    slow_limits = np.sqrt(scales / problem.field.beta) / 3
+    carry, promoted = multirate.Carry(partition, SlowPaths.predicted(problem)), np.zeros(len(scales), bool)
+    for _ in range(10):
+        staged = multirate._staged(problem, carry.partition, step, slow_limits, promoted)
+        found = multirate.attempt(problem, carry, step, slow_limits, promoted, scales)
+        if found.is_accepted:
+            return found, staged, carry.partition.slow & ~staged
+        carry, step, promoted = found.carry, found.next_step, promoted | found.misclassified
+    raise AssertionError("No step was accepted.")
+
+
+# Limits of the largest true error over the largest estimate of each kind of token. The ratios found are 0.48, 1.0, 7.0
+# and 2.6 of staged tokens, whose errors include those of the other kinds; 0.05, 0.06, 0.08 and 0.02 of trapezoidal
+# tokens, whose estimate is that of an order below; 3.6, 1.5, 1.5 and 2.1 of fast tokens.
+ERROR_OVER_ESTIMATE = {"staged": (0.2, 15.0), "trapezoidal": (0.005, 0.25), "fast": (0.5, 8.0)}
+
+
+@pytest.mark.parametrize(("seed", "first_step"), [(3, 0.2), (7, 0.2), (11, 0.2), (18, 0.1)])
+def test_errors_of_one_step_are_those_that_its_estimates_say(seed, first_step):
+    """The accepted step against SciPy's integration of the plain equations over the same time.
+
+    In these steps no estimate is negligible, and no token merges.
+    """
+    problem, partition = three_kinds(seed)
+    start, scales = problem.clusters.positions, np.full(16, 1e-4)
+    found, staged, trapezoidal = accepted_step(problem, partition, first_step, scales)
+    duration, masses = np.exp(found.log_duration), np.ones(16)
+    slope = lambda _, flat: plain_velocity(flat.reshape(start.shape), THREE_KINDS_BETA, masses, True).ravel()
+    exact = solve_ivp(slope, (0.0, duration), start.ravel(), "DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
+    errors = np.abs(found.result.positions - exact.reshape(start.shape)).max(axis=1)
+    estimates = np.where(found.carry.partition.slow, found.result.errors, scales * found.coupling_error)
+    kinds = {"staged": staged, "trapezoidal": trapezoidal, "fast": ~found.carry.partition.slow}
+    for kind, (least, most) in ERROR_OVER_ESTIMATE.items():
+        error, estimate = errors[kinds[kind]].max(), estimates[kinds[kind]].max()
+        assert least * estimate < error < most * estimate, f"{kind} tokens: error {error:.3g}, estimate {estimate:.3g}"
+    assert np.all(errors < scales)
 
 
 def test_a_step_whose_subcycling_fails_is_done_without_it(monkeypatch):

@@ -4,8 +4,13 @@ import numpy as np
 from scipy.integrate import quad
 
 import attnflow as af
+from attnflow.coalescence.cluster_state import Clusters
+from attnflow.coalescence.log_field import LogField
+from attnflow.coalescence.step_problem import Partition, StepProblem
+from attnflow.coalescence.subcycling import Tolerances, fast_tokens
 
 CIRCLE = af.initial.on_circle
+THREE_KINDS_BETA = 30.0
 
 
 def flow(beta, d=2, **options):
@@ -48,3 +53,21 @@ def merge_tree(run):
         home |= dict.fromkeys(new, new)
         log_times[new] = float(log_time)
     return log_times
+
+
+def first_problem(clusters, beta, tolerances, fast=None) -> tuple[StepProblem, Partition]:
+    """The problem of the first step of clusters under softmax attention; `fast` rows are selected where not given."""
+    field = LogField.of(flow(beta, clusters.positions.shape[1]), float(clusters.masses.sum()))
+    velocity = field.velocity(clusters.positions, clusters.masses)
+    closing = np.linalg.norm(velocity.mantissa - velocity.mantissa[clusters.nearest.indices], axis=1)
+    rows = fast_tokens(field, clusters, closing, tolerances.merge) if fast is None else fast
+    return StepProblem.of(field, clusters, velocity, closing, rows, tolerances)
+
+
+def three_kinds(seed):
+    """The first step of sixteen tokens on S^2; for the seeds in use it has fast, staged and trapezoidal tokens.
+
+    The subcycle's own tolerance is so small that errors of fast tokens are those of the coupling.
+    """
+    tolerances = Tolerances(rtol=1e-12, gap_floor=0.01, merge=1e-6)
+    return first_problem(Clusters.singletons(af.initial.sphere(16, 3, rng=seed)), THREE_KINDS_BETA, tolerances)
