@@ -92,7 +92,9 @@ def test_a_coalescing_run_agrees_when_one_cluster_is_left():
         "summary": "The tokens are in one place at log t = 380.2",
         "evidence": "",
         "says": "The tokens are in one place at log t = 380.2.",
+        "limit": "point",
     }
+    assert check_cluster_count(2, 380.25)["limit"] == "undecided"
     assert check_cluster_count(3, 2.0)["answer"] == "not-yet"
     assert "3 places at log t = 2." in check_cluster_count(3, 2.0)["says"]
 

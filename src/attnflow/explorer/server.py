@@ -31,7 +31,7 @@ def require_installed() -> None:
 
 def hello() -> dict[str, Any]:
     """The first message to a page: scenarios, known words of settings, limits, colours."""
-    from attnflow.explorer import catalogue, descriptions, page_requests, protocol, request_limits, tours
+    from attnflow.explorer import catalogue, descriptions, limit_choices, page_requests, protocol, request_limits, tours
     from attnflow.explorer.export.recorded_run import palette
 
     offered = [
@@ -49,7 +49,7 @@ def hello() -> dict[str, Any]:
     known = {setting: vocabulary.known_words(setting) for setting in vocabulary.SETTINGS}
     limits = {**request_limits.COUNTS, "numbers": request_limits.MAX_NUMBERS, "bytes": page_requests.MESSAGE_BYTES}
     return {"type": "hello", "version": protocol.VERSION, "catalogue": offered, "words": known, "limits": limits,
-            "palette": palette()}  # fmt: skip
+            "palette": palette(), "choices": [dataclasses.asdict(one) for one in limit_choices.CHOICES]}  # fmt: skip
 
 
 def application(names: tuple[str, ...] | None = None, max_viewers: int = MAX_VIEWERS) -> Any:

@@ -44,7 +44,7 @@ def check_limit(
         return verdict_fields(answer, "", evidence, says=f"{subject} is undecided ({evidence}).")
     is_line = flow.dimension == 1  # where a hyperplane is a point
     words = "at most three points" if is_line and shown.limit == "hyperplanes" else WORDS[shown.limit]
-    return verdict_fields(answer, f"{subject} shows: {words}", evidence)
+    return verdict_fields(answer, f"{subject} shows: {words}", evidence, limit=shown.limit)
 
 
 def check_subspaces(
@@ -69,7 +69,8 @@ def check_cluster_count(count: int, log_time: float) -> dict[str, str]:
     """The same for a coalescing run: tokens that have merged stay together, so that one cluster is the limit."""
     answer = "agrees" if count == 1 else "not-yet"
     places = "one place" if count == 1 else f"{count} places"
-    return verdict_fields(answer, f"The tokens are in {places} at log t = {log_time:.4g}")
+    limit = "point" if count == 1 else "undecided"
+    return verdict_fields(answer, f"The tokens are in {places} at log t = {log_time:.4g}", limit=limit)
 
 
 def _answer(predicted: list[str], shown: str) -> str:
@@ -82,7 +83,9 @@ def _answer(predicted: list[str], shown: str) -> str:
     return "not-yet" if is_metastable or shown == "undecided" else "differs"
 
 
-def verdict_fields(answer: str, summary: str, evidence: str = "", says: str | None = None) -> dict[str, str]:
-    """The fields of a verdict: the whole sentence in `says`, its two parts in `summary` and `evidence`."""
+def verdict_fields(
+    answer: str, summary: str, evidence: str = "", says: str | None = None, limit: str = "undecided"
+) -> dict[str, str]:
+    """The fields of a verdict: the sentence in `says`, its parts in `summary` and `evidence`, the limit in one word."""
     sentence = f"{summary} ({evidence})." if evidence else f"{summary}."
-    return {"answer": answer, "summary": summary, "evidence": evidence, "says": says or sentence}
+    return {"answer": answer, "summary": summary, "evidence": evidence, "says": says or sentence, "limit": limit}

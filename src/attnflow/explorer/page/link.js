@@ -15,6 +15,7 @@ export function write(state) {
   if (state.axes) parts.set("axes", state.axes.join(","));
   if (state.principal) parts.set("principal", state.principal.flat().map((x) => +x.toFixed(4)).join(","));
   if (state.tour) parts.set("tour", state.tour);
+  if (state.ask) parts.set("ask", "1");
   if (state.compare) parts.set("compare", `${state.compare.name}:${state.compare.value}`);
   if (state.compare && state.half) parts.set("half", "second");
   const hidden = VIEW.filter((name) => !state.view[name]);
@@ -42,6 +43,7 @@ export function read(hash, catalogue) {
     axes: axesOf(parts.get("axes"), changes.d ?? scenario.settings.d),
     principal: principalOf(parts.get("principal"), changes.d ?? scenario.settings.d),
     compare: scenario.coalesces ? null : differenceOf(parts.get("compare")),
+    ask: parts.get("ask") === "1",
     half: parts.get("half") === "second" ? 1 : 0,
     view: Object.fromEntries(VIEW.map((name) => [name, !hidden.includes(name)])),
   };

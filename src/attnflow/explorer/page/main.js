@@ -13,6 +13,7 @@ import { LiveSource } from "./live.js";
 import { say, showWaiting } from "./notices.js";
 import { timeText } from "./numbers.js";
 import { Panels } from "./panels.js";
+import { Question } from "./question.js";
 import { RecordedSource } from "./recorded.js";
 import { scenarioGroups } from "./scenarios.js";
 import { Stage } from "./stage.js";
@@ -47,6 +48,8 @@ const comparison = new Comparison({ address, theme, first: stage, actions: {
 
 const hands = new Hands(stage, { send: (message) => source.send(message), isPlaying: () => state.plays, say });
 
+const question = new Question({ play: (plays) => play(plays), onChange: () => remember() });
+
 window.explorer = { stage, panels, comparison, hands, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
 
 source.on("connection", ({ isOpen, isFull, reason }) => {
@@ -59,6 +62,7 @@ source.on("connection", ({ isOpen, isFull, reason }) => {
 source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
+  question.choices = message.choices ?? [];
   if (!controls && !recorded) {
     controls = new Controls($("settings"), message.words, change);
     lightWith($("settings"), $("equation"));
@@ -79,6 +83,7 @@ source.on("started", (message) => {
   comparison.setPalette(readable(palette, theme));
   comparison.begin();
   hands.begin(message);
+  question.begin(message);
   if (!message.placed) originalN = message.settings.n;
   $("first-tokens").hidden = !message.placed;
   allowHands();
@@ -122,6 +127,7 @@ source.on("state", (message) => {
   if (!isScrubbing) $("time").value = message.share;
   panels.setPlace(message);
   comparison.note(0, message);
+  if (message.atEnd) question.end();
   if (isFirst && message.plays) { isFirst = false; wait("Preparing the first step ..."); }
   remember();
 });
@@ -174,7 +180,7 @@ function measure(message, half) {
   if (message.type === "attention") return panels.showAttention(message);
   const { frame } = half ? comparison.stage : stage;
   panels.add(message);
-  if (message.verdict?.answer) showVerdict(message.verdict);
+  if (message.verdict?.answer) { showVerdict(message.verdict); question.judge(message.verdict); }
   showPrompts(modelOf(half), message.clustersOf);
   if (frame) $(half ? "second-drawing" : "drawing").setAttribute("aria-label", spokenText(modelOf(half), frame, message.clusters, clockText(frame)));
   return null;
@@ -271,7 +277,8 @@ function restore(target) {
   const step = stepAt(target.tour, hello.catalogue);
   if (step?.scenario.name === target.scenario) tour.show(step.scenario, step.index);
   else tour.close();
-  const plays = target.plays ?? (target.time === null && !prefersStill);
+  question.isOn = target.ask;
+  const plays = (target.plays ?? (target.time === null && !prefersStill)) && !question.isOpen;
   const at = target.time === null ? {} : { until: target.time };
   comparison.close();
   if (target.compare) comparison.open(target.compare, { ...standardOf(target.scenario), ...target.changes }, hello.words);
@@ -281,7 +288,7 @@ function restore(target) {
 
 function start(scenario, changes) {
   base = { scenario, changes };
-  request({ type: "start", scenario, changes, plays: !prefersStill });
+  request({ type: "start", scenario, changes, plays: !prefersStill && !question.isOn });
 }
 
 function change(changes) {
@@ -320,6 +327,7 @@ function showModel(shown) {
   if (!recorded) tour.offer(scenario);
   showDescription(shown, scenario?.title); // the words are about the run as it was changed
   showPrediction(shown.prediction ?? {});
+  question.show(shown);
   showEquation($("equation"), shown.settings);
   showQuickBeta(shown.settings);
 }
@@ -348,6 +356,7 @@ function current(withTime) {
     view: { ...stage.view },
     compare: comparison.difference,
     half: comparison.half,
+    ask: question.isOn,
   };
 }
 
