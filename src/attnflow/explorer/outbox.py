@@ -8,7 +8,7 @@ from attnflow.explorer.protocol import json_text
 
 # Types of messages in the order of sending: a run is announced before its frames.
 TYPES = ("hello", "busy", "started", "changed", "axes", "problem", "slow", "frame", "state", "panels", "attention",
-         "row", "file")  # fmt: skip
+         "row", "strip", "file")  # fmt: skip
 
 
 class Outbox:

@@ -112,8 +112,26 @@ class Export:
     view: StageView | None = None
 
 
+@dataclass(frozen=True)
+class ShowStrip:
+    """Compute small pictures of the end states over beta, or end this."""
+
+    is_shown: bool
+
+
 PageRequest = (
-    Start | EditTokens | ChangeSettings | Play | Step | Seek | SetSpeed | SendRow | SendAxes | FramePainted | Export
+    Start
+    | EditTokens
+    | ChangeSettings
+    | Play
+    | Step
+    | Seek
+    | SetSpeed
+    | SendRow
+    | SendAxes
+    | FramePainted
+    | Export
+    | ShowStrip
 )
 
 
@@ -270,5 +288,6 @@ _PARSERS = {
     "row": _row,
     "axes": lambda message: SendAxes(),
     "export": _export,
+    "strip": lambda message: ShowStrip(_flag(message.get("shown"), "shown")),
     "seen": lambda message: FramePainted(_whole(message.get("run"), "run"), _whole(message.get("frame"), "frame")),
 }

@@ -15,6 +15,7 @@ from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.mailbox import Mailbox
 from attnflow.explorer.panel_worker import PanelWorker
 from attnflow.explorer.player import Player
+from attnflow.explorer.strip import StripWorker
 
 NO_RUN = "There is no run yet. Choose a scenario."
 log = logging.getLogger("attnflow.explorer")
@@ -37,7 +38,9 @@ class Viewer:
         self._publish, self._writers = publish, writers or helpers
         self._mailbox = Mailbox()
         self._panels = PanelWorker(publish, helpers)
-        self.player = Player(publish, self._panels, (turns or ComputingTurns()).for_viewer(), self._mailbox.wake)
+        own_turns = (turns or ComputingTurns()).for_viewer()
+        self.player = Player(publish, self._panels, own_turns, self._mailbox.wake)
+        self._strip = StripWorker(publish, own_turns)
         self._writing: Future | None = None
         self._thread = threading.Thread(target=self._work, name="attnflow viewer", daemon=True)
         self._thread.start()
@@ -69,6 +72,7 @@ class Viewer:
             requests = self._mailbox.take(self._seconds_until_due(), self._can_answer)
             if self._mailbox.is_closed:
                 self._panels.close()
+                self._strip.cancel()
                 self.player.close()
                 return
             try:
@@ -123,8 +127,10 @@ class Viewer:
             raise InputError(NO_RUN)
         match request:
             case page_requests.Start():
+                self._strip.cancel()
                 player.start(request)
             case page_requests.EditTokens():
+                self._strip.cancel()
                 player.start(placed_tokens.start_from(self._current, request))
             case page_requests.SetSpeed(factor):
                 player.playback.speed = factor
@@ -143,6 +149,10 @@ class Viewer:
                 self._publish("axes", run_messages.axes(self._current, self._current.frame.tokens))
             case page_requests.Export():
                 self._export(request)
+            case page_requests.ShowStrip(is_shown):
+                self._strip.cancel()
+                if is_shown:
+                    self._strip.start(self._current)
 
     @property
     def _current(self) -> LiveRun:

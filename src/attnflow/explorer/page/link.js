@@ -14,6 +14,7 @@ export function write(state) {
   if (state.camera) parts.set("camera", state.camera.map((x) => +x.toFixed(4)).join(","));
   if (state.axes) parts.set("axes", state.axes.join(","));
   if (state.principal) parts.set("principal", state.principal.flat().map((x) => +x.toFixed(4)).join(","));
+  if (state.strip) parts.set("strip", "beta");
   if (state.tour) parts.set("tour", state.tour);
   if (state.ask) parts.set("ask", "1");
   if (state.compare) parts.set("compare", `${state.compare.name}:${state.compare.value}`);
@@ -38,6 +39,7 @@ export function read(hash, catalogue) {
     tokens: tokensOf(parts.get("tokens"), changes.d ?? scenario.settings.d),
     time: parts.has("t") && Number.isFinite(Number(parts.get("t"))) ? Number(parts.get("t")) : null,
     speed: Number(parts.get("speed")) || 0,
+    strip: parts.get("strip") === "beta",
     tour: parts.get("tour"),
     camera: cameraOf(parts.get("camera")),
     axes: axesOf(parts.get("axes"), changes.d ?? scenario.settings.d),

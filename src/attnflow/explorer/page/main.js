@@ -17,6 +17,7 @@ import { Question } from "./question.js";
 import { RecordedSource } from "./recorded.js";
 import { scenarioGroups } from "./scenarios.js";
 import { Stage } from "./stage.js";
+import { Strip } from "./strip.js";
 import { onThemeChange, readTheme, readable } from "./theme.js";
 import { showTooltip } from "./tooltip.js";
 import { Tour, stepAt } from "./tour.js";
@@ -33,6 +34,11 @@ const recorded = $("recorded-run"); // messages of a finished run, in a page wit
 const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`;
 const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(address);
 const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind, view) => (comparison.half ? comparison.source : source).send({ type: "export", kind, ...view }), say });
+const strip = new Strip($("strip"), {
+  ask: (shown) => { if (!recorded) source.send({ type: "strip", shown }); },
+  open: (beta) => request({ type: "start", scenario: model.scenario, changes: differing({ ...model.settings, beta }), plays: !prefersStill, ...placedTokens() }),
+  colourOf: (cluster) => stage.colourOf(cluster), theme, onToggle: remember,
+});
 document.body.classList.toggle("recorded", Boolean(recorded));
 const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -84,6 +90,7 @@ source.on("started", (message) => {
   comparison.begin();
   hands.begin(message);
   question.begin(message);
+  strip.restart(message);
   if (!message.placed) originalN = message.settings.n;
   $("first-tokens").hidden = !message.placed;
   allowHands();
@@ -107,6 +114,7 @@ source.on("changed", (message) => {
   model = { ...model, ...message };
   stage.model = model;
   panels.change(model, message.time);
+  strip.restart(model);
   wait("");
   showModel(model);
   say(message.model);
@@ -160,6 +168,7 @@ source.on("axes", (message) => {
 source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
 source.on("busy", (message) => { say(message.sentence || model?.model || ""); wait(message.sentence, message.share); });
 source.on("slow", showSlow);
+source.on("strip", (message) => { if (model?.run === message.run) strip.show(message); });
 source.on("problem", showProblem);
 
 function showProblem(message) {
@@ -271,6 +280,7 @@ function restore(target) {
   $("scenario").value = target.scenario;
   $("speed").value = target.speed;
   showSpeed();
+  strip.isOpen = target.strip;
   for (const name of VIEW) { $(name).checked = target.view[name]; stage.view[name] = target.view[name]; }
   [pendingCamera, pendingAxes, pendingPrincipal] = [target.camera, target.axes, target.principal];
   base = { scenario: target.scenario, changes: target.changes };
@@ -354,6 +364,7 @@ function current(withTime) {
     axes: areChosen() ? [...stage.chosen] : null,
     principal: stage.principal && asked?.[0].length <= MAX_LINKED_DIMENSIONS ? asked : null,
     view: { ...stage.view },
+    strip: strip.isOpen,
     compare: comparison.difference,
     half: comparison.half,
     ask: question.isOn,
@@ -464,7 +475,7 @@ if (!recorded) panels.dragEigenvalues((value) => change({ value }), () => !compa
 panels.onPoint = (token, partner) => (comparison.half ? comparison.stage : stage).point(token, partner);
 panels.onSeek = (share) => request({ type: "seek", share });
 stage.onView = () => { comparison.stage?.repaint(); remember(); };
-onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); comparison.setPalette(readable(palette, theme)); panels.paint(); });
+onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); comparison.setPalette(readable(palette, theme)); panels.paint(); strip.paint(); });
 addEventListener("hashchange", () => { if (hello && !recorded) restore(link.read(location.hash, hello.catalogue)); });
 
 function choose(by) {
