@@ -1,6 +1,7 @@
 """Firefox without a window, driven through WebDriver BiDi, the protocol that it speaks itself."""
 
 import base64
+import contextlib
 import json
 import re
 import shutil
@@ -20,22 +21,33 @@ class Firefox:
     def __init__(self):
         from websockets.sync.client import connect
 
-        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        self._process = subprocess.Popen(
-            [FIREFOX, "--headless", "--no-remote", "--profile", self._profile.name, "--remote-debugging-port", "0"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        self.faults, self._count = [], 0
-        self._socket = connect(self._address() + "/session", max_size=None, open_timeout=TIMEOUT)
-        self._send("session.new", capabilities={})
-        self._send("session.subscribe", events=["log.entryAdded"])
-        self._page = self._send("browsingContext.getTree")["contexts"][0]["context"]
+        with contextlib.ExitStack() as opened:
+            profile = opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            self._process = subprocess.Popen(
+                [FIREFOX, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            opened.callback(self._end)
+            self.faults, self._count = [], 0
+            connected = connect(self._address() + "/session", max_size=None, open_timeout=TIMEOUT)
+            self._socket = opened.enter_context(connected)
+            self._send("session.new", capabilities={})
+            self._send("session.subscribe", events=["log.entryAdded"])
+            self._page = self._send("browsingContext.getTree")["contexts"][0]["context"]
+            self._opened = opened.pop_all()
+
+    def _end(self):
+        self._process.terminate()
+        self._process.wait(20)
+        self._reader.join(20)
+        self._process.stderr.close()
 
     def _address(self):
         """The address that Firefox prints when it listens; reading goes on, so that its output does not block it."""
         for line in self._process.stderr:
             if found := re.search(r"ws://[\w.:]+", line):
-                threading.Thread(target=self._process.stderr.read, daemon=True).start()
+                self._reader = threading.Thread(target=self._process.stderr.read, daemon=True)
+                self._reader.start()
                 return found[0]
         raise AssertionError("Firefox did not listen for WebDriver BiDi")
 
@@ -78,7 +90,4 @@ class Firefox:
         return base64.b64decode(self._send("browsingContext.captureScreenshot", context=self._page)["data"])
 
     def close(self):
-        self._socket.close()
-        self._process.terminate()
-        self._process.wait(20)
-        self._profile.cleanup()
+        self._opened.close()
