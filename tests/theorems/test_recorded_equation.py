@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow.experiments.catalogue import CATALOGUE
 from attnflow.results.provenance import flow_of
+from attnflow.theorems import interval_integration
 from attnflow.theorems.recorded_equation import agreement
 
 EYE = np.eye(2)
@@ -133,6 +135,18 @@ def test_a_token_outside_its_cluster_is_refused():
     assert "as many places" in refused(with_tokens(run, tokens))
 
 
+def test_a_displaced_token_that_is_its_own_cluster_is_refused():
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(60.0))
+    run = af.coalesce(flow, af.initial.circle(10, rng=0))
+    states = run.tokens.values
+    alone = [(k, i) for k in range(1, len(states) - 1) for i in range(10) if np.sum(states[k] == states[k, i]) == 2]
+    for state, token in [alone[3], alone[len(alone) // 2], alone[-1]]:
+        tokens = states.copy()
+        x, y = tokens[state, token]
+        tokens[state, token] = np.array([x - 0.01 * y, y + 0.01 * x]) / np.hypot(1, 0.01)
+        assert "merges follow" in refused(with_tokens(run, tokens))
+
+
 DAMAGE = {
     "text": lambda run: run.assign_attrs(flow=run.attrs["flow"][:-7]),
     "number": lambda run: run.assign_attrs(flow="3"),
@@ -219,3 +233,53 @@ def test_a_run_through_an_unstable_stage_is_compared_at_its_other_times():
     assert found.follows.holds
     assert not found.unsettled
     assert "follow the flow" in refused(displaced(run, 20, 1, 0.02))
+
+
+def scenario_run(name):
+    """A run of a scenario with eight tokens, where it takes their number, and a seed of its own."""
+    seed = 10 + list(CATALOGUE).index(name)
+    try:
+        setup = af.scenario(name, n=8, seed=seed)
+    except ValueError:
+        setup = af.scenario(name, seed=seed)
+    return af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng, progress=False)
+
+
+def moved_at_random(run, rng):
+    """The run with a random token at a random time moved by a hundredth of the largest coordinate."""
+    tokens = run.tokens.values.copy()
+    time, token = rng.integers(1, len(tokens) - 1), rng.integers(tokens.shape[1])
+    direction = rng.normal(size=tokens.shape[2])
+    if flow_of(run).is_on_sphere:
+        direction -= direction @ tokens[time, token] * tokens[time, token]
+    tokens[time, token] += 0.01 * np.abs(tokens[time]).max() * direction / np.linalg.norm(direction)
+    if flow_of(run).is_on_sphere:
+        tokens[time, token] /= np.linalg.norm(tokens[time, token])
+    return with_tokens(run, tokens)
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name != "noisy"])
+def test_scenarios_follow_their_flow_and_displaced_tokens_are_found(name):
+    run, rng = scenario_run(name), np.random.default_rng(1)
+    found = agreement(flow_of(run), run)
+    assert found.follows.holds
+    assert not found.unsettled
+    for _ in range(3):
+        assert not agreement(flow_of(run), moved_at_random(run, rng)).follows.holds
+
+
+@pytest.mark.parametrize("name", ["codim2", "polytope"])
+def test_the_comparison_takes_about_the_steps_of_the_run(name, monkeypatch):
+    """In `codim2` rounding decides from t = 16 on, so that many intervals differ when they are integrated again."""
+    run, calls = scenario_run(name), []
+
+    def counted(*arguments):
+        cursors, *others = real(*arguments)
+        calls.append(int(cursors.accepted[0] + cursors.rejected[0]))
+        return cursors, *others
+
+    real = interval_integration.advance
+    monkeypatch.setattr(interval_integration, "advance", counted)
+    assert agreement(flow_of(run), run).follows.holds
+    attempts = int(run.steps + run.rejected_steps)
+    assert run.sizes["time"] / 2 < sum(calls) < 2 * attempts + 1000

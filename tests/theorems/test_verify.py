@@ -9,7 +9,9 @@ import pytest
 import attnflow as af
 from attnflow.experiments import scenarios
 from attnflow.theorems.catalogue import catalogue
-from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true, judge
+from attnflow.theorems.recorded_equation import agreement
+from attnflow.theorems.statement import Statement
+from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, above, at_most, is_true, judge
 
 
 def a_run(**options):
@@ -189,3 +191,23 @@ def test_a_scenario_runs_until_its_theorem_is_decided(scenario, name):
     setup = scenarios.build(scenarios.get(scenario).settings)
     run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver)
     assert af.verify(run, only=[name])[0].verdict == "holds"
+
+
+def failing(statement, flow, run):
+    """The verdict that a statement fails, whatever the run."""
+    measurement = Measurement("a number", 1.0, 0.5, "the half")
+    return Verdict(statement.id, statement.paper, statement.says, "fails", (), measurement)
+
+
+def test_a_failure_is_told_of_a_run_that_solves_its_equation_and_of_no_other(monkeypatch):
+    """A displacement below what the first comparison finds is found before a statement is said to fail."""
+    setup = scenarios.scenario("hyperplanes", n=8)
+    run = af.simulate(setup.flow, setup.tokens, setup.times, progress=False)
+    tokens = run.tokens.values.copy()
+    tokens[70, 2] += 4e-6 * np.abs(tokens[70]).max()
+    displaced = run.assign(tokens=run.tokens.copy(data=tokens))
+    assert agreement(setup.flow, displaced).follows.holds
+    monkeypatch.setattr(Statement, "check", failing)
+    assert {one.verdict for one in af.verify(run)} == {"fails"}
+    (refused,) = {one.explanation() for one in af.verify(displaced)}
+    assert "follow the flow" in refused

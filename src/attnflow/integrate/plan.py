@@ -53,7 +53,7 @@ class Plan:
                 states=jax.tree.map(lambda leaf: leaf.astype(request.dtype), State.of(request.flow, runs)),
                 rng_keys=np.stack([seed.generate_state(2) for seed in seeds]),
                 dtype=request.dtype,
-                runs_per_call=_runs_per_call(runs.shape, _targets_per_call(len(saves)), request),
+                runs_per_call=_runs_per_call(runs.shape, targets_per_call(len(saves)), request),
             )
 
     @property
@@ -64,7 +64,7 @@ class Plan:
     @property
     def targets_per_call(self) -> int:
         """The number of targets that one compiled call visits."""
-        return _targets_per_call(len(self.saves))
+        return targets_per_call(len(self.saves))
 
     @property
     def max_steps(self) -> int:
@@ -81,7 +81,7 @@ def precision(dtype: str) -> AbstractContextManager:
     return double() if dtype == "float64" else nullcontext()
 
 
-def _targets_per_call(targets: int) -> int:
+def targets_per_call(targets: int) -> int:
     """A power of two, so that few lengths ever compile."""
     return min(MAX_TARGETS_PER_CALL, 2 ** int(np.ceil(np.log2(targets))))
 

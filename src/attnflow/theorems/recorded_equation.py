@@ -1,42 +1,40 @@
 """Whether the saved tokens of a run follow its flow between all saved times.
 
-A theorem is about solutions of an equation; tokens that do not solve it say nothing about the theorem. Every interval
-between saved times is compared with the flow, in three steps of rising cost. By Simpson's rule along a cubic through
-both ends (`interval_residuals`) most intervals agree to a thousandth of the size of the tokens. The others are
-integrated again to a coarse tolerance. Intervals that still disagree, the last one and the most doubtful ones are
-integrated again with the recorded solver, which decides. Tokens of `stream` are also compared with the recorded paths.
+A theorem is about solutions of an equation; tokens that do not solve it say nothing about the theorem. The run is
+integrated again from its saved states, and every state is compared with the integration from the one before it, or from
+one a few saved times before where the steps of the run pass several. A token that is displaced at one saved time by
+more than a thousandth of the size of the tokens (their largest coordinate) is found, unless small differences grow a
+thousandfold up to that time; then it is found unless the displacement is along the differences that grow. Three
+intervals, with `is_thorough` all, are also integrated with the recorded solver, where a hundred errors of its steps are
+found. For solvers with a tolerance above 1e-5 a hundred errors of a step are found everywhere.
+
+The first integration has a tolerance of 1e-5 and takes about a quarter of the steps of the run and two more for each
+saved time, or about all of its steps where rounding decides them. Intervals that disagree are integrated again, worst
+first, in at most as many steps as the run attempted and a thousand more. Those left then, and those where differences
+grow too much in all directions, are counted as undecided. Tokens of `stream` are also compared with the recorded paths.
 """
 
 import dataclasses
 import json
-from collections.abc import Callable
-from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attnflow._common.precision import cast, double
 from attnflow.analyse.snapshots import tokens_of
-from attnflow.integrate.simulate import simulate
-from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.results.provenance import ResultKind, flow_of, kind_of, solver_of
-from attnflow.solvers.adaptive import Adaptive
-from attnflow.solvers.layers import Layers
-from attnflow.solvers.token_by_token import TokenByToken
-from attnflow.theorems.interval_residuals import CLEAR_SHARE, doubts
+from attnflow.model.dynamics import AbstractDynamics
+from attnflow.results.provenance import ResultKind, flow_of, kind_of
+from attnflow.theorems.interval_integration import Integrator, attempts_of, coarser, recorded
 from attnflow.theorems.recorded_merges import merges_follow
 from attnflow.theorems.verdict import Agreement, Hypothesis, at_most, is_true
 
-MAX_INTERVALS = 6  # integrated again with the recorded solver although nothing speaks against them
 STEPS_OF_ERROR = 100.0  # errors of one step that an interval may accumulate, before the growth of perturbations
-COARSE_TOLERANCE = 1e-5  # of a step; an integration takes a quarter of the steps that it takes at 1e-8
-LARGEST_TOLERANCE = 0.01  # over the size of tokens; where perturbations grow to more, an interval decides nothing
+COARSE_SHARE = 1e-3  # of the size of tokens, that an interval may differ: the tolerance of most theorems about limits
+LARGEST_SHARE = 0.01  # of the size of tokens; a token that may differ by more in every direction decides nothing
+MAX_DISPLACED = 4  # displaced first states of an interval: as many directions of growth are seen
+GROWN_SHARE = 10.0  # times the growth of a displacement of a hundredth of the tolerance, that an interval may differ
 
 
-def agreement(flow: AbstractDynamics, run: xr.Dataset) -> Agreement:
+def agreement(flow: AbstractDynamics, run: xr.Dataset, is_thorough: bool = False) -> Agreement:
     """Whether the saved tokens of one run follow `flow`, and by what margin."""
     if flow.dimension != run.sizes["coordinate"]:
         difference = abs(flow.dimension - run.sizes["coordinate"])
@@ -50,10 +48,11 @@ def agreement(flow: AbstractDynamics, run: xr.Dataset) -> Agreement:
         return Agreement(path)
     if kind_of(run) is ResultKind.STREAM and not (same := _on_recorded_paths(run)).holds:
         return Agreement(same)
-    solver = solver_of(run)
-    exact, error = _integrator(flow, run, solver), _error_of_step(run)
-    coarse = _integrator(flow, run, coarser) if (coarser := _coarser(solver)) is not None else exact
-    return _compared(_Comparison(flow, path, exact, coarse, error))
+    exact = recorded(flow, run)
+    precise = _Level(exact, STEPS_OF_ERROR * exact.rtol, STEPS_OF_ERROR * exact.atol)
+    coarse = None if is_thorough else coarser(flow, run)
+    first = precise if coarse is None else _Level(coarse, COARSE_SHARE, 0.0)
+    return _compared(_Comparison(flow, path, attempts_of(run)), first, precise)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +65,6 @@ class _Path:
     def size(self, index: int) -> float:
         """The largest coordinate at both ends of an interval."""
         return float(np.abs(self.states[index : index + 2]).max()) or 1.0
-
-
-Integrator = Callable[[np.ndarray, float, float], np.ndarray]
-"""The state (n, d) at the second time, from a state at the first."""
 
 
 def _path(flow: AbstractDynamics, run: xr.Dataset) -> _Path | Hypothesis:
@@ -107,86 +102,134 @@ def _on_space(flow: AbstractDynamics, state: np.ndarray) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Level:
+    """A way to integrate again, and by how much an interval may differ: relative to the size of tokens, and more."""
+
+    integrator: Integrator
+    relative: float
+    absolute: float
+
+    def allowed(self, size: float) -> float:
+        """The allowed difference for tokens of a size, where perturbations do not grow."""
+        return self.relative * size + self.absolute
+
+
+@dataclasses.dataclass(frozen=True)
+class _Outcome:
+    """The difference of an interval over what is allowed; infinity where it is undecided; and the attempted steps."""
+
+    share: float
+    attempts: int
+
+
+@dataclasses.dataclass(frozen=True)
 class _Comparison:
-    """The states of a run, two ways to integrate an interval again, and the error of a step, relative and absolute."""
+    """The flow, the states of a run and the number of steps that it attempted."""
 
     flow: AbstractDynamics
     path: _Path
-    exact: Integrator
-    coarse: Integrator
-    error: tuple[float, float]
+    attempts: int
 
-    def share_of_tolerance(self, index: int) -> float:
-        """The difference of saved and integrated tokens over its tolerance; infinity where nothing is decided, or NaN.
+    def differences(self, level: _Level) -> np.ndarray:
+        """For each interval the largest difference at its end over what is allowed, in one pass over the run.
 
-        The tolerance is a hundred errors of a step, times the growth of a small perturbation of each token over the
-        interval where that is above one. Tokens whose perturbations grow too much decide nothing.
+        The pass begins anew at saved states, at most half as often as the run attempted a step. Infinity where a
+        state was not reached.
         """
-        first, saved, size = self._ends(index)
-        relative, absolute = self.error
-        errors, largest = STEPS_OF_ERROR * (relative * size + absolute), LARGEST_TOLERANCE * size
-        span = float(self.path.times[index]), float(self.path.times[index + 1])
-        reached = self.exact(first, *span)
-        differences = np.abs(reached - saved).max(axis=1)
-        if differences.max() <= (tolerance := min(errors, largest)):
-            return float(differences.max()) / tolerance
-        # A displacement of the size of an error; its share along the direction of largest growth is about 1/sqrt(n d).
-        shift = max(relative, 1e-12) * size * np.random.default_rng(0).normal(size=first.shape)
-        displaced = _on_space(self.flow, first + shift)
-        moves = np.abs(self.exact(displaced, *span) - reached).max(axis=1)
-        growths = np.sqrt(first.size) * moves / np.abs(displaced - first).max()
-        tolerances = errors * np.maximum(growths, 1.0)
-        decides = tolerances <= largest  # not where it is NaN
-        return float((differences / tolerances)[decides].max()) if decides.any() else np.inf
+        count = len(self.path.times) - 1
+        stride = max(1, -(-2 * count // max(self.attempts, 1)))
+        found = []
+        for begun in range(0, count, stride):
+            places = slice(begun, min(begun + stride, count) + 1)
+            states = self.path.states[places]
+            reached = level.integrator.integrate(states[0], self.path.times[places]).states
+            for index, state in enumerate(reached, start=begun):
+                largest = _lengths(_on_space(self.flow, state) - self._end(index)).max()
+                found.append(largest / level.allowed(self.path.size(index)))
+        return np.nan_to_num(found, nan=np.inf)
 
-    def is_clear(self, index: int) -> bool:
-        """Whether a coarse integration ends within a thousandth of the size of the tokens from the saved ones."""
-        first, saved, size = self._ends(index)
-        reached = self.coarse(first, float(self.path.times[index]), float(self.path.times[index + 1]))
-        return bool(np.abs(reached - saved).max() <= CLEAR_SHARE * size)
+    def outcome(self, index: int, level: _Level) -> _Outcome:
+        """The difference D of saved and integrated tokens at the end of an interval over what is allowed.
 
-    def _ends(self, index: int) -> tuple[np.ndarray, np.ndarray, float]:
-        first, saved = (_on_space(self.flow, self.path.states[index + end]) for end in (0, 1))
-        return first, saved, self.path.size(index)
+        Where it is more than the allowed difference a, displacements of a / 100 of all tokens are integrated as well.
+        With the changes r of a token at the end of the interval that they cause, what is allowed for the token is the
+        ellipsoid D^T C^{-1} D <= 1 with C = a^2 I + (10)^2 sum r r^T: differences that grow excuse their own direction.
+        """
+        first, size = _on_space(self.flow, self.path.states[index]), self.path.size(index)
+        allowed, rng = level.allowed(size), np.random.default_rng(index)
+        reached, attempts = self._integrated(level, first, index)
+        difference = reached - self._end(index)
+        covariances = np.broadcast_to(allowed**2 * np.eye(first.shape[1]), (len(first), *[first.shape[1]] * 2))
+        shares = _lengths(difference) / allowed
+        for _ in range(MAX_DISPLACED):
+            if not np.all(np.isfinite(shares)) or shares.max() <= 1:
+                break
+            displaced = _on_space(self.flow, first + allowed / 100 * rng.normal(size=first.shape))
+            moved, more = self._integrated(level, displaced, index)
+            changes = GROWN_SHARE * (moved - reached)
+            covariances = covariances + changes[:, :, None] * changes[:, None, :]
+            shares, attempts = _ellipsoid_shares(difference, covariances), attempts + more
+        if not np.all(np.isfinite(shares)):
+            return _Outcome(np.inf, attempts)
+        decides = np.sqrt(np.linalg.eigvalsh(covariances)[:, 0]) <= LARGEST_SHARE * size
+        return _Outcome(float(shares[decides].max()) if decides.any() else np.inf, attempts)
+
+    def _integrated(self, level: _Level, state: np.ndarray, index: int) -> tuple[np.ndarray, int]:
+        reached = level.integrator.integrate(state, self.path.times[index : index + 2])
+        return _on_space(self.flow, reached.states[0]), reached.attempts
+
+    def _end(self, index: int) -> np.ndarray:
+        return _on_space(self.flow, self.path.states[index + 1])
 
 
-def _compared(comparison: _Comparison) -> Agreement:
-    """The worst agreement of the intervals that are integrated again with the recorded solver."""
-    path = comparison.path
-    count = len(path.times) - 1
+def _lengths(vectors: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(vectors, axis=-1)
+
+
+def _ellipsoid_shares(differences: np.ndarray, covariances: np.ndarray) -> np.ndarray:
+    """sqrt(D^T C^{-1} D) for each token; NaN where a number is not finite."""
+    if not np.all(np.isfinite(covariances)):
+        return np.full(len(differences), np.nan)
+    scaled = np.linalg.solve(covariances, differences[..., None])[..., 0]
+    return np.sqrt(np.einsum("id,id->i", differences, scaled))
+
+
+def _compared(comparison: _Comparison, first: _Level, precise: _Level) -> Agreement:
+    """The agreement of all intervals, from a pass over the run and a second look at intervals that differ."""
+    count = len(comparison.path.times) - 1
     says = "the saved tokens follow the flow between saved times"
     if count < 1:
         return Agreement(is_true(says, True))
-    found = doubts(comparison.flow, path.times, path.states)
-    doubtful = [int(index) for pair in zip(*map(_largest_first, found), strict=True) for index in pair]
-    wanted = int(np.clip(count // 4, min(count, 2), MAX_INTERVALS))
-    tried: dict[int, float] = {}
-    for index in list(dict.fromkeys([*doubtful[:2], count - 1, *doubtful]))[: 2 * wanted]:
-        tried[index] = comparison.share_of_tolerance(index)
-        if _worst(tried) > 1 or np.isfinite(list(tried.values())).sum() == wanted:
+    differences = comparison.differences(first)
+    shares, left = np.minimum(differences, 1.0), comparison.attempts + 1000
+    worst_first = np.argsort(-differences, kind="stable")
+    chosen = dict.fromkeys([*worst_first[:2].tolist(), count - 1])  # of which no share is known so precisely
+    for index in [*chosen, *(index for index in worst_first.tolist() if index not in chosen)]:
+        if differences[index] <= 1 and index not in chosen:
             break
-    unclear = np.flatnonzero(~(found[0] <= CLEAR_SHARE))  # NaN is unclear
-    for index in map(int, unclear):
-        # Where many intervals decide nothing, as near a boundary between basins, further ones would not either.
-        if _worst(tried) > 1 or np.isinf(list(tried.values())).sum() > MAX_INTERVALS:
+        if left <= 0:
+            shares[index] = np.inf
+            continue
+        tried = comparison.outcome(index, precise if index in chosen else first)
+        left -= tried.attempts
+        if np.isfinite(tried.share) and tried.share > 1 and index not in chosen:
+            tried = comparison.outcome(index, precise)
+        shares[index] = tried.share
+        if np.isfinite(tried.share) and tried.share > 1:
             break
-        if index not in tried and not comparison.is_clear(index):
-            tried[index] = comparison.share_of_tolerance(index)
-    if not np.isfinite(list(tried.values())).any():
+    return _agreement(says, shares)
+
+
+def _agreement(says: str, shares: np.ndarray) -> Agreement:
+    is_decided = np.isfinite(shares)
+    if not is_decided.any():
         return Agreement(
             is_true(says, True),
             "saved times are too far apart to compare tokens with the flow: small differences grow too much between",
         )
-    return Agreement(at_most(says, _worst(tried), 1.0, "times the tolerance of the comparison"))
-
-
-def _worst(shares: dict[int, float]) -> float:
-    """The largest share that is finite: others decide nothing."""
-    return max((share for share in shares.values() if np.isfinite(share)), default=0.0)
-
-
-def _largest_first(values: np.ndarray) -> np.ndarray:
-    return np.argsort(-np.nan_to_num(values, nan=np.inf), kind="stable")
+    open_count = int(np.sum(~is_decided))
+    says += f" ({open_count} of {len(shares)} intervals undecided)" if open_count else ""
+    return Agreement(at_most(says, float(shares[is_decided].max()), 1.0, "times the tolerance of the comparison"))
 
 
 def _on_recorded_paths(run: xr.Dataset) -> Hypothesis:
@@ -199,70 +242,3 @@ def _on_recorded_paths(run: xr.Dataset) -> Hypothesis:
         places = places / np.linalg.norm(places, axis=-1, keepdims=True)
     apart = float(np.abs(places - saved).max())
     return at_most("the saved tokens lie on the recorded paths", apart, 1e-9 * (float(np.abs(saved).max()) or 1.0))
-
-
-def _error_of_step(run: xr.Dataset) -> tuple[float, float]:
-    """The relative and absolute error of a step when it is repeated with the recorded solver."""
-    solver = solver_of(run)
-    if isinstance(solver, Adaptive | TokenByToken):
-        return float(solver.rtol), float(solver.atol)
-    # Steps of fixed length and layers are repeated up to rounding.
-    return 100 * float(np.finfo(run.attrs["dtype"]).eps), 0.0
-
-
-def _coarser(solver: Any) -> Any:
-    """The solver with a coarse tolerance; None where it has none, or is as coarse."""
-    if isinstance(solver, Adaptive) and float(solver.rtol) < COARSE_TOLERANCE:
-        return dataclasses.replace(solver, rtol=COARSE_TOLERANCE, atol=max(float(solver.atol), COARSE_TOLERANCE / 100))
-    if isinstance(solver, TokenByToken) and solver.tolerance < COARSE_TOLERANCE:
-        return TokenByToken(COARSE_TOLERANCE)
-    return None
-
-
-def _integrator(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> Integrator:
-    """The integration of an interval with a solver."""
-    if isinstance(solver, TokenByToken):
-        return _streamed(flow, solver)
-    if isinstance(solver, Layers):
-        return _layer_by_layer(flow, solver)
-    dtype, count = run.attrs["dtype"], len(json.loads(run.attrs["requested_times"]))
-
-    def integrate(state: np.ndarray, start: float, end: float) -> np.ndarray:
-        # As many times as the run has, where they do not change the steps: the code compiled for the run then serves.
-        is_long = (end - start) / count > 1e-9 * max(abs(start), abs(end))
-        times = np.linspace(start, end, count if is_long and not solver.lands_on_times else 2)
-        again = simulate(flow, state, times, solver=solver, dtype=dtype, progress=False)
-        if float(again.final_time) < end:
-            return np.full_like(state, np.nan)
-        tokens = again.final_tokens.values.astype(float)
-        return tokens * again.final_radius.values[:, None] if flow.has_radii else tokens
-
-    return integrate
-
-
-def _streamed(flow: AbstractDynamics, solver: TokenByToken) -> Integrator:
-    from attnflow.streaming.stream import stream
-
-    def integrate(state: np.ndarray, start: float, end: float) -> np.ndarray:
-        return stream(flow, state, [0.0, end - start], tolerance=solver.tolerance, progress=False).final_tokens.values
-
-    return integrate
-
-
-def _layer_by_layer(flow: AbstractDynamics, solver: Layers) -> Integrator:
-    def integrate(state: np.ndarray, start: float, end: float) -> np.ndarray:
-        count = round((end - start) / float(solver.step))
-        with double():
-            moved = jax.tree.map(jnp.asarray, State.of(flow, state))
-            for layer in range(count):
-                time = start + layer * float(solver.step)
-                moved = _one_layer(cast(flow, "float64"), cast(solver, "float64"), jnp.asarray(time), moved)
-            tokens = np.asarray(moved.tokens)
-            return tokens if moved.radii is None else tokens * np.asarray(moved.radii)[:, None]
-
-    return integrate
-
-
-@eqx.filter_jit
-def _one_layer(flow: AbstractDynamics, solver: Layers, time: jax.Array, state: State) -> State:
-    return solver.move(flow, time, state, solver.step, time, rng_key=time)  # layers draw no random numbers
