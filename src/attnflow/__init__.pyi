@@ -21,6 +21,7 @@ from attnflow.analyse import renyi_counts as renyi_counts
 from attnflow.analyse import spectra as spectra
 from attnflow.coalescence.coalesce import coalesce as coalesce
 from attnflow.experiments import scenarios as scenarios
+from attnflow.experiments.describe import describe as describe
 from attnflow.experiments.rerun import rerun as rerun
 from attnflow.experiments.scenarios import scenario as scenario
 from attnflow.integrate.evaluate import attention_matrix as attention_matrix

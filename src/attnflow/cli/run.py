@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: attnflow run polytope --n 50 --seed 3 --out fifty.zarr", rich_help_panel=PANEL)(run)
     app.command("list", epilog="Example: attnflow list figures --json", rich_help_panel=PANEL)(list_names)
     app.command(epilog="Example: attnflow rerun polytope.zarr --out again.zarr", rich_help_panel=PANEL)(rerun)
+    app.command(epilog="Example: attnflow describe polytope.zarr", rich_help_panel=PANEL)(describe)
     app.command(epilog="Example: attnflow show polytope.zarr --out polytope.pdf", rich_help_panel=PANEL)(show)
 
 
@@ -167,6 +168,17 @@ def rerun(
         _finish(str(path), flow_of(recorded), result, files, overwrite, heading, began, as_json)
     if not is_equal:
         raise typer.Exit(1)
+
+
+def describe(
+    path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print what a result shows: its limit, clusters and rate, what theory predicts, the statements that hold."""
+    from attnflow.experiments.describe import describe as described
+
+    description = described(path)
+    print_json_or(as_json, description.as_dict(), lambda: print_facts(description.headline, description.facts))
 
 
 def show(

@@ -84,13 +84,13 @@ def outcome_of(flow: AbstractDynamics, run: xr.Dataset, distance: float) -> RunO
         return RunOutcome("failed", None, False)
     if flow.noise is not None and flow.is_on_sphere:
         return RunOutcome(f"mean of the tokens of length {float(order.mean_length(final)):.2f}", None, False)
-    gathered, limit = gathering(flow, final, distance), _limit(flow, run)
+    gathered, limit = gathering(flow, final, distance), shown_limit(flow, run)
     is_settled = limit is None or limit.numbers.get(Quantity.LATE_MOVE, 0.0) <= SETTLED_MOVE
     says = _words_of_limit(limit, gathered)
     return RunOutcome(says if is_settled else f"not settled, {says}", gathered, is_settled)
 
 
-def _limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit | None:
+def shown_limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit | None:
     """The limit that one run shows; None where its tokens were kept at too few times or no theory is about it."""
     is_small = flow.is_on_sphere or flow.dimension <= 3 or run.sizes["token"] <= MAX_HULL_TOKENS
     if flow.noise is not None or "tokens" not in run or not is_small:

@@ -1,0 +1,87 @@
+"""`describe` says what a run shows: measured numbers beside predicted ones, and no prediction is called contradicted early."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.helpers.command_line import attnflow
+
+import attnflow as af
+from attnflow._common.checks import InputError
+
+
+def described(name, **changes):
+    setup = af.scenario(name, **changes)
+    return af.describe(
+        af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng, progress=False)
+    )
+
+
+def test_a_predicted_limit_that_is_shown_agrees_and_its_statement_holds():
+    found = described("polytope", n=12)
+    assert found.facts["limit shown"] == "points of a polytope"
+    assert found.facts["limit predicted"].endswith("(proved, arXiv:2305.05465 Theorem 3.1): agrees")
+    assert "polytope" in found.facts["statements: holds"].split(", ")
+    assert found.headline.startswith("12 rescaled tokens in R^2")
+
+
+def test_a_metastable_state_is_not_called_a_contradiction():
+    found = described("renyi", n=40)
+    assert found.facts["limit shown"] == "several points"
+    assert found.facts["limit predicted"].endswith("not reached at t = 150")
+    assert "identity-value" in found.facts["statements: undecided"]
+
+
+def test_the_rate_is_measured_beside_that_of_the_theorem():
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0))
+    run = af.simulate(flow, af.initial.hemisphere(8, 3, rng=0), np.linspace(0, 14, 141), progress=False)
+    text = af.describe(run).facts["rate"]
+    rate, low, high = (
+        float(text.split(before)[1].split()[0].strip("();")) for before in ("in t ", "interval ", " to ")
+    )
+    assert low <= 2.0 <= high
+    assert abs(rate - 2) < 0.05
+    assert text.endswith("a theorem gives 2")
+
+
+def test_tokens_settle_at_the_first_time_after_which_they_stay():
+    flow = af.SphereAttention(af.Head.identity(2))
+    run = af.simulate(flow, af.initial.on_circle([0.0, 1.0]), np.linspace(0, 20, 201), progress=False)
+    settled = float(af.describe(run).facts["settled at"].split("t = ")[1].split(",")[0])
+    away = np.linalg.norm(run.tokens.values - run.tokens.values[-1], axis=-1).max(axis=1)
+    assert away[run.time.values >= settled].max() <= 0.01 < away[run.time.values < settled][-1]
+    short = af.simulate(flow, af.initial.on_circle([0.0, 1.0]), np.linspace(0, 1, 11), progress=False)
+    assert "settled at" not in af.describe(short).facts
+
+
+def test_a_rotating_cluster_is_said_to_rotate_at_the_speed_of_the_eigenvalues():
+    flow = af.SphereAttention(af.Head(value=af.values.complex_pair(0.5, 2.0)))
+    run = af.simulate(flow, af.initial.on_circle([0.0, 0.2, 0.4]), np.linspace(0, 20, 401), progress=False)
+    facts = af.describe(run).facts
+    assert facts["limit shown"] == "rotation"
+    assert facts["rotation"].startswith("2 radians per unit of time")
+    assert facts["rotation"].endswith("imaginary part 2")
+
+
+def test_limits_of_an_ensemble_are_counted():
+    flow = af.SphereAttention(af.Head.identity(3))
+    run = af.simulate(flow, af.initial.sphere(6, 3, rng=0, runs=3), np.linspace(0, 30, 31), progress=False)
+    assert af.describe(run).facts["limits shown"] == "one point in 3 of 3 runs"
+
+
+def test_the_command_prints_facts_and_json(tmp_path):
+    flow = af.SphereAttention(af.Head.identity(2))
+    run = af.simulate(flow, af.initial.on_circle([0.0, 1.0]), np.linspace(0, 20, 21), progress=False)
+    af.save(run, tmp_path / "two.zarr")
+    assert "limit shown" in attnflow("describe", "two.zarr", cwd=tmp_path)[0]
+    found = json.loads(attnflow("describe", "two.zarr", "--json", cwd=tmp_path)[0])
+    assert found["limit shown"] == "one point"
+    assert all(one["verdict"] != "not_applicable" for one in found["verdicts"])
+
+
+def test_merges_are_described_and_other_data_refused(tmp_path):
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(20.0))
+    run = af.coalesce(flow, af.initial.on_circle([0.0, 0.3, 1.0]))
+    assert "2 merges, one cluster" in af.describe(run).headline
+    with pytest.raises(InputError, match="There is no result file"):
+        af.describe(tmp_path / "none.zarr")
