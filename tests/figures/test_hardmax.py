@@ -9,8 +9,8 @@ from attnflow.figures.entries import hardmax
 
 @pytest.fixture(scope="module")
 def leaders():
-    starts = {"square and two": [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]], "a leader emerges": []}
-    seeds = {"square and two": 3, "a leader emerges": 303}
+    starts = {"square and two": [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]], "random": []}
+    seeds = {"square and two": 3, "random": 303}
     return hardmax.compute_leaders(False, starts=starts, alpha=0.5, layers=40, n=20, seeds=seeds)
 
 
@@ -29,8 +29,8 @@ def test_leaders_are_counted(leaders):
     # Two corners tie for (1/2, 0): it ends between them, which makes two clusters more than leaders.
     assert numbers["square and two: clusters at the end"] == 6
     np.testing.assert_allclose(leaders.tokens.sel(start="square and two")[-1, 4], [1, 0], atol=1e-6)
-    assert numbers["a leader emerges: leaders that emerge"] == 1
+    assert numbers["random: leaders that emerge"] == 1
     # Rounding moves a leader by 1e-16, which is printed as zero with its error; a token that follows moves far.
-    shown = numbers["a leader emerges: largest move of a leader"]
+    shown = numbers["random: largest move of a leader"]
     assert shown.startswith("0 ± ")
     assert float(shown.removeprefix("0 ± ")) < 1e-13

@@ -1,4 +1,4 @@
-"""Rows of the attention matrix that do not become Boolean in the plane: tokens with two equally good leaders."""
+"""Rows of the attention matrix that are not Boolean in the plane: tokens with two equally good leaders."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def draw_exceptions(data: xr.Dataset) -> Any:
         f"t = {float(data.time[-1]):g}, {rows} rows are not Boolean (entropy above {UNDECIDED_ENTROPY:g}). Middle: the "
         f"highest axis token. Random: {data.sizes['run']} starts of as many tokens in [−1, 1]$^d$."
     )
-    title = "In the plane a whole axis of tokens can have two equally good leaders"
+    title = f"Rows of attention that are not Boolean at t = {float(data.time[-1]):g}: {rows} from a mirrored start"
     return panel_figure([[_paths(data), _entropies(data), _shares(data)]], title, caption, width=3.5, heights=[3.9])
 
 
@@ -101,7 +101,7 @@ def _paths(data: xr.Dataset) -> Lines:
         Line(moved[:, token, 0], moved[:, token, 1], "", ORANGE, "--", width=0.9) for token in range(2, len(moved[0]))
     ]
     lines += [
-        Line([0.0], [1.0], "limit of the axis", BLUE, "", "o"),
+        Line([0.0], [1.0], "predicted limit of the axis", BLUE, "", "o"),
         Line(LEADERS[:, 0], LEADERS[:, 1], "leaders", GREY, "", "s"),
         Line([np.nan], [np.nan], f"offset {float(data.offset.max()):g}", ORANGE, "--"),
     ]
@@ -118,7 +118,7 @@ def _entropies(data: xr.Dataset) -> Lines:
     half = np.full(len(predicted), np.log(2) / 2)
     lines.append(Line(predicted, half, "half, predicted", GREY, "", "x"))
     return Lines(
-        lines, ylabel="entropy of the row", title="Leaving the axis", levels={"log 2": float(np.log(2))},
+        lines, ylabel="entropy of the row", title="Row of the highest axis token", levels={"log 2": float(np.log(2))},
         xlim=(0.0, 1.6 * float(predicted.max())), ylim=(0.0, None), columns=2,
     )  # fmt: skip
 
@@ -160,10 +160,10 @@ FIGURES = (
     Figure(
         id="boolean-exceptions",
         source="arXiv:2305.05465: the Boolean limit beyond d = 1, an open question",
-        title="Rows that stay away from Boolean",
-        shows="On the line all rows of the attention matrix but one become Boolean. In the plane every token of a "
-        "mirror axis keeps two equally good leaders, so that any number of rows can stay away from Boolean. Tokens "
-        "beside the axis leave it doubly exponentially fast; random starts are the control.",
+        title="Rows of attention with two equally good leaders",
+        shows="Tokens on a mirror axis of the plane between two leaders, with several offsets from the axis. The "
+        "entropy of a row is log 2 where it has two equally good leaders and 0 where it is Boolean; crosses are the "
+        "predicted times of half of log 2. Random starts on the line and in the plane are the control.",
         deviates="The publication has no such figure. Leaders have coordinates ±1 and a β at which they do not move, "
         "so that sums over mirror images vanish exactly in floating point.",
         compute=compute_exceptions,

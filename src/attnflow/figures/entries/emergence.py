@@ -50,10 +50,10 @@ FIGURES = (
     Figure(
         id="boolean-1d",
         source=f"{PAPER}, low-rank Boolean attention on the line",
-        title="Attention on the line becomes Boolean",
-        shows="At first each token on the line attends to all tokens. As time goes on, every row of the "
-        "attention matrix approaches a single entry, in the column of the leftmost or the rightmost token, at a "
-        "doubly exponential rate.",
+        title="The attention matrix of tokens on the line",
+        shows="The attention matrix P at several times, the tokens, and the distance of P to the nearest matrix whose "
+        "rows are unit vectors. The last panel fits the slope of log(-log(1 - P)) for the last token's weight on "
+        "itself, which is 1 in theory.",
         deviates=f"{EULER} Weights next to one are formed from scores, so that 1 - P is known far below 1e-16.",
         compute=emergence_attention.compute_boolean,
         draw=emergence_attention.draw_boolean,
@@ -67,9 +67,9 @@ FIGURES = (
     Figure(
         id="polytope-2d",
         source=f"{PAPER}, clustering to the vertices of a polygon",
-        title="Tokens of the plane gather at the vertices of a polygon",
-        shows="With V = I the convex hull of the rescaled tokens shrinks to a polygon. Nearly every token ends at one "
-        "of its vertices, a few may end elsewhere on its boundary.",
+        title="V = I in the plane: tokens and their convex hull",
+        shows="Rescaled tokens and their convex hull at several times, under V = I. The numbers count the vertices of "
+        "the limit and the tokens at them.",
         deviates=LONGER,
         settings=_BOX | {"n": 20, "d": 2, "end": 15.0, "seed": 1, "frames": 60},
         seconds=(11, 6),
@@ -78,9 +78,9 @@ FIGURES = (
     Figure(
         id="polytope-3d",
         source=f"{PAPER}, clustering to the vertices of a polyhedron",
-        title="Tokens of space gather at the vertices of a polyhedron",
+        title="V = I in space: tokens and their convex hull",
         shows="The same in three dimensions: the hull with its faces, and the paths of the tokens. The "
-        "numbers count the vertices of the limit.",
+        "numbers count the vertices of the limit and the tokens at them.",
         deviates=LONGER,
         settings=_BOX | {"n": 20, "d": 3, "end": 15.0, "seed": 1, "frames": 60},
         seconds=(11, 7),
@@ -89,9 +89,10 @@ FIGURES = (
     Figure(
         id="hyperplanes-2d",
         source=f"{PAPER}, clustering to hyperplanes, d = 2",
-        title="One leading eigenvalue: parallel lines",
-        shows="The published 2 x 2 matrix V has eigenvalues 1.35 and -0.07. Only the coordinate along its leading left "
-        "eigenvector converges, so that tokens spread along two parallel lines.",
+        title="One positive eigenvalue in the plane: parallel lines",
+        shows="Tokens at several times under the published 2 x 2 matrix V, which has eigenvalues 1.35 and -0.07. Lines "
+        "are drawn where the tokens of one colour have the same coordinate along the leading left eigenvector at the "
+        "end.",
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 2, "value": "published-2d", "end": 15.0, "seed": 0, "frames": 60},
         seconds=(9, 6),
@@ -103,9 +104,10 @@ FIGURES = (
     Figure(
         id="hyperplanes-3d-decaying",
         source=f"{PAPER}, clustering to hyperplanes, d = 3, other real parts negative",
-        title="One leading eigenvalue in space: parallel planes, tokens still growing in them",
-        shows="The published V has eigenvalue 0.99 and a complex pair with negative real part. Tokens gather on two "
-        "parallel planes, and spiral outwards in them.",
+        title="One leading eigenvalue in space, the other real parts negative: parallel planes",
+        shows="Tokens at several times under the published V, which has eigenvalue 0.99 and a complex pair with "
+        "negative real part. Planes are drawn where the tokens of one colour have the same leading coordinate at the "
+        "end.",
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-decaying", "end": 18.0, "saves": 181, "seed": 0},
         seconds=(5, 5),
@@ -116,9 +118,10 @@ FIGURES = (
     Figure(
         id="hyperplanes-3d-growing",
         source=f"{PAPER}, clustering to hyperplanes, d = 3, other real parts positive",
-        title="One leading eigenvalue in space: parallel planes",
-        shows="The published V has eigenvalue 1.08 and a complex pair with small positive real part. Planes appear "
-        "first; within them tokens come closer much more slowly.",
+        title="One leading eigenvalue in space, the other real parts positive: parallel planes",
+        shows="Tokens at several times under the published V, which has eigenvalue 1.08 and a complex pair with small "
+        "positive real part. Planes are drawn where the tokens of one colour have the same leading coordinate at the "
+        "end.",
         deviates=SLOWER,
         settings=_BOX | {"n": 40, "d": 3, "value": "published-3d-growing", "end": 15.0, "seed": 0},
         seconds=(2, 2),
@@ -129,9 +132,9 @@ FIGURES = (
     Figure(
         id="codimension-2",
         source=f"{PAPER}, the codimension conjecture",
-        title="Two positive eigenvalues: parallel lines in space",
-        shows="The published symmetric V has two positive eigenvalues and a negative one. As conjectured, tokens "
-        "gather on at most three parallel lines, first along the leading eigenvector and much later along the second.",
+        title="Two positive eigenvalues in space: parallel lines",
+        shows="Tokens at several times under the published symmetric V, which has two positive eigenvalues and a "
+        "negative one. The lines pass through the groups of tokens at the end; the conjecture allows at most three.",
         deviates=f"{SLOWER} Axes are the eigen-coordinates, in which the lines stand upright.",
         settings=_BOX | {"n": 40, "d": 3, "value": "published-codim2", "end": 60.0, "saves": 301, "seed": 0},
         quick={"end": 20.0, "saves": 101},
@@ -142,9 +145,10 @@ FIGURES = (
     Figure(
         id="polytope-times-hyperplane",
         source=f"{PAPER}, mix of polytope and hyperplanes",
-        title="V = diag(1, 1, -1/2): a polygon times a line",
-        shows="On the plane where V is the identity tokens gather at the vertices of a polygon. Along the third axis "
-        "they diverge, so that they end on vertical lines.",
+        title="V = diag(1, 1, -1/2): tokens in space and seen from above",
+        shows="Tokens at several times, with lines through the groups at the end, and the end seen along the third "
+        "axis. In theory tokens are at vertices of a polygon in the plane where V is the identity, and diverge along "
+        "the third axis.",
         deviates=LONGER,
         settings=_BOX | {"n": 40, "d": 3, "value": "diagonal:1,1,-0.5", "end": 15.0, "seed": 0},
         quick={},
@@ -157,7 +161,7 @@ FIGURES = (
         source=f"{PAPER}, leaders in the plane",
         title="Leaders in the plane",
         shows="Arrows go from every token to the tokens it attends to, under random positive definite V and Q^T K. "
-        "At first every token attends to all tokens; in the end a few leaders get all attention.",
+        "The number of tokens that get attention stands above every panel.",
         deviates=EULER,
         compute=emergence_limits.compute_leaders,
         draw=emergence_limits.draw_leaders,
@@ -170,11 +174,11 @@ FIGURES = (
     Figure(
         id="rank-80",
         source=f"{PAPER}, low rank in high dimension",
-        title="In high dimension the attention matrix loses its rank",
-        shows="At first every token attends to itself and P has full rank. As the leading directions of V dominate, "
-        "fewer and fewer columns are left; the second row is the flow x' = V x without attention.",
+        title="The rank of the attention matrix in high dimension",
+        shows="The attention matrix P at four times and its rank over time. The second row is the flow x' = V x "
+        "without attention, from the same start.",
         deviates="The published script integrates x' = V x, without attention; both are shown, and they differ. V is "
-        "divided by its largest eigenvalue, so that the ranks fall within the time shown.",
+        "divided by its largest eigenvalue, so that one unit of time is that of the leading direction.",
         compute=emergence_attention.compute_rank,
         draw=emergence_attention.draw_rank,
         numbers=emergence_attention.rank_numbers,
@@ -185,9 +189,9 @@ FIGURES = (
     Figure(
         id="coordinates-128",
         source=f"{PAPER}, converging and diverging coordinates",
-        title="Tokens in high dimension: which coordinates converge",
-        shows="Coordinates along eigenvectors of V with positive eigenvalues stay bounded and settle. Coordinates "
-        "with negative eigenvalues diverge exponentially, the faster the more negative the eigenvalue is.",
+        title="Coordinates of tokens in high dimension, by eigenvalue of V",
+        shows="The standard deviation over tokens of every coordinate along an eigenvector of V: over time, and at the "
+        "end against the eigenvalue. In theory those with positive eigenvalues are bounded and the others diverge.",
         deviates="As published, this is a network with residual step 0.1 and 150 layers, not a flow; rescaled by the "
         "exact (I + 0.1 V)^-k instead of e^-tV.",
         compute=emergence_rates.compute_coordinates,
@@ -200,9 +204,10 @@ FIGURES = (
     Figure(
         id="minus-identity",
         source=f"{PAPER}, the case V = -I",
-        title="V = -I: all tokens go to zero, slowly",
-        shows="With V = -I tokens repel what they attend to and all go to zero. They do so only like one over the root "
-        "of time: their covariance is I/(2t) in the long run, and attention becomes equal like 1/t.",
+        title="V = -I: norms, covariance and attention over time",
+        shows="Norms of the tokens, 2t times their covariance, and the distance of attention from 1/n, over "
+        "logarithmic time. Dashed lines are the laws of theory: t^-1/2 for norms, I/(2t) for the covariance and 1/t "
+        "for attention.",
         deviates=f"{EULER} Times are logarithmic up to 1000, since the decay is algebraic.",
         compute=emergence_rates.compute_minus,
         draw=emergence_rates.draw_minus,
@@ -218,9 +223,10 @@ FIGURES = (
     Figure(
         id="two-time-scales",
         source=f"{PAPER}, the two phases of the proof",
-        title="A shrinking hull, then hardmax",
-        shows="From a small start the hull shrinks while attention is still spread. Then attention is hardmax to any "
-        "precision and every token moves straight to its vertex, like e^-t.",
+        title="Two time scales: the hull and hardmax attention",
+        shows="The volume of the hull that is still to be lost, the distance of attention from hardmax, and the "
+        "distance of tokens to their limit, from a small start. A line marks the time from which attention is hardmax "
+        "within 0.01; the dashed line is the law e^-t of theory.",
         deviates=EULER,
         compute=emergence_rates.compute_scales,
         draw=emergence_rates.draw_scales,

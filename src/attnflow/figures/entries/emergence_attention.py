@@ -1,4 +1,4 @@
-"""The attention matrix over time in R^d: it becomes Boolean on the line, and loses rank in many dimensions."""
+"""The attention matrix over time in R^d: its distance to Boolean on the line, and its rank in many dimensions."""
 
 from typing import Any
 
@@ -19,9 +19,10 @@ from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.solvers.adaptive import Adaptive
 
 BLUE, ORANGE = OKABE_ITO[:2]
+BOOLEAN_WEIGHT = 0.99  # a row with this much of its weight on one token counts as Boolean in titles
 
 
-# -- The line: attention becomes Boolean -------------------------------------------------------------------------------
+# -- The line: distance to Boolean -------------------------------------------------------------------------------------
 
 
 def compute_boolean(progress: Progress, moments: list[float], **settings: Any) -> xr.Dataset:
@@ -53,8 +54,17 @@ def draw_boolean(run: xr.Dataset) -> Any:
     ]
     below = [_positions(run), _distance_to_boolean(run), _double_logarithm(run)]
     caption = "Tokens are numbered from left to right. Triangles: tokens that get over half of a token's attention."
-    title = f"On the line attention becomes Boolean: {run.sizes['token']} tokens follow the first or the last"
-    return panel_figure([matrices, below], title, caption, width=2.5, heights=[2.6, 3.1])
+    return panel_figure([matrices, below], boolean_title(run), caption, width=2.5, heights=[2.6, 3.1])
+
+
+def boolean_title(run: xr.Dataset) -> str:
+    """Title with the number of rows that are Boolean at the first and at the last time."""
+    rows = [int(np.sum(run.attention.values[place].max(axis=1) > BOOLEAN_WEIGHT)) for place in (0, -1)]
+    n, end = run.sizes["token"], float(run.time[-1])
+    return (
+        f"Attention of {n} tokens on the line: {rows[0]} of {n} rows have {BOOLEAN_WEIGHT:g} of their weight on one "
+        f"token at t = 0, {rows[1]} at t = {end:g}"
+    )
 
 
 def boolean_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -96,9 +106,9 @@ def _double_logarithm(run: xr.Dataset) -> Lines:
     line = np.log(growth.constant) + growth.slope * run.time.values
     lines = [
         Line(run.time, heights, "last token's weight on itself", BLUE),
-        Line(run.time, line, f"line of slope {growth.slope:.3f}", GREY, "--"),
+        Line(run.time, line, f"fit, slope {growth.slope:.3f}; in theory 1", GREY, "--"),
     ]
-    return Lines(lines, ylabel="log(−log(1 − P))", title="1 − P ~ exp(−c e$^t$)")
+    return Lines(lines, ylabel="log(−log(1 − P))", title="Logarithm of −log(1 − P)")
 
 
 def _growth(run: xr.Dataset) -> attention_matrices.Growth:
@@ -137,10 +147,17 @@ def draw_rank(run: xr.Dataset) -> Any:
         Line(run.time, attention_matrices.rank(run.attention), "with attention", BLUE),
         Line(run.time, attention_matrices.rank(run.attention_free), "x' = V x, without", ORANGE, "--"),
     ]
-    panel = Lines(ranks, ylabel="rank of P", title="The rank falls", ylim=(0, None), columns=2)
-    n, d = run.sizes["token"], run.sizes["coordinate"]
-    title = f"{n} tokens in dimension {d}: the attention matrix loses its rank"
-    return panel_figure([*rows, [panel]], title, "", width=2.7, heights=[2.8, 2.8, 3.0])
+    panel = Lines(ranks, ylabel="rank of P", title="Rank over time", ylim=(0, None), columns=2)
+    return panel_figure([*rows, [panel]], rank_title(run), "", width=2.7, heights=[2.8, 2.8, 3.0])
+
+
+def rank_title(run: xr.Dataset) -> str:
+    """Title with the rank of P at the first and at the last time."""
+    first, last = (int(rank) for rank in attention_matrices.rank(run.attention[[0, -1]]))
+    return (
+        f"Attention matrix of {run.sizes['token']} tokens in dimension {run.sizes['coordinate']}: rank {first} at "
+        f"t = 0, {last} at t = {float(run.time[-1]):g}"
+    )
 
 
 def rank_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.plain import number_with_error
+from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import attention_matrices, hyperplanes, leaders, polytope
 from attnflow.figures.entries.scenario_runs import scenario_run, value_of
@@ -20,6 +20,7 @@ from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of, snapshots
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
+from attnflow.show.parts.view3d import view_of_subspaces
 from attnflow.solvers.adaptive import Adaptive
 
 DOTS = "Hollow dots: start. Filled dots: now. Colours: cluster at the end."
@@ -42,15 +43,25 @@ def _solver_error(run: xr.Dataset) -> float:
 def draw_polytope(run: xr.Dataset) -> Any:
     """Draw the tokens and their hull at six times."""
     drawn = snapshots(_polytope_scene(run), [0, 0.5, 1, 2, 5, float(run.time[-1])])
-    title = f"V = I: tokens gather at the vertices of a {_body(run)}"
-    return panel_figure([drawn[:3], drawn[3:]], title, f"{DOTS} Grey: convex hull of all tokens.", width=3.3)
+    caption = f"{DOTS} Grey: convex hull of all tokens."
+    return panel_figure([drawn[:3], drawn[3:]], polytope_title(run), caption, width=3.3)
+
+
+def polytope_title(run: xr.Dataset) -> str:
+    """Title with the number of vertices of the limit, and of tokens at them."""
+    numbers = polytope_numbers(run)
+    return (
+        f"V = I: {numbers['tokens at vertices']} of {run.sizes['token']} tokens are at the "
+        f"{numbers['vertices of the limit']} vertices of their hull at t = {float(run.time[-1]):g}"
+    )
 
 
 def polytope_movie(run: xr.Dataset) -> Movie:
     """Movie until t = 6, when e^-6 of the first distances is left; in space the view turns."""
     turns = 60.0 if run.sizes["coordinate"] == 3 else 0.0
-    title = f"Tokens gather at the vertices of a {_body(run)}"
-    return scene_movie(_polytope_scene(run), title, until=6.0, turns=turns, most=run.attrs["frames"])
+    return scene_movie(
+        _polytope_scene(run), "V = I: tokens and their convex hull", until=6.0, turns=turns, most=run.attrs["frames"]
+    )
 
 
 def polytope_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -72,10 +83,6 @@ def _polytope_scene(run: xr.Dataset) -> Scene:
     return scene_of(run, has_hull=True, distance=_cluster_distance(run))
 
 
-def _body(run: xr.Dataset) -> str:
-    return "polygon" if run.sizes["coordinate"] == 2 else "polyhedron"
-
-
 def _cluster_distance(run: xr.Dataset) -> float:
     """Distance below which tokens are one cluster: at time t about e^-t of an initial distance is left."""
     size = float(np.abs(run.initial_tokens).max())
@@ -88,11 +95,31 @@ def _cluster_distance(run: xr.Dataset) -> float:
 def draw_hyperplanes(run: xr.Dataset) -> Any:
     """Draw the tokens at four times, with the parallel hyperplanes on which they end."""
     scene, groups = _hyperplane_scene(run)
-    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])], azimuth=_azimuth(scene))
+    elevation, azimuth = _view(scene)
+    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])], elevation=elevation, azimuth=azimuth)
     kind = _kind(run)
-    title = f"Tokens gather on {groups.count} parallel {kind}"
-    caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start."
-    return panel_figure([drawn], title, caption, width=3.2, heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5])
+    scales = "" if scene.is_to_scale else " Each axis has a scale of its own."
+    caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start.{scales}"
+    return panel_figure(
+        [drawn],
+        _group_title(run, groups, kind),
+        caption,
+        width=3.2,
+        heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5],
+    )
+
+
+def hyperplane_title(run: xr.Dataset) -> str:
+    """Title with the number of parallel hyperplanes and the largest distance of a token from its own."""
+    return _group_title(run, _hyperplane_scene(run)[1], _kind(run))
+
+
+def _group_title(run: xr.Dataset, groups: hyperplanes.Groups, kind: str) -> str:
+    away = text_with_error(groups.spreads.max(), _solver_error(run), 2)
+    return (
+        f"Eigenvalues {_eigenvalue_words(run)}: at t = {float(run.time[-1]):g}, {run.sizes['token']} tokens are on "
+        f"{groups.count} parallel {kind} within {away}"
+    )
 
 
 def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -115,7 +142,7 @@ def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
 def hyperplane_movie(run: xr.Dataset) -> Movie:
     """Movie until t = 8, when the hyperplanes are seen."""
     scene, _ = _hyperplane_scene(run)
-    title = f"Tokens gather on parallel {_kind(run)}"
+    title = f"Tokens, and the parallel {_kind(run)} through them at the end"
     return scene_movie(scene, title, until=8.0, turns=40.0, most=run.attrs["frames"])
 
 
@@ -127,14 +154,16 @@ def _hyperplane_scene(run: xr.Dataset) -> tuple[Scene, hyperplanes.Groups]:
         AffineSubspace(rows, level, OKABE_ITO[place % len(OKABE_ITO)], f"{size} tokens")
         for place, (level, size) in enumerate(zip(groups.levels, groups.sizes, strict=True))
     )
-    scene = scene_of(run, subspaces=subspaces)
+    scene = scene_of(run, subspaces=subspaces, is_to_scale=run.sizes["coordinate"] == 2)  # in space boxes are long
     return replace(scene, drawn=replace(scene.drawn, labels=groups.labels)), groups
 
 
-def _azimuth(scene: Scene) -> float:
-    """Azimuth of the view, in degrees, from which planes neither look like lines nor cover each other."""
-    normal = scene.subspaces[0].rows[0]
-    return float(np.degrees(np.arctan2(normal[1], normal[0]))) + 125
+def _view(scene: Scene) -> tuple[float, float]:
+    """Elevation and azimuth, in degrees, from which planes neither look like lines nor cover each other."""
+    if scene.drawn.dimension == 2:
+        return 20.0, -55.0
+    sides = np.ptp(scene.box, axis=1)
+    return view_of_subspaces(scene.subspaces, np.ones(3) if scene.is_to_scale else 1 / sides)
 
 
 def _kind(run: xr.Dataset) -> str:
@@ -159,12 +188,10 @@ def draw_columns(run: xr.Dataset) -> Any:
         *snapshots(scene, [0, 2, float(run.time[-1])]),
         Snapshot(above, len(run.time) - 1, f"t = {float(run.time[-1]):.3g}, from above"),
     ]
-    eigenvalues = _eigenvalue_words(run)
-    what = "a polygon times a line" if _is_polygon(run) else f"{groups.count} parallel lines"
     caption = (
         f"{DOTS} Axes: coordinates along the left eigenvectors of V, each with a scale of its own. Grey: the lines."
     )
-    return panel_figure([drawn], f"Eigenvalues {eigenvalues}: {what}", caption, width=3.2, heights=[3.5])
+    return panel_figure([drawn], _group_title(run, groups, "lines"), caption, width=3.2, heights=[3.5])
 
 
 def column_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -240,7 +267,13 @@ def draw_leaders(run: xr.Dataset) -> Any:
         "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
         "Colours: the leader of each token at the end."
     )
-    return panel_figure([drawn[:2], drawn[2:]], "In the end all tokens follow a few leaders", caption, width=3.6)
+    return panel_figure([drawn[:2], drawn[2:]], leader_title(run), caption, width=3.6)
+
+
+def leader_title(run: xr.Dataset) -> str:
+    """Title with the number of tokens that get attention at the first and at the last time."""
+    first, last = (len(leaders.attended(run.attention.values[place])) for place in (0, -1))
+    return f"Tokens that get attention: {first} of {run.sizes['token']} at t = 0, {last} at t = {float(run.time[-1]):g}"
 
 
 def leader_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

@@ -1,4 +1,4 @@
-"""Rates in R^d: coordinates that converge or diverge, V = -I, and the two time scales of V = I."""
+"""Rates in R^d: coordinates by the sign of their eigenvalue, V = -I, and the two time scales of V = I."""
 
 from dataclasses import replace
 from typing import Any
@@ -65,15 +65,28 @@ def draw_coordinates(run: xr.Dataset) -> Any:
     panels = [
         Lines(every, ylabel="standard deviation over tokens", yscale="log", title="Every coordinate of z", columns=1),
         Lines(ends, "eigenvalue of V", "standard deviation", "At the end", yscale="log"),
-        Lines(means, "eigenvalue of V", "coordinate", "Bounded coordinates: mean \N{PLUS-MINUS SIGN} deviation"),
+        Lines(means, "eigenvalue of V", "coordinate", "Eigenvalue above 0: mean \N{PLUS-MINUS SIGN} deviation"),
     ]
-    title = "Coordinates with positive eigenvalues converge, the others diverge"
-    return panel_figure([panels], title, "", width=3.6, heights=[3.9])
+    return panel_figure([panels], coordinate_title(run), "", width=3.6, heights=[3.9])
+
+
+def coordinate_title(run: xr.Dataset) -> str:
+    """Title with the number of bounded coordinates among those of positive and of negative eigenvalue."""
+    stays, is_positive = _is_bounded(run), run.eigenvalue.values > 0
+    counts = [f"{int(stays[one].sum())} of {int(one.sum())}" for one in (is_positive, ~is_positive)]
+    return (
+        f"|z| < 1 for all tokens at t = {float(run.time[-1]):g}: {counts[0]} coordinates of positive eigenvalue, "
+        f"{counts[1]} of negative"
+    )
+
+
+def _is_bounded(run: xr.Dataset) -> np.ndarray:
+    return np.abs(run.rescaled[-1]).max("token").values < 1
 
 
 def coordinate_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     """Number of coordinates that stay bounded, and of positive eigenvalues among them."""
-    stays = np.abs(run.rescaled[-1]).max("token").values < 1
+    stays = _is_bounded(run)
     is_positive = run.eigenvalue.values > 0
     return {
         "coordinates": len(stays),
@@ -107,21 +120,32 @@ def draw_minus(run: xr.Dataset) -> Any:
     weights = [Line(time, later.apart, "n max |P − 1/n|", BLUE), Line(time, 2 / time, "2 / t", GREY, "--")]
     log: dict[str, Any] = {"xscale": "log", "yscale": "log"}
     panels = [
-        Lines(tokens, ylabel="|x|", title="Tokens go to 0 slowly", **log),
+        Lines(tokens, ylabel="|x|", title="Norms of the tokens", **log),
         Lines(spread, title="2t times the covariance", xscale="log", levels={"1, the limit": 1.0}),
-        Lines(weights, title="Attention becomes equal", **log),
+        Lines(weights, title="Distance of attention from 1/n", **log),
     ]
-    return panel_figure(
-        [panels], "V = −I: all tokens go to zero, but only like t$^{-1/2}$", "", width=3.4, heights=[3.9]
+    return panel_figure([panels], minus_title(run), "", width=3.4, heights=[3.9])
+
+
+def minus_title(run: xr.Dataset) -> str:
+    """Title with the fitted power of t by which tokens shrink."""
+    fit = _shrinking(run)
+    return (
+        f"V = −I: size of the tokens like t$^{{-p}}$ with p = {fit.rate:.3f} (95 % interval {fit.low:.3f} to "
+        f"{fit.high:.3f}), 1/2 in theory"
     )
+
+
+def _shrinking(run: xr.Dataset) -> rates.Fit:
+    """Power of t of the root mean square of the tokens around their mean, over the last 97 % of the time."""
+    late = run.where(run.time > 0.03 * run.time[-1], drop=True)
+    return rates.algebraic(late.time.values, np.sqrt(np.einsum("tii->t", late.covariance.values)))
 
 
 def minus_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     """The covariance against its limit, and the exponent at which the tokens shrink."""
-    late = run.where(run.time > 0.03 * run.time[-1], drop=True)
-    size = np.sqrt(np.einsum("tii->t", late.covariance.values))
     levels = 2 * float(run.time[-1]) * np.linalg.eigvalsh(run.covariance[-1].values)
-    shrinking = rates.algebraic(late.time.values, size)
+    shrinking = _shrinking(run)
     return {
         "eigenvalues of 2t cov at the end, 1 in theory": ", ".join(f"{level:.4f}" for level in levels),
         "power of t at which tokens shrink, 0.5 in theory": shrinking.rate,
@@ -149,49 +173,65 @@ def compute_scales(progress: Progress, **settings: Any) -> xr.Dataset:
 def draw_scales(run: xr.Dataset) -> Any:
     """Draw the shrinking hull, the approach of attention to hardmax, and that of tokens to vertices, like e^-t."""
     left, soft = _above(run.volume - run.volume[-1], 1e-6 * float(run.volume[0])), _above(run.softness, 1e-16)
-    late = float(run.time[-1]) / 2
+    late, hardmax = float(run.time[-1]) / 2, hardmax_time(run)
     distance = run.distance.where(run.time < run.time[-1] - UNRESOLVED_TIME)
     reference = float(run.distance.sel(time=late, method="nearest")) * np.exp(late - run.time.values)
     panels = [
-        Lines(
-            [Line(run.time, left / float(run.volume[0]), "volume still to be lost", BLUE)], title="1. The hull shrinks"
-        ),
-        Lines([Line(run.time, soft, "1 - largest weight, median token", BLUE)], title="2. Attention is hardmax"),
+        Lines([Line(run.time, left / float(run.volume[0]), "volume still to be lost", BLUE)], title="1. Hull"),
+        Lines([Line(run.time, soft, "1 - largest weight, median token", BLUE)], title="2. Attention"),
         Lines(
             [
                 Line(run.time, distance, "distance to the limit, median token", BLUE),
                 Line(run.time, reference, "e$^{-t}$", GREY, "--"),
             ],
-            title="3. Tokens approach the vertices",
+            title="3. Tokens",
         ),
     ]
     options = {
         "yscale": "log",
         "xlim": (0, float(run.time[-1])),
-        "marked_x": {"hardmax within 0.01": hardmax_time(run)},
+        "marked_x": {"hardmax within 0.01": hardmax} if np.isfinite(hardmax) else {},
     }
     shown = [replace(panel, **options) for panel in panels]
-    return panel_figure([shown], "Two time scales: a shrinking hull, then hardmax", "", width=3.4, heights=[3.9])
+    return panel_figure([shown], scale_title(run), "", width=3.4, heights=[3.9])
+
+
+def scale_title(run: xr.Dataset) -> str:
+    """Title with the time from which attention is hardmax, and the share of the hull's loss done by then."""
+    hardmax = hardmax_time(run)
+    if np.isinf(hardmax):
+        return f"Attention of the median token is not within 0.01 of hardmax by t = {float(run.time[-1]):g}"
+    return (
+        f"Attention of the median token is within 0.01 of hardmax from t = {hardmax:.3g}, after "
+        f"{100 * _lost_share(run, hardmax):.0f} % of the hull's loss"
+    )
+
+
+def _lost_share(run: xr.Dataset, time: float) -> float:
+    """Share of the loss of the hull's volume over the whole run that is done at a time."""
+    now = run.volume.sel(time=time, method="nearest")
+    return float((run.volume[0] - now) / (run.volume[0] - run.volume[-1]))
 
 
 def scale_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     """Time at which attention is hardmax, share of the hull's loss by then, and rate of approach afterwards."""
     hardmax = hardmax_time(run)
-    lost = (run.volume[0] - run.volume) / (run.volume[0] - run.volume[-1])
+    if np.isinf(hardmax):
+        return {"time at which the median token's attention is hardmax within 0.01": "not within the run"}
     late = run.where((run.time > max(hardmax, 4.0)) & (run.time < run.time[-1] - UNRESOLVED_TIME), drop=True)
     approach = rates.exponential(late.time.values, late.distance.values)
     return {
         "time at which the median token's attention is hardmax within 0.01": hardmax,
-        "share of the hull's loss done by then": float(lost.sel(time=hardmax, method="nearest")),
+        "share of the hull's loss done by then": _lost_share(run, hardmax),
         "rate of approach afterwards, 1 in theory": approach.rate,
         "its 95 % interval": f"{approach.low:.4f} to {approach.high:.4f}",
     }
 
 
 def hardmax_time(run: xr.Dataset) -> float:
-    """The first saved time after which the median token gives 0.99 of its attention to one token."""
+    """The first saved time from which on the median token gives 0.99 of its attention to one token; inf if none."""
     is_soft = run.softness.values > 0.01
-    return float(run.time.values[min(np.flatnonzero(is_soft).max(initial=-1) + 1, len(is_soft) - 1)])
+    return np.inf if is_soft[-1] else float(run.time.values[np.flatnonzero(is_soft).max(initial=-1) + 1])
 
 
 def _above(values: xr.DataArray, least: float) -> np.ndarray:

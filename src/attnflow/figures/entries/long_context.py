@@ -45,9 +45,17 @@ def draw_contexts(data: xr.Dataset) -> Any:
         ylim=(0, 1.05),
         columns=3,
     )
-    caption = f"Tokens with common cosine ρ = {rho:g} before the layer."
-    title = "In long contexts one layer either merges tokens or leaves their angles"
+    caption = f"Tokens with common cosine ρ = {rho:g} before the layer. {critical_sentence(data)}"
+    title = "Cosine of tokens after one layer against γ = β / log n"
     return panel_figure([[panel]], title, caption, width=6.6, heights=[4.2])
+
+
+def critical_sentence(data: xr.Dataset) -> str:
+    """Sentence on the cosine at the critical gamma for the largest n, beside its limit."""
+    largest, critical = data.log10_n.values[-1], data.attrs["critical"]
+    cosine = float(data.cosine.sel(log10_n=largest, gamma=critical))
+    limit = limit_at_critical(data.attrs["rho"])
+    return f"At γ = {critical:g} the cosine is {cosine:.3f} for n = 10$^{{{largest:g}}}$, {limit:.3f} in the limit."
 
 
 def limit_at_critical(rho: float) -> float:
@@ -86,8 +94,8 @@ FIGURES = (
         id="long-context",
         source="arXiv:2510.05554, limits of long contexts",
         title="Long contexts",
-        shows="With β = γ log n one layer makes tokens equal below γ = 1/(1 − ρ) and leaves their angles above it. The "
-        "jump forms so slowly in n that no simulation could show it.",
+        shows="The cosine of equiangular tokens after one layer with β = γ log n, against γ for several n. In the "
+        "limit of large n it jumps from 1 to ρ at γ = 1/(1 − ρ).",
         deviates="Everything is the closed form of one layer on equiangular tokens, so that n = 10^24 can be shown.",
         compute=compute_contexts,
         draw=draw_contexts,

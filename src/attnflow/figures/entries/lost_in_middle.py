@@ -93,8 +93,9 @@ FIGURES = (
         id="lost-in-the-middle",
         source="arXiv:2605.09213, profile of influence and critical time",
         title="Lost in the middle",
-        shows="Under a strictly causal mask with ALiBi weights the first and the last places influence the last token "
-        "most, and those between are lost. After the critical time the last places lose their influence too.",
+        shows="The influence of every place on the last token at several multiples of the critical time, under a "
+        "strictly causal mask with ALiBi weights. A full mask is the control; the numbers give the place of least "
+        "influence.",
         deviates="The publication's figures are not known to us; parameters are chosen to show both regimes.",
         compute=compute_influence,
         draw=draw_influence,

@@ -57,7 +57,14 @@ def compute_five(progress: Progress, *, tokens: list[list[float]], beta: float, 
 
 def draw_five(data: xr.Dataset) -> Any:
     """Draw the circle at several times, and all angles."""
-    return through_clusters(data, title="Five tokens on the circle, through fewer and fewer clusters")
+    return through_clusters(data, title=five_title(data))
+
+
+def five_title(data: xr.Dataset) -> str:
+    """Title with the number of merges and the time of the last one."""
+    times, n = data.merge_log_time.values, data.sizes["token"]
+    last = f", the last at t = {np.exp(times[-1]):.4g}" if len(times) else ""
+    return f"{n} tokens on the circle: {len(times)} merge{'' if len(times) == 1 else 's'}{last}"
 
 
 def five_numbers(data: xr.Dataset) -> dict:
@@ -87,7 +94,20 @@ def compute_staircase(progress: Progress, *, betas: list[float], units: list[flo
 
 def draw_staircase(data: xr.Dataset) -> Any:
     """Draw all energies over logarithmic time."""
-    return staircases(unpacked(data), title="The staircase of energy: every merge is a step up")
+    return staircases(unpacked(data), title=staircase_title(data))
+
+
+def staircase_title(data: xr.Dataset) -> str:
+    """Title with the largest distance of the energy from the sum of squared shares, at the largest beta."""
+    return (
+        f"Energy at β = {float(data.beta[-1]):g}: within {_distance_from_levels(data):.2g} of the sum of squared "
+        "shares before every merge but the first"
+    )
+
+
+def _distance_from_levels(data: xr.Dataset) -> float:
+    late = data.isel(merge=slice(1, None))
+    return float(np.abs(late.energy_before - late.level_before)[-1].max())
 
 
 def staircase_numbers(data: xr.Dataset) -> dict:
@@ -97,9 +117,7 @@ def staircase_numbers(data: xr.Dataset) -> dict:
         "levels of the plateaus, sum of squared shares": ", ".join(
             f"{level:.3g}" for level in late.level_before[-1].values
         ),
-        "largest distance of the energy from its level before a merge, largest beta": float(
-            np.abs(late.energy_before - late.level_before)[-1].max()
-        ),
+        "largest distance of the energy from its level before a merge, largest beta": _distance_from_levels(data),
     }
     for beta, last in zip(data.beta.values, data.merge_log_time[:, -1].values, strict=True):
         numbers[f"log t of the last merge, beta = {beta:g}"] = float(last)
@@ -185,8 +203,8 @@ FIGURES = (
         id="five-tokens",
         source=f"{PAPER}, five tokens on the circle",
         title="Five tokens on the circle",
-        shows="Neighbours merge first, then three clusters become two, which stay opposite each other for a long "
-        "time before they merge. Time is shown by its logarithm.",
+        shows="The circle at several times and the angles of all tokens, to the last merge. Time is shown by its "
+        "logarithm.",
         deviates="The published code takes Euler steps of 0.1 to t = 400; here tokens that have met become one token "
         "of larger mass, and steps in time follow the fastest of them to the last merge.",
         compute=compute_five,
@@ -200,8 +218,8 @@ FIGURES = (
         id="energy-staircase",
         source=f"{PAPER}, energy staircase",
         title="The staircase of energy",
-        shows="The energy of five tokens stays at the sum of the squared shares of their clusters and jumps when two "
-        "of them merge. As β grows the stairs become sharp on the scale of log t over β.",
+        shows="The energy of five tokens over time and over log t / β, at several β. Between merges it is the sum of "
+        "the squared shares of the clusters, in the limit of large β; the title gives the distance from it.",
         deviates="The published steps have unit length and glue tokens by thresholds, which is fragile; here "
         "coalescing dynamics gives the times themselves. The energy is n^-2 times the sum of e^(β(cos - 1)), in (0, "
         "1], as drawn in the paper; its printed form has a factor 1/(2β) more.",
@@ -217,8 +235,8 @@ FIGURES = (
         id="merge-tree",
         source=f"{PAPER}, metastable states of many tokens",
         title="The tree of merges",
-        shows="Many tokens on the circle gather in a few clusters within a few units of time. The clusters then "
-        "merge one by one, after times exponential in β: the farther apart they are, the longer they last.",
+        shows="Which tokens and clusters merge, and when, from a random start on the circle to the last merge. Time is "
+        "shown by its logarithm.",
         deviates="Not published in this form: coalescing dynamics reaches the last merge, at a time of order e^(2β).",
         compute=compute_tree,
         draw=draw_tree,
@@ -231,9 +249,9 @@ FIGURES = (
     Figure(
         id="plateau-lengths",
         source=f"{PAPER}, lengths of plateaus",
-        title="How long clusters last",
-        shows="Every merge of many runs against the time in which the two clusters would meet if they were alone. "
-        "Long plateaus follow the formula for a pair; the first merges happen among many tokens.",
+        title="Lengths of plateaus against the formula for a pair",
+        shows="Every merge of many runs: the length of the plateau before it against the time in which the two "
+        "clusters would meet if they were alone. On the diagonal the formula for a pair is exact.",
         deviates="Not published in this form. The paper's lemma has the centre 2/c where 1/(2c) is right; the formula "
         "here is that of two isolated clusters to leading order in β.",
         compute=compute_plateaus,

@@ -1,4 +1,4 @@
-"""Several heads: the line that tokens approach, and how fast they grow along it."""
+"""Several heads: the angle of tokens to the leading eigenvector of the sum, and the rate of growth."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import clusters, hyperplanes
 from attnflow.integrate.simulate import simulate
@@ -17,6 +18,7 @@ from attnflow.show.parts.scene import Scene, Snapshot, scene_of, snapshots
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
 
+ANGLE_ERROR = float(np.degrees(1e-8))  # degrees: the relative tolerance of the solver
 CLUSTER_DISTANCE = 0.05  # in units of the largest norm: tokens closer than this are one cluster
 STARTS = {"gaussian": initial.gaussian, "circle": initial.circle}
 NOTE = "Tokens are divided by the largest norm at each time. Grey line: leading eigenvector of the sum of all V."
@@ -54,8 +56,19 @@ def draw_heads(dataset: xr.Dataset) -> Any:
     panels = snapshots(scene, [0, end / 3, end])
     below = [_eigenvalue_panel(dataset), _growth_panel(dataset)]
     heads, d = dataset.sizes["head"], dataset.sizes["coordinate"]
-    title = f"{heads} heads in dimension {d}: tokens line up along the leading eigenvector of the sum"
+    title = f"{heads} heads in dimension {d}: {angle_words(dataset)}"
     return panel_figure([panels, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+
+
+def angle_words(dataset: xr.Dataset) -> str:
+    """Words on the largest angle of a token to the leading eigenvector at the end, for every number of tokens."""
+    counts = _counts(dataset)
+    angles = [f"{_degrees(dataset, n)}{f' for n = {n}' if len(counts) > 1 else ''}" for n in counts]
+    return f"largest angle to the leading eigenvector at t = {float(dataset.time[-1]):g} {', '.join(angles)}"
+
+
+def _degrees(dataset: xr.Dataset, n: int) -> str:
+    return f"{text_with_error(_largest_angle(dataset, n), ANGLE_ERROR, 2)}°"
 
 
 def draw_more_tokens(dataset: xr.Dataset) -> Any:
@@ -63,7 +76,7 @@ def draw_more_tokens(dataset: xr.Dataset) -> Any:
     last = len(dataset.time) - 1
     ends = [Snapshot(_scene(dataset, n), last, f"n = {n}, t = {float(dataset.time[-1]):.3g}") for n in _counts(dataset)]
     below = [_growth_panel(dataset), _eigenvalue_panel(dataset)]
-    title = f"{dataset.sizes['head']} heads: more tokens, the same line"
+    title = f"{dataset.sizes['head']} heads: {angle_words(dataset)}"
     return panel_figure([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
 
 
@@ -78,7 +91,8 @@ def head_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
         of = f" (n = {n})" if len(_counts(dataset)) > 1 else ""
         numbers[f"growth rate at the end{of}"] = float(dataset[f"growth_{n}"][-2])
         numbers[f"clusters at the end{of}"] = int(clusters.labels(_scaled_end(dataset, n), CLUSTER_DISTANCE).max() + 1)
-        numbers[f"largest angle to the eigenvector, degrees{of}"] = _largest_angle(dataset, n)
+        angle = number_with_error(_largest_angle(dataset, n), ANGLE_ERROR)
+        numbers[f"largest angle to the eigenvector, degrees{of}"] = angle
     return numbers
 
 

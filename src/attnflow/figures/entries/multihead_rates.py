@@ -1,4 +1,4 @@
-"""How fast rescaled tokens come to rest under several heads, against the number of heads."""
+"""Rates and times of convergence of rescaled tokens, against the number of heads."""
 
 from collections.abc import Callable
 from typing import Any

@@ -7,6 +7,7 @@ import xarray as xr
 
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, renyi
+from attnflow.analyse.renyi_counts import growth_exponent
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
@@ -84,27 +85,46 @@ def draw_order(data: xr.Dataset) -> Any:
     end = data.attrs["end"]
     caption = (
         f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)$^{{1/2}}$, mean over t = {end / 2:g} to "
-        f"{end:g}. Curve: above it the uniform distribution is unstable. Up to "
-        f"β = {LARGEST_CONTINUOUS_BETA:.4g} order begins at the curve; beyond it there is order below the curve too."
+        f"{end:g}. In theory, for many tokens, the uniform distribution is unstable above the curve, and the "
+        f"transition is continuous up to β = {LARGEST_CONTINUOUS_BETA:.4g}. {order_sentence(data)}"
     )
-    title = "Attention against noise: order and the κ above which the uniform distribution is unstable"
+    title = "Length of the mean token over β and κ, and the κ above which the uniform distribution is unstable"
     return panel_figure([panels], title, caption, width=4.0, heights=[3.8])
+
+
+def order_sentence(data: xr.Dataset) -> str:
+    """Sentence on the mean order well below and well above the curve, for both starts."""
+    means = [[f"{mean:.2f}" for mean in _mean_orders(data, start).values()] for start in STARTS]
+    return (
+        f"Mean below half of the curve's κ and above twice: {' and '.join(means[0])} from the {STARTS[0]} start, "
+        f"{' and '.join(means[1])} from the {STARTS[1]} one; independent tokens have {_independent_order(data):.2f}."
+    )
 
 
 def order_numbers(data: xr.Dataset) -> dict:
     """Mean order well below and well above the curve, for both starts."""
-    critical = np.array([circle.critical_kappa(beta) for beta in data.beta.values])
-    ratio = data.kappa.values[:, None] / critical
     return {
         "critical kappa at beta = 0": float(data.critical[0]),
         f"critical kappa at beta = {float(data.fine_beta[-1]):g}": float(data.critical[-1]),
-        "order of independent tokens": float(np.sqrt(np.pi / data.attrs["n"]) / 2),
+        "order of independent tokens": _independent_order(data),
         **{
-            f"mean order {where} the critical kappa, {start} start": _mean(data.order.sel(start=start).values[chosen])
+            f"mean order {where} the critical kappa, {start} start": mean
             for start in STARTS
-            for where, chosen in (("below half of", ratio < 0.5), ("above twice", ratio > 2))
+            for where, mean in _mean_orders(data, start).items()
         },
     }
+
+
+def _mean_orders(data: xr.Dataset, start: str) -> dict[str, float]:
+    """Mean order of the cells far from the critical kappa, by side."""
+    critical = np.array([circle.critical_kappa(beta) for beta in data.beta.values])
+    ratio, order = data.kappa.values[:, None] / critical, data.order.sel(start=start).values
+    return {"below half of": _mean(order[ratio < 0.5]), "above twice": _mean(order[ratio > 2])}
+
+
+def _independent_order(data: xr.Dataset) -> float:
+    """Mean length of the mean of n independent uniform tokens of the circle: (pi / n)^1/2 / 2."""
+    return float(np.sqrt(np.pi / data.attrs["n"]) / 2)
 
 
 def order_verdicts(data: xr.Dataset) -> list:
@@ -162,13 +182,20 @@ def draw_counts(data: xr.Dataset) -> Any:
     panel = Lines(lines, xlabel="β", ylabel="clusters", xscale="log", yscale="log", columns=2)
     caption = (
         f"{data.attrs['n']} tokens on the circle, t = {data.attrs['end']:g}. Points: mean of {data.sizes['run']} "
-        "starts; bars: least to most."
+        f"starts; bars: least to most. {exponent_sentence(data)}"
     )
-    title = "The number of clusters grows like the root of β"
+    title = "Mean number of clusters against β"
     figure = panel_figure([[panel]], title, caption, width=6.2, heights=[4.6])
     for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
         plain_log_ticks(axis)
     return figure
+
+
+def exponent_sentence(data: xr.Dataset) -> str:
+    """Sentence on the fitted exponent of beta of every case, beside the expected one."""
+    fits = [(case, growth_exponent(data.beta, data.clusters.sel(case=case))) for case in CASES]
+    words = [f"{case} {one.slope:.2f} ({one.low:.2f} to {one.high:.2f})" for case, one in fits]
+    return f"Exponents of β with 95 % intervals, 1/2 expected: {'; '.join(words)}."
 
 
 def count_numbers(data: xr.Dataset) -> dict:
@@ -180,7 +207,9 @@ def count_numbers(data: xr.Dataset) -> dict:
     numbers = {}
     for case in CASES:
         counts = means.sel(case=case).values
-        numbers[f"{case}: exponent of beta (expected 1/2)"] = float(np.polyfit(np.log(betas), np.log(counts), 1)[0])
+        exponent = growth_exponent(betas, data.clusters.sel(case=case))
+        numbers[f"{case}: exponent of beta (expected 1/2)"] = exponent.slope
+        numbers[f"{case}: its 95 % interval"] = f"{exponent.low:.3f} to {exponent.high:.3f}"
         numbers[f"{case}: mean of clusters over the fastest mode"] = float(np.mean(counts / modes))
         numbers[f"{case}: mean of clusters over Renyi centres"] = float(np.mean(counts / centres))
     return numbers
@@ -191,9 +220,8 @@ FIGURES = (
         id="noise-phases",
         source="arXiv:2512.01868, with noise",
         title="Order against noise",
-        shows="Above the curve the uniform distribution is unstable. Up to β = 2.447 the transition is continuous and "
-        "order begins at the curve; beyond, gathered tokens can keep their order at κ below it. Tokens that start "
-        "uniform at a large β first form several clusters, whose mean is short.",
+        shows="The length of the mean token over β and κ, from a uniform and from a gathered start. In theory the "
+        "uniform distribution is unstable above the curve; several clusters around the circle have a short mean, too.",
         deviates="The printed equation has the sign of its Laplacian reversed; the curve is that of the corrected one. "
         "Finitely many tokens have an order of about n^-1/2 even when they are independent.",
         compute=compute_order,
@@ -210,9 +238,9 @@ FIGURES = (
     Figure(
         id="cluster-number",
         source="arXiv:2410.23228 and arXiv:2411.04990, laws side by side",
-        title="Cluster number against β",
-        shows="From a nearly uniform start as many clusters form as the fastest Fourier mode has periods, about "
-        "(2β)^1/2. Random starts give fewer, with or without a causal mask, close to the number of Rényi centres.",
+        title="Mean number of clusters against β",
+        shows="Numbers of clusters from nearly uniform and from random starts, with and without a causal mask. Lines "
+        "are laws of theory: the periods of the fastest Fourier mode, about (2β)^1/2, and the number of Rényi centres.",
         deviates="The laws come from different papers and are compared with the same runs here.",
         compute=compute_counts,
         draw=draw_counts,

@@ -96,15 +96,16 @@ def draw_rates(data: xr.Dataset) -> Any:
     options: dict[str, Any] = {"ylabel": "1 − cosine", "yscale": "log"}
     row = []
     if panels[False]:
-        row.append(Lines(panels[False], title="lengths are fixed", xlim=(0, 75), ylim=(1e-13, 3), **options))
+        row.append(Lines(panels[False], title="lengths fixed", xlim=(0, 75), ylim=(1e-13, 3), **options))
     if panels[True]:
         ends = (times[1], times[-1])
-        row.append(Lines(panels[True], title="lengths grow", xscale="log", xlim=ends, ylim=(None, 3), **options))
+        row.append(Lines(panels[True], title="lengths free", xscale="log", xlim=ends, ylim=(None, 3), **options))
     n, beta = data.sizes["token"], data.attrs["beta"]
     caption = (
-        f"{n} tokens on the sphere, β = {beta:g}; the two tokens farthest apart. Dotted: the law, fitted at the end."
+        f"{n} tokens on the sphere, β = {beta:g}. Dotted: the law of theory, its "
+        f"prefactor fitted at the end. {rate_sentence(data)}"
     )
-    title = "The place of layer normalisation decides how fast tokens meet"
+    title = "1 − cosine of the two tokens farthest apart, by place of layer normalisation"
     return panel_figure([row], title, caption, width=4.2, heights=[4.2])
 
 
@@ -114,6 +115,14 @@ def _law(scheme: str, times: np.ndarray, fit: rates.Fit) -> np.ndarray:
         if SCHEMES[scheme].has_radii:
             return fit.prefactor * times**-2.0
     return fit.prefactor * np.exp(-EXPECTED_RATES[scheme] * _scaled_time(scheme, times))
+
+
+def rate_sentence(data: xr.Dataset) -> str:
+    """Sentence on the fitted rate of every scheme beside the expected one."""
+    schemes = data.scheme.values.tolist()
+    rates_of = [fitted_rate(one, data.time.values, data.height.sel(scheme=one).values).rate for one in schemes]
+    words = [f"{one} {rate:.3g} ({EXPECTED_RATES[one]:g})" for one, rate in zip(schemes, rates_of, strict=True)]
+    return f"Measured rates or powers (in theory): {', '.join(words)}."
 
 
 def rate_numbers(data: xr.Dataset) -> dict:
@@ -143,8 +152,9 @@ FIGURES = (
         id="normalisation-rates",
         source="arXiv:2510.22026, rates of normalisation schemes",
         title="Normalisation schemes and the rates at which tokens meet",
-        shows="Where lengths are fixed tokens meet exponentially fast; where they grow, only like one over the "
-        "square of time. The measured rates agree with theory.",
+        shows="1 - cosine of the two tokens farthest apart over time, for several places of layer normalisation; "
+        "schemes with fixed lengths left, schemes with free lengths right. The caption sets measured rates beside "
+        "those of theory.",
         deviates="The published picture shows cosines in a randomly weighted model of width 512; here Q = K = V = I, "
         "for which the rates are theorems.",
         compute=compute_rates,

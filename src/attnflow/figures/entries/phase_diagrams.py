@@ -120,9 +120,23 @@ def draw_phases(data: xr.Dataset) -> Any:
     caption = (
         f"Share of pairs of {n} tokens with cosine above {cosine:g}, mean over uniform starts; its standard error is "
         f"{_below(data.error.max())} everywhere, {_below(data.error.mean())} on average. "
-        "Curves: when tokens that start orthogonal to each other reach that cosine."
+        "Curves: when tokens that start orthogonal to each other reach that cosine. "
+        f"{half_time_sentence(data)}"
     )
-    return panel_figure([panels], "When tokens meet: the higher the dimension, the sharper the transition", caption)
+    return panel_figure([panels], "Share of close pairs of tokens over time and β", caption)
+
+
+def half_time_sentence(data: xr.Dataset) -> str:
+    """Sentence on the time at which half of the pairs are close, by dimension, beside the time of the curve."""
+    beta = float(data.beta.sel(beta=1.0, method="nearest"))
+    times = {d: _half_time(data, d, beta) for d in data.dimension.values.tolist()}
+    words = [f"{'not in the run' if np.isnan(time) else f't = {time:.3g}'} for d = {d}" for d, time in times.items()]
+    curve = float(data.arrival.sel(beta=beta))
+    return f"At β = {beta:.3g} half of the pairs are close: {', '.join(words)}; on the curve t = {curve:.3g}."
+
+
+def _half_time(data: xr.Dataset, d: int, beta: float) -> float:
+    return half_time(data.time.values, data.share.sel(dimension=d, beta=beta).values)
 
 
 def _below(error: Any) -> str:
@@ -136,8 +150,7 @@ def phase_numbers(data: xr.Dataset) -> dict:
     curve = float(data.arrival.sel(beta=beta))
     numbers: dict[str, Any] = {f"time on the curve at beta = {beta:.3g}, n = {data.attrs['n']}": curve}
     for d in data.dimension.values.tolist():
-        half = half_time(data.time.values, data.share.sel(dimension=d, beta=beta).values)
-        numbers[f"time at which half of the pairs are close, d = {d}"] = half
+        numbers[f"time at which half of the pairs are close, d = {d}"] = _half_time(data, d, beta)
         numbers[f"largest standard error of a share, d = {d}"] = float(data.error.sel(dimension=d).max())
     return numbers
 

@@ -76,14 +76,29 @@ def draw_centres(data: xr.Dataset) -> Any:
     paths = Lines(lines, ylabel="angle", xscale="log", xlim=(float(later.time[0]), float(later.time[-1])), columns=2)
     n, beta, delta = data.sizes["token"], data.attrs["beta"], data.attrs["delta"]
     caption = f"{n} tokens in order of arrival, β = {beta:g}, δ = {delta:g}. Dots at one place are stacked outwards."
-    title = "Strong Rényi centres stay long, most others merge, and all other tokens are captured"
-    return panel_figure([circles, [paths]], title, caption, width=2.35, heights=[2.7, 3.2])
+    return panel_figure([circles, [paths]], centre_title(data), caption, width=2.35, heights=[2.7, 3.2])
+
+
+def centre_title(data: xr.Dataset) -> str:
+    """Title with the numbers of strong and of other centres that are near their start at the end."""
+    is_near = _moved(data)[-1] < 1 / np.sqrt(data.attrs["beta"])
+    strong, others = data.strong.values, data.centre.values & ~data.strong.values
+    counts = [f"{int(np.sum(is_near[kind]))} of {int(np.sum(kind))}" for kind in (strong, others)]
+    return (
+        f"Within β$^{{-1/2}}$ of their start at t = {float(data.time[-1]):g}: {counts[0]} strong Rényi centres, "
+        f"{counts[1]} other Rényi centres"
+    )
+
+
+def _moved(data: xr.Dataset) -> np.ndarray:
+    """Angle of every token to its start, over (time, token)."""
+    return clusters.angle(np.linalg.norm(data.tokens - data.tokens[0], axis=-1))
 
 
 def centre_numbers(data: xr.Dataset) -> dict:
     """Numbers of centres against their expectations, and of centres that have not left their place."""
     n, delta, beta = data.sizes["token"], data.attrs["delta"], data.attrs["beta"]
-    moved = clusters.angle(np.linalg.norm(data.tokens - data.tokens[0], axis=-1))
+    moved = _moved(data)
     within = 1 / np.sqrt(beta)
     numbers: dict[str, Any] = {
         "Renyi centres": int(data.centre.sum()),
@@ -109,7 +124,7 @@ def centre_movie(data: xr.Dataset) -> Any:
     """Movie over logarithmic time."""
     chosen = evenly_spaced(data.sizes["time"], data.attrs["frames"])
     tokens, times = data.tokens.values[chosen], data.time.values[chosen]
-    return circle_movie(tokens, times, _kinds(data), "Rényi centres capture tokens")
+    return circle_movie(tokens, times, _kinds(data), "Tokens and Rényi centres on the circle")
 
 
 # -- Figure 3: what they capture ---------------------------------------------------------------------------------------
@@ -145,9 +160,21 @@ def draw_captured(data: xr.Dataset) -> Any:
     caption = (
         f"{data.attrs['n']} tokens, β = {data.attrs['beta']:g}, δ = {data.attrs['delta']:g}; captured: within "
         f"{data.attrs['radius']:.3g} of a centre of the start. Lines: mean of {data.sizes['run']} runs. "
-        "Bands: 0.1 to 0.9 quantiles."
+        f"Bands: 0.1 to 0.9 quantiles. {captured_sentence(data)}"
     )
-    return panel_figure([[panel]], "Centres capture tokens in a short time", caption, width=6.4, heights=[4.0])
+    return panel_figure(
+        [[panel]], "Share of tokens near a Rényi centre of the start", caption, width=6.4, heights=[4.0]
+    )
+
+
+def captured_sentence(data: xr.Dataset) -> str:
+    """Sentence on the mean shares at the start and at t near 10."""
+    moments = [data.captured.mean("run").sel(time=time, method="nearest") for time in (0.0, 10.0)]
+    words = [f"{float(now.sel(kind=kind)):.2f}" for kind in KINDS for now in moments]
+    return (
+        f"Mean shares at t = 0 and t = {float(moments[1].time):.3g}: {words[0]} and {words[1]} near a centre, "
+        f"{words[2]} and {words[3]} near a strong one."
+    )
 
 
 def captured_numbers(data: xr.Dataset) -> dict:
@@ -226,8 +253,9 @@ FIGURES = (
         id="renyi-centres",
         source=f"{PAPER}, Figure 2",
         title="Rényi centres",
-        shows="The first token of each region becomes a centre around which later tokens gather. Strong centres, far "
-        "from all tokens before them, hardly move for a long time; most others drift and merge.",
+        shows="Tokens on the circle at several times and their angles over time. A Rényi centre is farther than δ from "
+        "all centres before it, a strong one from all tokens before it; the title counts the centres near their start "
+        "at the end.",
         deviates="Besides the published times 75 and 150 the run goes on to t = 5000. The published start is not "
         "known; the seed of this one was chosen by eye, for centres of both kinds that can be told apart.",
         compute=compute_centres,
@@ -243,8 +271,8 @@ FIGURES = (
         id="captured-fraction",
         source=f"{PAPER}, Figure 3",
         title="Tokens captured by Rényi centres",
-        shows="The share of tokens near a Rényi centre and near a strong one, over time, for random starts. Most "
-        "tokens are captured within a few units of time.",
+        shows="The share of tokens near a Rényi centre and near a strong one, over time, for random starts. Lines are "
+        "means, bands hold eight tenths of the starts.",
         deviates="The radius within which a token counts as captured is not published; it is β^-1/2 here, and "
         "a setting.",
         compute=compute_captured,
@@ -258,8 +286,8 @@ FIGURES = (
         id="force",
         source=f"{PAPER}, Figure 4",
         title="The force between two tokens",
-        shows="h(x), the pull between two tokens at angle x, rises to a peak at τ* just below β^-1/2 and then "
-        "vanishes exponentially. Tokens closer than that meet, tokens farther apart hardly interact.",
+        shows="h(x), the force between two tokens at angle x, with its peak at τ*. The second panel shows the peak "
+        "between its bounds (β + 1/2)^-1/2 and β^-1/2.",
         deviates="",
         compute=compute_force,
         draw=draw_force,

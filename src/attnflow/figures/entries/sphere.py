@@ -147,8 +147,8 @@ FIGURES = (
         id="sphere-clustering",
         source=f"{PAPER}, figure of clustering on S^2",
         title="Clustering on the sphere",
-        shows="Tokens on the sphere attract each other. In the limit they meet in one point; at a large β they first "
-        "form several clusters, which need a time exponential in β to merge, longer than the times drawn.",
+        shows="Tokens on the sphere at several times, from one start at several β. Colours are the clusters at the "
+        "last time, whose numbers stand in the title; in theory one cluster is left in the end.",
         deviates="The published code takes Euler steps of 0.1 and projects; here an adaptive method keeps the error "
         "below 1e-8. A second row at a larger β is added.",
         compute=compute_clustering,
@@ -164,11 +164,12 @@ FIGURES = (
         id="phase-diagrams",
         source=f"{PAPER}, phase diagrams; arXiv:2512.01868",
         title="Phase diagrams in time and β",
-        shows="Dark where most pairs of tokens have met, against time and β, in several dimensions. In high dimension "
-        "random tokens are nearly orthogonal, and the transition follows the curve of orthogonal ones.",
+        shows="The share of pairs of tokens that are close, against time and β, in several dimensions. The curve is "
+        "the time at which tokens that start orthogonal are that close; random tokens of high dimension start nearly "
+        "orthogonal.",
         deviates="The published curve is that of 128 tokens laid over runs of 32; here it is drawn for the n of the "
         "runs, the published one dotted. There are fewer starts than the published 2048, with the "
-        "errors that the caption gives; in high dimension starts differ little. Steps are "
+        "errors that the caption gives. Steps are "
         "adaptive instead of Euler's with 0.1. Colours show shares of close pairs, which is "
         "not a number of clusters: closeness is not transitive.",
         compute=phase_diagrams.compute_phases,
@@ -194,8 +195,8 @@ FIGURES = (
         id="inner-products",
         source=f"{PAPER}, histograms of inner products",
         title="Inner products over time",
-        shows="Histograms of the inner products between distinct tokens at several times. They start around zero, stay "
-        "narrow, and move to one as all tokens meet.",
+        shows="Histograms of the inner products between distinct tokens at several times. Marks show the inner product "
+        "of tokens that start orthogonal.",
         deviates="The published histograms are of a trained ALBERT, layer by layer; here they are of the tokens of "
         "the flow itself, for which the curve of orthogonal tokens is known.",
         compute=compute_cosines,

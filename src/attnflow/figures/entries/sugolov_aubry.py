@@ -86,8 +86,17 @@ def draw_frozen(run: xr.Dataset) -> Any:
         Lines(modes, "mode k", "rate 1 - \N{GREEK SMALL LETTER LAMDA}\u2096", "Modes of P(0)", columns=3),
     ]
     title = "Frozen attention Z' = (P(0) - I) Z, the slides' master equation, against the flow"
-    caption = "Above: first coordinates of the tokens. Lines: the flow. Dashes: the prediction."
+    caption = (
+        f"Above: first coordinates of the tokens. Lines: the flow. Dashes: the prediction. {accuracy_sentence(run)}"
+    )
     return panel_figure([paths, below], title, caption, width=3.4, heights=[3.1, 3.5])
+
+
+def accuracy_sentence(run: xr.Dataset) -> str:
+    """Sentence on the time until which the prediction is right within 5 %, for every size of the start."""
+    until = zip(run.size.values, frozen_attention.valid_until(run.error).values, strict=True)
+    words = [f"{'the end' if np.isinf(time) else f't = {time:.2g}'} for size {size:g}" for size, time in until]
+    return f"Right within 5 % until {', '.join(words)}."
 
 
 def frozen_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -116,9 +125,9 @@ FIGURES = (
     Figure(
         id="slides-boolean",
         source=f"{SLIDES}, Theorem 1",
-        title="Tokens of the line: the columns of attention that are left",
-        shows="With Q = K = V = 1 the attention matrix of Gaussian tokens loses all columns but two. They belong "
-        "to the leftmost and the rightmost token of the start.",
+        title="The attention matrix of Gaussian tokens on the line",
+        shows="The attention matrix P at several times, the tokens, and the distance of P to Boolean, with "
+        "Q = K = V = 1. Triangles mark the tokens that get over half of a token's attention.",
         deviates=DISCRETE,
         compute=emergence_attention.compute_boolean,
         draw=emergence_attention.draw_boolean,
@@ -132,9 +141,9 @@ FIGURES = (
     Figure(
         id="slides-polytope",
         source=f"{SLIDES}, Theorem 2",
-        title="Tokens of space: vertices of a polyhedron",
-        shows="With Q = K = V = I tokens of R^3 gather at the vertices of a convex polyhedron. Its vertices "
-        "are tokens that hardly move from their start.",
+        title="Gaussian tokens in space and their convex hull",
+        shows="Tokens of R^3 and their convex hull at several times, with Q = K = V = I. The numbers count the "
+        "vertices of the limit and the tokens at them.",
         deviates=DISCRETE,
         compute=emergence_limits.compute_with_frames,
         draw=emergence_limits.draw_polytope,
@@ -149,9 +158,10 @@ FIGURES = (
     Figure(
         id="multihead-eigenvalues",
         source=f"{SLIDES}, multi-head dynamics: eigenvalues",
-        title="Several heads: the eigenvalues of their sum decide",
-        shows="Three heads with random values act on every token. Tokens line up along the leading eigenvector of "
-        "the sum of the value matrices and grow at its eigenvalue, whatever each head would do alone.",
+        title="Several heads: tokens, eigenvalues and growth",
+        shows="Tokens at three times under three heads with random values, beside the leading eigenvector of the sum "
+        "of the value matrices. Below: the eigenvalues of every head and of the sum, and the rate of growth beside the "
+        "leading eigenvalue.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
         quick={},
@@ -161,9 +171,9 @@ FIGURES = (
     Figure(
         id="multihead-more-tokens",
         source=f"{SLIDES}, multi-head dynamics: more tokens",
-        title="Several heads: more tokens, the same line",
-        shows="The same heads with several numbers of tokens. The line and the rate of growth do not depend on the "
-        "number of tokens.",
+        title="Several heads with several numbers of tokens",
+        shows="The same heads with several numbers of tokens: the tokens at the end and the rate of growth. Do the "
+        "line and the rate depend on the number of tokens?",
         draw=multihead.draw_more_tokens,
         settings={"n": [10, 40, 160], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
         quick={"n": [10, 40]},
@@ -174,8 +184,8 @@ FIGURES = (
         id="multihead-circle",
         source=f"{SLIDES}, multi-head dynamics: start on the unit circle",
         title="Several heads, started on the unit circle",
-        shows="Tokens of the unit circle under three random heads. The circle is pulled to the line of the "
-        "leading eigenvector, and every token ends at one of its two sides.",
+        shows="Tokens of the unit circle under three random heads, at three times. Below: the eigenvalues of every "
+        "head and of the sum, and the rate of growth beside the leading eigenvalue.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "circle", "end": 12.0, "saves": 121, "seed": 2},
         quick={},
@@ -186,8 +196,8 @@ FIGURES = (
         id="multihead-3d",
         source=f"{SLIDES}, multi-head dynamics in space",
         title="Several heads in space",
-        shows="Three random heads in R^3. Tokens line up along the leading eigenvector of the sum of the value "
-        "matrices, as in the plane.",
+        shows="Tokens of R^3 under three random heads, at three times, beside the leading eigenvector of the sum of "
+        "the value matrices. Below: eigenvalues and the rate of growth.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 3, "heads": 3, "start": "gaussian", "end": 9.0, "saves": 91, "seed": 3},
         quick={},
@@ -198,9 +208,9 @@ FIGURES = (
         id="multihead-rate",
         source=f"{SLIDES}, multi-head dynamics: rate of convergence",
         title="The rate of convergence against the number of heads",
-        shows="With V_h = I/H the rescaled tokens obey Z' = (P - I) Z, P being the mean of the heads' weights, and "
-        "converge at the rate one minus the second eigenvalue of P. In the end this rate is one in nearly all runs, "
-        "for any number of heads; what more heads change is the time until then.",
+        shows="Rates and times at which rescaled tokens converge, against the number of heads. With V_h = I/H they "
+        "obey Z' = (P - I) Z, P being the mean of the heads' weights; in theory the rate is one minus the second "
+        "eigenvalue of P, with which the numbers compare it.",
         deviates=WEIGHTS,
         compute=multihead_rates.compute_rates,
         draw=multihead_rates.draw_rates,
@@ -213,9 +223,8 @@ FIGURES = (
         id="start-laws",
         source=f"{SLIDES}, how n and the start change the limit",
         title="How the number of tokens and the law of the start change the limit",
-        shows="Vertices, clusters, leaders and the rate for several laws of the start, with 95 % intervals. Nearly "
-        "every vertex is a cluster and a leader, by far the most where tokens start on a sphere; the rate is "
-        "close to one.",
+        shows="Numbers of vertices, clusters and leaders, and the rate of approach, for several laws of the start "
+        "against the number of tokens, with 95 % intervals. In theory the rate is one.",
         deviates="The slides show single runs; here every point is a mean over many starts.",
         compute=compute_laws,
         draw=draw_robustness,
@@ -229,9 +238,9 @@ FIGURES = (
         id="master-equation",
         source=f"{SLIDES}, the master equation",
         title="Frozen attention, and how long it is accurate",
-        shows="If attention stayed that of the start, tokens would be sums of modes that decay at one minus the "
-        "eigenvalues of P(0). This is accurate for long where scores are small, and where they are so large that "
-        "attention is decided from the start; between the two, attention changes early and the prediction fails.",
+        shows="The flow beside its prediction with the attention of the start, for one start at several sizes. With "
+        "frozen attention tokens are sums of modes that decay at one minus the eigenvalues of P(0); the numbers give "
+        "the time until which that is right within 5 %.",
         deviates="The slides write dP/dt = A P; the tokens obey its adjoint, the backward equation Z' = (P - I) Z, "
         "whose rows sum to one. The seed is that of a typical start: in a few others a token of the large start is "
         "undecided, and the prediction fails there, too.",

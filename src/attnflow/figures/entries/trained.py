@@ -64,8 +64,8 @@ FIGURES = (
         id="trained-spectra",
         source=f"{SLIDES}; arXiv:2411.04990, Figures 5 and 6, trained weights",
         title="Eigenvalues of the value matrices of a trained model",
-        shows="Every dot is an eigenvalue of V = W_O W_V of a head; training moves them far out of the disc that fresh "
-        "weights fill. A cell is a head: what its leading eigenvalue predicts, and whether a simulation does so.",
+        shows="Every dot is an eigenvalue of V = W_O W_V of a head, beside those of the same model with fresh weights. "
+        "A cell is a head: what its leading eigenvalue predicts, and whether a simulation does so.",
         deviates=OTHER_MODEL,
         compute=compute_spectra,
         draw=draw_spectra,
@@ -80,8 +80,7 @@ FIGURES = (
         source=f"{SLIDES}: the flow of one head of ALBERT",
         title="A sentence under one trained head",
         shows="A sentence, and a circle of tokens, under the strongest heads with a real positive, a real negative "
-        "and a complex leading eigenvalue. Under the first tokens gather at one pole or at two opposite ones, under "
-        "the second they stay apart or in loose groups, under the third they rotate as they move.",
+        "and a complex leading eigenvalue. The last panel shows how far tokens are from one line over time.",
         deviates=f"{OTHER_MODEL} {BARE}",
         compute=trained_flows.compute_heads,
         draw=trained_flows.draw_heads,
@@ -114,9 +113,9 @@ FIGURES = (
     Figure(
         id="trained-prompt",
         source="arXiv:2312.10794, histograms of ALBERT by layer",
-        title="How alike the tokens of a sentence become",
-        shows="Cosines between the tokens of a sentence, layer by layer, in a trained model and in the same model "
-        "with fresh weights. Where tokens gather, cosines go to one.",
+        title="Cosines between the tokens of a sentence, layer by layer",
+        shows="Histograms of the cosines between the tokens of a sentence, layer by layer, in a trained model and in "
+        "the same model with fresh weights. The last panel compares their means.",
         deviates=f"{OTHER_MODEL} Shared layers are iterated to {ITERATED_LAYERS}, as published. A model without a "
         "tokenizer gets random ids instead of a sentence.",
         compute=trained_prompts.compute_prompt,

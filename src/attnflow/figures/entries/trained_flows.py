@@ -128,15 +128,24 @@ def draw_counts(dataset: xr.Dataset) -> Any:
         Line(dataset.time, np.maximum(dataset.misalignment.sel(heads=count), 1e-12), counted_heads(count))
         for count in dataset["heads"].values
     ]
-    over_time = Lines(curves, ylabel="1 − mean squared cosine", yscale="log", ylim=(1e-8, 2), columns=2)
+    over_time = Lines(
+        curves, ylabel="1 − mean squared cosine", title="Over time", yscale="log", ylim=(1e-8, 2), columns=2
+    )
     rate, clusters, rank = (dataset[name].values for name in ("rate", "clusters", "attention_rank"))
     panels = [over_time, *against_count(dataset["heads"].values, rate, clusters, rank)]
     title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
     caption = (
         f"On the unit sphere, attention alone. Heads are added in random order (seed {dataset.attrs['seed']}): "
-        f"{', '.join(str(head) for head in dataset.attrs['drawn_heads'])}."
+        f"{', '.join(str(head) for head in dataset.attrs['drawn_heads'])}.{missing_rates(dataset)}"
     )
     return panel_figure([panels], title, caption, width=3.5, heights=[3.9])
+
+
+def missing_rates(dataset: xr.Dataset) -> str:
+    """Sentences on the numbers of heads without a rate, with the reason; empty if all have one."""
+    rates = {count: _rate_in_words(dataset.sel(heads=count)) for count in dataset["heads"].values}
+    lacking = [(count, rate) for count, rate in rates.items() if isinstance(rate, str)]
+    return "".join(f" No rate with {counted_heads(int(count))}: {rate}." for count, rate in lacking)
 
 
 def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

@@ -92,8 +92,8 @@ FIGURES = (
         id="value-spectrum",
         source=f"{PAPER}, Figure 5, at initialisation",
         title="The spectrum of a value matrix at initialisation",
-        shows="Eigenvalues of V = W_O W_V with Gaussian factors fill a disc whose radius and density are known. The "
-        "leading one has a positive real part, and comes alone or in a complex pair.",
+        shows="Eigenvalues of V = W_O W_V with Gaussian factors in the complex plane, and the distribution of their "
+        "sizes. The edge and the distribution of large matrices are known and drawn beside them.",
         deviates="The published weights are those of albert-xlarge-v2 before training; here they are drawn anew with "
         "its width, head width and deviation.",
         compute=compute_spectrum,

@@ -102,8 +102,8 @@ def _beta(run: xr.Dataset) -> float:
 def _caption(runs: list[xr.Dataset]) -> str:
     last = runs[-1]
     return (
-        f"{last.sizes['token']} tokens in dimension {last.sizes['coordinate']}. On a plateau the energy is "
-        "the sum of the squared mass fractions of the clusters; each merge raises it, at a time exponential in β."
+        f"{last.sizes['token']} tokens in dimension {last.sizes['coordinate']}. Between merges the energy is the sum "
+        "of the squared mass fractions of the clusters, in the limit of large β."
     )
 
 

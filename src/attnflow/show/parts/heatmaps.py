@@ -34,15 +34,17 @@ class HeatMap:
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes."""
         how: dict[str, Any] = {"cmap": weights_colormap(), "vmin": self.limits[0], "vmax": self.limits[1]}
-        image = axes.pcolormesh(self.x, self.y, self.values, shading="nearest", rasterized=True, **how)
+        across, up = cell_edges(self.x), cell_edges(self.y, self.yscale == "log")
+        image = axes.pcolormesh(across, up, self.values, shading="flat", rasterized=True, **how)
         axes.set_yscale(self.yscale)
         for curve in self.curves:
             style: dict[str, Any] = {"color": curve.colour or INK, "linestyle": curve.style, "linewidth": curve.width}
             axes.plot(curve.x, curve.y, label=curve.label or None, **style)
-        axes.set(xlim=_ends(self.x), ylim=_ends(self.y), xlabel=self.xlabel, ylabel=self.ylabel)
+        axes.set(xlim=across[[0, -1]], ylim=up[[0, -1]], xlabel=self.xlabel, ylabel=self.ylabel)
         axes.set_title(self.title, loc="left")
         if self.yscale == "log":
             plain_log_ticks(axes.yaxis)
+        axes.set_xticks([tick for tick in axes.get_xticks() if self.x[0] <= tick <= self.x[-1]])  # not in half a cell
         fix_ticks(axes)
         if any(curve.label for curve in self.curves):
             axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0)
@@ -59,5 +61,19 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _ends(values: np.ndarray) -> tuple[float, float]:
-    return float(np.min(values)), float(np.max(values))
+def cell_edges(centres: np.ndarray, is_logarithmic: bool = False) -> np.ndarray:
+    """Edges of the cells around rising centres, half way between them; the first and last cell are whole.
+
+    Examples
+    --------
+    >>> cell_edges(np.array([0.0, 1.0, 2.0])).tolist()
+    [-0.5, 0.5, 1.5, 2.5]
+    >>> cell_edges(np.array([1.0, 4.0]), is_logarithmic=True).round(9).tolist()
+    [0.5, 2.0, 8.0]
+    """
+    if is_logarithmic:
+        return np.exp(cell_edges(np.log(centres)))
+    if len(centres) == 1:
+        return centres[0] + np.array([-0.5, 0.5])
+    between = (centres[1:] + centres[:-1]) / 2
+    return np.r_[2 * centres[0] - between[0], between, 2 * centres[-1] - between[-1]]

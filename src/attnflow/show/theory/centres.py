@@ -107,7 +107,9 @@ def _draw_moves(axes: Axes, run: xr.Dataset, beta: float, c: float, weak: np.nda
         text = f"No centre has moved by {LEAST_ANGLE_TEXT}."
         axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color=GREY)
     axes.plot([], [], marker="v", color=GREY, linestyle="none", markersize=5, label="stays until then (lemma)")
-    axes.set(xscale="log", yscale="log", xlabel="time t", ylabel="angle moved", title="How long strong centres stay")
+    axes.set(
+        xscale="log", yscale="log", xlabel="time t", ylabel="angle moved", title="Angles by which strong centres move"
+    )
     axes.set(xlim=(times[0], times[-1]), ylim=(LEAST_ANGLE, 2 * np.pi))
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 

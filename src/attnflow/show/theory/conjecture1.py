@@ -34,7 +34,7 @@ def conjecture1(
     _draw_scan(right, scan, found)
     share = f"{100 * found.interior.fraction:.0f} % of {found.interior.total} random starts end at a filled circle"
     caption = f"V = diag{found.eigenvalues}, beta = {found.beta:g}, first token at xi. {share}."
-    write_heading(figure, "A token that never reaches plus or minus xi", caption)
+    write_heading(figure, "Does the second token end at plus or minus xi?", caption)
     return save_and_return(figure, path)
 
 

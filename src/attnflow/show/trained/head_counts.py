@@ -87,7 +87,10 @@ def against_count(
         "xticks": [float(number) for number in numbers],
         "xlim": (float(min(numbers)) - margin, float(max(numbers)) + margin),
     }
-    rates = Lines([Line(numbers, rate, marker="o", band=bands.get("rate"))], title="Rate of alignment", **shared)
+    largest = np.nanmax(np.r_[rate, np.ravel(bands.get("rate", ()))], initial=0.0)
+    above: dict[str, Any] = {"ylim": (0, 1.08 * float(largest))} if largest > 0 else {}
+    curve = Line(numbers, rate, marker="o", band=bands.get("rate"))
+    rates = Lines([curve], title="Rate of alignment", **(shared | above))
     at_end = Lines(ends, title="At the end", **shared)
     return [rates, at_end] if np.isfinite(rate).any() else [at_end]
 

@@ -45,7 +45,7 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
         f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
         f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
     )
-    title = "From attention alone to the true block: which part keeps tokens apart"
+    title = "From attention alone to the true block: which part changes how far tokens are apart?"
     figure = panel_figure(
         [panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)]
     )
