@@ -402,3 +402,12 @@ def threads():
 )
 def test_only_the_own_page_may_connect(host, origin, is_socket, is_refused):
     assert (security.refusal(host, origin, security.LOCAL, is_socket) is not None) == is_refused
+
+
+def test_two_servers_never_have_the_same_port():
+    with contextlib.ExitStack() as both:
+        first, second = (both.enter_context(server.listening_socket("127.0.0.1", None)) for _ in range(2))
+        taken = first.getsockname()[1]
+        assert second.getsockname()[1] != taken
+        with pytest.raises(ValueError, match="cannot be used"):
+            server.listening_socket("127.0.0.1", taken)

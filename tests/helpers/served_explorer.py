@@ -12,12 +12,13 @@ class Served:
     """A running server; `app.state.viewers` are its viewers."""
 
     def __init__(self, port=None):
-        self.port = port or server.free_port("127.0.0.1", 0)
+        listener = server.listening_socket("127.0.0.1", port or 0)
+        self.port = listener.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}/"
         self.origin = self.address.rstrip("/")
         self.app = server.application()
-        self.server = server.new_server(self.app, "127.0.0.1", self.port, lambda: None)
-        self._thread = threading.Thread(target=self.server.run, daemon=True)
+        self.server = server.new_server(self.app, lambda: None)
+        self._thread = threading.Thread(target=self.server.run, args=([listener],), daemon=True)
         self._thread.start()
         wait_until(lambda: self.server.started)
 

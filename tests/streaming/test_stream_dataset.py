@@ -102,3 +102,10 @@ def test_a_file_of_0_1_0_is_drawn(old, tmp_path):
 )
 def test_only_short_steps_in_space_may_be_a_divergence(flow, status, is_named):
     assert ("reaches infinity" in _divergence(flow, StreamEnding(status, 0, 1e-9))) is is_named
+
+
+def test_a_record_of_another_solver_is_refused_with_a_sentence(run):
+    damaged = run.assign_attrs(solver='{"is": "Layers", "step": 1.0}')
+
+    with pytest.raises(ValueError, match="must be TokenByToken, but the dataset records Layers"):
+        af.rerun(damaged)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow.theorems import hypotheses
 from attnflow.theorems.catalogue import catalogue
 from attnflow.theorems.simplest_flow import simplest
 
@@ -131,3 +132,12 @@ def test_repelling_scores_on_the_circle_and_under_a_causal_mask():
     assert af.predict(causal, SPHERE).limit == "first-token"
     run = af.simulate(causal, SPHERE, np.linspace(0, 400, 21))
     assert af.verify(run, only=["identity-value"])[0].verdict == "holds"
+
+
+@pytest.mark.parametrize("n", [3, 1000])
+def test_tokens_at_rest_are_recognised_however_many_there_are(n):
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0))
+    resting = np.outer(np.where(np.arange(n) % 2, 1.0, -1.0), [0.0, 0.6, 0.8])
+
+    assert not hypotheses.not_at_rest(flow, resting).holds
+    assert hypotheses.not_at_rest(flow, af.initial.sphere(n, 3, rng=0)).holds

@@ -33,9 +33,9 @@ def explore(
 
     server.require_installed()
     scenario = _first_scenario(scenario, model)
-    port = server.free_port(host, port)
+    listener = server.listening_socket(host, port)
     shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
-    address = f"http://{shown}:{port}/" + (f"#scenario={scenario}" if scenario else "")
+    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"#scenario={scenario}" if scenario else "")
 
     def announce() -> None:
         if as_json:
@@ -47,7 +47,7 @@ def explore(
 
             webbrowser.open(address)
 
-    server.serve(host, port, announce, (shown.lower(), host.lower(), *(name or [])))
+    server.serve(listener, announce, (shown.lower(), host.lower(), *(name or [])))
 
 
 def _first_scenario(scenario: str | None, model: str | None) -> str | None:

@@ -159,26 +159,29 @@ async def _send(websocket: Any, outbox: Any) -> None:
                 await websocket.send_text(message)
 
 
-def free_port(host: str, wanted: int | None) -> int:
-    """The wanted port, if it is free, or the first free port from 8000 on."""
+def listening_socket(host: str, wanted: int | None) -> socket.socket:
+    """A socket that listens at the wanted port, or at the first free one from 8000 on; no other server can take it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in [wanted] if wanted is not None else range(8000, 8100):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OverflowError:
-                raise InputError(f"`port` must be between 0 and 65535, but it is {port}.") from None
-            except OSError as error:
-                if wanted is not None:
-                    reason = error.strerror or str(error)
-                    raise InputError(f"{host}:{port} cannot be used: {reason}. Choose another port.") from None
-                continue
-            return probe.getsockname()[1]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            listener.listen()  # of two sockets bound to one port with SO_REUSEADDR, only one may listen
+        except OverflowError:
+            listener.close()
+            raise InputError(f"`port` must be between 0 and 65535, but it is {port}.") from None
+        except OSError as error:
+            listener.close()
+            if wanted is not None:
+                reason = error.strerror or str(error)
+                raise InputError(f"{host}:{port} cannot be used: {reason}. Choose another port.") from None
+        else:
+            return listener
     raise InputError("No port from 8000 to 8099 is free. Choose one with --port.")
 
 
-def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:
+def serve(listener: socket.socket, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:
     """Serve until Ctrl-C; call `started` as soon as pages can be loaded.
 
     Threads may still be inside compiled code when this returns: end the process by `end_process`.
@@ -187,7 +190,7 @@ def serve(host: str, port: int, started: Callable[[], None], names: tuple[str, .
     from attnflow.explorer.security import LOCAL
 
     with contextlib.suppress(KeyboardInterrupt):
-        new_server(application((*LOCAL, *names)), host, port, started).run()
+        new_server(application((*LOCAL, *names)), started).run([listener])
 
 
 def end_process() -> None:
@@ -201,8 +204,8 @@ def end_process() -> None:
     os._exit(0)
 
 
-def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> Any:
-    """The server that `serve` runs."""
+def new_server(app: Any, started: Callable[[], None]) -> Any:
+    """The server that `serve` runs with a listening socket."""
     import uvicorn
 
     from attnflow.explorer import page_requests
@@ -224,8 +227,6 @@ def new_server(app: Any, host: str, port: int, started: Callable[[], None]) -> A
 
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         log_level="warning",
         http=TimedProtocol,
         ws="websockets-sansio",

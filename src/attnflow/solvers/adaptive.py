@@ -20,6 +20,8 @@ from attnflow._common.precision import parameter
 from attnflow.solvers.base import AbstractSolver, arrive, choose, is_finite, retracted
 from attnflow.solvers.status import Status
 
+SHORT_STEP = 1e-6  # time of a first step where none could be estimated; a rejection divides it by five
+
 
 class AdaptiveMemory(NamedTuple):
     """What `Adaptive` keeps from one attempted step to the next."""
@@ -80,6 +82,9 @@ class Adaptive(AbstractSolver):
         method, controller, term = self._parts(flow, jnp.inf)
         end = jnp.full_like(time, jnp.inf)
         next_time, control = controller.init(term, time, end, state, None, None, method.func, method.error_order(term))
+        # The controller tries a step of its own; where the field overflows in it, its proposal is zero or NaN.
+        is_usable = jnp.isfinite(next_time) & (next_time > time)
+        next_time = jnp.where(is_usable, next_time, jnp.nextafter(time + SHORT_STEP, jnp.inf))
         memory = method.init(term, time, next_time, state, None)
         # The shapes of a step do not depend on the field, and this field is traced in a fraction of the time.
         simplest: Any = diffrax.ODETerm(lambda time, state, _: state)
@@ -96,7 +101,8 @@ class Adaptive(AbstractSolver):
         moved, error, info, method_memory, result = method.step(
             term, cursor.time, end, cursor.state, None, memory.method, memory.has_jumped
         )
-        succeeded = diffrax.is_okay(result) & is_finite(moved)
+        # The error estimate has one stage more than the step, and overflows first.
+        succeeded = diffrax.is_okay(result) & is_finite(moved) & is_finite(error)
         error = jax.tree.map(lambda leaf: jnp.where(succeeded, leaf, jnp.inf), error)
         moved = choose(succeeded, moved, cursor.state)
         order: Any = method.error_order(term)

@@ -13,6 +13,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results import outcome, provenance, run_dataset
 from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.results.run_arrays import RunArrays
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.status import Status
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.streaming.token_paths import TokenPaths
@@ -78,8 +79,11 @@ def arguments(run: xr.Dataset) -> dict[str, Any]:
     Version 0.1.0 recorded the tolerance as that of an adaptive solver.
     """
     times = np.array(json.loads(run.attrs["requested_times"]))
-    tolerance = float(provenance.solver_of(run).rtol)
-    return {"tokens": run.initial_tokens.values, "times": times, "tolerance": tolerance}
+    solver = provenance.solver_of(run)
+    if not isinstance(solver, TokenByToken | Adaptive):
+        found = type(solver).__name__
+        raise InputError(f"The solver of a streamed run must be TokenByToken, but the dataset records {found}.")
+    return {"tokens": run.initial_tokens.values, "times": times, "tolerance": float(solver.rtol)}
 
 
 def paths_of(run: Any) -> TokenPaths:
