@@ -87,6 +87,27 @@ def test_another_setting_is_compared_and_a_link_restores_both(compared, new_page
     assert value(again, "explorer.panels.model.settings.mask") == "full"
 
 
+def test_a_refused_difference_returns_to_the_one_before(compared):
+    page = compared
+    page.select_option("#compare-setting", "mask")
+    wait_for(page, "explorer.comparison.model.settings.mask === 'causal'")
+    page.select_option("select[name=compare-word]", "window")
+    wait_for(page, "explorer.comparison.model.settings.mask.startsWith('window')")
+    page.fill("[name=compare-numbers]", "-3")
+    page.press("[name=compare-numbers]", "Tab")
+    wait_for(page, "!document.getElementById('problem').hidden")
+    assert page.inner_text("#problem").startswith("mask = window:-3: ")
+    wait_for(page, "document.getElementById('second-caption').textContent === 'mask = window'")
+    wait_for(page, BOTH_SHOWN)
+
+
+def test_a_link_with_an_impossible_difference_shows_one_run(page, explorer):
+    page.goto(explorer.address + "#scenario=sphere&n=8&compare=mask:causel")
+    wait_for(page, "window.explorer?.frame?.index > 1 && !document.getElementById('problem').hidden")
+    assert not page.is_visible("#second-stage")
+    assert "'causel' is not known" in page.inner_text("#problem")
+
+
 def test_the_run_that_is_ahead_waits(page, explorer):
     page.goto(explorer.address)
     steps = [(0, 1, 0, 0.0), (0, 1, 1, 1.0), (1, 1, 0, 0.0), (1, 1, 1, 0.5), (1, 1, 2, 1.0), (0, 1, 0, 0.0)]

@@ -99,6 +99,18 @@ def test_recorded_frames_are_replayed_up_to_the_last_one():
     assert run.frame is edge
 
 
+def test_the_share_of_a_frame_leads_to_that_frame():
+    """A share is rounded; two runs that are compared are brought to one time by it."""
+    run = forward(started(end=7.3), 60)
+    found = []
+    for position in range(61):
+        run.position = position
+        run.seek(run.share)
+        found.append(run.position)
+
+    assert found == list(range(61))
+
+
 def test_a_coalescing_scenario_is_played_through_all_of_its_states():
     run = LiveRun(1, page_requests.Start("staircase", {}), lambda *_: None)
     assert run.frame.time == -np.inf

@@ -20,6 +20,7 @@ export class Comparison {
   #mayAlign = false;
   #wasOpen = false;
   #painted = null;
+  #accepted = null; // the last difference with which the second run could be started
   #isScheduled = false;
 
   constructor({ address, theme, first, actions }) {
@@ -48,7 +49,7 @@ export class Comparison {
     for (const id of ["second-stage", "compare-bar", "first-caption"]) $(id).hidden = false;
     $("compare").setAttribute("aria-pressed", "true");
     if (!this.stage) this.#build();
-    this.#wasOpen = false;
+    [this.#wasOpen, this.#accepted] = [false, null];
     this.#tied.clear();
     this.#source = this.#connected();
     this.#source.open();
@@ -89,11 +90,21 @@ export class Comparison {
     source.on("panels", (message) => { this.stage.planes = message.planes; this.stage.repaint(); this.remember(1, message); });
     source.on("attention", (message) => { this.stage.attention = message; this.remember(1, message); });
     source.on("file", (message) => actions.file(message));
-    source.on("problem", (message) => actions.problem({ ...message, undo: null, sentence: `${this.captions[1]}: ${message.sentence}` }));
+    source.on("busy", actions.busy);
+    source.on("problem", (message) => this.#refused(message));
     return source;
   }
 
+  #refused(message) {
+    // The second run failed, or its difference was refused: then both return to the difference before, or the comparison ends.
+    const before = this.#accepted, isRefused = before !== this.difference, sentence = `${this.captions[1]}: ${message.sentence}`;
+    if (isRefused && before) this.differ(before);
+    else if (isRefused) this.actions.close();
+    this.actions.problem({ ...message, undo: null, isOfSecond: true, sentence });
+  }
+
   #started(message) {
+    this.#accepted = this.difference;
     this.model = message;
     this.stage.restart(message, this.palette, true);
     [this.stage.camera, this.stage.beside, this.first.beside] = [this.first.camera, this.first, this.stage];
@@ -124,7 +135,8 @@ export class Comparison {
   }
 
   differ({ name, value }) {
-    this.difference = { name, value: value ?? otherValue(name, this.settings) };
+    const isKnown = this.#accepted?.name === name && this.#accepted.value === value;
+    this.difference = isKnown ? this.#accepted : { name, value: value ?? otherValue(name, this.settings) };
     this.show(this.settings);
     this.actions.restart();
   }

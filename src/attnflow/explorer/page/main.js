@@ -46,7 +46,7 @@ let hello = null, controls = null, model = null, latest = null, painted = null, 
 let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], base = { scenario: "sphere", changes: {} };
 
 const comparison = new Comparison({ address, theme, first: stage, actions: {
-  show: (frame) => { latest = frame; schedule(); }, clock: (frame) => clockText(frame), speed: () => 10 ** Number($("speed").value),
+  show: (frame) => { latest = frame; wait(""); schedule(); }, busy: (message) => wait(message.sentence, message.share), clock: (frame) => clockText(frame), speed: () => 10 ** Number($("speed").value),
   restart: () => { if (model) startBoth({}); }, close: compare, seek: (share) => source.send({ type: "seek", share }),
   select: showHalf, measure: (message, half) => measure(message, half), mark: (half, token) => { if (half === comparison.half) panels.mark(token); },
   problem: showProblem, file: (message) => exportMenu.receive(message), say, remember: () => remember(),
@@ -180,7 +180,9 @@ function showProblem(message) {
   $("problem").querySelector("span").textContent = message.sentence;
   showSlow({});
   offerUndo($("undo-failed"), $("problem"), message.undo);
-  if (model) { controls?.show(model.settings, standardOf(model.scenario)); say(model.model); }
+  const shown = modelOf(comparison.half) ?? model;
+  if (shown) { controls?.show(shown.settings, standardOf(shown.scenario)); say(shown.model); }
+  else if (message.isOfSecond) isRefused = true; // the first run starts as the link says
   else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without the changes of the link
 }
 
@@ -413,6 +415,7 @@ function restart() {
 
 function allowHands() {
   // Tokens can be moved in one run that is computed while it plays.
+  if (!model) return;
   $("move-tokens").disabled = model.logTime || model.isLayered || comparison.isOn;
   if ($("move-tokens").disabled) hands.turn(false);
 }
