@@ -7,14 +7,17 @@ from scipy.linalg import expm, sqrtm
 from scipy.spatial import ConvexHull, QhullError
 from tests.hunt.plain_equations import Equation, solve
 
-HELD, OPEN, BROKEN = "held", "undecided", "broken"
+HELD, OPEN, BROKEN, NOT_TESTED = "held", "undecided", "broken", "not tested"
 CLOSE = 1e-3  # from a limit, over the size of the first tokens
 STILL = 1e-5  # moved in the last fifth of the time, over the size of the first tokens: settled
 AT_REST = 1e-9  # the largest speed on the sphere of tokens that go nowhere any more
 
 
 def judged(limit: str, equation: Equation, first: np.ndarray) -> str:
-    """`held`, `undecided` or `broken` for the promise that the state `first` ends in `limit`."""
+    """`held`, `undecided` or `broken` for the promise that the state `first` ends in `limit`.
+
+    `not tested` for clouds: how close tokens stay to a subspace no theorem says, so that no run breaks the promise.
+    """
     return _JUDGES[limit](equation, first)
 
 
@@ -59,16 +62,6 @@ def _from_poles(equation: Equation, first: np.ndarray, last: np.ndarray) -> floa
     xi = np.real(vectors[:, np.argmax(eigenvalues.real)])
     xi /= np.linalg.norm(xi)
     return float(np.minimum(np.linalg.norm(last - xi, axis=1), np.linalg.norm(last + xi, axis=1)).max())
-
-
-def _cloud(equation: Equation, first: np.ndarray) -> str:
-    """The share of tokens in L over a long time above that of uniform tokens; never broken, since clouds are vague."""
-    eigenvalues, vectors = np.linalg.eig(equation.value)
-    leading = eigenvalues.real > eigenvalues.real.max() - 1e-6
-    space = np.linalg.qr(np.real(vectors[:, leading]))[0]
-    states = solve(equation, first, np.linspace(0, 100, 51))[20:, 1:]
-    share = float(np.mean(np.sum((states @ space) ** 2, axis=-1))) if states.size else np.nan
-    return HELD if space.shape[1] == len(space) or share > space.shape[1] / len(space) else OPEN
 
 
 # In R^d: at late times in units of 1/lambda
@@ -175,6 +168,11 @@ def _at_rest(equation: Equation, first: np.ndarray) -> str:
     return HELD if not np.any(state) else BROKEN
 
 
+def _not_tested(equation: Equation, first: np.ndarray) -> str:
+    del equation, first
+    return NOT_TESTED
+
+
 _JUDGES = {
     "at-rest": _at_rest,
     "polytope": _polytope,
@@ -187,6 +185,6 @@ _JUDGES = {
     "point": _on_sphere(_spread),
     "point-of-subspace": _on_sphere(_from_part_in_leading_space),
     "poles": _on_sphere(_from_poles),
-    "cloud-around-subspace": _cloud,
-    "clouds-around-poles": _cloud,
+    "cloud-around-subspace": _not_tested,
+    "clouds-around-poles": _not_tested,
 }

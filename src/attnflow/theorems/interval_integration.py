@@ -70,7 +70,8 @@ def _integrator(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> Integra
         return Integrator(_streamed(flow, solver), solver.rtol, solver.atol)
     integrate = _simulated(flow, run, solver)
     if isinstance(solver, Adaptive):
-        return Integrator(integrate, float(solver.rtol), float(solver.atol))
+        # A step of the least length may cross a jump of the field; tokens move on times of order one.
+        return Integrator(integrate, float(solver.rtol) + float(solver.min_step), float(solver.atol))
     # Steps of fixed length and layers are repeated up to rounding.
     return Integrator(integrate, 100 * float(np.finfo(run.attrs["dtype"]).eps), 0.0)
 
