@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from scipy.integrate import DOP853
-from tests.helpers.coalescing import merge_tree, plain_velocity
+from tests.helpers.coalescing import largest_error, merge_tree, plain_velocity
 
 import attnflow as af
 
-MERGE = RTOL = 1e-6
+MERGE = 1e-6
 
 
 class Tree:
@@ -50,15 +50,6 @@ def exact_tree(tokens, beta, masses, is_softmax, end):
             tree.join(at(late).reshape(shape), late)
             begin = late
     return tree.log_times
-
-
-def largest_error(found, exact, beta):
-    """Largest error over the stated one: beta (rtol + merge) a merge in log t, and 10,000 rtol in t."""
-    errors = [
-        abs(found[cluster] - log_time) / (beta * (RTOL + MERGE) * place + 1e4 * RTOL * np.exp(-log_time))
-        for place, (cluster, log_time) in enumerate(exact.items(), 1)
-    ]
-    return max(errors)
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])

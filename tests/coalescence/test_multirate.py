@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from tests.helpers.coalescing import THREE_KINDS_BETA, flow, merge_tree, plain_velocity, three_kinds
+from tests.helpers.coalescing import THREE_KINDS_BETA, flow, largest_error, merge_tree, plain_velocity, three_kinds
 
 import attnflow as af
 from attnflow.coalescence import macro_step, multirate
@@ -79,15 +79,17 @@ def test_without_the_growth_defect_a_vanishing_estimate_is_believed(of_largest_c
 def sixteen():
     """Sixteen tokens on S^2, and the merges of a run with one step size and a hundredth of the tolerance."""
     tokens = af.initial.sphere(16, 3, rng=2)
-    return tokens, af.coalesce(flow(60.0, 3), tokens, shortcuts=False, rtol=1e-8, progress=False)
+    return tokens, exact_tree(tokens)
 
 
-def largest_error(tokens, exact):
-    """Largest error of a merge time over the stated one; infinity for a cluster that never formed."""
-    found = merge_tree(af.coalesce(flow(60.0, tokens.shape[1]), tokens, max_steps=3000, progress=False))
-    stated = lambda place, log_time: 60.0 * 2e-6 * place + 0.01 * np.exp(-log_time)
-    times = merge_tree(exact).items()
-    return max(abs(found.get(one, np.inf) - time) / stated(place, time) for place, (one, time) in enumerate(times, 1))
+def exact_tree(tokens):
+    return merge_tree(af.coalesce(flow(60.0, tokens.shape[1]), tokens, shortcuts=False, rtol=1e-8, progress=False))
+
+
+def error_of(tokens, exact):
+    """Largest error of a merge time over the stated one."""
+    run = af.coalesce(flow(60.0, tokens.shape[1]), tokens, max_steps=3000, progress=False)
+    return largest_error(merge_tree(run), exact, 60.0)
 
 
 def without_errors_of(is_staged):
@@ -122,20 +124,20 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # of steps that are far too long
 def test_without_an_estimate_or_with_a_wrong_norm_merge_times_are_wrong(name, sixteen, monkeypatch):
-    assert largest_error(*sixteen) < 0.5
+    assert error_of(*sixteen) < 0.5
     term, wrong = WRONG[name]
     monkeypatch.setattr(MULTIRATE + term, wrong())
-    assert largest_error(*sixteen) > 5
+    assert error_of(*sixteen) > 5
 
 
 def test_without_the_coupling_error_merge_times_are_worse(monkeypatch):
     """Fast tokens were integrated along paths that the slow ones did not take."""
     tokens = af.initial.sphere(24, 2, rng=2)
-    exact = af.coalesce(flow(60.0), tokens, shortcuts=False, rtol=1e-8, progress=False)
-    careful, errors = largest_error(tokens, exact), multirate.coupling_errors
+    exact = exact_tree(tokens)
+    careful, errors = error_of(tokens, exact), multirate.coupling_errors
     monkeypatch.setattr(MULTIRATE + "coupling_errors", lambda *arguments: np.zeros_like(errors(*arguments)))
     assert careful < 0.1
-    assert largest_error(tokens, exact) > 5 * careful
+    assert error_of(tokens, exact) > 5 * careful
 
 
 def accepted_step(problem, partition, step, scales):

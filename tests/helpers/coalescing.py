@@ -55,6 +55,17 @@ def merge_tree(run):
     return log_times
 
 
+def largest_error(found, exact, beta, rtol=1e-6, merge=1e-6):
+    """Largest error of a merge time over the stated one, of `found` among all merges of `exact`, both merge trees.
+
+    The stated error is beta (rtol + merge) a merge in log t, and 10,000 rtol in t. It is infinite where a cluster never
+    formed.
+    """
+    stated = lambda place, log_time: beta * (rtol + merge) * place + 1e4 * rtol * np.exp(-log_time)
+    places = enumerate(exact.items(), 1)
+    return max(abs(found.get(one, np.inf) - log_time) / stated(place, log_time) for place, (one, log_time) in places)
+
+
 def first_problem(clusters, beta, tolerances, fast=None) -> tuple[StepProblem, Partition]:
     """The problem of the first step of clusters under softmax attention; `fast` rows are selected where not given."""
     field = LogField.of(flow(beta, clusters.positions.shape[1]), float(clusters.masses.sum()))
