@@ -160,7 +160,7 @@ def judging_flow():
 
 
 def use_norm(patch, norm):
-    for module in (macro_step, step_errors):
+    for module in (macro_step, multirate, step_errors):
         patch.setattr(module, "error_norm", norm)
 
 

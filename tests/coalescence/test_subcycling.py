@@ -9,11 +9,13 @@ from tests.helpers.coalescing import CIRCLE, exact_log_time, flow, plain_velocit
 import attnflow as af
 from attnflow.coalescence.cluster_state import Clusters
 from attnflow.coalescence.log_field import LogField
+from attnflow.coalescence.macro_step import error_norm
 from attnflow.coalescence.subcycling import (
     NEIGHBOUR_DISTANCE,
     CubicPaths,
     StopRule,
     Subcycle,
+    SubcyclingFailedError,
     Tolerances,
     _with_neighbours,
     fast_tokens,
@@ -22,7 +24,7 @@ from attnflow.coalescence.subcycling import (
     subcycle,
 )
 from attnflow.model.native import library
-from attnflow.model.native.subcycling import tableau
+from attnflow.model.native.subcycling import error_over_tolerance, tableau
 
 pytestmark = pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
 
@@ -83,12 +85,13 @@ def test_two_fast_tokens_merge_at_their_exact_time(beta):
     assert run(log_time + np.log(0.99), StopRule.AT_FIRST_MERGE).merge_time > 1
 
 
-def test_a_subcycle_with_too_many_steps_is_none(monkeypatch):
+def test_a_subcycle_with_too_many_steps_fails(monkeypatch):
     clusters = Clusters.singletons(CIRCLE(np.array([0.0, 0.6])))
     paths, rows = CubicPaths.straight(np.zeros((2, 2))), np.array([0, 1])
     monkeypatch.setattr("attnflow.coalescence.subcycling.MAX_STEPS", 3)
     field = LogField.of(flow(20.0), 2.0)
-    assert subcycle(field, clusters, paths, rows, 5.0, FINE, TIMES, StopRule.AT_FIRST_MERGE) is None
+    with pytest.raises(SubcyclingFailedError, match="more than 3 steps"):
+        subcycle(field, clusters, paths, rows, 5.0, FINE, TIMES, StopRule.AT_FIRST_MERGE)
 
 
 def test_the_native_tableau_is_that_of_scipy():
@@ -96,6 +99,19 @@ def test_the_native_tableau_is_that_of_scipy():
     np.testing.assert_array_equal(nodes, [*RK45.C, 1.0])
     np.testing.assert_array_equal(stages, np.pad(np.vstack([RK45.A, np.zeros(5)]), ((0, 0), (0, 1))) + last_row())
     np.testing.assert_array_equal(error_weights, -RK45.E)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7])
+def test_the_native_norm_of_errors_is_that_of_the_macro_step(d):
+    rng = np.random.default_rng(d)
+    for _ in range(20):
+        errors, tolerances = rng.normal(size=(6, d)), rng.uniform(1e-9, 1e-6, 6)
+        assert error_over_tolerance(errors, tolerances) == np.max(error_norm(errors) / tolerances), (
+            "The subcycle's norm of position errors (error_over_tolerance in subcycling.cpp) differs from that of the "
+            "macro step (`macro_step.error_norm`): change both, or fast and slow tokens have different tolerances."
+        )
+    errors[3, -1] = np.nan
+    assert np.isnan(error_over_tolerance(errors, tolerances))
 
 
 def last_row():

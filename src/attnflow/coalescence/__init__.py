@@ -42,9 +42,10 @@ x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of
 
     embedded estimate     staged tokens: difference of the solutions of order 5 and 4
     trapezoidal estimate  trapezoidal tokens: difference of the trapezoidal and the Euler step, of second order. A token
-                          beyond its tolerance was misclassified: in a step with fast tokens it is
-                          subcycled, otherwise staged until a merge after which all velocities are computed
-                          again (`Control.promoted`)
+                          beyond its tolerance was misclassified: in a step with fast tokens it is subcycled, if no more
+                          than `subcycling.MAX_FAST` tokens are misclassified and the other errors are accepted;
+                          otherwise it is staged until a merge after which all velocities are computed again
+                          (`Control.promoted`)
     growth defect         (|growth of the log speed - g| / 0.1)^5, at most 10^5: above 1 the embedded estimate is not
                           trusted, since it can vanish by chance where speeds change by a factor. The fifth power
                           makes it shorten the next step as an error of order five does. It is zero where no staged
@@ -55,11 +56,16 @@ x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of
                           paths of slow tokens, which is what a further sweep would change. A pair that merges counts
                           as one cluster there: its mutual forces would hide those of the others
     merge time            the relaxed merge time minus the end of the step, over `multirate.MAX_SHIFT`
+    subcycle              fast tokens: the embedded estimate of each of their own small steps, with the same tolerance;
+                          a small step beyond it is repeated with a shorter length
 
-The norm of all position errors is the largest coordinate (`macro_step.error_norm`).
-A step is accepted if all are within the tolerance. The embedded estimate and the growth defect set the length of the
-next one; after a misclassification the same length is tried again, after a coupling error a third of it or, the first
-time, up to 1.1 of it along the computed paths.
+The norm of a position error is the largest coordinate: in Python `macro_step.error_norm`, in the subcycle
+`error_over_tolerance` in C++, which a test compares with it. Only displacements around an isolated pair are Euclidean
+lengths.
+
+A step is accepted if all errors are within the tolerance. The embedded estimate and the growth defect set the length of
+the next one; after a misclassification the same length is tried again, after a coupling error a third of it or, the
+first time, up to 1.1 of it along the computed paths.
 
 **Error of merge times.** A position error of rtol times a gap changes the exponent beta cos(angle), and so log t, by
 up to beta rtol; so does the merging distance. Both add up over merges: the k-th merge has |error of log t| <= k beta

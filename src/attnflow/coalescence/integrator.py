@@ -16,7 +16,7 @@ from attnflow.coalescence.pair_quadrature import PairMerge, pair_merge
 from attnflow.coalescence.recorder import Counters, RecordedState, Recorder
 from attnflow.coalescence.request import Accelerations, CoalescingRequest
 from attnflow.coalescence.step_problem import SlowPaths, StepProblem
-from attnflow.coalescence.subcycling import Tolerances, fast_tokens, is_available
+from attnflow.coalescence.subcycling import SubcyclingFailedError, Tolerances, fast_tokens, is_available
 from attnflow.solvers.status import Status
 
 # Errors are relative to the nearest gap, but not below 1e4 merging distances, where tokens merge anyway, or 0.01.
@@ -197,16 +197,16 @@ class Integrator:
         fast, merge = NO_ROWS, self.tolerances.merge
         if self.accelerations.subcycling:
             fast = fast_tokens(self.field, self.clusters, closing, merge)
-        accepted = self._accepted_step(closing, fast)
-        if accepted is None:
+        try:
+            accepted = self._accepted_step(closing, fast)
+        except SubcyclingFailedError:
             fast = NO_ROWS
             accepted = self._accepted_step(closing, fast)
-            assert accepted is not None  # without fast tokens there is no subcycling
         self._count(steps=self.counters.steps + 1, subcycled_steps=self.counters.subcycled_steps + int(len(fast) > 0))
         self._accept(accepted.result.positions, accepted.log_duration, accepted.result.velocity)
 
-    def _accepted_step(self, closing: np.ndarray, fast: np.ndarray) -> multirate.StepAttempt | None:
-        """Attempts until all errors are within the tolerance; None if subcycling failed."""
+    def _accepted_step(self, closing: np.ndarray, fast: np.ndarray) -> multirate.StepAttempt:
+        """Attempts until all errors are within the tolerance; SubcyclingFailedError where subcycling fails."""
         problem, partition = StepProblem.of(self.field, self.clusters, self.velocity, closing, fast, self.tolerances)
         carry, scales = multirate.Carry(partition, SlowPaths.predicted(problem)), self._scales()
         slow_limits = self._slow_limits(scales)
@@ -214,8 +214,6 @@ class Integrator:
             longest = min(self.control.step, problem.longest)
             wanted = problem.time_change.step_for(longest, self._log_time_left() - problem.log_unit)
             attempt = multirate.attempt(problem, carry, wanted, slow_limits, self.control.promoted, scales)
-            if attempt is None:
-                return None
             self.control = dataclasses.replace(self.control, step=attempt.next_step)
             if attempt.is_accepted:
                 return attempt

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnflow.coalescence.macro_step import StepResult, dormand_prince
+from attnflow.coalescence.macro_step import StepResult, dormand_prince, error_norm
 from attnflow.coalescence.step_errors import (
     coupling_errors,
     growth_defect,
@@ -24,14 +24,19 @@ from attnflow.coalescence.step_errors import (
     velocity_mismatch,
 )
 from attnflow.coalescence.step_problem import Partition, SlowPaths, StepProblem
-from attnflow.coalescence.subcycling import MAX_FAST, NEIGHBOUR_DISTANCE, StopRule, Subcycle, subcycle
+from attnflow.coalescence.subcycling import (
+    MAX_FAST,
+    NEIGHBOUR_DISTANCE,
+    StopRule,
+    Subcycle,
+    SubcyclingFailedError,
+    subcycle,
+)
 
 NEGLIGIBLE_SHARE = 0.1  # of a tolerance: smaller changes are not followed up
 MAX_SHIFT = 0.01  # of the duration: a merge that moves by more shows that slow paths are not known well enough
-
-
-class SubcyclingFailedError(ArithmeticError):
-    """Subcycling failed: too many steps, two pairs that merge at one time, or no slow token left."""
+# Of the duration. A merge that moves by less changes the velocities of close pairs only.
+SMALL_SHIFT = 1e-4
 
 
 class FastPrediction(NamedTuple):
@@ -67,11 +72,11 @@ class StepAttempt(NamedTuple):
     log_duration: float
     result: StepResult
     error: float
-    """Of staged tokens."""
+    """The largest of staged tokens, or the growth defect of the step if that is larger."""
     misclassified: np.ndarray
     """Trapezoidal tokens whose error is too large."""
     coupling_error: float
-    """Of fast tokens."""
+    """Of fast tokens; infinite where a pair merges that was not predicted to, which needs another attempt."""
     carry: Carry
     was_predicted: bool
     """Whether fast tokens were integrated along straight paths of the slow ones."""
@@ -98,18 +103,15 @@ class StepAttempt(NamedTuple):
 
 def attempt(
     problem: StepProblem, carry: Carry, wanted: float, slow_limits: np.ndarray, promoted: np.ndarray, scales: np.ndarray
-) -> StepAttempt | None:
-    """Try one step of length `wanted`, whatever its errors; None if subcycling failed.
+) -> StepAttempt:
+    """Try one step of length `wanted`, whatever its errors; SubcyclingFailedError where subcycling fails.
 
     Slow tokens that move by more than `slow_limits`, or are `promoted`, have all stages; `scales` are the tolerances.
     """
-    try:
-        prediction = carry.prediction
-        if prediction is None or prediction.wanted != wanted:
-            prediction = predict(problem, carry.partition, carry.slow_paths, wanted)
-        return _completed(problem, carry, prediction, slow_limits, promoted, scales)
-    except SubcyclingFailedError:
-        return None
+    prediction = carry.prediction
+    if prediction is None or prediction.wanted != wanted:
+        prediction = predict(problem, carry.partition, carry.slow_paths, wanted)
+    return _completed(problem, carry, prediction, slow_limits, promoted, scales)
 
 
 def predict(problem: StepProblem, partition: Partition, slow_paths: SlowPaths, wanted: float) -> FastPrediction:
@@ -126,7 +128,7 @@ def predict(problem: StepProblem, partition: Partition, slow_paths: SlowPaths, w
             _subcycled(problem, partition, slow_paths, step, earlier, _stop_rule(earlier, pair))
             for earlier in partition.fast_groups[: len(done) + 1]
         ]
-        if any(one.merge_time <= 1 and not _is_merge_of(one, pair) for one in done):
+        if _has_other_merge(done, pair):
             raise SubcyclingFailedError("two merges at one time")
     fast = Subcycle.of_groups(done) if done else Subcycle.empty(problem.clusters.positions.shape[1])
     return FastPrediction(wanted, step, fast._replace(pair=pair))
@@ -140,13 +142,10 @@ def _subcycled(
     group: np.ndarray,
     stop_rule: StopRule,
 ) -> Subcycle:
-    """One group over a step; fast tokens of other groups do not move."""
+    """One group over a step; tokens of other groups that are fast in `partition` do not move."""
     paths = slow_paths.over(problem, step).with_fixed(np.union1d(partition.fast, group))
     duration, times = problem.log_duration(step), problem.stage_times(step)
-    result = subcycle(problem.field, problem.clusters, paths, group, duration, problem.tolerances, times, stop_rule)
-    if result is None:
-        raise SubcyclingFailedError("too many steps")
-    return result
+    return subcycle(problem.field, problem.clusters, paths, group, duration, problem.tolerances, times, stop_rule)
 
 
 def _stop_rule(group: np.ndarray, pair: np.ndarray) -> StopRule:
@@ -156,6 +155,11 @@ def _stop_rule(group: np.ndarray, pair: np.ndarray) -> StopRule:
 
 def _is_merge_of(result: Subcycle, pair: np.ndarray) -> bool:
     return len(pair) > 0 and set(result.pair) == set(pair)
+
+
+def _has_other_merge(groups: list[Subcycle], pair: np.ndarray) -> bool:
+    """Whether tokens merge within the step that are not `pair`, with whose merge it ends."""
+    return any(group.merge_time <= 1 and not _is_merge_of(group, pair) for group in groups)
 
 
 def _completed(
@@ -227,13 +231,16 @@ def relax(
     """One relaxation sweep: re-integrate fast groups along the computed slow paths, then correct the slow tokens.
 
     Slow tokens that are `perturbed` by fast ones are subcycled with them. The step ends at the merge time found. If
-    another pair merges before, the coupling error is infinite and perturbed tokens are fast in the next attempt.
+    another pair merges before, the coupling error is infinite and perturbed tokens are fast in the next attempt;
+    SubcyclingFailedError is raised if no slow token were left then.
     """
     fast = np.union1d(partition.fast, perturbed)
     extended = problem.repartitioned(fast) if len(fast) > len(partition.fast) else partition
     # Groups for which slow tokens were where they were assumed to be need no second integration.
     is_settled = velocity_mismatch(problem, step, result, predicted) <= NEGLIGIBLE_SHARE * scales[predicted.rows]
     settled = predicted.rows[is_settled]
+    # Perturbed tokens of other groups follow the slow paths that the step computed for them: hence `partition`, where
+    # they are slow, and not `extended`, where they would be at rest.
     groups = [
         _subcycled(problem, partition, slow_paths, step, group, _stop_rule(group, predicted.pair))
         for group in extended.fast_groups
@@ -241,7 +248,7 @@ def relax(
     ]
     if not groups:
         return Relaxation(result, 1.0, 0.0, partition)
-    if any(group.merge_time <= 1 and not _is_merge_of(group, predicted.pair) for group in groups):
+    if _has_other_merge(groups, predicted.pair):
         if len(fast) == len(problem.clusters):
             raise SubcyclingFailedError("no slow token is left")
         return Relaxation(result, 1.0, np.inf, problem.repartitioned(fast))
@@ -271,7 +278,7 @@ def _corrected(
     rows = np.setdiff1d(staged, corrected.rows)
     displacements, changes = slow_correction(problem, slow_paths, step, result, rows, predicted, corrected)
     positions[rows] += displacements
-    is_changed = np.abs(changes).max(axis=1, initial=0.0) > NEGLIGIBLE_SHARE * scales[rows]
+    is_changed = error_norm(changes) > NEGLIGIBLE_SHARE * scales[rows]
     return _with_sums_at(problem, result, positions, np.union1d(corrected.rows, rows[is_changed]))
 
 
@@ -282,9 +289,8 @@ def _shifted(
     displacements = result.velocity.displacement(log_duration)
     displacements[merged_rows] = 0.0
     positions = result.positions + (end - 1) * displacements
-    # A shift of 1e-4 of a step changes only the velocities of close pairs.
     is_close = problem.clusters.nearest.distances < NEIGHBOUR_DISTANCE
-    rows = np.arange(len(positions)) if abs(end - 1) > 1e-4 else np.flatnonzero(is_close)
+    rows = np.arange(len(positions)) if abs(end - 1) > SMALL_SHIFT else np.flatnonzero(is_close)
     return _with_sums_at(problem, result, positions, rows)
 
 

@@ -28,6 +28,13 @@ GROUP_CUTOFF = 18.0
 NEIGHBOUR_CUTOFF = GROUP_CUTOFF + 3.0
 
 
+class SubcyclingFailedError(ArithmeticError):
+    """Subcycling of a step fails: too many steps, two pairs that merge at one time, or no slow token left.
+
+    The step is then done without fast tokens (`integrator`).
+    """
+
+
 class Tolerances(NamedTuple):
     """A step's error is at most rtol * max(nearest gap, gap_floor); two tokens merge at the distance `merge`."""
 
@@ -177,10 +184,10 @@ def subcycle(
     tolerances: Tolerances,
     times: np.ndarray,
     stop_rule: StopRule,
-) -> Subcycle | None:
-    """Integrate the group `rows` to `times`, shares of the duration; None if it takes more than MAX_STEPS steps.
+) -> Subcycle:
+    """Integrate the group `rows` to `times`, shares of the duration; all other tokens follow `paths`.
 
-    All other tokens follow `paths`. Positions after an early merge are zero.
+    Positions after an early merge are zero. SubcyclingFailedError is raised beyond MAX_STEPS steps.
     """
     fixed = np.nan if field.fixed_log_divisor is None else field.fixed_log_divisor
     first_step = 1e-4  # of the duration: the first error estimate corrects it
@@ -194,4 +201,6 @@ def subcycle(
         MAX_STEPS,
         stop_rule,
     )
-    return None if arrays is None else Subcycle(np.ascontiguousarray(rows), *arrays)
+    if arrays is None:
+        raise SubcyclingFailedError(f"more than {MAX_STEPS} steps")
+    return Subcycle(np.ascontiguousarray(rows), *arrays)

@@ -27,7 +27,8 @@ class TokenSolution:
     path: TokenPath
     rejected: int
     status: Status
-    """REACHED; or OUT_OF_TIME, STEP_TOO_SMALL, OUT_OF_STEPS, or NOT_FINITE where scores have lost their digits."""
+    """REACHED; or OUT_OF_TIME, STEP_TOO_SMALL, OUT_OF_STEPS; or NOT_FINITE where scores have lost their digits, since
+    the velocity is then no number to any accuracy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +69,7 @@ class _State:
     time: Fraction
     reader: PathReader
     step: float = 0.05  # units of time; corrected within a few attempts
-    acceleration: float = 0.0
+    speed_growth: float = 0.0
     """Relative growth rate of the token's speed at the end of the last piece."""
 
 
@@ -77,7 +78,7 @@ class _PieceAttempt(NamedTuple):
 
     state: _State
     piece: _Piece | None
-    is_rounding: bool
+    has_lost_digits: bool
     """Whether the rounding of scores dominates the velocity, which no shorter step mends."""
 
 
@@ -107,15 +108,19 @@ class TokenSolver:
         return TokenSolution(self._path(pieces, len(token)), rejected, status)
 
     def _status(self, attempt: _PieceAttempt, pieces: int, deadline: float) -> Status | None:
-        """Why the solution ends here; None if it does not."""
-        reasons = {
-            Status.REACHED: attempt.state.time >= self.end,
-            Status.NOT_FINITE: attempt.is_rounding and attempt.piece is None,
-            Status.STEP_TOO_SMALL: attempt.state.step < SHORTEST_STEP,
-            Status.OUT_OF_STEPS: pieces >= MAX_PIECES,
-            Status.OUT_OF_TIME: time.monotonic() > deadline,
-        }
-        return next((status for status, applies in reasons.items() if applies), None)
+        """Why the solution ends here; None if it does not.
+
+        Several reasons may apply: the end of the path comes first, then causes before their effects, then limits.
+        """
+        if attempt.state.time >= self.end:
+            return Status.REACHED
+        if attempt.has_lost_digits and attempt.piece is None:  # rejected steps become too small later
+            return Status.NOT_FINITE
+        if attempt.state.step < SHORTEST_STEP:
+            return Status.STEP_TOO_SMALL
+        if pieces >= MAX_PIECES:
+            return Status.OUT_OF_STEPS
+        return Status.OUT_OF_TIME if time.monotonic() > deadline else None
 
     def _path(self, pieces: list[_Piece], d: int) -> TokenPath:
         count = len(pieces)
@@ -133,31 +138,35 @@ class TokenSolver:
         start = components_of(state.time, self.paths.components)
         reader = state.reader.advance_to(start)
         seen = self.field.keys_and_values(reader.evaluate(piece_time.after(NODES)))
-        size = self._size(state.point)
-        is_rounding = self.field.rounding(state.point, seen) > 1e3 * self.tolerance * size
+        start_size = self._size(state.point)
+        # Rounding of the velocity alone exceeds the tolerance in every step longer than 0.001 units of time.
+        has_lost_digits = self.field.rounding(state.point, seen) > 1e3 * self.tolerance * start_size
         # An error of Newton's method of 1 % of the tolerance does not affect the error estimate.
-        accuracy = size * max(0.01 * self.tolerance, ROUNDING)
+        accuracy = start_size * max(0.01 * self.tolerance, ROUNDING)
         nodes = solve_nodes(self.field, state.point, seen, piece_time.rates(NODES), accuracy)
         if nodes is None:
+            # No error estimate says by how much the step is too long: a quarter is half an order of magnitude.
             shorter = dataclasses.replace(state, reader=reader, step=piece_time.scale / 4)
-            return _PieceAttempt(shorter, None, is_rounding)
+            return _PieceAttempt(shorter, None, has_lost_digits)
         points = np.concatenate([state.point[None], nodes.points])
         series, size = series_of(points), self._size(points)
         error = truncation_estimate(series) / (self.tolerance * size)
         tried = dataclasses.replace(state, reader=reader, step=_next_step(piece_time.scale, error, nodes))
+        # A step is chosen for MAX_LOG_GROWTH with the growth of the step before; half as much again, perturbations that
+        # grow by e^12, is accepted without a second attempt.
         if error > 1 or nodes.log_growth > 1.5 * MAX_LOG_GROWTH:
-            return _PieceAttempt(tried, None, is_rounding)
+            return _PieceAttempt(tried, None, has_lost_digits)
         piece = _Piece(start, piece_time.length, piece_time.log_compression, series)
         is_last = piece_time.length == remaining
         end = self.end if is_last else state.time + Fraction(piece_time.length)
         reached = dataclasses.replace(tried, point=points[-1], time=end)
-        return _PieceAttempt(self._with_acceleration(reached, piece_time, series, size), piece, is_rounding)
+        return _PieceAttempt(self._with_speed_growth(reached, piece_time, series, size), piece, has_lost_digits)
 
     def _size(self, points: np.ndarray) -> float:
         """The length that the tolerance is relative to."""
         return 1.0 if self.field.is_on_sphere else max(1.0, float(np.abs(points).max()))
 
-    def _with_acceleration(self, state: _State, piece_time: _PieceTime, series: np.ndarray, size: float) -> _State:
+    def _with_speed_growth(self, state: _State, piece_time: _PieceTime, series: np.ndarray, size: float) -> _State:
         """The state with the relative growth rate of the speed at its time, and its step in units of dt/ds there.
 
         With dt/ds = r, v = dx/ds and a = d^2x/ds^2 the rate is  d log|dx/dt| / dt = ((v, a) / |v|^2 + c) / r.
@@ -168,13 +177,14 @@ class TokenSolver:
         is_moving = speed > 1e4 * self.tolerance * size
         growth = float(velocity @ change) / speed**2 + piece_time.log_compression if is_moving else 0.0
         step = state.step * (end_rate / piece_time.scale)
-        return dataclasses.replace(state, step=step, acceleration=max(growth, 0.0) / end_rate)
+        return dataclasses.replace(state, step=step, speed_growth=max(growth, 0.0) / end_rate)
 
 
 def _next_step(step: float, error: float, nodes: NodeValues) -> float:
     """The step that brings the error, of order STAGES in the step, below one, and perturbations below their limit."""
-    is_rounding = error < 1e-6  # such an error does not say how much longer the step may be
-    ratio = MAX_STEP_RATIO if is_rounding else 0.8 * error ** (-1 / STAGES)
+    safety = 0.8  # of the step whose error would be one: errors that grow a little need no second attempt
+    is_negligible = error < 1e-6  # mostly rounding, which does not say how much longer the step may be
+    ratio = MAX_STEP_RATIO if is_negligible else safety * error ** (-1 / STAGES)
     ratio = min(ratio, MAX_LOG_GROWTH / nodes.log_growth) if nodes.log_growth > 0 else ratio
     return step * float(np.clip(ratio, 1 / MAX_STEP_RATIO, MAX_STEP_RATIO))
 
@@ -182,10 +192,10 @@ def _next_step(step: float, error: float, nodes: NodeValues) -> float:
 def _piece_time(state: _State, remaining: float) -> _PieceTime:
     """The time change of the next piece, no longer than the remaining time.
 
-    With c = a h for the acceleration a, the time change continues the growth of the speed: t(1) = (1 - e^(-c)) / a.
+    With c = a h for the growth rate a of the speed, the time change continues that growth: t(1) = (1 - e^(-c)) / a.
     """
     uniform = 1e-3  # a smaller c changes nothing
-    rate = state.acceleration
+    rate = state.speed_growth
     c = min(rate * state.step, MAX_LOG_COMPRESSION)
     if c < uniform:
         return _PieceTime(min(state.step, remaining), 0.0)

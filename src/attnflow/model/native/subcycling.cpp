@@ -61,6 +61,19 @@ struct SubcycleProblem {
   const double* times;  // (outputs), increasing, the last is 1
 };
 
+// The largest error of all tokens over their tolerances; NaN if one error is. The norm of a token's error is the largest
+// coordinate, as in `macro_step.error_norm`: a test compares the two, and they have to be changed together.
+extern "C" double error_over_tolerance(const double* errors, const double* tolerances, int64_t tokens,
+                                       int64_t coordinates) {
+  double worst = 0.0;
+  for (int64_t i = 0; i < tokens * coordinates; ++i) {
+    const double ratio = std::abs(errors[i]) / tolerances[i / coordinates];
+    if (std::isnan(ratio)) return ratio;
+    worst = std::max(worst, ratio);
+  }
+  return worst;
+}
+
 namespace {
 
 using Doubles = std::vector<double>;
@@ -149,7 +162,9 @@ class Subcycle {
         slopes_(kStages * size_),
         sums_(problem.coordinates),
         gaps_(problem.fast),
-        new_gaps_(problem.fast) {
+        new_gaps_(problem.fast),
+        errors_(size_),
+        tolerances_(problem.fast) {
     for (int64_t row = 0; row < problem.fast; ++row)
       std::copy_n(problem.positions + problem.rows[row] * problem.coordinates, problem.coordinates,
                   &current_[row * problem.coordinates]);
@@ -235,16 +250,14 @@ class Subcycle {
       }
       velocities(time + kNodes[stage] * length, next_, slope(stage), new_gaps_);
     }
-    double worst = 0.0;
     for (int64_t i = 0; i < size_; ++i) {
       double error = 0.0;
       for (int stage = 0; stage < kStages; ++stage) error += kErrorWeights[stage] * slope(stage)[i];
-      const double scale = problem_.rtol * std::max(gaps_[i / problem_.coordinates], problem_.gap_floor);
-      const double ratio = std::abs(length * error) / scale;
-      worst = ratio <= worst ? worst : ratio;  // NaN stays
-      if (std::isnan(ratio)) return ratio;
+      errors_[i] = length * error;
     }
-    return worst;
+    for (int64_t row = 0; row < problem_.fast; ++row)
+      tolerances_[row] = problem_.rtol * std::max(gaps_[row], problem_.gap_floor);
+    return error_over_tolerance(errors_.data(), tolerances_.data(), problem_.fast, problem_.coordinates);
   }
 
   // Tangent velocities of all fast tokens, and the distances to their nearest neighbours.
@@ -339,7 +352,7 @@ class Subcycle {
 
   const SubcycleProblem problem_;
   const int64_t size_;
-  Doubles current_, at_rebuild_, next_, slopes_, sums_, gaps_, new_gaps_;
+  Doubles current_, at_rebuild_, next_, slopes_, sums_, gaps_, new_gaps_, errors_, tolerances_;
   int64_t closest_[2] = {0, 0};
   Neighbours neighbours_;
 };

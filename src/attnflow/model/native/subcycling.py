@@ -94,6 +94,14 @@ def tableau() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return nodes, stages, error_weights
 
 
+def error_over_tolerance(errors: np.ndarray, tolerances: np.ndarray) -> float:
+    """The largest of the errors (tokens, d) over the tolerances (tokens), in the norm of the C++ code."""
+    function = library().error_over_tolerance
+    function.argtypes, function.restype = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2, ctypes.c_double
+    arrays = [np.ascontiguousarray(array, dtype=float) for array in (errors, tolerances)]
+    return float(function(*(array.ctypes.data for array in arrays), *errors.shape))
+
+
 @functools.cache
 def _subcycle():
     function = library().subcycle
