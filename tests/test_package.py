@@ -23,7 +23,6 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # Files that may exceed 300 lines, with the reason.
 LONG_FILES = {
-    "analyse/polytope.py": "hulls and the set S of one polytope, which share their linear programmes",
     "coalescence/multirate.py": "the multirate step, read from top to bottom",
     "theorems/limit_theorems.py": "a list: the theorems about limits, each with its hypotheses",
 }

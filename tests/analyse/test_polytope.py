@@ -1,74 +1,15 @@
-"""Hulls, limit polytopes and the set S, against brute force, closed forms and SciPy's own hull."""
+"""Hulls of runs, limit polytopes and the set S, against brute force, closed forms and SciPy's own hull."""
 
 import itertools
 
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.optimize import minimize
 from scipy.spatial import ConvexHull
+from tests.helpers.polytopes import SQUARE, brute_distance, cloud, in_a_random_subspace
 
 from attnflow._common.checks import InputError
 from attnflow.analyse import polytope
-
-SQUARE = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def in_a_random_subspace(points, d, seed=1):
-    """The points in R^d, turned and moved: the same hull, flat."""
-    turn = np.linalg.qr(cloud(d, d, seed))[0][: points.shape[1]]
-    return points @ turn + cloud(1, d, seed + 1)
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 5])
-def test_vertices_are_those_of_every_direction(d):
-    """A vertex is the strict best of some direction; sampled directions find no other, and Qhull finds the same."""
-    points = cloud(25, d)
-    found = polytope.vertices(points)
-
-    best = np.unique(np.argmax(points @ cloud(d, 4000, 9), axis=0))
-    assert set(best) <= set(found)
-    expected = [points.argmin(), points.argmax()] if d == 1 else ConvexHull(points).vertices
-    np.testing.assert_array_equal(found, np.sort(np.ravel(expected)))
-
-
-def test_linear_programmes_find_the_vertices_that_qhull_finds():
-    points = cloud(30, 3)
-    np.testing.assert_array_equal(polytope._vertices_by_programmes(points), np.sort(ConvexHull(points).vertices))
-
-
-def test_in_high_dimension_convex_combinations_are_not_vertices():
-    corners = cloud(20, 12)
-    weights = np.random.default_rng(3).dirichlet(np.ones(20), size=4)
-    points = np.concatenate([weights @ corners, corners])
-
-    np.testing.assert_array_equal(polytope.vertices(points), np.arange(4, 24))
-
-
-@pytest.mark.parametrize("d", [2, 3, 8])
-def test_flat_sets_have_the_vertices_of_their_span(d):
-    flat = cloud(15, 2)
-    np.testing.assert_array_equal(polytope.vertices(in_a_random_subspace(flat, d)), np.sort(ConvexHull(flat).vertices))
-
-
-def test_degenerate_sets():
-    assert polytope.vertices([[1.0, 2.0]]).tolist() == [0]
-    assert polytope.vertices(np.ones((5, 3))).tolist() == [0]
-    assert polytope.vertices([[0.0, 0.0], [1.0, 1.0]]).tolist() == [0, 1]
-    on_a_line = np.outer([0.3, -1.0, 2.0, 0.0], [1.0, 2.0, -1.0]) + 5
-    assert polytope.vertices(on_a_line).tolist() == [1, 2]
-    duplicates = np.concatenate([SQUARE, SQUARE, [[0.0, 0.0]]])
-    assert polytope.vertices(duplicates).tolist() == [0, 1, 2, 3]
-    assert polytope.vertices(np.full((4, 2), 1e-300)).tolist() == [0]
-
-
-def test_a_thin_set_keeps_its_vertices():
-    """A million times longer than wide is still a rectangle."""
-    assert polytope.vertices(np.concatenate([SQUARE, [[0.0, 0.0]]]) * [1.0, 1e-6]).tolist() == [0, 1, 2, 3]
 
 
 def test_volume_is_scipys_and_zero_for_flat_sets():
@@ -90,66 +31,6 @@ def test_snapshots_that_are_not_finite_do_not_affect_the_others():
     assert flags.dims == ("run", "time", "token")
     assert flags.values.tolist() == [[[True] * 4], [[False] * 4]]
     assert np.isnan(polytope.residual_of_s(labelled[1])).all()
-
-
-def brute_distance(points, token):
-    """By SciPy's general optimiser over the weights."""
-    n = len(points)
-    found = minimize(
-        lambda w: np.sum((w @ points - token) ** 2),
-        np.full(n, 1 / n),
-        jac=lambda w: 2 * points @ (w @ points - token),
-        bounds=[(0, 1)] * n,
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(n)},
-        method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 500},
-    )
-    return np.sqrt(found.fun)
-
-
-@pytest.mark.parametrize("d", [1, 2, 4])
-def test_distance_to_hull_is_that_of_an_optimiser(d):
-    points, tokens = cloud(8, d), 2 * cloud(12, d, 5)
-    expected = [brute_distance(points, token) for token in tokens]
-    np.testing.assert_allclose(polytope.distance_to_hull(points, tokens), expected, atol=2e-6)
-
-
-def test_distance_to_the_square_is_exact():
-    tokens = np.array([[0.2, 0.3], [3.0, 0.0], [4.0, 5.0], [1.0, 1.0], [1 + 1e-9, 0.0]])
-    np.testing.assert_allclose(polytope.distance_to_hull(SQUARE, tokens), [0, 2, 5, 0, 1e-9], atol=1e-15)
-    assert polytope.distance_to_hull(SQUARE, np.array([0.0, 2.0])) == pytest.approx(1.0, abs=1e-14)
-    assert polytope.distance_to_hull([[1.0, 2.0]], np.array([4.0, 6.0])) == pytest.approx(5.0, abs=1e-14)
-
-
-@pytest.mark.parametrize("d", [2, 20])
-def test_contains_agrees_with_the_distance(d):
-    points = cloud(2 * d + 2, d)
-    inside = np.random.default_rng(0).dirichlet(np.ones(len(points)), size=5) @ points
-    outside = points.mean(axis=0) + 5 * (points[:5] - points.mean(axis=0))
-    tokens = np.concatenate([inside, outside])
-
-    found = polytope.contains(points, tokens)
-
-    assert found.tolist() == [True] * 5 + [False] * 5
-    np.testing.assert_array_equal(found, polytope.distance_to_hull(points, tokens) < 1e-9)
-
-
-def test_contains_has_a_tolerance():
-    just_outside = np.array([1 + 1e-5, 0.0])
-    assert not polytope.contains(SQUARE, just_outside)
-    assert polytope.contains(SQUARE, just_outside, tolerance=1e-4)
-    assert polytope.contains([[2.0, 3.0]], np.array([2.0, 3.0]))
-    assert not polytope.contains([[2.0, 3.0]], np.array([2.0, 3.1]))
-
-
-def test_distance_to_the_boundary():
-    tokens = np.array([[0.0, 0.0], [0.9, 0.2], [1.0, 0.5], [3.0, 0.0]])
-    np.testing.assert_allclose(polytope.distance_to_boundary(SQUARE, tokens), [1, 0.1, 0, 2], atol=1e-14)
-    segment = np.array([[0.0, 0.0], [1.0, 1.0]])
-    np.testing.assert_allclose(
-        polytope.distance_to_boundary(segment, [[0.5, 0.5], [1.0, 0.0]]), [0, 0.5**0.5], atol=1e-14
-    )
-    np.testing.assert_allclose(polytope.distance_to_boundary([[0.0], [4.0]], [[1.0], [5.0]]), [1, 1])
 
 
 def test_limit_vertices_merge_close_tokens():
@@ -220,14 +101,11 @@ def test_the_residual_is_its_formula():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: polytope.vertices([[np.nan, 1.0]]), "must be finite .* but some are not"),
-        (lambda: polytope.vertices([1.0, 2.0]), r"but the shape is \(2,\)"),
-        (lambda: polytope.volume(np.zeros((1, 9, 7))), "d <= 6"),
-        (lambda: polytope.contains(SQUARE, [1.0, 2.0, 3.0]), "2 coordinates"),
+        (lambda: polytope.volume(np.zeros((1, 9, 7))), "volume .* at most 6 dimensions, but this one has 7. Project"),
         (lambda: polytope.residual_of_s(SQUARE[None], SQUARE, [[0.0, 1.0], [0.0, 0.0]]), "symmetric"),
         (lambda: polytope.residual_of_s(SQUARE[None], SQUARE, np.eye(3)), "2 x 2"),
         (lambda: polytope.points_of_s(SQUARE, -np.eye(2)), "positive definite"),
-        (lambda: polytope.points_of_s(cloud(12, 8)), "at most 6"),
+        (lambda: polytope.points_of_s(cloud(12, 8)), "at most 6 .* Use `residual_of_s`"),
         (lambda: polytope.limit_vertices(np.full((2, 3, 2), np.nan)), "no finite tokens"),
         (lambda: polytope.limit_vertices(np.zeros((2, 2, 3, 2))), "one run"),
     ],
