@@ -8,13 +8,14 @@ const MARGIN = 0.8; // share of a picture that the tokens take
 export class Strip {
   #cells = [];
   #isSphere = true;
+  #wasOpened = false; // just now: it is scrolled into sight when it has all cells
 
   constructor(details, { ask, open, colourOf, theme, onToggle }) {
     // `ask(shown)` asks for the strip, `open(beta)` starts the run with that beta.
     Object.assign(this, { details, ask, open, colourOf, theme, isOffered: false });
     this.grid = details.querySelector(".cells");
     this.note = details.querySelector("p");
-    details.addEventListener("toggle", () => { this.#request(); onToggle(); });
+    details.addEventListener("toggle", () => { this.#wasOpened = this.isOpen; this.#request(); onToggle(); });
   }
 
   get isOpen() { return this.details.open; }
@@ -47,6 +48,8 @@ export class Strip {
     this.#cells = cells;
     this.grid.replaceChildren(...cells.map((cell) => this.#button(cell, cell.beta === beta)));
     this.note.textContent = isComplete ? "" : "Computing ...";
+    if (isComplete && this.#wasOpened) this.details.scrollIntoView({ block: "nearest" });
+    this.#wasOpened &&= !isComplete;
   }
 
   paint() { for (const [k, button] of [...this.grid.children].entries()) this.#draw(button.querySelector("canvas"), this.#cells[k]); }
