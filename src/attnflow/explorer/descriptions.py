@@ -55,7 +55,8 @@ WHAT_TO_WATCH = {
 }
 
 
-NUMERICAL_SETTINGS = ("seed", "saves", "rtol", "atol")  # which change the start or the accuracy, not the model
+# settings that change the start or the accuracy, not the model; the page shows one run
+NUMERICAL_SETTINGS = ("seed", "saves", "rtol", "atol", "runs")
 
 
 def sentences_of(

@@ -62,7 +62,7 @@ def _poles(pen: StagePen, leading: Any) -> None:
     tip[: len(leading)] = leading
     ends = pen.view.seen(np.stack([tip, -tip]))[:, :2]
     pen.lines([ends], pen.theme["bad"], 1.2, 0.7)
-    origin, beyond = np.array(pen.view.origin), 1 + 24 / pen.view.scale
+    origin, beyond = np.array(pen.view.origin), 1 + 28 / pen.view.scale
     for end, text in zip(ends, ("ξ", "−ξ"), strict=True):
         x, y = origin + beyond * (end - origin)
         pen.text(text, x, y + 5, pen.theme["bad"], 14)

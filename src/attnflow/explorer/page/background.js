@@ -69,7 +69,7 @@ function poles(pen, stage, leading) {
   pen.globalAlpha = 1;
   pen.font = "14px system-ui, sans-serif";
   for (const [k, [x, y]] of ends.entries()) {
-    const beyond = 1 + 24 / stage.scale; // beyond a token at the pole
+    const beyond = 1 + 28 / stage.scale; // beyond a token at the pole
     pen.textAlign = "center";
     const [u, v] = [x - stage.originX, y - stage.originY];
     pen.fillText(k ? "−ξ" : "ξ", stage.originX + beyond * u, stage.originY + beyond * v + 5);

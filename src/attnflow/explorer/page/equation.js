@@ -106,10 +106,17 @@ function normalisation({ space, normalisation: scheme }) {
   return [lit("normalisation", sub(i("s"), I), o("="), schemes[name], lengths)];
 }
 
+const SIZE = 15, LEAST_SIZE = 11; // pixels of the letters of an equation
+
 export function showEquation(place, settings) {
   const lines = equation(settings).join("");
-  if (place.dataset.lines !== lines) [place.innerHTML, place.dataset.lines] = [lines, lines];
-  place.closest("article").hidden = !lines;
+  const panel = place.closest("article");
+  panel.hidden = !lines;
+  if (place.dataset.lines === lines) return;
+  [place.innerHTML, place.dataset.lines] = [lines, lines];
+  place.style.removeProperty("--size");
+  const share = panel.clientWidth / panel.scrollWidth; // a long equation is set smaller
+  if (share < 1) place.style.setProperty("--size", `${Math.max(Math.floor(SIZE * share), LEAST_SIZE)}px`);
 }
 
 export function lightWith(form, place) {
