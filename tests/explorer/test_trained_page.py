@@ -80,3 +80,25 @@ def test_the_flow_uses_the_chosen_layer_and_head(page, explorer, name):
 
     wait_for(page, "explorer.model.settings.head === 3 && explorer.model.eigenvalues.length === 1")
     wait_for(page, "document.getElementById('attention-facts').textContent === 'head 3'")
+
+
+def test_the_equation_has_the_matrices_of_the_model_and_none_stands_for_whole_layers(page, explorer, name):
+    page.goto(f"{explorer.address}#scenario={name}-layers")
+    wait_for(page, "window.explorer?.frame")
+    assert page.locator("#model").is_hidden()
+
+    page.select_option("#scenario", f"{name}-heads")
+
+    wait_for(page, f"explorer.model.scenario === '{name}-heads'")
+    wait_for(page, "/Q.*K/s.test(document.getElementById('equation').textContent)")
+
+
+def test_long_equations_fit_into_their_panel(page, explorer):
+    for scenario in ("hardmax", "layernorm-mix", "sinkhorn", "sphere"):
+        page.goto(f"{explorer.address}#scenario={scenario}&n=8&t=0")
+        page.reload()
+        wait_for(page, f"window.explorer?.model?.scenario === '{scenario}'")
+        assert (
+            value(page, "document.getElementById('model').scrollWidth - document.getElementById('model').clientWidth")
+            <= 1
+        )

@@ -115,7 +115,7 @@ export class Controls {
     // Show the settings of the run, except in a field that is being edited.
     [this.settings, this.standard] = [settings, standard];
     offer(this.fields.get("layer"), settings.layers, []);
-    offer(this.fields.get("head"), settings.heads, [new Option("mean of all", "none")]);
+    offer(this.fields.get("head"), settings.heads, [new Option("mean", "none")]);
     for (const [name, input] of this.fields) {
       const value = settings[name];
       if (document.activeElement !== input) input.value = value ?? (CHOICES.has(name) ? "none" : "");

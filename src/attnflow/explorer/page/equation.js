@@ -12,7 +12,7 @@ const dot = (name, index) => sub(`<mover>${i(name)}${o("˙")}</mover>`, index);
 const brackets = (...parts) => row(o("("), ...parts, o(")"));
 const scalar = (left, right) => row(o("⟨"), left, o(","), right, o("⟩"));
 const lit = (settings, ...parts) => `<mrow data-setting="${settings}">${parts.join("")}</mrow>`;
-const word = (text) => `<mtext>${text}</mtext>`;
+const word = (text) => `<mtext>${text.replace(/^ | $/g, "\u00a0")}</mtext>`; // plain spaces at its ends are not drawn
 const SPACE = '<mspace width="0.2em"/>';
 const J = i("j"), I = i("i"), K = i("k"), H = i("h");
 
@@ -21,8 +21,8 @@ const nameOf = (text) => text?.split(":")[0];
 
 export function equation(settings) {
   // The lines of the equation: the velocity, the weights, and what the normalisation adds; empty for a trained model's layers.
-  if (!("attention" in settings)) return [];
-  return [velocity(settings), ...noise(settings), weights(settings), ...normalisation(settings)].map((line) => `<math display="block">${line}</math>`);
+  if (!("attention" in settings) || ("prompt" in settings && !("layer" in settings))) return [];
+  return [velocity(settings), ...noise(settings), ...[weights(settings)].flat(), ...normalisation(settings)].map((line) => `<math display="block">${line}</math>`);
 }
 
 function velocity(settings) {
@@ -62,10 +62,10 @@ const CONDITIONS = {
   window: ([width]) => row(o("|"), I, o("−"), J, o("|"), o("≤"), n(width ?? 1)),
 };
 
-function score({ space, query_key }, left, right) {
+function score({ space, query_key, prompt }, left, right) {
   // beta <Q x_i, K x_j>; in the rescaled frame of x = e^{tV} z.
   const name = space === "rescaled" ? "z" : "x", frame = space === "rescaled" ? lit("value", sup(i("e"), row(i("t"), i("V")))) : "";
-  const isIdentity = query_key === "identity";
+  const isIdentity = query_key === "identity" && prompt === undefined; // a trained model has its own Q and K
   const of = (matrix, index) => row(isIdentity ? "" : lit("query_key", i(matrix)), frame, sub(i(name), index));
   return lit("query_key", scalar(of("Q", left), of("K", right)));
 }
@@ -77,15 +77,17 @@ function weights(settings) {
   const exponential = (index, offset = "") => sup(i("e"), row(beta, offset ? brackets(score(settings, I, index), offset) : score(settings, I, index), alibi(index)));
   if (rule === "hardmax") {
     const largest = row(`<munder>${word("argmax")}${K}</munder>`, score(settings, I, K));
-    return row(lit("attention", A, o("="), ratio(n(1), word("number of maxima")), word(" if ")), J, o("∈"), largest);
+    return [lit("attention", A, o("="), ratio(n(1), word("number of maxima"))), row(lit("attention", word("if ")), J, o("∈"), largest)];
   }
   if (rule === "unnormalised") {
     const [given] = numbersOf(attention), offset = given && Number(given) !== 0 ? row(o("−"), n(given)) : "";
     return row(A, o("="), lit("attention", ratio(n(1), i("n"))), exponential(J, offset));
   }
   const rows = ratio(exponential(J), row(`<munder>${o("∑")}${K}</munder>`, exponential(K)));
-  const sinkhorn = rule === "sinkhorn" ? lit("attention", word(`, then columns and rows in turn (${Number(numbersOf(attention)[0] ?? 5)} divisions)`)) : "";
-  return row(A, o("="), lit("attention", rows), sinkhorn);
+  const softmax = row(A, o("="), lit("attention", rows));
+  if (rule !== "sinkhorn") return softmax;
+  const more = ["then columns and rows in turn,", `${Number(numbersOf(attention)[0] ?? 5)} divisions in all`];
+  return [softmax, ...more.map((line) => lit("attention", word(line)))];
 }
 
 function slowness({ normalisation: scheme }) {
@@ -102,8 +104,10 @@ function normalisation({ space, normalisation: scheme }) {
   };
   if (space !== "sphere" || !(name in schemes)) return [];
   const lengths = ["pre", "peri", "mix"].includes(name)
-    ? row(word(name === "mix" ? ", and then" : ","), SPACE, SPACE, dot("r", I), o("="), ratio(row(r, scalar(sub(i("x"), I), sub(i("A"), I))), sub(i("s"), I))) : "";
-  return [lit("normalisation", sub(i("s"), I), o("="), schemes[name], lengths)];
+    ? row(dot("r", I), o("="), ratio(row(r, scalar(sub(i("x"), I), sub(i("A"), I))), sub(i("s"), I))) : "";
+  const slowness = [sub(i("s"), I), o("="), schemes[name]];
+  if (name === "mix") return [lit("normalisation", ...slowness), lit("normalisation", word("and then "), lengths)];
+  return [lit("normalisation", ...slowness, ...(lengths ? [word(","), SPACE, SPACE, lengths] : []))];
 }
 
 const SIZE = 15, LEAST_SIZE = 11; // pixels of the letters of an equation
