@@ -1,6 +1,7 @@
-"""Named scenarios: each runs, and shows what its sentence says."""
+"""Named scenarios: each runs, and shows what theory says of it; sentences state no outcome of a run."""
 
 import functools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -134,3 +135,25 @@ def test_a_matrix_whose_products_overflow_is_refused():
     with pytest.raises(InputError, match="entries of `value` must be at most 1e\\+100 in size"):
         scenarios.build(replace(scenarios.get("sphere").settings, n=8, value="diagonal:1e308,1,1"))
     assert scenarios.build(replace(scenarios.get("sphere").settings, n=8, value="diagonal:1e99,1,1")).flow
+
+
+OUTCOME = re.compile(
+    r"\b(becomes?|converges?|grows?|gathers?|stays?|captures?|meets?|go to|ends?|holds?|follow|for ever)\b"
+)
+
+
+def claims(sentence):
+    """Words of outcomes before a statement of theory begins; a question claims nothing."""
+    setting = re.split(r"Theory:|Conjecture:", sentence)[0]
+    return [] if setting.endswith("?") else OUTCOME.findall(setting)
+
+
+@pytest.mark.parametrize("name", list(scenarios.CATALOGUE))
+def test_sentences_claim_no_outcome(name):
+    assert claims(scenarios.get(name).sentence) == []
+
+
+def test_a_claim_would_be_noticed():
+    """The control."""
+    assert claims("On the line attention becomes zeros and ones: all follow the first or the last token.")
+    assert claims("Causal attention with V = I: every token ends where the first one started.")

@@ -211,3 +211,19 @@ def test_a_failure_is_told_of_a_run_that_solves_its_equation_and_of_no_other(mon
     assert {one.verdict for one in af.verify(run)} == {"fails"}
     (refused,) = {one.explanation() for one in af.verify(displaced)}
     assert "follow the flow" in refused
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "text"),
+    [
+        (4.13e-16, 1e-9, "is 0 ± 1e-14 ("),
+        (4.13e-10, 1e-9, "is 4.13e-10 ("),
+        (4e-32, 5e-32, "is 4e-32 ("),
+        (0.0, 1, "is 0 ("),
+    ],
+)
+def test_values_below_rounding_are_printed_as_zero_with_their_error(value, tolerance, text):
+    verdict = Verdict("name", "paper", "statement", "holds", (), Measurement("error", value, tolerance, "why"))
+
+    assert text in verdict.explanation()
+    assert verdict.as_dict()["measurement"]["value"] == value

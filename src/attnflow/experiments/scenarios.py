@@ -7,7 +7,7 @@ A scenario, with two settings changed, simulated:
 >>> import attnflow as af
 >>> scenario = af.scenarios.get("polytope")
 >>> scenario.sentence
-'With V = I the rescaled tokens gather at the vertices of a polygon, rarely elsewhere.'
+'V = I in the plane. Theory: rescaled tokens have limits on a polygon.'
 >>> settings = af.scenarios.change(scenario.settings, {"n": 12, "seed": 4})
 >>> setup = af.scenarios.build(settings)
 >>> run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)

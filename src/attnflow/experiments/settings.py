@@ -33,7 +33,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A named set of settings with the sentence that it shows."""
+    """A named set of settings, and sentences on the setting and on what theory says of it."""
 
     name: str
     sentence: str

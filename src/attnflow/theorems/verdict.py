@@ -5,8 +5,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from attnflow._common.plain import number_or_text
+from attnflow._common.plain import number_or_text, text_with_error
 
+ROUNDING = 1e-14  # of quantities of size one in float64: about fifty units in the last place, as sums of tokens have
 Answer = Literal["holds", "fails", "not_applicable", "undecided"]
 Kind = Literal["space", "setting", "value", "isotropy", "scores", "start"]
 
@@ -110,7 +111,7 @@ class Verdict:
         measured = self.measurement
         if measured is None:
             return self.note
-        compared = f"{measured.quantity} is {measured.value:.3g} ({measured.compare} {measured.tolerance:.3g})"
+        compared = f"{measured.quantity} is {_value_text(measured)} ({measured.compare} {measured.tolerance:.3g})"
         undecided = f"; {measured.unsettled or measured.open}" if self.verdict == "undecided" else ""
         return compared + undecided + "."
 
@@ -139,6 +140,12 @@ def judge(hypotheses: Sequence[Hypothesis], measurement: Measurement | None) -> 
     if measurement.met:
         return "holds"
     return "undecided" if measurement.open else "fails"
+
+
+def _value_text(measured: Measurement) -> str:
+    """The value to three digits; zero with its error where it is below the rounding, and the tolerance is not."""
+    is_resolved = measured.value == 0 or measured.tolerance <= ROUNDING
+    return f"{measured.value:.3g}" if is_resolved else text_with_error(measured.value, ROUNDING)
 
 
 def _missed(hypothesis: Hypothesis) -> str:

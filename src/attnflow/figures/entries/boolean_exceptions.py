@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import brentq
 
+from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import attention_matrices
 from attnflow.figures.figure import Figure
@@ -148,7 +149,9 @@ def exception_numbers(data: xr.Dataset) -> dict:
         numbers[f"{name}, random starts: rows not Boolean at the end"] = (
             f"{int(np.sum(rows > UNDECIDED_ENTROPY))} of {rows.size}"
         )
-        numbers[f"{name}, random starts: largest entropy of a row at the end"] = float(rows.max())
+        numbers[f"{name}, random starts: largest entropy of a row at the end"] = number_with_error(
+            rows.max(), np.finfo(float).eps
+        )
     for offset, time in zip(data.offset.values, measured_times(data), strict=True):
         predicted = predicted_time(float(offset), data.attrs["beta"])
         text = "never within the run" if np.isinf(time) else f"{time:.3f}"
