@@ -156,6 +156,8 @@ def valid(rng: random.Random) -> dict[str, Any]:
         {"type": "change", "changes": changes(rng)}, {"type": "play", "plays": rng.random() < 0.7},
         {"type": "step", "by": rng.choice([1, -1])}, {"type": "seek", "share": rng.random()},
         {"type": "speed", "factor": rng.choice([1.0, 1e-3, 1e3, 1e300])}, {"type": "row", "token": rng.choice([None, 0, 5, 10**6])},
+        {"type": "tokens", **rng.choice([{"add": [1.0, 0.0, 0.0]}, {"remove": rng.choice([0, 7, -1, 10**6])},
+                                         {"move": {"token": 0, "to": [0.0, rng.choice([1.0, 0.0, 1e300]), 0.0]}}])},
         {"type": "axes"}, {"type": "seen", "run": rng.randrange(9), "frame": rng.randrange(99)},
         {"type": "start", "scenario": rng.choice(SCENARIOS), "changes": {"n": 8, **changes(rng)},
          "later": [[rng.random(), changes(rng)]] if rng.random() < 0.3 else [], "plays": rng.random() < 0.8},
