@@ -126,8 +126,8 @@ JUDGING_BETA = 60.0
 # Starts whose largest error is one of steps: in others of the seeds 0 to 7 it is that of a merge by quadrature, which
 # hardly depends on the norm.
 JUDGING_SEEDS = (2, 5, 7)
-# Errors over those of the largest coordinate, as geometric means over the starts, are 0.9 for the Euclidean norm, 1.7
-# for the root mean square of five coordinates, and 15 for a tenth of the largest coordinate.
+# Errors over those of the largest coordinate, as geometric means over the starts, are 0.9 for the Euclidean norm, 1.8
+# for the root mean square of five coordinates, and 16 for a tenth of the largest coordinate.
 LARGEST_RATIO = 5.0
 
 RIGHT = {
