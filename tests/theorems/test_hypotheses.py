@@ -16,9 +16,11 @@ from scipy.optimize import brentq
 from tests.helpers.changed_flows import changes
 
 import attnflow as af
+from attnflow.analyse import renyi
 from attnflow.theorems.catalogue import catalogue
 from attnflow.theorems.prediction.limit_rules import RULES
 from attnflow.theorems.statement import Computation, Statement
+from attnflow.theorems.statements.causal_centres import EPSILON
 
 TABLE = Path(__file__).parent / "applicable_changes.json"
 STATEMENTS = {name: one for name, one in catalogue().items() if isinstance(one, Statement)}
@@ -154,7 +156,8 @@ def test_a_theorem_applies_under_the_changes_written_down_and_no_others(name):
 
 def table():
     """The changes of each example to which the theorem still applies."""
-    return {name: [change for change, broken in measured(name).items() if not broken] for name in THEOREMS}
+    theorems = {name: [change for change, broken in measured(name).items() if not broken] for name in THEOREMS}
+    return theorems | {name: applicable_parameters(one) for name, one in COMPUTATIONS.items()}
 
 
 # Computations: parameters instead of flows
@@ -167,23 +170,71 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMPUTATIONS)
-def test_every_hypothesis_of_a_computation_can_be_broken_alone(name):
+@functools.cache
+def broken_by_parameters(name):
+    """The hypotheses of a computation that each change of a parameter breaks."""
     computation = COMPUTATIONS[name]
     known = inspect.signature(computation.evaluate).parameters
     cases = [{parameter: value} for parameter in known for value in PARAMETERS.get(parameter, ())]
     cases += [{"rho": -0.1, "gamma": 1 / 1.1}] if "rho" in known else []  # gamma is critical for this rho
+    found = {json.dumps(case): _broken(computation, case) for case in cases}
+    return {words: broken for words, broken in found.items() if broken is not None}
+
+
+def applicable_parameters(computation):
+    """The changes of its parameters to which a computation applies."""
+    return [words for words, broken in broken_by_parameters(computation.id).items() if not broken]
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_every_hypothesis_of_a_computation_can_be_broken_alone(name):
+    computation = COMPUTATIONS[name]
     asked = {one.says for one in computation.evaluate(**computation.example)[0]}
-    broken = [_broken(computation, case) for case in cases]
-    assert asked - {one[0] for one in broken if len(one) == 1} == IMPLIED.get(name, set())
+    alone = {broken[0] for broken in broken_by_parameters(name).values() if len(broken) == 1}
+    assert asked - alone == IMPLIED.get(name, set())
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_a_computation_applies_under_the_changes_written_down_and_no_others(name):
+    assert applicable_parameters(COMPUTATIONS[name]) == json.loads(TABLE.read_text())[name]
+
+
+@pytest.mark.parametrize("name", [name for name in IMPLIED if name in COMPUTATIONS])
+def test_implied_hypotheses_of_computations_follow_from_the_others(name):
+    """At random parameters, half of them at the critical gamma, no implied hypothesis is broken alone."""
+    rng, alone = np.random.default_rng(0), []
+    for _ in range(400):
+        rho, gamma, beta = rng.uniform(-1, 2), rng.uniform(-3, 5), rng.uniform(-5, 5)
+        gamma = 1 / (1 - rho) if rng.random() < 0.5 else gamma
+        known = inspect.signature(COMPUTATIONS[name].evaluate).parameters
+        noise = rng.choice([None, rng.uniform(0.1, 3)])  # the critical one, or another
+        case = {"rho": rho, "gamma": gamma} if "rho" in known else {"beta": beta, "noise": noise}
+        broken = _broken(COMPUTATIONS[name], case)
+        alone += broken if broken is not None and len(broken) == 1 else []
+    assert alone
+    assert not IMPLIED[name] & set(alone)
+
+
+def test_the_implied_hypothesis_of_frozen_centres_follows_from_the_others():
+    """At random beta, masses N >= 2 of all tokens and distances c beta^-1/2 <= pi of two frozen tokens."""
+    rng = np.random.default_rng(0)
+    beta, total = 10 ** rng.uniform(-1, 5, 20_000), 2 * 10 ** rng.uniform(0, 4, 20_000)
+    root = np.sqrt(beta)
+    c = rng.uniform(0, np.minimum(np.pi * root, 12))
+    pull, slope = (lambda x, f=f: f(x / root, beta) for f in (renyi.interaction, renyi.interaction_slope))
+    others_hold = (c > 2 + 2 * EPSILON) & (total * pull(c - 1 - 2 * EPSILON) < pull(EPSILON))
+    implied = -total * slope(c - 2 * EPSILON) < slope(EPSILON)
+    assert 1000 < others_hold.sum() < 19_000
+    assert not np.any(others_hold & ~implied)
+    assert np.any(~implied)
 
 
 def _broken(computation, case):
-    """The hypotheses that parameters break; none where they are refused as no numbers of the model at all."""
+    """The hypotheses that parameters break; None where they are refused as no numbers of the model at all."""
     try:
         return [one.says for one in computation.evaluate(**(computation.example | case))[0] if not one.holds]
     except ValueError:
-        return []
+        return None
 
 
 if __name__ == "__main__":
