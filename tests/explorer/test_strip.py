@@ -97,7 +97,7 @@ def test_another_run_and_a_closed_page_end_a_strip(monkeypatch):
 
         end()
 
-        wait_until(lambda: not grows(calls))
+        assert wait_until(lambda: not grows(calls))
         messages.clear()
 
 
