@@ -71,6 +71,16 @@ def problem_of(start):
     return first_problem(start[1], BETA, Tolerances(1e-6, 0.01, 1e-6), np.empty(0, int))
 
 
+def test_relative_rates_are_closing_speeds_over_gaps(start):
+    problem, _ = problem_of(start)
+    x, v = problem.clusters.positions, problem.velocity.mantissa
+    gaps = np.linalg.norm(x[:, None] - x, axis=-1) + 9 * np.eye(7)
+    nearest = gaps.argmin(axis=1)
+    rates = np.linalg.norm(v - v[nearest], axis=1) / gaps.min(axis=1)
+    np.testing.assert_allclose(problem.relative_rates, rates, rtol=1e-12)
+    assert problem.rate == pytest.approx(max(rates.max(), np.abs(v).max() / np.pi))
+
+
 def test_the_error_of_an_attempt_is_the_largest_over_the_tolerance_of_each_token(start):
     problem, partition = problem_of(start)
     step, scales = 0.05, np.geomspace(1e-9, 1e-5, 7)

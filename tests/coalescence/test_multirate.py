@@ -1,13 +1,18 @@
 """Runs with subcycling against runs without, and what each error term is worth."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from tests.helpers.coalescing import THREE_KINDS_BETA, flow, largest_error, merge_tree, plain_velocity, three_kinds
 
 import attnflow as af
-from attnflow.coalescence import macro_step, multirate
-from attnflow.coalescence.step_problem import SlowPaths
+from attnflow.coalescence import integrator, macro_step, multirate
+from attnflow.coalescence.pair_quadrature import pair_merge
+from attnflow.coalescence.step_problem import Partition, SlowPaths
+from attnflow.coalescence.subcycling import Subcycle
+from attnflow.coalescence.time_change import TimeChange
 from attnflow.model.native import library
 
 pytestmark = pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
@@ -188,3 +193,23 @@ def test_a_step_whose_subcycling_fails_is_done_without_it(monkeypatch):
     without = af.coalesce(flow(60.0, 3), tokens, progress=False)
     assert int(failed.subcycled_steps) == 0
     np.testing.assert_array_equal(failed.merge_log_time, without.merge_log_time)
+
+
+def test_two_groups_that_merge_at_one_time_are_refused(monkeypatch):
+    """Two groups of two, each of which is said to merge at the end of every step that is asked for."""
+    groups = (np.array([0, 1]), np.array([2, 3]))
+    merging = lambda *given: Subcycle(given[4], np.zeros((1, 2, 2)), np.zeros((2, 2)), merge_time=1.0, pair=given[4])
+    monkeypatch.setattr(multirate, "_subcycled", merging)
+    problem = SimpleNamespace(time_change=TimeChange(), clusters=SimpleNamespace(positions=np.zeros((5, 2))))
+    alone = Partition(groups[:1], np.arange(5) > 1)
+    assert multirate.predict(problem, alone, None, 0.5).subcycle.pair.tolist() == [0, 1]
+    with pytest.raises(multirate.SubcyclingFailedError, match="at one time"):
+        multirate.predict(problem, Partition(groups, np.arange(5) > 3), None, 0.5)
+
+
+def test_quadratures_are_tried_only_where_the_other_tokens_rest(monkeypatch):
+    """About one is tried for each merge, and not one at every step."""
+    tried = []
+    monkeypatch.setattr(integrator, "pair_merge", lambda *given: tried.append(given) or pair_merge(*given))
+    run = af.coalesce(flow(20.0, 3), af.initial.sphere(20, 3, rng=1), progress=False)
+    assert 0 < int(run.quadrature_merges) <= len(tried) <= run.sizes["merge"] < int(run.steps) / 5

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import attnflow as af
 from attnflow.experiments import scenarios
 from attnflow.experiments.gathering import gathering
 
@@ -35,3 +36,16 @@ def test_scattered_tokens_lie_on_no_subspaces():
     flow = scenarios.build(scenarios.get("codim2").settings).flow
 
     assert gathering(flow, np.random.default_rng(0).normal(size=(30, 3)), 0.05).dimension == 0
+
+
+def test_as_many_clusters_as_lines_are_clusters():
+    """Two places on two lines; a third place on one of them makes the lines fewer."""
+    flow = af.RescaledAttention(af.Head.bilinear(np.eye(2), np.diag([1.0, -0.5])))
+    places = np.array([[-1.0, 0.3], [1.0, 0.7], [1.0, -2.0]])
+
+    two, three = (
+        gathering(flow, np.repeat(places[:2], 3, axis=0), 0.05),
+        gathering(flow, np.repeat(places, 3, axis=0), 0.05),
+    )
+
+    assert (two.words, three.words) == ("2 clusters", "2 parallel lines")

@@ -46,3 +46,12 @@ def test_no_rate_is_predicted_outside_of_the_theorems():
 
     assert meeting_of(causal, tokens, times).expected is None
     assert meeting_of(other, tokens, times).expected is None
+
+
+def test_heights_are_one_minus_the_cosine_of_the_two_tokens_farthest_apart():
+    angles = np.array([[0.0, 0.3, 1.0], [0.1, 0.3, 0.5]])
+    flow = af.SphereAttention(af.Head.identity(2))
+
+    found = meeting(flow, af.initial.on_circle(angles[0]), np.arange(2.0), af.initial.on_circle(angles))
+
+    np.testing.assert_allclose(found.heights, 1 - np.cos([1.0, 0.4]), rtol=1e-12)

@@ -8,6 +8,7 @@ import pytest
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.explorer import page_requests, placed_tokens, run_messages
+from attnflow.explorer.catalogue import build_from
 from attnflow.explorer.export.exports import dataset_of, snapshot_of
 from attnflow.explorer.export.python_code import python_code
 from attnflow.explorer.live_run import LiveRun
@@ -196,3 +197,9 @@ def test_unreadable_tokens_of_a_link_are_refused(tokens, words):
 def test_tokens_that_do_not_fit_the_model_are_refused(tokens, words):
     with pytest.raises(InputError, match=words):
         started(tokens=tokens)
+
+
+def test_on_the_sphere_placed_tokens_are_scaled_to_length_one():
+    settings = started(n=2).settings
+    placed = [[3.0, 0.0, 4.0], [0.0, 0.5, 0.0]]
+    np.testing.assert_allclose(build_from(settings, placed).tokens, [[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]])

@@ -1,6 +1,7 @@
 """Movies of the explorer look as the stage does: positions, colours, hidden parts, and changes with their times."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from tests.helpers.browser_page import needs_chromium, pause, value, wait_for
 
 from attnflow._common.checks import InputError
 from attnflow.explorer import catalogue, page_requests
+from attnflow.explorer.export.stage_background import _half
 from attnflow.explorer.export.stage_movie import WatchedRun, stage_movie, time_text
+from attnflow.explorer.export.stage_picture import StagePicture
 from attnflow.explorer.export.stage_view import LIGHT, StageView, default_view
 from attnflow.explorer.live_run import LiveRun
 
@@ -151,3 +154,23 @@ def test_a_movie_has_the_positions_and_colours_of_the_page(page, explorer, scena
     assert np.mean(difference <= 25) > 0.8, difference  # some dots lie below the text of another
     paper = [int(view.theme["paper"][k : k + 2], 16) for k in (1, 3, 5)]
     assert np.mean(np.abs(np.array(found["colours"])[is_inside] - paper).max(axis=1) > 25) > 0.8  # dots, not paper
+
+
+def test_tokens_in_more_dimensions_are_projected_onto_three_axes():
+    axes = np.random.default_rng(0).normal(size=(3, 5))
+    tokens = np.eye(5)[:2]
+    np.testing.assert_allclose(StageView(400, 300, (), axes=axes).points(tokens), axes.T[:2])
+
+
+def test_the_near_and_the_far_half_of_a_ring_overlap_a_little():
+    """The depth is drawn downwards here, so that the places that are returned show it."""
+    depths = np.cos(np.linspace(0, 2 * np.pi, 721))
+    ring = np.stack([np.arange(721.0), depths, depths], axis=-1)
+    near, far = (np.concatenate(_half(ring, is_far)) for is_far in (False, True))
+    assert -0.02 <= near[:, 1].min() < 0 < far[:, 1].max() <= 0.02
+    assert {*near[:, 0], *far[:, 0]} == set(range(721))
+
+
+def test_clusters_of_two_tokens_or_more_are_marked_the_largest_first():
+    picture = SimpleNamespace(n=8, clusters=np.array([0, 1, 1, 2, 2, 2, 0, 3]))
+    assert [group.tolist() for group in StagePicture._marked(picture)] == [[3, 4, 5], [1, 2]]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow.integrate.normalisation_notes import normalisation_notes
 from attnflow.model import initial
 
 RANK_ONE = np.outer([1.0, 0.5], [-1.0, 0.3])  # <u, w> < 0: A points back to A = 0 from both sides
@@ -131,6 +132,22 @@ def test_a_length_that_falls_while_its_direction_turns_is_named():
 
     assert "the length of a token has reached zero, where its direction is not defined (token 1)" in run.outcome
     assert 0.9 < float(run.final_time) < 1.3
+
+
+def test_the_shortest_of_several_lengths_stops_a_run():
+    """Two tokens of one direction under V = -I: both lengths fall at the speed one, and one is five times the other."""
+    run = af.simulate(flow_of(-np.eye(2), af.Pre()), [[5.0, 0.0], [1.0, 0.0]], [0.0, 3.0], progress=False)
+
+    assert float(run.final_time) == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(run.final_radius, [4.0, 0.0], atol=1e-6)
+
+
+def test_flows_in_space_get_no_note():
+    """They have no normalisation."""
+    flow, solver = af.EuclideanAttention(af.Head.identity(2)), af.Adaptive()
+    run = af.simulate(flow, start_of(af.Peri()), [0.0, 0.1], progress=False)
+
+    assert normalisation_notes(flow, solver, run) == []
 
 
 def test_the_run_whose_length_reaches_zero_is_named():

@@ -1,11 +1,15 @@
 """`summary`: cluster counts and attention matrices are those of the run."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tests.helpers.drawn_figures import artist, random_walk
 
 import attnflow as af
 from attnflow.show import summary
+from attnflow.show.runs.claims import mark_centres
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -105,3 +109,13 @@ def test_parallel_lines_are_drawn_and_coloured_and_counted():
     assert f"{len(levels)} parallel lines at t = 6" in lined.get_suptitle()
     assert plain.axes[1].get_ylabel() == "clusters"
     assert not plain.axes[0].lines
+
+
+def test_centres_are_marked_at_their_first_places():
+    """Two tokens of two coordinates, which a picture of the transposed places would also show."""
+    tokens = af.initial.on_circle(np.array([[0.1, 0.7, 2.0, 4.0], [0.2, 0.6, 2.0, 4.1]]))
+    figure = Figure()
+    circle, angles = figure.subplots(1, 2)
+    mark_centres(circle, angles, SimpleNamespace(tokens=tokens, times=np.array([0.0, 1.0])), (1, 3))
+    np.testing.assert_allclose(circle.collections[0].get_offsets(), tokens[0, [1, 3]])
+    assert [line.get_xdata().tolist() for line in angles.lines] == [[0.0, 1.0]] * 2

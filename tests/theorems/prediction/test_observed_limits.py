@@ -116,6 +116,9 @@ def test_a_run_that_is_lost_is_undecided_and_the_others_are_not():
         "undecided",
         "polytope",
     ]
+    lost[30:] = good[30:]
+    of_lost = observed_limit(rescaled(I2), as_run(lost)).numbers
+    assert of_lost == {Quantity.SHARE_OF_LOST_TIMES: pytest.approx(10 / 41)}
 
 
 def test_words_fulfil_promises():

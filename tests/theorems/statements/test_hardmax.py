@@ -138,3 +138,24 @@ def test_missing_tokens_and_single_tokens():
     assert STATEMENTS["hardmax-leaders"].check_instance(alone).verdict == "holds"
     assert STATEMENTS["hardmax-limits"].check_instance(alone).verdict == "holds"
     assert STATEMENTS["frank-wolfe-flow"].check_instance(alone).verdict == "not_applicable"
+
+
+def test_the_measure_of_leaders_does_not_depend_on_the_unit_of_length():
+    """Tokens ten times as large at a hundredth of beta follow ten times the same paths."""
+    values = [
+        measured("hardmax-leaders", flowing(scale * BOX, soft(0.01 / scale**2), 5.0)).value for scale in (1.0, 10.0)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def soft(beta):
+    return af.RescaledAttention(af.Head.identity(2), af.Softmax(beta=beta))
+
+
+def test_the_formula_takes_queries_on_the_left_of_the_scores():
+    """The largest <z_i, B z_j> over j, for a B that is not symmetric; at short times no best match changes."""
+    scores = np.array([[1.0, 2.0], [-1.5, 1.0]])
+    case = flowing(BOX, af.RescaledAttention(af.Head.bilinear(scores, np.eye(2)), af.Hardmax()), 1e-4)
+    assert measured("frank-wolfe-flow", case).value < 1e-6
+    transposed = np.argmax(BOX @ scores.T @ BOX.T, axis=1) != np.argmax(BOX @ scores @ BOX.T, axis=1)
+    assert transposed.sum() > 5

@@ -241,3 +241,29 @@ def test_a_run_without_two_snapshots_is_undecided(name):
     run.tokens[1:] = np.nan
 
     assert STATEMENTS[name].check(example.flow, run).verdict == "undecided"
+
+
+def test_a_rate_needs_five_saved_times_of_the_tail():
+    flow, tokens = af.SphereAttention(IDENTITY(3)), af.initial.hemisphere(8, 3, rng=0)
+    run = af.simulate(flow, tokens, np.r_[0.0, np.arange(7.0, 12.0)], progress=False)
+    whole, shorter = (STATEMENTS["hemisphere-rate"].measure(flow, one) for one in (run, run.isel(time=slice(0, 5))))
+    assert (whole.open, np.isfinite(whole.value)) == ("", True)
+    assert "only 4 saved times" in shorter.open
+
+
+def test_the_speed_of_the_farthest_token_is_towards_the_unit_vector_of_the_mean():
+    """Tokens of unequal places, saved before they meet: the value by NumPy from the equation of the flow."""
+    flow, tokens = af.SphereAttention(IDENTITY(3)), np.array([[1, 0, 0.6], [1, 0.1, 0], [1, 0, 0.1], [1, 0.5, 0]])
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    run = af.simulate(flow, tokens, [0.0, 0.01], progress=False)
+    last = run.tokens.values[-1]
+    centre = last.mean(axis=0) / np.linalg.norm(last.mean(axis=0))
+    ratios = []
+    for x in run.tokens.values:
+        weights = np.exp(x @ x.T)
+        pull = weights @ x / weights.sum(axis=1, keepdims=True)
+        speeds = (pull - np.sum(pull * x, axis=1, keepdims=True) * x) @ centre
+        farthest = np.argmin(x @ centre)
+        assert x[farthest] @ centre > 0.9
+        ratios.append(speeds[farthest] * 2 * 4 * np.exp(2) / (1 - x[farthest] @ centre))
+    assert STATEMENTS["cone-speed"].measure(flow, run).value == pytest.approx(min(ratios), rel=1e-9)

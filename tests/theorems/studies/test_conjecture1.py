@@ -174,3 +174,10 @@ def test_angular_velocity_is_that_of_the_flow():
     found, angles = conjecture1.investigate(runs=2, end=1.0), np.linspace(-3, 3, 7)
     expected = [field(angle, INDEFINITE) for angle in angles]
     np.testing.assert_allclose(conjecture1.angular_velocity(angles, found), expected, atol=1e-13)
+
+
+def test_an_equilibrium_a_quarter_of_a_degree_from_the_antipode_is_found():
+    """At beta = 0 F = (lambda_1 + (lambda_1 - lambda_2) cos(phi)) / 2, with the zero phi = pi - delta by choice."""
+    delta = np.radians(0.25)
+    found = two_tokens.interior_equilibria((1.0, 1 - 1 / np.cos(delta)), np.eye(2), beta=0.0)
+    np.testing.assert_allclose([one.angle for one in found], [delta - np.pi, np.pi - delta], rtol=1e-9)
