@@ -91,8 +91,10 @@ def test_another_beta_compiles_nothing(caplog):
 def test_recorded_frames_are_replayed_up_to_the_last_one():
     run = forward(started(), 20)
     edge = run.frame
+    assert not run.has_recorded_next
     run.seek(0.0)
     assert run.frame.time == 0.0
+    assert run.has_recorded_next
     while run.frame.index < edge.index:
         forward(run, 1)
 

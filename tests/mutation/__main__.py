@@ -102,14 +102,15 @@ def main() -> None:
         sys.exit(1 if report(results, chosen) else 0)
     if given.action == "check":
         sys.exit(check(results))
-    now = {mutant.key for package in PACKAGES for mutant in mutants_of(SOURCE, package)}
+    now = {mutant.key: mutant for package in PACKAGES for mutant in mutants_of(SOURCE, package)}
     kept = {key: found for key, found in results.items() if key in now}  # of places that the sources still have
     _write(kept)
     if given.action == "run":
         run([mutant for mutant in chosen if mutant.key not in kept], given.seconds or FIRST_SECONDS)
     else:
         done = {key for key, found in kept.items() if found["outcome"] == "killed"} | accepted().keys()
-        run([mutant for mutant in chosen if mutant.key not in done], given.seconds or AGAIN_SECONDS)
+        wanted = {mutant.key: mutant for mutant in chosen} | {key: now[key] for key in kept}
+        run([mutant for key, mutant in wanted.items() if key not in done], given.seconds or AGAIN_SECONDS)
 
 
 def accepted() -> dict[str, str]:

@@ -140,16 +140,16 @@ def test_missing_tokens_and_single_tokens():
     assert STATEMENTS["frank-wolfe-flow"].check_instance(alone).verdict == "not_applicable"
 
 
-def test_the_measure_of_leaders_does_not_depend_on_the_unit_of_length():
-    """Tokens ten times as large at a hundredth of beta follow ten times the same paths."""
-    values = [
-        measured("hardmax-leaders", flowing(scale * BOX, soft(0.01 / scale**2), 5.0)).value for scale in (1.0, 10.0)
-    ]
-    assert values[0] == pytest.approx(values[1], rel=1e-5)
-
-
-def soft(beta):
-    return af.RescaledAttention(af.Head.identity(2), af.Softmax(beta=beta))
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_a_token_beyond_a_leader_is_measured_in_units_of_the_scores(scale):
+    """The last place of a follower is 1.5 z, z the longest token: its score exceeds |z|^2 by a third of itself."""
+    case = flowing(scale * BOX, end=1.0)
+    run = case.simulate()
+    places, longest = run.tokens.values.copy(), np.linalg.norm(BOX, axis=1).argmax()
+    places[-1, np.linalg.norm(BOX, axis=1).argmin()] = 1.5 * scale * BOX[longest]
+    found = STATEMENTS["hardmax-leaders"].measure(case.flow, run.assign(tokens=run.tokens.copy(data=places)))
+    assert found.value == pytest.approx(1 / 3)
+    assert not found.met
 
 
 def test_the_formula_takes_queries_on_the_left_of_the_scores():
