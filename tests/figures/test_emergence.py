@@ -177,6 +177,9 @@ def test_coordinates_follow_the_layers_of_numpy():
         x = x + 0.1 * softmax_rows(x @ x.T) @ x * eigenvalues
 
     assert np.all(np.abs(eigenvalues) >= 1)
+    _, vectors = emergence_rates.sparse_spectrum(6, np.random.default_rng(0))
+    assert np.abs(run.initial_tokens.values @ vectors.T).max() < 0.5  # uniform tokens, seen along the eigenvectors
+    assert np.abs(run.initial_tokens.values @ vectors).max() > 0.5
     np.testing.assert_allclose(run.rescaled[-1], x / (1 + 0.1 * eigenvalues) ** 15, rtol=1e-9)
     numbers = emergence_rates.coordinate_numbers(run)
     assert numbers["positive eigenvalues"] == np.sum(eigenvalues > 0)

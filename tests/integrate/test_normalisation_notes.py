@@ -142,6 +142,14 @@ def test_the_shortest_of_several_lengths_stops_a_run():
     np.testing.assert_allclose(run.final_radius, [4.0, 0.0], atol=1e-6)
 
 
+def test_a_length_of_exactly_zero_stops_a_run():
+    """Four Euler steps of 0.25 take r' = -1 from one to zero; without an interpolant the run stops before the last."""
+    run = af.simulate(flow_of(-np.eye(2), af.Pre()), [[1.0, 0.0]], [0.0, 3.0], solver=af.Euler(0.25), progress=False)
+
+    assert (float(run.final_time), float(run.final_radius[0])) == (0.75, 0.25)
+    assert "has reached zero" in run.outcome
+
+
 def test_flows_in_space_get_no_note():
     """They have no normalisation."""
     flow, solver = af.EuclideanAttention(af.Head.identity(2)), af.Adaptive()
