@@ -26,4 +26,4 @@ def test_a_flow_without_symmetry_needs_an_end_or_a_budget(scores, value, name):
 
 def test_a_symmetric_flow_needs_none():
     flow = af.SphereAttention(af.Head.bilinear(np.diag([2.0, -1.0]), np.diag([1.0, 3.0])), af.Softmax(2.0))
-    _limits(flow, log_end=np.inf, budget=None)
+    assert _limits(flow, log_end=np.inf, budget=None) is None

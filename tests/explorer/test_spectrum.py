@@ -68,7 +68,7 @@ def test_a_real_eigenvalue_is_dragged_through_zero_and_the_prediction_follows(op
 def test_a_pair_is_dragged_in_the_plane(opened):
     page = opened("sphere&n=8&value=pair:1,0.5")
     drag(page, 1, 0.2, 0.1)  # the lower of the two
-    wait_for(page, "explorer.model.settings.value === 'pair:1.2,0.4'")
+    assert wait_for(page, "explorer.model.settings.value === 'pair:1.2,0.4'")
 
 
 def test_in_rescaled_coordinates_the_run_starts_again_once_the_dot_is_dropped(opened):
