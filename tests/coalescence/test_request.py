@@ -11,7 +11,7 @@ TURNING = np.array([[1.0, 0.5], [-0.5, 1.0]])
 
 
 def _limits(flow, log_end, budget):
-    _require_limits(flow, log_end, rtol=1e-6, max_steps=1000, budget=budget)
+    return _require_limits(flow, log_end, rtol=1e-6, max_steps=1000, budget=budget)
 
 
 @pytest.mark.parametrize(("scores", "value", "name"), [(np.eye(2), TURNING, "V"), (TURNING, np.eye(2), r"Q\^T K")])
