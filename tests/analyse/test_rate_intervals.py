@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import linregress, t
 
-from attnflow.analyse import rates
+from attnflow.analyse import rate_intervals, rates
 from attnflow.analyse.rate_intervals import half_width
 
 SEEDS = range(300)
@@ -145,3 +145,19 @@ def test_repeated_and_uneven_times_give_finite_intervals(times):
 
     assert np.isfinite([fit.low, fit.high]).all()
     assert fit.low < fit.rate < fit.high
+
+
+def test_correlations_are_weighted_as_with_dense_matrices():
+    """p(phi) = |R|^(-1/2) |X^T R^-1 X|^(-1/2) S^(-(n - k) / 2), with R_ij = phi^|i - j| and S the weighted squares."""
+    design = np.column_stack([np.ones(7), np.arange(7.0), np.arange(7.0) ** 1.5])
+    ordinates = np.random.default_rng(0).normal(size=7)
+    logs = []
+    for phi in rate_intervals.CORRELATIONS:
+        correlations = phi ** np.abs(np.subtract.outer(np.arange(7), np.arange(7)))
+        inverse = np.linalg.inv(correlations)
+        gram = design.T @ inverse @ design
+        left = ordinates - design @ np.linalg.solve(gram, design.T @ inverse @ ordinates)
+        determinants = np.linalg.slogdet(correlations)[1] + np.linalg.slogdet(gram)[1]
+        logs.append(-determinants / 2 - 2 * np.log(left @ inverse @ left))
+    weights, _, _ = rate_intervals._last_coefficient(design, ordinates, 0.0)
+    np.testing.assert_allclose(weights, np.exp(logs) / np.exp(logs).sum(), rtol=1e-6)

@@ -36,6 +36,8 @@ def test_energies_beside_the_globes_are_those_of_the_definition(clustering):
         energies = [np.mean(np.exp(beta * (tokens @ tokens.T - 1))) for tokens in (path[0], path[-1])]
         printed = numbers[f"energy at the start and at the end, beta = {beta:g}"]
         np.testing.assert_allclose([float(word) for word in printed.split(", ")], energies, atol=1e-4)  # four digits
+    first = sphere.clustering_numbers(clustering.isel(time=slice(0, 1)))
+    assert first["clusters at t = 0, beta = 1"] == 6  # tokens that are apart
 
 
 def test_verdicts_are_of_the_row_they_stand_for(clustering):

@@ -284,3 +284,11 @@ def test_the_comparison_takes_about_the_steps_of_the_run(name, monkeypatch):
     assert agreement(flow_of(run), run).follows.holds
     attempts = int(run.steps + run.rejected_steps)
     assert run.sizes["time"] / 2 < sum(calls) < 2 * attempts + 1000
+
+
+def test_a_displaced_token_is_found_beside_a_longer_interval():
+    """The first interval is four times as long as all others together, and its tokens are right."""
+    run = af.simulate(POLYTOPE, af.initial.box(8, 2, rng=0), np.r_[0.0, np.linspace(4.0, 5.0, 11)], progress=False)
+    tokens = run.tokens.values.copy()
+    tokens[6, 1] += 1e-4
+    assert "between saved times" in refused(with_tokens(run, tokens))
