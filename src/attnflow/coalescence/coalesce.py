@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress, reporting
 from attnflow._common.renamed import renamed_argument
 from attnflow._common.seeds import Rng, takes_rng
@@ -120,7 +121,10 @@ def repeated(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:
     The recorded tokens are the displaced ones: a recorded perturbation is carried over, not applied again.
     """
     recorded = {"merge": run.attrs["merge"], "rtol": run.attrs["rtol"], "tokens": run.initial_tokens.values}
-    recorded |= json.loads(run.attrs["limits"]) | ({} if "flow" in changes else {"flow": flow_of(run)})
+    limits = json.loads(run.attrs["limits"])
+    if not {"log_end", "shortcuts", "max_steps"} <= limits.keys():
+        raise InputError("The recorded `limits` of a coalescing run must be log_end, shortcuts and max_steps.")
+    recorded |= limits | ({} if "flow" in changes else {"flow": flow_of(run)})
     arguments = recorded | changes
     budget, progress = arguments.pop("budget", None), arguments.pop("progress", None)
     request = CoalescingRequest.of(**arguments, budget=budget)
