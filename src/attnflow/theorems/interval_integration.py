@@ -31,7 +31,7 @@ class Reached(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Integrator:
+class IntervalIntegrator:
     """A way to integrate a run again, and the error of its steps."""
 
     integrate: Callable[[np.ndarray, np.ndarray], Reached]
@@ -44,12 +44,12 @@ class Integrator:
         return self.rtol * size + self.atol
 
 
-def recorded(flow: AbstractDynamics, run: xr.Dataset) -> Integrator:
+def recorded(flow: AbstractDynamics, run: xr.Dataset) -> IntervalIntegrator:
     """The integration with the recorded solver."""
     return _integrator(flow, run, solver_of(run))
 
 
-def coarser(flow: AbstractDynamics, run: xr.Dataset) -> Integrator | None:
+def coarser(flow: AbstractDynamics, run: xr.Dataset) -> IntervalIntegrator | None:
     """The integration to a coarse tolerance; None where the recorded solver has no tolerance or is as coarse."""
     solver = solver_of(run)
     if isinstance(solver, Adaptive) and float(solver.rtol) < COARSE_TOLERANCE:
@@ -65,15 +65,15 @@ def attempts_of(run: xr.Dataset) -> int:
     return int(run.steps) + int(run.rejected_steps)
 
 
-def _integrator(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> Integrator:
+def _integrator(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> IntervalIntegrator:
     if isinstance(solver, TokenByToken):
-        return Integrator(_streamed(flow, solver), solver.rtol, solver.atol)
+        return IntervalIntegrator(_streamed(flow, solver), solver.rtol, solver.atol)
     integrate = _simulated(flow, run, solver)
     if isinstance(solver, Adaptive):
         # A step of the least length may cross a jump of the field; tokens move on times of order one.
-        return Integrator(integrate, float(solver.rtol) + float(solver.min_step), float(solver.atol))
+        return IntervalIntegrator(integrate, float(solver.rtol) + float(solver.min_step), float(solver.atol))
     # Steps of fixed length and layers are repeated up to rounding.
-    return Integrator(integrate, 100 * float(np.finfo(run.attrs["dtype"]).eps), 0.0)
+    return IntervalIntegrator(integrate, 100 * float(np.finfo(run.attrs["dtype"]).eps), 0.0)
 
 
 def _simulated(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> Callable[[np.ndarray, np.ndarray], Reached]:

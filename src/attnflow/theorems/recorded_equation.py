@@ -23,7 +23,7 @@ import xarray as xr
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import ResultKind, flow_of, kind_of
-from attnflow.theorems.interval_integration import Integrator, attempts_of, coarser, recorded
+from attnflow.theorems.interval_integration import IntervalIntegrator, attempts_of, coarser, recorded
 from attnflow.theorems.recorded_merges import merges_follow
 from attnflow.theorems.verdict import Agreement, Hypothesis, at_most, is_true
 
@@ -105,7 +105,7 @@ def _on_space(flow: AbstractDynamics, state: np.ndarray) -> np.ndarray:
 class _Level:
     """A way to integrate again, and by how much an interval may differ: relative to the size of tokens, and more."""
 
-    integrator: Integrator
+    integrator: IntervalIntegrator
     relative: float
     absolute: float
 
