@@ -59,7 +59,7 @@ def describe(source: Any) -> Description:
     >>> run = af.simulate(flow, af.initial.hemisphere(8, 3, rng=0), np.linspace(0, 20, 81), progress=False)
     >>> description = af.describe(run)
     >>> description.facts["limit shown"], description.facts["limit predicted"]
-    ('one point', 'one point (proved, arXiv:2312.10794 Sections 4 and 5; arXiv:2405.18273): agrees')
+    ('one point', 'one point (proved, arXiv:2312.10794 Section 6): agrees')
     """
     run = source if isinstance(source, xr.Dataset) else load(source)
     kind = require_result(run, "the dataset")
