@@ -28,6 +28,8 @@ def opened(page, explorer):
         ("exp(c sqrt(beta))", 'exp(<var>c</var> √<span class="root"><var>β</var></span>)'),
         ("With V = I and Q^T K >= 0", "With <var>V</var> = <var>I</var> and <var>Q</var><sup>⊤</sup> <var>K</var> ≥ 0"),
         ("n <= e^(beta k).", "<var>n</var> ≤ <var>e</var><sup><var>β</var> <var>k</var></sup>."),
+        ("(beta V)^-1", "(<var>β</var> <var>V</var>)<sup>−1</sup>"),
+        ("e^(-4 sqrt(t + 1))", '<var>e</var><sup>−4 √<span class="root"><var>t</var> + 1</span></sup>'),
         ("a run of alphabetic x-rays", "a run of alphabetic x-rays"),
         ("beta_1 < n", "<var>β</var><sub>1</sub> &lt; <var>n</var>"),
         ("<img src=x>", "&lt;img src=<var>x</var>&gt;"),

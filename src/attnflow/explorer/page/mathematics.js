@@ -6,10 +6,10 @@ const GREEK = {
 };
 const SIGNS = { "<=": "≤", ">=": "≥", "+-": "±", "->": "→" };
 const NAME = `(?:${Object.keys(GREEK).join("|")}|[A-Za-z]|\\d+)`;
-const INDEX = String.raw`[_^](?:\{[^{}]*\}|\([^()]*\)|-?\w+(?:\.\d+)?|\*)`;
-// A name with indices or exponents; a root; a Greek letter; a sign; a letter that stands alone (not the words "a" and "I").
+const INDEX = String.raw`[_^](?:\{[^{}]*\}|\((?:[^()]|\([^()]*\))*\)|-?\w+(?:\.\d+)?|\*)`;
+// A name with indices or exponents; an exponent of brackets; a root; a Greek letter; a sign; a letter that stands alone (not the words "a" and "I").
 const FORMULA = new RegExp(
-  String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
+  String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<=\))(?<power>\^(?:\{[^{}]*\}|-?\w+))|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
   String.raw`(?<![\w-])(?<greek>${Object.keys(GREEK).join("|")})(?![\w-])|(?<sign><=|>=|\+-|->)|` +
   String.raw`(?<![\w'’-])(?<letter>[B-HJ-Zb-hj-z]|I(?<=(?:=|\b[a-z]) I))(?![\w'’-])`, "g");
 
@@ -25,8 +25,9 @@ export function typeset(text) {
   return parts;
 }
 
-function formula({ name, scripts, root, greek, sign, letter }) {
+function formula({ name, scripts, power, root, greek, sign, letter }) {
   if (sign) return [SIGNS[sign]];
+  if (power) return [element("sup", inner(power.slice(1)))];
   if (root !== undefined) return ["√", grouped(root)];
   if (!name) return [variable(greek ?? letter)];
   return [variable(name), ...[...scripts.matchAll(new RegExp(INDEX, "g"))].map(([script]) => element(script[0] === "_" ? "sub" : "sup", inner(script.slice(1))))];
