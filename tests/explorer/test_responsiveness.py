@@ -1,5 +1,6 @@
 """A stiff model, a page that leaves, Ctrl-C: controls are answered, the picture goes on, nothing computes for no page."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -166,9 +167,14 @@ def is_started(message):
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a signal")
 def test_ctrl_c_ends_the_server_while_it_computes():
     command = [sys.executable, "-c", COMMAND, "explore", "--no-browser", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as closing,
+    ):
+        closing.callback(process.kill)  # also where the test fails: the process would be waited for without end
         address = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["address"].rstrip("/")
-        clients = [connect(f"{address.replace('http', 'ws')}/live", origin=address, max_size=None) for _ in range(3)]
+        live = f"{address.replace('http', 'ws')}/live"
+        clients = [closing.enter_context(connect(live, origin=address, max_size=None)) for _ in range(3)]
         for client in clients:
             client.send(json.dumps({"type": "start", "scenario": "sphere-usa", "changes": STIFF}))
         for client in clients:
@@ -177,10 +183,7 @@ def test_ctrl_c_ends_the_server_while_it_computes():
         time.sleep(0.5)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        try:
-            errors = process.communicate(timeout=60)[1]
-        finally:
-            process.kill()
+        errors = process.communicate(timeout=60)[1]
 
         assert process.returncode == 0
         assert time.monotonic() - began < 5  # 0.6 s on a quiet machine

@@ -109,7 +109,7 @@ class FuzzClient:
     """One connection; what arrives is read in a thread."""
 
     def __init__(self, server: ServedProcess):
-        self._socket = server.connected()
+        self._socket = contextlib.ExitStack().enter_context(server.connected())  # `close` ends it
         self.heard: list[tuple[float, str]] = []
         self.is_closed = False
         threading.Thread(target=self._read, daemon=True).start()

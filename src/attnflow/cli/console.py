@@ -69,7 +69,7 @@ def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
 
 def print_json(value: Any) -> None:
     """Print indented JSON."""
-    print(json.dumps(value, indent=2))
+    print(json.dumps(value, indent=2), flush=True)  # `explore` goes on after it, and its reader may be a pipe
 
 
 def print_json_or(as_json: bool, facts: Any, print_table: Callable[[], None]) -> None:
