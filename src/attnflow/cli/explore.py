@@ -48,6 +48,7 @@ def explore(
             webbrowser.open(address)
 
     server.serve(listener, announce, (shown.lower(), host.lower(), *(name or [])))
+    server.end_process()
 
 
 def _first_scenario(scenario: str | None, model: str | None) -> str | None:
