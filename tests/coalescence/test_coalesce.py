@@ -294,7 +294,7 @@ REFUSED = {
     "hardmax": (lambda: (af.SphereAttention(af.Head.identity(2), af.Hardmax()), {}), "softmax or unnormalised"),
     "frozen": (lambda: (flow(1.0, frozen=[True, False, False]), {}), "frozen tokens"),
     "wide merge": (lambda: (flow(1.0), {"merge": 0.9}), "below the smallest gap"),
-    "narrow merge": (lambda: (flow(1.0), {"merge": 1e-14}), "where differences have digits"),
+    "narrow merge": (lambda: (flow(1.0), {"merge": 1e-14}), "smaller gaps are lost in rounding"),
     "rtol": (lambda: (flow(1.0), {"rtol": 0.0}), "`rtol` must be above zero"),
     "coarse rtol": (lambda: (flow(1.0), {"rtol": 10.0}), "`rtol` must lie between"),
     "fine rtol": (lambda: (flow(1.0), {"rtol": 1e-16}), "`rtol` must lie between"),

@@ -186,7 +186,8 @@ def test_files_of_two_prompts_in_layers(name, tmp_path):
 def served(monkeypatch):
     """Addresses at which the command would have served."""
     addresses = []
-    monkeypatch.setattr(server, "serve", lambda host, port, started, names: (started(), addresses.append(host)))
+    monkeypatch.setattr(server, "serve", lambda listener, started, names: (started(), addresses.append(listener)))
+    monkeypatch.setattr(server, "end_process", lambda: [listener.close() for listener in addresses])
     return addresses
 
 

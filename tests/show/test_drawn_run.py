@@ -103,7 +103,12 @@ def test_tokens_at_the_origin_can_be_drawn(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("run", "found"), [(np.eye(3), "a ndarray"), ("run.zarr", "a str"), (xr.Dataset(), "one without tokens")]
+    ("run", "found"),
+    [
+        (np.eye(3), "an object of type ndarray"),
+        ("run.zarr", "an object of type str"),
+        (xr.Dataset(), "one without tokens"),
+    ],
 )
 def test_what_is_no_run_is_refused(run, found):
     with pytest.raises(ValueError, match=f"`run` must be a dataset made by `simulate`, but it is {found}"):

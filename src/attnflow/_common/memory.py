@@ -10,7 +10,7 @@ CONTROL_GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
-def require_memory(needed: float, what: str, what_to_do: str = "") -> None:
+def require_memory(needed: int | float, what: str, what_to_do: str = "") -> None:
     """Raise InputError if `what` needs more bytes than the machine has."""
     present = present_bytes()
     if needed > present:

@@ -84,7 +84,7 @@ def labelled(results: RunArrays, times: np.ndarray, tokens: np.ndarray) -> xr.Da
         "steps": (run, pick(results.accepted)),
         "rejected_steps": (run, pick(results.rejected)),
         "drift": (run, pick(results.drift)),
-    } | status_variables(pick(results.status), run)
+    } | status_variables(np.asarray(pick(results.status)), run)
     if results.radii is not None:
         variables["final_radius"] = ((*run, "token"), pick(results.radii))
     coordinates: dict[str, Any] = {"time": times[:count]}
