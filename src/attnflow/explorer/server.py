@@ -151,8 +151,12 @@ async def _receive(websocket: Any, viewer: Any, outbox: Any) -> None:
 
 
 async def _send(websocket: Any, outbox: Any) -> None:
+    from starlette.websockets import WebSocketState
+
     while True:
         for message in await outbox.take():
+            if websocket.application_state is not WebSocketState.CONNECTED:
+                return  # the server has closed the connection, after too many unreadable messages
             if isinstance(message, bytes):
                 await websocket.send_bytes(message)
             else:
