@@ -160,7 +160,11 @@ BAD = {
     "negative count": (["run", "sphere", "--n", "-5"], "`n` must be a whole number, at least 1, but it is -5"),
     "one save": (["run", "sphere", "--saves", "1"], "`saves` must be a whole number, at least 2"),
     "negative end": (["run", "sphere", "--end", "-1"], "`end` must be above zero"),
-    "not a number": (["run", "sphere", "--beta", "hot"], "beta"),
+    "not a number": (["run", "sphere", "--beta", "hot"], "`--beta` must be a number, but it is 'hot'."),
+    "no whole number": (["run", "sphere", "--n", "abc"], "`--n` must be a whole number, but it is 'abc'."),
+    "no whole number in a list": (["robustness", "--n", "4", "--n", "2.5"], "`--n` must be a whole number, but it is '2.5'."),
+    "no value": (["run", "sphere", "--n"], "Option '--n' requires an argument."),
+    "unknown option": (["run", "sphere", "--zeta", "1"], "'attnflow run --help' lists what can be given."),
     "NaN beta": (["run", "sphere", "--beta", "nan"], "`beta` must be one finite number"),
     "beta beyond rounding": (["run", "staircase", "--beta", "1e20"], "must be at most 1e+08 for `coalesce`"),
     "wrong start": (["run", "sphere", "--start", "box"], "must lie on the unit sphere"),
@@ -172,7 +176,7 @@ BAD = {
     "negative period": (["run", "redrawn", "--redraw", "-1"], "`redraw` must be above zero"),
     "normalisation in R^d": (["run", "polytope", "--normalisation", "pre"], "belongs to the sphere"),
     "mask that hides": (["run", "sphere", "--mask", "strictly-causal"], "hides everything from token 1"),
-    "missing file": (["run", "sphere", "--start", "no.npy"], "cannot be read as numbers"),
+    "missing file": (["run", "sphere", "--start", "no.npy"], "names the file no.npy, which cannot be used: there is no such file"),
     "broken window": (["run", "sphere", "--mask", "window:2.5"], "takes a whole number"),
     "suffix": (["run", "sphere", "--out", "a.csv"], "is written as `.zarr` or `.nc`"),
     "folder": (["run", "sphere", "--out", "no/such/a.zarr"], "is not a directory"),
@@ -190,9 +194,18 @@ def test_bad_input_is_one_sentence_and_exit_code_two(name, tmp_path):
     printed, error = attnflow(*arguments, cwd=tmp_path, code=2)
 
     assert sentence in error.replace("\n", " ")
-    assert "Traceback" not in error
+    assert error.startswith("attnflow: ")
+    assert error.count("\n") == 1
     assert printed == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_the_version_is_printed(tmp_path):
+    assert attnflow("--version", cwd=tmp_path) == (f"attnflow {af.__version__}\n", "")
+
+
+def test_without_arguments_the_help_is_printed(tmp_path):
+    assert "Run and repeat:" in attnflow(cwd=tmp_path)[0]
 
 
 def test_a_value_matrix_that_is_not_square_is_one_sentence(tmp_path):

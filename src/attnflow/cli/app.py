@@ -2,10 +2,11 @@
 
 import atexit
 import gc
+import inspect
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -30,19 +31,68 @@ class GroupedCommands(TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help text where there are no arguments."""
+        if not args:
+            print(ctx.get_help())
+            ctx.exit(0)
+        return super().parse_args(ctx, args)
+
 
 class OptionsOnce(TyperCommand):
-    """A command that refuses an option given twice, of which only the last value would count."""
+    """A command that refuses options given twice, of which only the last value would count, and words for numbers."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, after a look at the order in which options are given."""
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        """Parse the arguments, after a look at their text and at the order in which options are given."""
+        function: Any = self.callback
+        annotations = {one.name: one.annotation for one in inspect.signature(function).parameters.values()}
+        texts, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for option in given:
             if option.param_type_name == "option" and not option.multiple and given.count(option) > 1:
-                from attnflow._common.checks import InputError
-
-                raise InputError(f"`{option.opts[0]}` is given {given.count(option)} times. Give it once.")
+                raise _bad_input(f"`{option.opts[0]}` is given {given.count(option)} times. Give it once.")
+            _require_number(option.opts[0], annotations.get(option.name), texts.get(option.name))
         return super().parse_args(ctx, args)
+
+
+def _require_number(option: str, annotation: Any, given: Any) -> None:
+    """Raise InputError if the text of an option that is annotated as a number is none."""
+    types = _types_in(annotation)
+    read, words = (int, "a whole number") if int in types else (float, "a number") if float in types else (str, "text")
+    for text in given if isinstance(given, list | tuple) else [given]:
+        try:
+            if isinstance(text, str):
+                read(text)
+        except ValueError:
+            raise _bad_input(f"`{option}` must be {words}, but it is {text!r}.") from None
+
+
+def _types_in(annotation: Any) -> set[Any]:
+    """The types of which an annotation such as `Annotated[int | None, ...]` is made."""
+    parts = get_args(annotation)
+    return {annotation} if not parts else set().union(*map(_types_in, parts))
+
+
+def _bad_input(sentence: str) -> ValueError:
+    from attnflow._common.checks import InputError  # imports NumPy, which takes a tenth of a second
+
+    return InputError(sentence)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"attnflow {version('attnflow')}")
+        raise typer.Exit
+
+
+def options_of_all(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Self-attention dynamics: simulate, explain and show how tokens gather into clusters."""
+    del version  # the callback has printed it
 
 
 def _heading(command: Any) -> str:
@@ -51,8 +101,7 @@ def _heading(command: Any) -> str:
 
 app = typer.Typer(
     cls=GroupedCommands,
-    help="Self-attention dynamics: simulate, explain and show how tokens gather into clusters.",
-    no_args_is_help=True,
+    callback=options_of_all,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -95,8 +144,16 @@ def main() -> None:
     gc.set_threshold(100_000, 20, 100)
     atexit.register(gc.freeze)  # else Python looks through them once more when it ends: a fifth of a short run
     _use_compilation_cache()
+    usage_error: Any = typer.BadParameter.__base__  # of the click that typer uses, its own or the one installed
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.exit(code or 0)
+    except usage_error as error:
+        command = error.ctx.command_path if error.ctx is not None else "attnflow"
+        sentence = error.format_message()
+        sentence += "" if sentence.endswith((".", "?")) else "."
+        print(f"attnflow: {sentence} '{command} --help' lists what can be given.", file=sys.stderr)
+        sys.exit(2)
     except ValueError as error:
         from attnflow._common.checks import InputError
 

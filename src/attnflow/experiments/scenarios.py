@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from attnflow._common.checks import InputError, require_count, require_known, require_positive_number
+from attnflow._common.checks import InputError, require_count, require_known, require_positive_number, require_tokens
 from attnflow._common.memory import require_array_memory
 from attnflow._common.seeds import seed_sequence
 from attnflow.experiments import specs
 from attnflow.experiments.catalogue import CATALOGUE
 from attnflow.experiments.effects import require_effect
+from attnflow.experiments.number_files import read_numbers
 from attnflow.experiments.settings import Scenario, Settings
 from attnflow.experiments.vocabulary import SPACES, is_file, known_words, lists_tokens
 from attnflow.integrate.request import default_solver
@@ -86,7 +87,7 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
         require_known(name, known, "setting")
     changed = replace(settings, **given)
     if is_file(changed.start):
-        tokens = specs.read_numbers(changed.start, "start")
+        tokens = require_tokens(read_numbers(changed.start, "start"))
         changed = replace(changed, d=given.get("d", tokens.shape[-1]), n=given.get("n", tokens.shape[-2]))
     elif lists_tokens(changed.start):
         changed = replace(changed, n=len(specs.split(changed.start, "start")[1]) or 1)

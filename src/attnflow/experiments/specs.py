@@ -1,12 +1,12 @@
 """Words of a setting as objects: "causal+window:8", "pair:0.5,2", "rk4:0.01". The words are listed in `vocabulary`."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attnflow._common.checks import InputError, require_known
 from attnflow._common.seeds import Rng
+from attnflow.experiments.number_files import read_numbers
 from attnflow.experiments.vocabulary import SETTINGS, Word, is_file
 from attnflow.model import masks
 from attnflow.model.attention import AbstractAttention
@@ -17,7 +17,7 @@ LARGEST_ENTRY = 1e100  # of a matrix: three factors of that size are still float
 
 
 def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
-    """A d x d matrix by its spectrum, or from a .npy or .csv file; `argument` is "value" or "query_key"."""
+    """A d x d matrix by its spectrum, or from a file; `argument` is "value" or "query_key"."""
     made = read_numbers(word, argument) if is_file(word) else _made(word, argument, d=d, rng=rng)
     largest = float(np.max(np.abs(made), initial=0.0))
     if largest > LARGEST_ENTRY:
@@ -56,7 +56,7 @@ def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
 
 
 def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
-    """First tokens by their law, or from a .npy or .csv file."""
+    """First tokens by their law, or from a file."""
     return read_numbers(word, "start") if is_file(word) else _made(word, "start", n=n, d=d, runs=runs, rng=rng)
 
 
@@ -76,16 +76,6 @@ def split(word: str, argument: str) -> tuple[str, list[float]]:
             f"`{argument}` {word!r} must be a name, then a colon and numbers with commas between, such as '{name}:1' "
             f"or '{name}:0.5,2'."
         ) from None
-
-
-def read_numbers(path: str, argument: str) -> np.ndarray:
-    """The array in a .npy file, or the table in a .csv or .txt file. Pickles are refused."""
-    try:
-        if Path(path).suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter="," if Path(path).suffix == ".csv" else None, ndmin=2)
-    except (OSError, ValueError) as error:
-        raise InputError(f"`{argument}` names the file {path}, which cannot be read as numbers: {error}.") from error
 
 
 def _made(text: str, argument: str, **given: Any) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 
 import attnflow as af
 
+NAMED = ".npz:"  # begins the name of an array in a file that holds several: "runs.npz:tokens"
+
 
 @dataclass(frozen=True)
 class Word:
@@ -34,7 +36,7 @@ class Vocabulary:
 
     words: dict[str, Word]
     reads_files: bool = False
-    """Whether the setting may instead be the path of a .npy, .csv or .txt file."""
+    """Whether the setting may instead be the path of a .npy, .npz, .csv or .txt file."""
     is_joined: bool = False
     """Whether several words may be joined with a plus."""
 
@@ -47,7 +49,7 @@ class Vocabulary:
         'post, pre, mix:TIME, peri, ngpt:ALPHA, sqrt'
         """
         words = [f"{name}:{word.numbers}" if word.numbers else name for name, word in self.words.items()]
-        files = ["or a .npy or .csv file"] if self.reads_files else []
+        files = ["or a .npy, .npz or .csv file"] if self.reads_files else []
         return ", ".join(words + files) + ("; joined with +" if self.is_joined else "")
 
 
@@ -208,8 +210,14 @@ def known_words(setting: str) -> tuple[str, ...]:
 
 
 def is_file(word: str) -> bool:
-    """Whether a word names a file of numbers."""
-    return Path(word).suffix in (".npy", ".csv", ".txt")
+    """Whether a word names a file of numbers.
+
+    Examples
+    --------
+    >>> is_file("tokens.npy"), is_file("runs.npz:tokens"), is_file("box:-5,5")
+    (True, True, False)
+    """
+    return NAMED in word.lower() or Path(word).suffix.lower() in (".npy", ".npz", ".csv", ".txt")
 
 
 def lists_tokens(word: str) -> bool:
