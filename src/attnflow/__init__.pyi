@@ -1,5 +1,6 @@
 """Public names of the package; each is loaded on first use."""
 
+from attnflow import figures as figures
 from attnflow import models as models
 from attnflow import show as show
 from attnflow import trained as trained

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from tests.helpers import oracle
 
-from attnflow.figures.entries import causal, renyi_centres, value_spectrum
+from attnflow.figures.entries import causal, renyi_centres, two_token_force, value_spectrum
 from attnflow.model import initial
 
 N, BETA = 10, 16.0
@@ -134,11 +134,11 @@ def test_runs_in_several_batches_are_the_runs_of_one(monkeypatch):
 
 
 def test_the_peak_of_the_force_is_where_a_search_finds_it():
-    data = renyi_centres.compute_force(False, beta=10.0, points=11, seed=0)
+    data = two_token_force.compute_force(False, beta=10.0, points=11)
     force = lambda angle: np.exp(10 * (np.cos(angle) - 1)) * np.sin(angle)
     found = minimize_scalar(lambda angle: -force(angle), bounds=(0, 1), method="bounded", options={"xatol": 1e-10})
-    numbers = renyi_centres.force_numbers(data)
+    numbers = two_token_force.force_numbers(data)
     assert numbers["tau*"] == pytest.approx(found.x, abs=1e-7)
     assert numbers["h(tau*)"] == pytest.approx(-found.fun, rel=1e-12)
     np.testing.assert_allclose(data.force, force(data.angle.values), atol=1e-15)
-    assert [one.verdict for one in renyi_centres.force_verdicts(data)] == ["holds"] * 3
+    assert [one.verdict for one in two_token_force.force_verdicts(data)] == ["holds"] * 3

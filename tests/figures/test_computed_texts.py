@@ -50,7 +50,7 @@ def test_coordinate_title_counts_both_signs():
     eigenvalues, final = np.array([2.0, 1.0, -1.0]), np.array([[0.5, 0.5, 50.0]])
     run = lambda last: xr.Dataset(
         {
-            "rescaled": (("time", "token", "coordinate"), np.stack([0 * final, last])),
+            "rescaled": (("token", "coordinate"), last),
             "eigenvalue": ("coordinate", eigenvalues),
         },
         {"time": [0.0, 3.0]},
@@ -126,9 +126,8 @@ def test_title_of_energies_states_the_distance_from_levels():
 
 
 def heads(last: np.ndarray) -> xr.Dataset:
-    tokens = np.stack([last, last])
     variables = {
-        "tokens_3": (("time", "token_3", "coordinate"), tokens),
+        "tokens": (("n", "time", "token", "coordinate"), np.stack([last, last])[None]),
         "value": (("head", "row", "column"), VALUE[None]),
     }
     return xr.Dataset(variables, {"time": [0.0, 4.0], "n": [3]})

@@ -7,7 +7,7 @@ from scipy.linalg import expm
 from scipy.spatial import ConvexHull
 
 from attnflow.experiments.scenarios import Settings, build
-from attnflow.figures.entries import emergence, emergence_attention, emergence_limits, emergence_rates
+from attnflow.figures.entries import emergence, emergence_attention, emergence_limits, emergence_rates, leaders_graph
 from attnflow.figures.entries.scenario_runs import scenario_run, value_of
 
 RESCALED = {"space": "rescaled", "start": "box:-5,5", "n": 8, "seed": 1, "saves": 31}
@@ -102,12 +102,12 @@ def test_a_polygon_times_a_line_keeps_the_polygon_of_its_first_coordinates():
 
 
 def test_leaders_are_the_columns_that_rows_choose():
-    run = emergence_limits.compute_leaders(False, n=8, end=10.0, saves=11, seed=0)
+    run = leaders_graph.compute_leaders(False, n=8, end=10.0, saves=11, seed=0)
     rng = np.random.default_rng(0)
     value, scores = (factor @ factor.T for factor in (rng.uniform(-1, 1, (2, 2)) for _ in range(2)))
     x = run.tokens.values[-1] @ expm(10.0 * value).T
 
-    numbers = emergence_limits.leader_numbers(run)
+    numbers = leaders_graph.leader_numbers(run)
 
     assert numbers["leaders at the start"] == 8  # all scores are of order one
     assert numbers["leaders at the end"] == len(set(np.argmax(x @ scores @ x.T, axis=1)))
@@ -180,10 +180,10 @@ def test_coordinates_follow_the_layers_of_numpy():
     _, vectors = emergence_rates.sparse_spectrum(6, np.random.default_rng(0))
     assert np.abs(run.initial_tokens.values @ vectors.T).max() < 0.5  # uniform tokens, seen along the eigenvectors
     assert np.abs(run.initial_tokens.values @ vectors).max() > 0.5
-    np.testing.assert_allclose(run.rescaled[-1], x / (1 + 0.1 * eigenvalues) ** 15, rtol=1e-9)
+    np.testing.assert_allclose(run.rescaled, x / (1 + 0.1 * eigenvalues) ** 15, rtol=1e-9)
     numbers = emergence_rates.coordinate_numbers(run)
     assert numbers["positive eigenvalues"] == np.sum(eigenvalues > 0)
-    assert numbers["coordinates with |z| < 1 at the end"] == np.sum(np.abs(run.rescaled[-1]).max(axis=0) < 1)
+    assert numbers["coordinates with |z| < 1 at the end"] == np.sum(np.abs(run.rescaled).max(axis=0) < 1)
 
 
 def test_minus_identity_shrinks_like_the_root_of_time():

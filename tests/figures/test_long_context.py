@@ -8,7 +8,7 @@ from attnflow.figures.entries import long_context
 
 def test_one_layer_of_equiangular_tokens():
     rho, n = 0.2, 100
-    data = long_context.compute_contexts(False, rho=rho, exponents=[2, 12], largest=2.5, points=6, seed=0)
+    data = long_context.compute_contexts(False, rho=rho, exponents=[2, 12], largest=2.5, points=6)
     gram = rho + (1 - rho) * np.eye(n)
     for gamma in data.gamma.values:
         weights = np.exp(gamma * np.log(n) * gram)

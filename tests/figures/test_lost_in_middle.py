@@ -7,7 +7,7 @@ from attnflow.figures.entries import lost_in_middle
 
 def test_profiles_agree_and_the_control_does_not():
     data = lost_in_middle.compute_influence(
-        False, slope=2.0, beta=1.0, width=4.0, factors=[0.5, 2.0], n=120, seed=0
+        False, slope=2.0, beta=1.0, width=4.0, factors=[0.5, 2.0], n=120
     )  # fmt: skip
     numbers = lost_in_middle.influence_numbers(data)
     assert 0.2 < numbers["t = 0.5 t_c: place of least influence"] < 0.8  # in the middle

@@ -30,9 +30,9 @@ def test_every_figure_is_made_or_says_what_it_needs(report):
         assert one["state"] == "made"
         assert one["numbers"], one["id"]
         suffixes = {name.rpartition(".")[2] for name in one["files"]}
-        assert {"png", "pdf"} <= suffixes
+        assert {"png", "pdf", "nc", "py"} <= suffixes
         assert ("gif" in suffixes) == (catalogue()[one["id"]].movie is not None)
-        assert all(0 < (folder / name).stat().st_size < 2e6 for name in one["files"]), one["id"]
+        assert all(0 < (folder / name).stat().st_size < 1.2e7 for name in one["files"]), one["id"]
 
 
 def test_no_theorem_fails_on_a_figure(report):
@@ -54,7 +54,7 @@ def test_the_page_holds_all_figures_and_says_that_they_are_quick(report):
         assert f'<a href="#{name}">' in text
         assert f'<article id="{name}">' in text
         assert f"attnflow reproduce {name} --quick" in text or figure.needs
-    assert not re.search(r"(?:src|href)=.(?:https?:|//)|@import|url\(", text)
+    assert not re.search(r"src=.(?:https?:|//)|@import|url\(", text)
 
 
 def test_a_second_call_keeps_everything(report):

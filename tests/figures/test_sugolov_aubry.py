@@ -22,7 +22,7 @@ def test_tokens_grow_at_the_leading_eigenvalue_of_the_sum(two_sizes):
 
     for n in (4, 8):
         assert abs(numbers[f"growth rate at the end (n = {n})"] - eigenvalues[leading]) < 1e-3
-        last = two_sizes[f"tokens_{n}"].values[-1]
+        last = two_sizes.tokens.sel(n=n).values[-1, :n]
         cosines = np.abs(last @ vectors[:, leading]) / np.linalg.norm(last, axis=1)
         angle = np.degrees(np.arccos(np.clip(cosines.min(), 0, 1)))
         assert abs(numbers[f"largest angle to the eigenvector, degrees (n = {n})"] - angle) < 1e-4
@@ -36,14 +36,14 @@ def test_the_velocity_of_several_heads_is_the_sum_of_theirs(two_sizes):
     rng = np.random.default_rng(2)
     values = rng.normal(size=(3, 2, 2)) / np.sqrt(6)
     factors = rng.normal(size=(3, 2, 2))
-    x = two_sizes.tokens_4.values[0]
+    x = two_sizes.tokens.sel(n=4).values[0, :4]
     velocity = np.zeros_like(x)
     for value, factor in zip(values, factors, strict=True):
         weights = np.exp(x @ (factor @ factor.T / 2) @ x.T)
         velocity += weights / weights.sum(axis=1, keepdims=True) @ x @ value.T
 
     fine = {"n": [4], "d": 2, "heads": 3, "start": "gaussian", "end": 2e-4, "saves": 3, "seed": 2}
-    path = multihead.compute_heads(False, **fine).tokens_4.values
+    path = multihead.compute_heads(False, **fine).tokens.sel(n=4).values
 
     np.testing.assert_allclose((path[2] - path[0]) / 2e-4, velocity, atol=2e-3)  # first order in the step
 

@@ -55,12 +55,12 @@ def test_flows_say_which_heads_they_are_of(model):
     present = {kind: place for kind, place in found.items() if place is not None}
     assert present
     for kind, (layer, head) in present.items():
-        assert dataset.attrs[kind] == f"layer {layer}, head {head}"
+        assert dataset.place.sel(kind=kind).item() == f"layer {layer}, head {head}"
         assert f"{kind}: mean cosine at the end" in figure.numbers(dataset)
     assert drawn(figure, dataset) == 2 * (len(present) + 1)
     assert figure.movie(dataset).frames == SMALL["saves"]
     first = next(iter(present))
-    dataset[f"misalignment, prompt, {first}"][3:] = 0.0
+    dataset.misalignment.loc[{"start": "prompt", "kind": first}][3:] = 0.0
     assert figure.movie(dataset).frames == 4  # nothing moves after tokens have met
 
 

@@ -26,19 +26,30 @@ def reproduce(
     ids: Annotated[list[str] | None, typer.Argument(help="Figures, see 'attnflow list figures'. Default all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller ensembles and movies: minutes for all.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another value of a parameter; may be repeated."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed for all chosen figures that have one.")] = None,
     model: Annotated[str | None, typer.Option(help="Directory or hub name for figures of trained weights.")] = None,
+    parameters: Annotated[bool, typer.Option("--parameters", help="Show the parameters, make nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make published figures, and one self-contained HTML report of all figures in the folder.
 
-    A figure that is in the folder already, with the same parameters and made by the same code, is kept: after
-    Ctrl-C the same command continues with the next figure.
+    Beside every picture are its data (NAME.nc) and a script that draws it from them (NAME.py). A figure that is in the
+    folder already, with the same parameters and made by the same code, is kept: after Ctrl-C the same command continues
+    with the next figure.
     """
     from attnflow._common.files import require_folder
     from attnflow.figures.catalogue import catalogue, find
     from attnflow.figures.html_report import write_report
 
     chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
+    if parameters:
+        _show_parameters(chosen, quick, as_json)
+        return
+    chosen = _changed(chosen, changes or [], seed)
     chosen = chosen if model is None else _on_model(chosen, model)
     folder = require_folder(out)
     began = time.monotonic()
@@ -82,6 +93,35 @@ def list_figures(as_json: bool) -> None:
     console.print(table)
 
 
+def _changed(chosen: Sequence[Any], texts: Sequence[str], seed: int | None) -> list:
+    """The figures with the parameters of `--set` and `--seed`; a wrong one fails before anything is made."""
+    from attnflow._common.checks import InputError
+    from attnflow.figures.parameters import changed_figure, from_texts
+
+    if seed is not None and not any("seed" in figure.settings for figure in chosen):
+        raise InputError(f"`seed` is {seed}, but none of the chosen figures has random numbers. Leave it out.")
+    changed = []
+    for figure in chosen:
+        given = from_texts(figure, texts)
+        if seed is not None and "seed" in figure.settings:
+            given |= {"seed": seed}
+        changed.append(changed_figure(figure, given))
+    return changed
+
+
+def _show_parameters(chosen: Sequence[Any], quick: bool, as_json: bool) -> None:
+    """Print the parameters of figures with their values."""
+    if as_json:
+        print_json({figure.id: figure.parameters_of(quick) for figure in chosen})
+        return
+    import json
+
+    for figure in chosen:
+        print(f"{figure.id}: {figure.title}")
+        for name, value in figure.parameters_of(quick).items():
+            print(f"    --set {name}={json.dumps(value, ensure_ascii=False)}")
+
+
 def _on_model(chosen: Sequence[Any], model: str) -> list:
     """The figures with `model` in place of their own; it is opened at once, so that a wrong name fails first."""
     from attnflow._common import extras
@@ -106,7 +146,8 @@ def _announcement(chosen: Sequence[Any], quick: bool) -> str:
 
 
 def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
-    from attnflow.figures.make import Made, make
+    from attnflow.figures.make import make
+    from attnflow.figures.records import Made
 
     entries = []
     for place, figure in enumerate(chosen):
@@ -118,7 +159,7 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
             say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are made; the same command continues.")
             raise
         except Exception as problem:  # one that fails costs none of the others
-            note = f"Failed: {type(problem).__name__}: {problem}"
+            note = f"Failed: {type(problem).__name__}: {problem}{_asked_for(figure)}"
             made = Made(figure.id, "failed", figure.settings_of(quick), quick, note=note)
         entries.append((figure, made))
         took = f" in {_span(made.seconds)}" if made.state == "made" else ""
@@ -126,20 +167,31 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
     return entries
 
 
+def _asked_for(figure: Any) -> str:
+    """Sentence on the parameters of a figure that failed with changed ones."""
+    from attnflow.figures.catalogue import catalogue
+    from attnflow.figures.parameters import parameter_list
+
+    if not figure.changes:
+        return ""
+    changed = ", ".join(f"{name} = {value}" for name, value in figure.changes.items())
+    return f" Changed were {changed}; in the catalogue the parameters are {parameter_list(catalogue()[figure.id])}."
+
+
 def _in_folder(entries: Sequence[Any], folder: Path, quick: bool) -> list:
     """The figures of this command and the others in the folder, in the order of the catalogue."""
     from attnflow.figures.catalogue import catalogue
-    from attnflow.figures.make import kept_with_any_model
+    from attnflow.figures.records import figures_in
 
-    asked = {figure.id: made for figure, made in entries}
-    there = lambda figure: asked.get(figure.id) or kept_with_any_model(figure, folder, is_quick=quick)
-    found = [(figure, there(figure)) for figure in catalogue().values()]
-    return [(figure, made) for figure, made in found if made is not None]
+    asked = {figure.stem(quick) for figure, _ in entries}
+    others = [(figure, made) for figure, made in figures_in(folder, is_quick=quick) if figure.stem(quick) not in asked]
+    order = list(catalogue())
+    return sorted([*entries, *others], key=lambda entry: (order.index(entry[0].id), entry[0].stem(quick)))
 
 
 def _facts(entries: Sequence[Any], report: Path, seconds: float) -> dict[str, Any]:
     states = [made.state for _, made in entries]
-    names = ("id", "state", "seconds", "numbers", "verdicts", "files", "settings", "note")
+    names = ("id", "state", "seconds", "numbers", "verdicts", "files", "settings", "changes", "note")
     figures = [{name: getattr(made, name) for name in names} for _, made in entries]
     counts = {state: states.count(state) for state in STATES}
     return {"report": str(report), **counts, "seconds": seconds, "figures": figures}

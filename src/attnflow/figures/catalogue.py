@@ -18,6 +18,7 @@ from attnflow.figures.entries import (
     sphere_clusters,
     sugolov_aubry,
     trained,
+    two_token_force,
     value_spectrum,
 )
 from attnflow.figures.figure import Figure
@@ -26,7 +27,7 @@ CHAPTERS = {
     "Clusters in Euclidean space": (emergence, boolean_exceptions),
     "The slides of Sugolov and Aubry": (sugolov_aubry,),
     "Clusters on the sphere": (sphere,),
-    "Causal attention": (causal, value_spectrum, renyi_centres, sphere_clusters),
+    "Causal attention": (causal, value_spectrum, renyi_centres, two_token_force, sphere_clusters),
     "Metastable clusters": (metastability,),
     "Variants of attention": (normalisation, hardmax, long_context, lost_in_middle, noise_and_beta),
     "Trained weights": (trained,),

@@ -3,9 +3,8 @@
 import base64
 import datetime
 import html
-import io
 import json
-import shlex
+import re
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -17,10 +16,11 @@ from typing import Any
 from attnflow._common.files import written_beside
 from attnflow.figures.catalogue import chapter_of
 from attnflow.figures.figure import Figure
-from attnflow.figures.make import LIBRARIES, Made, stem
+from attnflow.figures.records import LIBRARIES, Made
+from attnflow.figures.thumbnails import thumbnail
+from attnflow.show.parts.style import DOTS_PER_INCH
 
 HERE = Path(__file__).parent
-THUMBNAIL = (400, 300)  # pixels: about twice the size at which it is shown, for screens of high resolution
 VERDICTS = {"holds": "hold", "undecided": "are undecided", "fails": "fail", "not_applicable": "do not apply"}
 Entries = Sequence[tuple[Figure, Made]]
 Chapters = Sequence[tuple[str, Entries]]
@@ -35,10 +35,8 @@ def write_report(entries: Entries, folder: Path, *, is_quick: bool) -> Path:
 
 
 def remake_command(figure: Figure, made: Made) -> str:
-    """Command that makes a figure again, with its model if that is not the one of the catalogue."""
-    model = made.settings.get("model")
-    other = f" --model {shlex.quote(model)}" if model and model != figure.settings["model"] else ""
-    return f"attnflow reproduce {figure.id}{' --quick' if made.is_quick else ''}{other}"
+    """Command that makes a figure again, with its parameters, model and size."""
+    return figure.command(made.is_quick) + (f" --size {made.size}" if made.size else "")
 
 
 def _page(entries: Entries, folder: Path, is_quick: bool) -> str:
@@ -65,7 +63,10 @@ def _contents(chapters: Chapters) -> str:
     """Links to all figures by chapter, shown beside a wide page."""
     parts = []
     for name, entries in chapters:
-        links = "".join(f'<li><a href="#{figure.id}">{_text(figure.title)}</a></li>' for figure, _ in entries)
+        links = "".join(
+            f'<li><a href="#{figure.stem(False)}">{_text(figure.title)}{_changed(figure)}</a></li>'
+            for figure, _ in entries
+        )
         parts.append(f"<p>{_text(name)}</p><ul>{links}</ul>")
     return "".join(parts)
 
@@ -80,22 +81,17 @@ def _overview(chapters: Chapters, folder: Path) -> str:
 
 
 def _thumbnail(figure: Figure, made: Made, folder: Path) -> str:
-    image = f'<img class="thumb" src="{_thumbnail_data(folder / made.files[0])}" alt="">' if made.files else ""
-    return f'<a href="#{figure.id}">{image}{_text(figure.title)}</a>'
+    image = ""
+    if made.files:
+        content = _data("image/png", thumbnail(folder / made.files[0], made.panel))
+        image = f'<img class="thumb" src="{content}" alt="">'
+    return f'<a href="#{figure.stem(False)}">{image}{_text(figure.title)}{_changed(figure)}</a>'
 
 
-def _thumbnail_data(path: Path) -> str:
-    """A small image of the right part of a wide picture, which shows late times, or the upper part of a tall one."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        width, height = picture.size
-        side = min(width / THUMBNAIL[0], height / THUMBNAIL[1])
-        left, lower = round(width - side * THUMBNAIL[0]), round(side * THUMBNAIL[1])
-        small = picture.convert("RGB").crop((left, 0, width, lower)).resize(THUMBNAIL, Image.Resampling.LANCZOS)
-    content = io.BytesIO()
-    small.quantize(64).save(content, "PNG", optimize=True)
-    return _data("image/png", content.getvalue())
+def _changed(figure: Figure) -> str:
+    """Words on the parameters that were changed, after the title of the figure."""
+    words = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in figure.changes.items())
+    return f" ({_text(words)})" if words else ""
 
 
 def _chapter(name: str, entries: Entries, folder: Path) -> str:
@@ -111,20 +107,27 @@ def _footer(entries: Entries) -> str:
 
 
 def _article(figure: Figure, made: Made, folder: Path) -> str:
+    heading = f"{_text(figure.title)}{_changed(figure)}"
     parts = [
-        f'<article id="{figure.id}"><a class="top" href="#top">\u2191 top</a><h2>{_text(figure.title)}</h2>',
-        f'<p class="source">{_text(figure.source)} &middot; <code>{figure.id}</code></p>',
+        f'<article id="{figure.stem(False)}"><a class="top" href="#top">\u2191 top</a><h2>{heading}</h2>',
+        f'<p class="source">{_linked(figure.source)} &middot; <code>{figure.id}</code></p>',
         f'<p class="quick">Quick version: {_replaced(figure)}</p>' if made.is_quick else "",
         f"<p>{_text(figure.shows)}</p>",
     ]
     if not made.is_there:
         return "".join([*parts, f'<p class="quick">{_text(made.note)}</p></article>'])
-    name = stem(figure, made.is_quick)
+    name = figure.stem(made.is_quick)
     parts += [_media(figure, name, made, folder), _numbers(made.numbers), _verdicts(made.verdicts)]
     if figure.deviates:
-        parts.append(f"<h3>How it differs from what was published</h3><p>{_text(figure.deviates)}</p>")
+        own = " with the parameters of the catalogue" if figure.changes else ""
+        parts.append(f"<h3>How the figure{own} differs from what was published</h3><p>{_text(figure.deviates)}</p>")
     parts.append(_recipe(figure, made))
     return "".join([*parts, "</article>"])
+
+
+def _linked(source: str) -> str:
+    """A source with its numbers of arXiv as links."""
+    return re.sub(r"arXiv:(\d{4}\.\d{5})", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', _text(source))
 
 
 def _replaced(figure: Figure) -> str:
@@ -136,8 +139,11 @@ def _replaced(figure: Figure) -> str:
 
 
 def _media(figure: Figure, name: str, made: Made, folder: Path) -> str:
-    image = f'<img src="{_embedded(folder / f"{name}.png")}" alt="{_text(figure.title)}">'
-    picture = f'<a href="{name}.png" title="In full size">{image}</a>'
+    image = (
+        f'<img src="{_embedded(folder / f"{name}.png")}" alt="{_text(figure.title)}" '
+        f'style="--readable:{_readable_width(folder / f"{name}.png")}px">'
+    )
+    picture = f'<a class="picture" href="{name}.png" title="In full size">{image}</a>'
     moving = ""
     if f"{name}.mp4" in made.files:
         moving = f'<video controls loop muted playsinline src="{_embedded(folder / f"{name}.mp4")}"></video>'
@@ -146,6 +152,14 @@ def _media(figure: Figure, name: str, made: Made, folder: Path) -> str:
         moving = f'<img class="moving" src="{_embedded(folder / f"{name}.gif")}" alt="{alternative}">'
     links = ", ".join(f'<a href="{file}">{file}</a>' for file in made.files)
     return f'<figure>{picture}{moving}<figcaption class="small">Files beside this page: {links}</figcaption></figure>'
+
+
+def _readable_width(path: Path) -> int:
+    """Width in pixels of a screen below which the letters of a picture cannot be read."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return round(60 * picture.width / DOTS_PER_INCH)  # letters of 10 points are then 8 pixels high
 
 
 def _embedded(path: Path) -> str:

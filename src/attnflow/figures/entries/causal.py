@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import InputError
 from attnflow._common.plain import text_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters
@@ -39,6 +40,8 @@ def compute_limits(
     seed: int,
 ) -> xr.Dataset:
     """Runs of the same starts under diagonal V of several spectra, over (case, run, time, token, coordinate)."""
+    if any(len(spectrum) != 3 for spectrum in spectra):
+        raise InputError(f"`spectra` must have three eigenvalues each, for tokens of R^3, but they are {spectra}.")
     tokens = initial.sphere(n, 3, rng=seed, runs=starts)
     times = np.r_[0.0, np.geomspace(end / 1e6, end, saves)]
     runs = [
@@ -197,7 +200,7 @@ FIGURES = (
         draw=draw_limits,
         numbers=limit_numbers,
         settings={
-            "spectra": [[1, 1, 1], [1, 1, 0.2], [1, 0.3, -0.5], [-1, -1, -3], [-1, -3, -3]],
+            "spectra": [[1.0, 1.0, 1.0], [1.0, 1.0, 0.2], [1.0, 0.3, -0.5], [-1.0, -1.0, -3.0], [-1.0, -3.0, -3.0]],
             "n": 32,
             "beta": 9.0,
             "end": 5000.0,

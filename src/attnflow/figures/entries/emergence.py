@@ -5,7 +5,7 @@ from typing import Any
 
 import xarray as xr
 
-from attnflow.figures.entries import emergence_attention, emergence_limits, emergence_rates
+from attnflow.figures.entries import emergence_attention, emergence_limits, emergence_rates, leaders_graph
 from attnflow.figures.entries.scenario_runs import scenario_run
 from attnflow.figures.figure import Figure
 from attnflow.theorems.verdict import Verdict
@@ -28,11 +28,13 @@ def verdicts_of(*names: str) -> Callable[[xr.Dataset], list[Verdict]]:
 _BOX: dict[str, Any] = {"space": "rescaled", "start": "box:-5,5", "saves": 151}
 _SMALL_MOVIE = {"frames": 8}
 _HYPERPLANES: dict[str, Any] = {
+    "fixed": ("space", "d", "value"),
     "draw": emergence_limits.draw_hyperplanes,
     "numbers": emergence_limits.hyperplane_numbers,
     "verdicts": verdicts_of("hyperplanes", "eigen-coordinates"),
 }
 _POLYTOPE: dict[str, Any] = {
+    "fixed": ("space", "d"),
     "compute": emergence_limits.compute_with_frames,
     "draw": emergence_limits.draw_polytope,
     "numbers": emergence_limits.polytope_numbers,
@@ -41,6 +43,7 @@ _POLYTOPE: dict[str, Any] = {
     "verdicts": verdicts_of("polytope", "shrinking-hull", "rank-bound"),
 }
 _COLUMNS: dict[str, Any] = {
+    "fixed": ("space", "d", "value"),
     "compute": scenario_run,
     "draw": emergence_limits.draw_columns,
     "numbers": emergence_limits.column_numbers,
@@ -59,7 +62,8 @@ FIGURES = (
         draw=emergence_attention.draw_boolean,
         numbers=emergence_attention.boolean_numbers,
         settings={"space": "rescaled", "start": "box:-1,1", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 0,
-                  "moments": [0, 1, 2, 4, 12]},
+                  "moments": [0.0, 1.0, 2.0, 4.0, 12.0]},
+        fixed=("space", "d"),
         quick={},
         seconds=(8, 8),
         verdicts=verdicts_of("boolean-limit", "boolean-rate"),
@@ -79,8 +83,8 @@ FIGURES = (
         id="polytope-3d",
         source=f"{PAPER}, clustering to the vertices of a polyhedron",
         title="V = I in space: tokens and their convex hull",
-        shows="The same in three dimensions: the hull with its faces, and the paths of the tokens. The "
-        "numbers count the vertices of the limit and the tokens at them.",
+        shows="Rescaled tokens of R^3, their paths, and the faces of their convex hull at several times, under V = I. "
+        "The numbers count the vertices of the limit and the tokens at them.",
         deviates=LONGER,
         settings=_BOX | {"n": 20, "d": 3, "end": 15.0, "seed": 1, "frames": 60},
         seconds=(11, 7),
@@ -163,9 +167,9 @@ FIGURES = (
         shows="Arrows go from every token to the tokens it attends to, under random positive definite V and Q^T K. "
         "The number of tokens that get attention stands above every panel.",
         deviates=EULER,
-        compute=emergence_limits.compute_leaders,
-        draw=emergence_limits.draw_leaders,
-        numbers=emergence_limits.leader_numbers,
+        compute=leaders_graph.compute_leaders,
+        draw=leaders_graph.draw_leaders,
+        numbers=leaders_graph.leader_numbers,
         settings={"n": 20, "end": 10.0, "saves": 41, "seed": 0},
         quick={},
         seconds=(5, 5),
@@ -175,7 +179,7 @@ FIGURES = (
         id="rank-80",
         source=f"{PAPER}, low rank in high dimension",
         title="The rank of the attention matrix in high dimension",
-        shows="The attention matrix P at four times and its rank over time. The second row is the flow x' = V x "
+        shows="The attention matrix P at several times and its rank over time. The second row is the flow x' = V x "
         "without attention, from the same start.",
         deviates="The published script integrates x' = V x, without attention; both are shown, and they differ. V is "
         "divided by its largest eigenvalue, so that one unit of time is that of the leading direction.",
@@ -216,6 +220,7 @@ FIGURES = (
             "space": "euclidean", "n": 40, "d": 2, "value": "minus-identity", "start": "box:-5,5", "end": 1000.0,
             "saves": 61, "spacing": "log", "seed": 0,
         },
+        fixed=("space", "value", "spacing"),
         quick={},
         seconds=(5, 5),
         verdicts=verdicts_of("minus-identity"),
@@ -225,13 +230,14 @@ FIGURES = (
         source=f"{PAPER}, the two phases of the proof",
         title="Two time scales: the hull and hardmax attention",
         shows="The volume of the hull that is still to be lost, the distance of attention from hardmax, and the "
-        "distance of tokens to their limit, from a small start. A line marks the time from which attention is hardmax "
+        "distance of tokens to their limit. A line marks the time from which attention is hardmax "
         "within 0.01; the dashed line is the law e^-t of theory.",
         deviates=EULER,
         compute=emergence_rates.compute_scales,
         draw=emergence_rates.draw_scales,
         numbers=emergence_rates.scale_numbers,
         settings=_BOX | {"start": "box:-1,1", "n": 20, "d": 2, "end": 15.0, "seed": 1},
+        fixed=("space",),
         quick={},
         seconds=(3, 3),
         verdicts=verdicts_of("shrinking-hull"),

@@ -7,7 +7,7 @@ import xarray as xr
 
 from attnflow._common.progress import Progress
 from attnflow.analyse import attention_matrices, leaders
-from attnflow.figures.entries.scenario_runs import at_times, scenario_run
+from attnflow.figures.entries.scenario_runs import at_times, scenario_run, times_until_end
 from attnflow.integrate.evaluate import attention_matrix, attention_over_time
 from attnflow.integrate.simulate import simulate
 from attnflow.model.flows import EuclideanAttention
@@ -35,7 +35,8 @@ def compute_boolean(progress: Progress, moments: list[float], **settings: Any) -
     weights = attention_over_time(run)
     scores = np.exp(2 * run.time.values[:, None, None]) * np.einsum("tid,tjd->tij", run.tokens, run.tokens)
     missing = attention_matrices.log_of_missing_weight(scores)[:, -1, -1]
-    return run.assign(attention=weights, log_missing=("time", missing)).assign_coords(moment=moments)
+    drawn = sorted({float(run.time.sel(time=moment, method="nearest")) for moment in moments})
+    return run.assign(attention=weights, log_missing=("time", missing)).assign_coords(moment=drawn)
 
 
 def draw_boolean(run: xr.Dataset) -> Any:
@@ -137,7 +138,7 @@ def compute_rank(progress: Progress, *, n: int, d: int, end: float, saves: int, 
 
 def draw_rank(run: xr.Dataset) -> Any:
     """Draw P of both flows at four times, and its rank over time."""
-    chosen = at_times(run, [0.0, 4.0, 7.0, float(run.time[-1])])
+    chosen = at_times(run, times_until_end(run, [0.0, 4.0, 7.0]))
     scale = colour_scale(np.stack([one.attention for one in chosen]))
     rows = [
         [Matrix(one[name].values, _rank_title(one, name, flow), (), scale) for one in chosen]

@@ -8,13 +8,8 @@ import xarray as xr
 
 from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress
-from attnflow.analyse import attention_matrices, hyperplanes, leaders, polytope
-from attnflow.figures.entries.scenario_runs import scenario_run, value_of
-from attnflow.integrate.evaluate import attention_over_time
-from attnflow.integrate.simulate import simulate
-from attnflow.model.flows import RescaledAttention
-from attnflow.model.heads import Head
-from attnflow.model.initial import box
+from attnflow.analyse import hyperplanes, polytope
+from attnflow.figures.entries.scenario_runs import scenario_run, times_until_end, value_of
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.panels import panel_figure
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of, snapshots
@@ -42,9 +37,10 @@ def _solver_error(run: xr.Dataset) -> float:
 
 def draw_polytope(run: xr.Dataset) -> Any:
     """Draw the tokens and their hull at six times."""
-    drawn = snapshots(_polytope_scene(run), [0, 0.5, 1, 2, 5, float(run.time[-1])])
+    drawn = snapshots(_polytope_scene(run), times_until_end(run, [0, 0.5, 1, 2, 5]))
     caption = f"{DOTS} Grey: convex hull of all tokens."
-    return panel_figure([drawn[:3], drawn[3:]], polytope_title(run), caption, width=3.3)
+    rows = [row for row in (drawn[:3], drawn[3:]) if row]
+    return panel_figure(rows, polytope_title(run), caption, width=3.3)
 
 
 def polytope_title(run: xr.Dataset) -> str:
@@ -96,7 +92,7 @@ def draw_hyperplanes(run: xr.Dataset) -> Any:
     """Draw the tokens at four times, with the parallel hyperplanes on which they end."""
     scene, groups = _hyperplane_scene(run)
     elevation, azimuth = _view(scene)
-    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])], elevation=elevation, azimuth=azimuth)
+    drawn = snapshots(scene, times_until_end(run, [0, 2, 5]), elevation=elevation, azimuth=azimuth)
     kind = _kind(run)
     scales = "" if scene.is_to_scale else " Each axis has a scale of its own."
     caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start.{scales}"
@@ -127,11 +123,11 @@ def hyperplane_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
     value, times = value_of(run), run.time.values
     groups = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=HYPERPLANE_TOLERANCE)
     counts = hyperplanes.count(run, value, tolerance=HYPERPLANE_TOLERANCE).values
-    at_five = int(np.abs(times - 5).argmin())
+    early = int(np.abs(times - 5).argmin())  # the published pictures end at t = 5
     kind = _kind(run)
     return {
         "eigenvalues of V": _eigenvalue_words(run),
-        f"parallel {kind} at t = 5": int(counts[at_five]),
+        f"parallel {kind} at t = {times[early]:g}": int(counts[early]),
         f"parallel {kind} at the end": groups.count,
         "coordinates of each": "; ".join(_numbers(level) for level in groups.levels),
         "tokens on each": ", ".join(str(size) for size in groups.sizes),
@@ -185,7 +181,7 @@ def draw_columns(run: xr.Dataset) -> Any:
     scene, above = (_relabelled(one, groups.labels) for one in (scene, above))
     above = replace(above, has_hull=_is_polygon(run))
     drawn = [
-        *snapshots(scene, [0, 2, float(run.time[-1])]),
+        *snapshots(scene, times_until_end(run, [0, 2])),
         Snapshot(above, len(run.time) - 1, f"t = {float(run.time[-1]):.3g}, from above"),
     ]
     caption = (
@@ -239,59 +235,3 @@ def _complex(number: complex) -> str:
 def _relabelled(scene: Scene, labels: np.ndarray) -> Scene:
     """The scene coloured by groups, with axes named as eigen-coordinates."""
     return replace(scene, drawn=replace(scene.drawn, labels=labels, letter="\N{GREEK SMALL LETTER PHI}"))
-
-
-# -- Leaders --------------------------------------------------------------------------------------------------
-
-
-def compute_leaders(progress: Progress, *, n: int, end: float, saves: int, seed: int) -> xr.Dataset:
-    """Rescaled tokens of the plane under random positive definite V and Q^T K, with P at every time."""
-    rng = np.random.default_rng(seed)
-    value, query_key = (_random_positive(rng) for _ in range(2))
-    flow = RescaledAttention(Head.bilinear(query_key, value))
-    run = simulate(flow, box(n, 2, -1, 1, rng=rng), np.linspace(0, end, saves), progress=progress)
-    return run.assign(attention=attention_over_time(run))
-
-
-def draw_leaders(run: xr.Dataset) -> Any:
-    """Draw four times, with arrows to every token that gets attention."""
-    scene = scene_of(run, arrows=run.attention.values > attention_matrices.DRAWN_WEIGHT)
-    last_leader = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
-    scene = replace(scene, drawn=replace(scene.drawn, labels=last_leader))
-    drawn = snapshots(scene, [0, 2, 5, float(run.time[-1])])
-    drawn = [
-        replace(panel, title=f"t = {run.time.values[panel.index]:.3g}, {_leader_words(run, panel.index)}")
-        for panel in drawn
-    ]
-    caption = (
-        "An arrow goes to every token that gets more than 0.0001 of another's attention; rings mark such tokens. "
-        "Colours: the leader of each token at the end."
-    )
-    return panel_figure([drawn[:2], drawn[2:]], leader_title(run), caption, width=3.6)
-
-
-def leader_title(run: xr.Dataset) -> str:
-    """Title with the number of tokens that get attention at the first and at the last time."""
-    first, last = (len(leaders.attended(run.attention.values[place])) for place in (0, -1))
-    return f"Tokens that get attention: {first} of {run.sizes['token']} at t = 0, {last} at t = {float(run.time[-1]):g}"
-
-
-def leader_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
-    """Number of leaders at the start and at the end, and the distance of P to Boolean."""
-    counts = [len(leaders.attended(matrix)) for matrix in run.attention.values]
-    return {
-        "leaders at the start": counts[0],
-        "leaders at the end": counts[-1],
-        "distance of P to Boolean at the end": float(attention_matrices.distance_to_boolean(run.attention[-1])),
-        "rank of P at the end": int(attention_matrices.rank(run.attention[-1])),
-    }
-
-
-def _leader_words(run: xr.Dataset, place: int) -> str:
-    count = len(leaders.attended(run.attention.values[place]))
-    return f"{count} leader{'' if count == 1 else 's'}"
-
-
-def _random_positive(rng: np.random.Generator) -> np.ndarray:
-    factor = rng.uniform(-1, 1, (2, 2))
-    return factor @ factor.T

@@ -25,7 +25,10 @@ UNRESOLVED_TIME = 3.0  # before the end: the limit is known to the final distanc
 
 
 def compute_coordinates(progress: Progress, *, n: int, d: int, end: float, step: float, seed: int) -> xr.Dataset:
-    """Layers x + step P V x with a sparse symmetric V, and z = (I + step V)^-k x, in the eigenvectors of V."""
+    """Layers x + step P V x with a sparse symmetric V: spread of z = (I + step V)^-k x over time, and z at the end.
+
+    Coordinates are along the eigenvectors of V.
+    """
     rng = np.random.default_rng(seed)
     eigenvalues, vectors = sparse_spectrum(d, rng)
     tokens = rng.uniform(-0.5, 0.5, (n, d)) @ vectors
@@ -34,7 +37,8 @@ def compute_coordinates(progress: Progress, *, n: int, d: int, end: float, step:
     run = simulate(flow, tokens, times, solver=Layers(step), progress=progress)
     layers = np.arange(len(times))[:, None, None]
     rescaled = run.tokens.copy(data=run.tokens.values / (1 + step * eigenvalues) ** layers)
-    return run.assign(rescaled=rescaled, eigenvalue=("coordinate", eigenvalues))
+    final = {"initial_tokens": run.initial_tokens, "rescaled": rescaled[-1].drop_vars("time")}
+    return xr.Dataset(final | {"spread": rescaled.std("token"), "eigenvalue": ("coordinate", eigenvalues)})
 
 
 def sparse_spectrum(d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -50,11 +54,11 @@ def sparse_spectrum(d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
 
 def draw_coordinates(run: xr.Dataset) -> Any:
     """Draw the standard deviation of every coordinate over time, and at the end against its eigenvalue."""
-    spread, eigenvalues = run.rescaled.std("token"), run.eigenvalue.values
+    spread, eigenvalues = run.spread, run.eigenvalue.values
     shades = np.where(eigenvalues > 0, BLUE, ORANGE)
     every = [Line(run.time, spread[:, k], colour=shades[k], width=0.7, alpha=0.5) for k in range(len(eigenvalues))]
     every += [Line([], [], "eigenvalue above 0", BLUE), Line([], [], "eigenvalue below 0", ORANGE)]
-    mean, final = run.rescaled[-1].mean("token").values, spread[-1].values
+    mean, final = run.rescaled.mean("token").values, spread[-1].values
     ends = [
         Line(eigenvalues[is_side], final[is_side], colour=shade, style="", marker="o", alpha=0.8)
         for is_side, shade in ((eigenvalues > 0, BLUE), (eigenvalues < 0, ORANGE))
@@ -81,7 +85,7 @@ def coordinate_title(run: xr.Dataset) -> str:
 
 
 def _is_bounded(run: xr.Dataset) -> np.ndarray:
-    return np.abs(run.rescaled[-1]).max("token").values < 1
+    return np.abs(run.rescaled).max("token").values < 1
 
 
 def coordinate_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
@@ -116,7 +120,10 @@ def draw_minus(run: xr.Dataset) -> Any:
     norms = np.linalg.norm(later.tokens, axis=-1)
     tokens = [Line(time, norms[:, token], colour=BLUE, width=0.6, alpha=0.4) for token in range(norms.shape[1])]
     tokens += [Line([], [], "tokens", BLUE), Line(time, time**-0.5, "t$^{-1/2}$", GREY, "--")]
-    spread = [Line(time, 2 * time * levels[:, k], f"eigenvalue {k + 1} of 2t cov", OKABE_ITO[k]) for k in range(2)]
+    spread = [
+        Line(time, 2 * time * levels[:, k], f"eigenvalue {k + 1} of 2t cov", OKABE_ITO[k % len(OKABE_ITO)])
+        for k in range(levels.shape[1])
+    ]
     weights = [Line(time, later.apart, "n max |P − 1/n|", BLUE), Line(time, 2 / time, "2 / t", GREY, "--")]
     log: dict[str, Any] = {"xscale": "log", "yscale": "log"}
     panels = [

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import InputError
 from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters, leaders
@@ -26,6 +27,12 @@ def compute_leaders(
     progress: Progress, *, starts: dict[str, list], alpha: float, layers: int, n: int, seeds: dict[str, int]
 ) -> xr.Dataset:
     """Layers of hardmax attention from several starts: n tokens, some at given points, the others in their hull."""
+    most = max(len(points) for points in starts.values())
+    if n < most or set(seeds) != set(starts):
+        raise InputError(
+            f"`n` must be at least {most}, the number of given points, and `seeds` must have one seed for each of "
+            f"`starts`, {', '.join(starts)}; but n is {n} and the seeds are of {', '.join(seeds)}."
+        )
     step = alpha / (1 + alpha)
     solver, times = Layers(step, 1 - step), step * np.arange(layers + 1)
     runs = [
@@ -119,9 +126,9 @@ FIGURES = (
         numbers=leader_numbers,
         settings={
             "starts": {
-                "triangle": [[1, 1], [0.5, -0.5], [-1, -1]],
-                "square": [[1, 1], [1, -1], [-1, 1], [-1, -1]],
-                "square and two": [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]],
+                "triangle": [[1.0, 1.0], [0.5, -0.5], [-1.0, -1.0]],
+                "square": [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]],
+                "square and two": [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.5, 0.0], [-0.5, 0.0]],
                 "random": [],
             },
             "alpha": 0.5,

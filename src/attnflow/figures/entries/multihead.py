@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import require_known
 from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import clusters, hyperplanes
@@ -34,18 +35,25 @@ def random_heads(count: int, d: int, rng: np.random.Generator) -> list[Head]:
 def compute_heads(
     progress: Progress, *, n: list[int], d: int, heads: int, start: str, end: float, saves: int, seed: int
 ) -> xr.Dataset:
-    """Runs of the same heads, one for every number of tokens, and the growth rate of the largest norm."""
+    """Runs of the same heads over (n, time, token, coordinate), and the growth rate of the largest norm."""
+    require_known(start, STARTS, "start")
     weights = random_heads(heads, d, np.random.default_rng(seed))
     flow, times = EuclideanAttention(weights), np.linspace(0, end, saves)
-    variables = {}
-    for count in n:
-        run = simulate(flow, STARTS[start](count, d, rng=seed), times, progress=progress)
-        sizes = np.linalg.norm(run.tokens.values, axis=-1).max(axis=1)
-        dims = ("time", f"token_{count}", "coordinate")
-        variables[f"tokens_{count}"] = (dims, run.tokens.values)
-        variables[f"growth_{count}"] = ("time", np.gradient(np.log(sizes), times))
-    variables["value"] = (("head", "row", "column"), np.stack([np.asarray(head.value_matrix) for head in weights]))
-    return xr.Dataset(variables, {"time": times, "n": n}, {"flow": run.attrs["flow"]})
+    runs = [simulate(flow, STARTS[start](count, d, rng=seed), times, progress=progress) for count in n]
+    tokens = [np.pad(run.tokens.values, ((0, 0), (0, max(n) - count), (0, 0)), constant_values=np.nan)
+              for count, run in zip(n, runs, strict=True)]  # fmt: skip
+    sizes = [np.linalg.norm(run.tokens.values, axis=-1).max(axis=1) for run in runs]
+    variables = {
+        "tokens": (("n", "time", "token", "coordinate"), np.stack(tokens)),
+        "growth": (("n", "time"), np.stack([np.gradient(np.log(one), times) for one in sizes])),
+        "value": (("head", "row", "column"), np.stack([np.asarray(head.value_matrix) for head in weights])),
+    }
+    return xr.Dataset(variables, {"time": times, "n": n}, {"flow": runs[-1].attrs["flow"]})
+
+
+def _tokens(dataset: xr.Dataset, n: int) -> xr.DataArray:
+    """The tokens of the run with n of them; those of shorter runs are padded with NaN."""
+    return dataset.tokens.sel(n=n, drop=True).isel(token=slice(n))
 
 
 def draw_heads(dataset: xr.Dataset) -> Any:
@@ -89,7 +97,7 @@ def head_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     }
     for n in _counts(dataset):
         of = f" (n = {n})" if len(_counts(dataset)) > 1 else ""
-        numbers[f"growth rate at the end{of}"] = float(dataset[f"growth_{n}"][-2])
+        numbers[f"growth rate at the end{of}"] = float(dataset.growth.sel(n=n)[-2])
         numbers[f"clusters at the end{of}"] = int(clusters.labels(_scaled_end(dataset, n), CLUSTER_DISTANCE).max() + 1)
         angle = number_with_error(_largest_angle(dataset, n), ANGLE_ERROR)
         numbers[f"largest angle to the eigenvector, degrees{of}"] = angle
@@ -113,7 +121,7 @@ def _right_eigenvector(dataset: xr.Dataset) -> np.ndarray:
 
 
 def _scaled_end(dataset: xr.Dataset, n: int) -> np.ndarray:
-    tokens = dataset[f"tokens_{n}"].values[-1]
+    tokens = _tokens(dataset, n).values[-1]
     return tokens / np.linalg.norm(tokens, axis=-1).max()
 
 
@@ -124,7 +132,7 @@ def _largest_angle(dataset: xr.Dataset, n: int) -> float:
 
 
 def _scene(dataset: xr.Dataset, n: int) -> Scene:
-    tokens = dataset[f"tokens_{n}"].rename({f"token_{n}": "token"})
+    tokens = _tokens(dataset, n)
     run = xr.Dataset({"tokens": tokens, "initial_tokens": tokens.isel(time=0, drop=True)}, attrs=dataset.attrs)
     scene = scene_of(run, distance=CLUSTER_DISTANCE)
     sizes = np.linalg.norm(tokens.values, axis=-1).max(axis=1)
@@ -151,7 +159,7 @@ def _eigenvalue_panel(dataset: xr.Dataset) -> Lines:
 
 def _growth_panel(dataset: xr.Dataset) -> Lines:
     counts = _counts(dataset)
-    lines = [Line(dataset.time, dataset[f"growth_{n}"], f"n = {n}", OKABE_ITO[k]) for k, n in enumerate(counts)]
+    lines = [Line(dataset.time, dataset.growth.sel(n=n), f"n = {n}", OKABE_ITO[k]) for k, n in enumerate(counts)]
     level = {"real part of the sum's leading eigenvalue": leading_eigenvalue(dataset).real}
     return Lines(lines, ylabel="d/dt log of the largest norm", title="Growth", levels=level)
 

@@ -246,9 +246,10 @@ FIGURES = (
         draw=draw_counts,
         numbers=count_numbers,
         settings={
-            "n": 400, "betas": [4, 8, 16, 32, 64, 128, 256], "runs": 16, "end": 30.0, "ripple": 1e-3, "seed": 0,
+            "n": 400, "betas": [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0], "runs": 16, "end": 30.0,
+            "ripple": 1e-3, "seed": 0,
         },
-        quick={"n": 200, "betas": [8, 32, 128], "runs": 2},
+        quick={"n": 200, "betas": [8.0, 32.0, 128.0], "runs": 6},
         seconds=(42.0, 6.0),
     ),
 )  # fmt: skip

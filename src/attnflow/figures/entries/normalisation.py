@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import require_known
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import rates
 from attnflow.figures.figure import Figure
@@ -48,6 +49,8 @@ def compute_rates(
     progress: Progress, *, schemes: list[str], n: int, beta: float, end: float, saves: int, seed: int
 ) -> xr.Dataset:
     """Runs of one start under every scheme, and the height 1 - cosine of the two tokens farthest apart."""
+    for name in schemes:
+        require_known(name, SCHEMES, "scheme")
     tokens, times = initial.gaussian(n, 3, rng=seed), np.r_[0.0, np.geomspace(1e-2, end, saves)]
     directions = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
     runs = []
@@ -96,7 +99,9 @@ def draw_rates(data: xr.Dataset) -> Any:
     options: dict[str, Any] = {"ylabel": "1 − cosine", "yscale": "log"}
     row = []
     if panels[False]:
-        row.append(Lines(panels[False], title="lengths fixed", xlim=(0, 75), ylim=(1e-13, 3), **options))
+        row.append(
+            Lines(panels[False], title="lengths fixed", xlim=(0, min(75, times[-1])), ylim=(1e-13, 3), **options)
+        )
     if panels[True]:
         ends = (times[1], times[-1])
         row.append(Lines(panels[True], title="lengths free", xscale="log", xlim=ends, ylim=(None, 3), **options))

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import quad
 
+from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle
 from attnflow.integrate.simulate import simulate
@@ -44,6 +45,8 @@ def compute_phases(
     The curve is the time at which tokens that start orthogonal are that close. Every dimension has its own number of
     runs: in low dimension starts differ more, and a run costs less.
     """
+    if len(runs) != len(dimensions):
+        raise InputError(f"`runs` must have one number for each of `dimensions`, but they are {runs} for {dimensions}.")
     grid, times = np.linspace(least_beta, largest_beta, betas), np.linspace(0, end, saves)
     tasks = [(d, count, beta) for d, count in zip(dimensions, runs, strict=True) for beta in grid]
     observables = {"share": ClosePairs(cosine)}

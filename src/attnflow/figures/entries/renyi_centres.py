@@ -1,4 +1,4 @@
-"""Figures 2, 3 and 4 of arXiv:2411.04990: Renyi centres, the tokens they capture, and the force of two tokens."""
+"""Figures 2 and 3 of arXiv:2411.04990: Renyi centres and the tokens they capture."""
 
 from typing import Any
 
@@ -17,11 +17,9 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR, CirclePanel, circle_movie
 from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import GREY
 from attnflow.show.runs.over_time import continuous_angles
 from attnflow.solvers.adaptive import Adaptive
-from attnflow.theorems.catalogue import find
-from attnflow.theorems.statement import Computation
 from attnflow.theorems.verify import verify
 
 BATCH_RUNS = 64  # whose tokens are in memory at once
@@ -49,6 +47,7 @@ def compute_centres(
     seed: int,
 ) -> xr.Dataset:
     """One run, with the Renyi centres and strong Renyi centres of its start."""
+    moments = [*(moment for moment in sorted(moments) if moment < end), end]
     times = np.union1d(np.r_[0.0, np.geomspace(0.05, end, saves)], moments)
     run = simulate(_flow(beta), initial.circle(n, rng=seed), times, progress=progress)
     delta = renyi.separation(beta, c)
@@ -190,63 +189,6 @@ def captured_numbers(data: xr.Dataset) -> dict:
     return numbers
 
 
-# -- Figure 4: the force -----------------------------------------------------------------------------------------------
-
-
-def compute_force(progress: Progress, *, beta: float, points: int, seed: int) -> xr.Dataset:
-    """The force h and its derivative over the angle, and the angle of its peak over beta."""
-    del progress, seed  # closed forms
-    angles, betas = np.linspace(0, np.pi, points), np.geomspace(1.0, 1000.0, 61)
-    variables = {
-        "force": (("angle",), renyi.interaction(angles, beta)),
-        "slope": (("angle",), renyi.interaction_slope(angles, beta)),
-        "peak": (("beta",), [renyi.interaction_peak(one) for one in betas]),
-    }
-    return xr.Dataset(variables, {"angle": angles, "beta": betas}, {"beta_shown": beta})
-
-
-def draw_force(data: xr.Dataset) -> Any:
-    """Draw h with its peak, and the peak between its bounds."""
-    beta = data.attrs["beta_shown"]
-    peak_angle = renyi.interaction_peak(beta)
-    force = Lines(
-        [
-            Line(data.angle, data.force, "h", OKABE_ITO[0]),
-            Line([peak_angle], [renyi.interaction(peak_angle, beta)], f"τ* = {peak_angle:.4f}", OKABE_ITO[0], "", "o"),
-        ],
-        xlabel="angle x", ylabel="h(x)", title=f"β = {beta:g}", ylim=(0, None), columns=3,
-        marked_x={f"β$^{{-1/2}}$ = {beta**-0.5:.4f}": beta**-0.5},
-    )  # fmt: skip
-    scale = np.sqrt(data.beta.values)
-    peak = Lines(
-        [
-            Line(data.beta, data.peak * scale, "τ*", OKABE_ITO[0]),
-            Line(data.beta, scale / np.sqrt(data.beta.values + 0.5), "(β + 1/2)$^{-1/2}$", OKABE_ITO[2], "--"),
-            Line(data.beta, np.ones_like(scale), "β$^{-1/2}$", OKABE_ITO[1], ":"),
-        ],
-        xlabel="β", ylabel="angle times β$^{1/2}$", title="the peak between its bounds", xscale="log", columns=3,
-    )  # fmt: skip
-    return panel_figure([[force, peak]], "The force between two tokens at an angle", "", width=4.0, heights=[3.6])
-
-
-def force_numbers(data: xr.Dataset) -> dict:
-    """Angle and height of the peak, and the bounds of the angle."""
-    beta = data.attrs["beta_shown"]
-    peak = renyi.interaction_peak(beta)
-    return {
-        "tau*": peak,
-        "h(tau*)": float(renyi.interaction(peak, beta)),
-        "lower bound (beta + 1/2)^-1/2": float((beta + 0.5) ** -0.5),
-        "upper bound beta^-1/2": float(beta**-0.5),
-    }
-
-
-def force_verdicts(data: xr.Dataset) -> list:
-    """Verdicts on the peak, its bracket and the bounds of h, at the beta shown."""
-    names = ("interaction-peak", "interaction-peak-bracket", "interaction-bounds")
-    return [one.check(beta=data.attrs["beta_shown"]) for one in map(find, names) if isinstance(one, Computation)]
-
-
 _CIRCLE = {"n": 200, "beta": 64.0, "c": 4.0}
 FIGURES = (
     Figure(
@@ -261,7 +203,14 @@ FIGURES = (
         compute=compute_centres,
         draw=draw_centres,
         numbers=centre_numbers,
-        settings={**_CIRCLE, "end": 5000.0, "saves": 119, "moments": [0, 10, 75, 150, 5000], "frames": 60, "seed": 1},
+        settings={
+            **_CIRCLE,
+            "end": 5000.0,
+            "saves": 119,
+            "moments": [0.0, 10.0, 75.0, 150.0, 5000.0],
+            "frames": 60,
+            "seed": 1,
+        },
         quick={"frames": 8},
         seconds=(11.0, 6.0),
         verdicts=centre_verdicts,
@@ -281,20 +230,5 @@ FIGURES = (
         settings={**_CIRCLE, "radius": 1.0, "end": 150.0, "saves": 40, "runs": 5000, "seed": 0},
         quick={"runs": 16},
         seconds=(170.0, 4.0),
-    ),
-    Figure(
-        id="force",
-        source=f"{PAPER}, Figure 4",
-        title="The force between two tokens",
-        shows="h(x), the force between two tokens at angle x, with its peak at τ*. The second panel shows the peak "
-        "between its bounds (β + 1/2)^-1/2 and β^-1/2.",
-        deviates="",
-        compute=compute_force,
-        draw=draw_force,
-        numbers=force_numbers,
-        settings={"beta": 10.0, "points": 721, "seed": 0},
-        quick={},
-        seconds=(1.0, 1.0),
-        verdicts=force_verdicts,
     ),
 )

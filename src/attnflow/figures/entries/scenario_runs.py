@@ -27,6 +27,18 @@ def value_of(run: xr.Dataset) -> np.ndarray:
     return np.asarray(head.value_matrix, dtype=float)
 
 
+def times_until_end(run: xr.Dataset, times: Sequence[float]) -> list[float]:
+    """The times that lie before the end of a run, and its end.
+
+    Examples
+    --------
+    >>> times_until_end(xr.Dataset(coords={"time": [0.0, 1.0, 3.0]}), [0.0, 2.0, 5.0])
+    [0.0, 2.0, 3.0]
+    """
+    end = float(run.time[-1])
+    return [*(float(time) for time in times if time < end), end]
+
+
 def at_times(run: xr.Dataset, times: Sequence[float]) -> list[xr.Dataset]:
     """The run at the saved times nearest to `times`."""
     return [run.sel(time=time, method="nearest") for time in times]

@@ -164,9 +164,9 @@ FIGURES = (
         id="cluster-number-sphere",
         source=f"{PAPER}, section 5: numbers of centres of order β^((d-1)/2)",
         title="Numbers of clusters on spheres",
-        shows="Numbers of clusters, of Rényi centres and of strong Rényi centres on the circle, on S² and on S³, over "
-        "β. Caps are curved and n is finite, so that predictions for these n and β stand beside the power (d - 1)/2 of "
-        "the limit.",
+        shows="Numbers of clusters, of Rényi centres and of strong Rényi centres on spheres, over β. Caps "
+        "are curved and n is finite, so that predictions for these n and β stand beside the power (d - 1)/2 of the "
+        "limit.",
         deviates="The publication shows no such figure. Strong centres and centres on the circle have exact means; "
         "those of centres on S² and S³ are interpolated between few tokens and saturation.",
         compute=compute_clusters,
@@ -176,7 +176,7 @@ FIGURES = (
             "n": 400, "dimensions": [2, 3, 4], "least_beta": 16.0, "largest_beta": 128.0, "betas": 4, "c": 4.0,
             "radius": 0.5, "end": 40.0, "runs": 16, "draws": 200, "seed": 0,
         },
-        quick={"n": 100, "runs": 4, "draws": 50},
+        quick={"n": 100, "runs": 6, "draws": 50},
         seconds=(50.0, 12.0),
         verdicts=cluster_verdicts,
     ),

@@ -120,6 +120,7 @@ def _path_panel(run: xr.Dataset, place: int) -> Lines:
 
 
 _HEADS: dict[str, Any] = {"compute": multihead.compute_heads, "numbers": multihead.head_numbers, "deviates": REAL}
+_ANY_START, _ONE_START = {"fixed": ("d",)}, {"fixed": ("d", "start")}
 
 FIGURES = (
     Figure(
@@ -133,7 +134,8 @@ FIGURES = (
         draw=emergence_attention.draw_boolean,
         numbers=emergence_attention.boolean_numbers,
         settings={"space": "rescaled", "start": "gaussian", "n": 40, "d": 1, "end": 12.0, "saves": 97, "seed": 7,
-                  "moments": [0, 0.5, 1, 1.5, 12]},
+                  "moments": [0.0, 0.5, 1.0, 1.5, 12.0]},
+        fixed=("space", "d", "start"),
         quick={},
         seconds=(6, 6),
         verdicts=verdicts_of("boolean-limit"),
@@ -150,6 +152,7 @@ FIGURES = (
         numbers=emergence_limits.polytope_numbers,
         settings={"space": "rescaled", "start": "gaussian:2", "n": 40, "d": 3, "end": 15.0, "saves": 151, "seed": 3,
                   "frames": 60},
+        fixed=("space", "d", "start"),
         quick={"frames": 8},
         seconds=(10, 3),
         verdicts=verdicts_of("polytope"),
@@ -159,14 +162,15 @@ FIGURES = (
         id="multihead-eigenvalues",
         source=f"{SLIDES}, multi-head dynamics: eigenvalues",
         title="Several heads: tokens, eigenvalues and growth",
-        shows="Tokens at three times under three heads with random values, beside the leading eigenvector of the sum "
-        "of the value matrices. Below: the eigenvalues of every head and of the sum, and the rate of growth beside the "
+        shows="Tokens at several times under heads with random values, beside the leading eigenvector of the sum of "
+        "the value matrices. Below: the eigenvalues of every head and of the sum, and the rate of growth beside the "
         "leading eigenvalue.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "gaussian", "end": 12.0, "saves": 121, "seed": 2},
         quick={},
         seconds=(5, 5),
         **_HEADS,
+        **_ANY_START,
     ),
     Figure(
         id="multihead-more-tokens",
@@ -179,30 +183,33 @@ FIGURES = (
         quick={"n": [10, 40]},
         seconds=(8, 4),
         **_HEADS,
+        **_ANY_START,
     ),
     Figure(
         id="multihead-circle",
         source=f"{SLIDES}, multi-head dynamics: start on the unit circle",
         title="Several heads, started on the unit circle",
-        shows="Tokens of the unit circle under three random heads, at three times. Below: the eigenvalues of every "
+        shows="Tokens of the unit circle under random heads, at several times. Below: the eigenvalues of every "
         "head and of the sum, and the rate of growth beside the leading eigenvalue.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 2, "heads": 3, "start": "circle", "end": 12.0, "saves": 121, "seed": 2},
         quick={},
         seconds=(4, 4),
         **_HEADS,
+        **_ONE_START,
     ),
     Figure(
         id="multihead-3d",
         source=f"{SLIDES}, multi-head dynamics in space",
         title="Several heads in space",
-        shows="Tokens of R^3 under three random heads, at three times, beside the leading eigenvector of the sum of "
+        shows="Tokens of R^3 under random heads, at several times, beside the leading eigenvector of the sum of "
         "the value matrices. Below: eigenvalues and the rate of growth.",
         draw=multihead.draw_heads,
         settings={"n": [40], "d": 3, "heads": 3, "start": "gaussian", "end": 9.0, "saves": 91, "seed": 3},
         quick={},
         seconds=(5, 5),
         **_HEADS,
+        **_ANY_START,
     ),
     Figure(
         id="multihead-rate",

@@ -1,5 +1,6 @@
 """Figures of trained weights: a prompt under one head of each kind, and under an increasing number of heads."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from attnflow.models import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.principal_components import principal_movie
-from attnflow.show.parts.scene import Snapshot
+from attnflow.show.parts.principal_components import DOT_DISTANCE, principal_scene
+from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of
 from attnflow.show.trained.head_counts import against_count, counted_heads
-from attnflow.show.trained.head_kinds import alignment_panel, path_panel
+from attnflow.show.trained.head_kinds import CLUSTER_DISTANCE, alignment_panel
 from attnflow.trained import head_flows
 from attnflow.trained.head_limits import KINDS
 
@@ -27,68 +28,82 @@ from attnflow.trained.head_limits import KINDS
 def compute_heads(
     progress: Progress, *, model: str, prompt: Prompt, n: int, end: float, saves: int, seed: int
 ) -> xr.Dataset:
-    """Flows of the strongest head of each kind, from a prompt and from tokens on a circle."""
+    """Flows of the strongest head of each kind, from a prompt and from tokens on a circle.
+
+    Two principal components of the tokens are kept, their clusters in all components, and their misalignment.
+    """
     loaded = load(model)
     given, words = prompt_or_ids(loaded, prompt)
     table = trained.head_table(loaded, runs=0, progress=False)
     heads = {kind: strongest for kind in KINDS if (strongest := trained.strongest(table, kind)) is not None}
     settings = {"end": end, "saves": saves, "seed": seed}
     starts: dict[str, dict[str, Any]] = {"prompt": {"prompt": given}, "circle": {"n": n}}
-    kept: dict[str, Any] = {}
+    variables: dict[str, Any] = {"place": ("kind", [f"layer {layer}, head {head}" for layer, head in heads.values()])}
+    apart, cosines, times = [], [], np.empty(0)
     for (start, of_start), part in zip(starts.items(), parts_of(progress, 2), strict=True):
-        for (kind, (layer, head)), share in zip(heads.items(), parts_of(part, len(heads)), strict=True):
-            run = trained.head_flow(loaded, layer, [head], start=start, progress=share, **settings, **of_start)
-            kept[f"{start}, {kind}"] = (("time", f"token_{start}", "coordinate"), run.tokens.values)
-            kept[f"misalignment, {start}, {kind}"] = ("time", head_flows.misalignment(run))
-    places = {kind: f"layer {layer}, head {head}" for kind, (layer, head) in heads.items()}
-    return xr.Dataset(kept, {"time": run.time.values}, {"model": loaded.name, "words": words} | places)
+        runs = [
+            trained.head_flow(loaded, layer, [head], start=start, progress=share, **settings, **of_start)
+            for (layer, head), share in zip(heads.values(), parts_of(part, len(heads)), strict=True)
+        ]
+        drawn = [principal_scene(run, distance=CLUSTER_DISTANCE).drawn for run in runs]
+        points = np.stack([one.tokens for one in drawn])
+        variables[f"{start}_tokens"] = (("kind", "time", f"{start}_token", "component"), points)
+        variables[f"{start}_cluster"] = (("kind", f"{start}_token"), np.stack([one.labels for one in drawn]))
+        apart.append([head_flows.misalignment(run) for run in runs])
+        cosines.append([float(order.mean_cosine(run.tokens[-1])) for run in runs])
+        times = runs[0].time.values
+    variables |= {"misalignment": (("start", "kind", "time"), apart), "mean_cosine": (("start", "kind"), cosines)}
+    coordinates = {"time": times, "kind": list(heads), "start": list(starts)}
+    return xr.Dataset(variables, coordinates, {"model": loaded.name, "words": words})
 
 
 def draw_heads(dataset: xr.Dataset) -> Any:
     """Draw principal components from the prompt (above) and the circle (below), and the misalignment over time."""
-    kinds = [kind for kind in KINDS if kind in dataset.attrs]
+    kinds, last = dataset.kind.values.tolist(), dataset.sizes["time"] - 1
     rows: list[list[Any]] = []
-    for start in ("prompt", "circle"):
-        drawn = [_panel(dataset, start, kind) for kind in kinds]
-        apart = {kind: (dataset.time.values, dataset[f"misalignment, {start}, {kind}"].values) for kind in kinds}
-        rows.append([*drawn, alignment_panel(apart, has_legend=start == "circle")])
+    for start in dataset.start.values.tolist():
+        place = lambda kind, shown=start == "prompt": f": {dataset.place.sel(kind=kind).item()}" if shown else ""
+        drawn = [Snapshot(_scene(dataset, start, kind), last, f"{kind}{place(kind)}") for kind in kinds]
+        apart = {kind: (dataset.time.values, dataset.misalignment.sel(start=start, kind=kind).values) for kind in kinds}
+        rows.append([*drawn, alignment_panel(apart)])
     caption = (
         f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
-        "circle in the plane of V's leading eigenvectors."
+        f"circle in the plane of V's leading eigenvectors. Tokens closer than {CLUSTER_DISTANCE:g} at the end share a "
+        "colour."
     )
     title = f"The flow of one trained head: the strongest of each kind in {dataset.attrs['model']}"
-    return panel_figure(rows, title, caption, width=2.9, heights=[3.0, 3.0])
+    return panel_figure(rows, title, caption, width=2.9, heights=[3.3, 3.3])
 
 
-def _panel(dataset: xr.Dataset, start: str, kind: str) -> Snapshot:
-    return path_panel(_run_of(dataset, start, kind), f"{kind}: {dataset.attrs[kind]}" if start == "prompt" else kind)
-
-
-def _run_of(dataset: xr.Dataset, start: str, kind: str) -> xr.Dataset:
-    tokens = dataset[f"{start}, {kind}"].rename({f"token_{start}": "token"})
-    return xr.Dataset({"tokens": tokens})
+def _scene(dataset: xr.Dataset, start: str, kind: str) -> Scene:
+    """Tokens from one start under one head in two principal components, coloured by cluster."""
+    points = dataset[f"{start}_tokens"].sel(kind=kind, drop=True)
+    run = xr.Dataset({"tokens": points.rename({f"{start}_token": "token", "component": "coordinate"})})
+    scene = scene_of(run, distance=DOT_DISTANCE, names=("component 1", "component 2"))
+    labels = dataset[f"{start}_cluster"].sel(kind=kind).values
+    return replace(scene, drawn=replace(scene.drawn, labels=labels, is_sphere=False))
 
 
 def flow_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
-    """Mean cosine and misalignment at the end under each head."""
+    """Mean cosine and misalignment at the end under each head, from the prompt."""
     numbers: dict[str, float | int | str] = {}
-    for kind in (kind for kind in KINDS if kind in dataset.attrs):
-        run = _run_of(dataset, "prompt", kind)
-        numbers[f"{kind}: head"] = dataset.attrs[kind]
-        numbers[f"{kind}: mean cosine at the end"] = float(order.mean_cosine(run.tokens[-1]))
+    for kind in dataset.kind.values.tolist():
+        one = dataset.sel(kind=kind, start="prompt")
+        numbers[f"{kind}: head"] = one.place.item()
+        numbers[f"{kind}: mean cosine at the end"] = float(one.mean_cosine)
         numbers[f"{kind}: 1 - mean squared cosine at the end"] = number_with_error(
-            head_flows.misalignment(run)[-1], head_flows.MISALIGNMENT_ERROR
+            float(one.misalignment[-1]), head_flows.MISALIGNMENT_ERROR
         )
     return numbers
 
 
 def flow_movie(dataset: xr.Dataset) -> Movie:
     """Movie of the prompt under the first kind of head, until the misalignment is below 1e-6."""
-    kind = next(kind for kind in KINDS if kind in dataset.attrs)
-    aligned = np.flatnonzero(dataset[f"misalignment, prompt, {kind}"] < 1e-6)
+    kind = dataset.kind.values.tolist()[0]
+    aligned = np.flatnonzero(dataset.misalignment.sel(start="prompt", kind=kind) < 1e-6)
     until = float(dataset.time[aligned[0]]) if len(aligned) else np.inf
-    title = f"{_capital(dataset)} under {dataset.attrs[kind]}, {kind}"
-    return principal_movie(_run_of(dataset, "prompt", kind), title, until=until)
+    title = f"{_capital(dataset)} under {dataset.place.sel(kind=kind).item()}, {kind}"
+    return scene_movie(_scene(dataset, "prompt", kind), title, "Two principal components.", until=until)
 
 
 def _capital(dataset: xr.Dataset) -> str:

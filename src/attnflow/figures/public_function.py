@@ -1,0 +1,79 @@
+"""Functions that make figures in Python: `attnflow.figures.polytope_2d(n=80)` and its sisters."""
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.figure
+import xarray as xr
+
+from attnflow._common import extras
+from attnflow._common.checks import InputError
+from attnflow._common.progress import Progress
+from attnflow.figures.catalogue import catalogue, find
+from attnflow.figures.data_file import figure_id, stamped
+from attnflow.figures.parameters import changed_figure, parameter_list
+from attnflow.show.parts.style import save_figure
+
+
+class DrawnFigure(NamedTuple):
+    """A figure and the data that it shows."""
+
+    figure: matplotlib.figure.Figure
+    data: xr.Dataset
+
+
+def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
+    """Draw a figure from its data, as `attnflow reproduce` writes them to a file or a figure's function returns them.
+
+    Examples
+    --------
+    >>> from attnflow import figures
+    >>> data = figures.force(beta=3.0).data
+    >>> len(figures.draw(data).axes)
+    2
+    """
+    return find(figure_id(data)).draw(data)
+
+
+def numbers(data: xr.Dataset) -> dict[str, float | int | str]:
+    """The numbers that are printed beside a figure, from its data.
+
+    Examples
+    --------
+    >>> from attnflow import figures
+    >>> round(figures.numbers(figures.force(beta=3.0).data)["tau*"], 4)
+    0.5408
+    """
+    return find(figure_id(data)).numbers(data)
+
+
+def save(figure: matplotlib.figure.Figure, path: str | os.PathLike) -> Path:
+    """Write a figure as PNG, PDF or SVG by the suffix of the path."""
+    return save_figure(figure, path)
+
+
+def function_of(name: str) -> Callable[..., DrawnFigure]:
+    """The function that makes the figure of an id; its arguments are the parameters of the figure."""
+    entry = catalogue()[name]
+
+    def make_figure(*, quick: bool = False, progress: Progress = None, **parameters: Any) -> DrawnFigure:
+        chosen = changed_figure(entry, parameters)
+        if entry.needs and (missing := extras.missing(entry.needs)):
+            raise InputError(extras.needs(f"The figure {name}", *missing))
+        data = stamped(chosen, chosen.compute(progress, **chosen.settings_of(quick)), is_quick=quick)
+        return DrawnFigure(chosen.draw(data), data)
+
+    keyword = lambda argument, default: inspect.Parameter(argument, inspect.Parameter.KEYWORD_ONLY, default=default)
+    options = [keyword("quick", False), keyword("progress", None)]
+    arguments = [keyword(argument, default) for argument, default in entry.parameters_of(False).items()]
+    make_figure.__signature__ = inspect.Signature([*arguments, *options], return_annotation=DrawnFigure)  # type: ignore[attr-defined]
+    make_figure.__name__ = make_figure.__qualname__ = entry.function_name
+    make_figure.__doc__ = (
+        f"Make the figure {name}: {entry.title}.\n\n{entry.shows}\n\nSource: {entry.source}.\n\n"
+        f"Parameters and their values in the catalogue: {parameter_list(entry)}. `quick=True` replaces some of them by "
+        "smaller ones. Returns the matplotlib figure and the dataset that it shows."
+    )
+    return make_figure

@@ -1,0 +1,52 @@
+"""Functions of figures: every figure has one, with its parameters as arguments."""
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import attnflow as af
+from attnflow._common.checks import InputError
+from attnflow.figures.catalogue import catalogue
+
+
+def test_every_figure_has_a_function():
+    names = {figure.function_name for figure in catalogue().values()}
+
+    assert names | {"draw", "numbers", "save"} == set(af.figures.__all__) == set(dir(af.figures))
+
+
+@pytest.mark.parametrize("name", list(catalogue()))
+def test_a_function_has_the_parameters_of_its_figure(name):
+    figure = catalogue()[name]
+    function = getattr(af.figures, figure.function_name)
+    arguments = inspect.signature(function).parameters
+
+    assert {key: one.default for key, one in arguments.items() if key not in ("quick", "progress")} == (
+        figure.parameters_of(False)
+    )
+    assert figure.title in function.__doc__
+    assert function.__name__ == figure.function_name
+
+
+def test_figure_and_data_are_returned():
+    figure, data = af.figures.polytope_2d(quick=True, n=5, end=1.0, saves=3, progress=False)
+
+    assert isinstance(figure, Figure)
+    assert data.sizes["token"] == 5
+    assert "n = 5" not in data.attrs["figure_command"]
+    assert data.attrs["figure_command"] == (
+        "attnflow reproduce polytope-2d --quick --set end=1.0 --set n=5 --set saves=3"
+    )
+    np.testing.assert_array_equal(data.tokens[-1], data.final_tokens)
+
+
+def test_a_wrong_argument_is_refused_with_the_parameters():
+    with pytest.raises(InputError, match=r"`m` is no parameter of force; the parameters of force are beta = 10.0"):
+        af.figures.force(m=1)
+
+
+def test_data_hold_the_parameters_as_json():
+    assert json.loads(af.figures.force(points=7).data.attrs["figure_parameters"]) == {"beta": 10.0, "points": 7}
