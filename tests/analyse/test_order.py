@@ -81,5 +81,5 @@ def test_a_single_token_has_no_pairs():
 def test_bad_input_is_a_sentence():
     with pytest.raises(ValueError, match="d = 3"):
         order.fourier_modes(np.ones((1, 4, 3)))
-    with pytest.raises(ValueError, match=r"tokens\[\d.*\] is the zero vector"):
+    with pytest.raises(ValueError, match=r"tokens\[1\] is the zero vector"):
         order.cosine_histogram([[[1.0, 0.0], [0.0, 0.0]]])

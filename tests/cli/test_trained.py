@@ -14,6 +14,7 @@ from attnflow import show, trained
 from attnflow._common.checks import InputError
 from attnflow.cli import trained_heads, trained_summaries
 from attnflow.cli.app import app
+from attnflow.cli.numbers import interval_text
 from attnflow.cli.trained_options import prompt_of
 from attnflow.models import load
 from attnflow.trained.head_limits import KINDS
@@ -44,12 +45,27 @@ def test_heads_print_write_and_draw(folder, tmp_path):
     assert [row["control"] for row in found["controls"]][:2] == ["trained", "Q = K = 0"]
     text = run("heads", folder, "--layers", "1", "--controls", 2)
     agreeing, undecided = (sum(row[name] for row in found["rows"]) for name in ("agreeing", "undecided"))
-    assert f" {agreeing} of 4 simulations have the predicted limit; {undecided} are undecided." in text
-    assert "of 2 heads, undecided ones not counted as such: trained: " in text
+    verbs = "have" if agreeing != 1 else "has", "are" if undecided != 1 else "is"
+    assert f" Of 4 simulations {agreeing} {verbs[0]} the predicted limit; {undecided} {verbs[1]} undecided." in joined(
+        text
+    )
+    assert "controls, on 2 heads" in text
+    assert "2 simulations are too few to tell a difference (Fisher's exact test, p < 0.05)." in joined(text)
     text = run("heads", folder, "--layers", "0,2", "--runs", 0, "--untrained")
     assert "(untrained)" in text
     assert f"{2 * tiny_models.HEADS} heads: " in text
     assert "beta = sqrt(d) |sym B|_F" in text
+
+
+def joined(text):
+    """The text in one line, however it was wrapped."""
+    return " ".join(text.split())
+
+
+def table_of(text, title):
+    """The rows of the table under a title, as lists of words; headings are left out."""
+    lines = text.split(f"{title}\n")[1].split("\n\n")[0].splitlines()
+    return [line.split() for line in lines if line.strip()[:1].isdigit()]
 
 
 def test_the_ladder_prints_its_rungs(folder, tmp_path):
@@ -72,13 +88,15 @@ def test_a_prompt_is_followed(folder, tmp_path):
     text = run("prompt", folder, IDS, "--picture", picture, *options[:-1])
     for name in ("", "-displacement", "-frames", "-coupling"):
         assert (tmp_path / f"way{name}.png").read_bytes().startswith(b"\x89PNG")
-    # The lines for people hold the numbers of the JSON, and the mismatch is that of each block with the next.
-    facts = {line[:29].strip(): line[29:].split() for line in text.splitlines()}
+    # The tables hold the numbers of the JSON, and the mismatch is that of each block with the next.
+    split = table_of(text, "output of attention, split by parts of V")
     lengths = found["displacement"]["rotational"]["length"]
-    assert facts["rotational part moves by"] == ["-", *(f"{one:.2f}" for one in lengths)]
-    assert facts["cosine of e^(-tS) x"] == [f"{one:.2f}" for one in found["cosine_in_frame"]["S"]]
-    coupled = found["block_coupling"]
-    assert facts["mismatch with the next block"] == ["-", f"{coupled[0][1]:.2f}", f"{coupled[1][2]:.2f}", "-"]
+    np.testing.assert_allclose([float(row[3]) for row in split[1:]], lengths, rtol=1e-2)
+    framed = table_of(text, "mean cosine in frames that move with V, S and A")
+    np.testing.assert_allclose([float(row[3]) for row in framed], found["cosine_in_frame"]["S"], rtol=1e-2)
+    coupled, layers = found["block_coupling"], table_of(text, "what each layer does")
+    np.testing.assert_allclose([float(row[4]) for row in layers[1:3]], [coupled[0][1], coupled[1][2]], rtol=1e-2)
+    assert [len(row) for row in layers] == [1, 6, 6, 5]  # the embedding has none, the last block no next one
     asked = json.loads(run("prompt", folder, IDS, "--coupling", "--token", 2, "--top", 3, "--json"))["block_coupling"]
     np.testing.assert_array_equal(asked, trained.block_coupling(load(folder), tiny_models.IDS, token=2, top=3).mismatch)
     assert not np.allclose(asked, coupled)
@@ -114,18 +132,25 @@ def test_the_summary_of_a_prompt_in_sentences():
     assert trained_summaries._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
 
 
-def test_many_layers_are_told_by_some():
-    assert trained_summaries._some(range(7)) == list(range(7))
-    assert trained_summaries._some(range(49)) == list(range(0, 49, 4))
-
-
 @pytest.mark.parametrize("layers", [6, 48, 128])
-def test_every_line_tells_of_the_layers_that_are_named(layers):
-    """A value that is its own layer's number is printed under that number, with an embedding before it or without."""
-    named = trained_summaries._layers(layers).split("  (")[0].split()
-    assert trained_summaries._line(range(layers + 1), layers, "d").split() == named
-    assert trained_summaries._line(range(1, layers + 1), layers, "d").split() == ["-", *named[1:]]
-    assert trained_summaries._line([None] * layers, layers) == ""
+def test_every_row_tells_of_the_layer_that_is_named(layers, capsys):
+    """A value that is its own layer's number is printed beside that number, with an embedding before it or without."""
+    whole, of_layers = list(map(float, range(layers + 1))), list(map(float, range(1, layers + 1)))
+    trained_summaries.print_by_layer("", layers, {"a": whole, "b": of_layers, "c": [None] * layers})
+    heading, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert heading == ["layer", "a", "b"]
+    assert rows[0] == ["0", "0"]
+    assert all(row[0] == row[1] == row[2] for row in rows[1:])
+    assert len(rows) == min(layers + 1, trained_summaries.MAX_LAYERS)
+    assert rows[-1][0] == str(layers)
+
+
+def test_numbers_below_their_error_are_zero_with_it(capsys):
+    """Tokens that agree have a variability of 1.5e-32, which is rounding."""
+    trained_summaries.print_by_layer("", 1, {"variability": [0.25, 1.5e-32]}, {"variability": 1e-28})
+    assert "0 ± 1e-28" in capsys.readouterr().out
+    ratios = {"divisor": [1.0, 2.0], "divisor_least": [1.5e-32, 1.0], "divisor_greatest": [1.0, 8.0]}
+    assert "tokens have 0 ± 1e-14 to 4 times the median" in trained_summaries.divisors_sentence(ratios)
 
 
 def test_numbers_are_text_where_there_is_a_tokenizer_unless_ids_are_asked_for(folder):
@@ -153,7 +178,7 @@ def test_a_flow_is_run_drawn_and_filmed(folder, tmp_path):
 def test_flows_by_number_of_heads_are_drawn(folder, tmp_path):
     options = ["--by-heads", "--n", 3, "--end", 1, "--saves", 6, "--picture", tmp_path / "counts.png", "--json"]
     found = json.loads(run("flow", folder, *options))
-    assert [len(row["heads"]) for row in found["rows"]] == [1, 1, 1, 2, 2, 2, 4]
+    assert [len(row["heads"]) for row in found["rows"]] == [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 4]
     assert "Means over random subsets of heads" in run("flow", folder, *options[:-3], "--subsets", 1)
     assert (tmp_path / "counts.png").read_bytes().startswith(b"\x89PNG")
 
@@ -223,7 +248,7 @@ def test_the_command_ends_with_two_and_no_traceback(tmp_path):
 @pytest.mark.parametrize("saves", [2, 4])
 def test_a_flow_of_few_kept_times_has_no_rate(folder, saves):
     text = run("flow", folder, "--heads", 0, "--n", 4, "--end", 0.1, "--saves", saves)
-    assert f"a rate needs 5 kept times or more, and there are {saves}" in text
+    assert f"a rate needs 5 kept times or more, and there are {saves}" in joined(text)
 
 
 def test_numbers_of_heads_are_printed_with_intervals(folder):
@@ -231,11 +256,11 @@ def test_numbers_of_heads_are_printed_with_intervals(folder):
     text = run("flow", folder, *options)
     found = trained.count_rows(json.loads(run("flow", folder, *options, "--json"))["rows"])
     one = found[0]
-    cosines = [f"{one[name]:.3g}" for name in ("mean_cosine", "mean_cosine_low", "mean_cosine_high")]
-    assert "{} [{}, {}]".format(*cosines) in " ".join(text.split())
+    assert f" {one['mean_cosine']:.4g} " in text
+    assert interval_text(one["mean_cosine_low"], one["mean_cosine_high"]) in text
     assert "2 of 4" in text
     assert "1 of 1" in text
-    assert f"1 head {one['with_rate']} of 2; 2 heads " in text
+    assert f"1 head {one['with_rate']} of 2; 2 heads " in joined(text)
     assert "95 % t intervals" in " ".join(text.split())
 
 

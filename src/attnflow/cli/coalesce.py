@@ -1,9 +1,11 @@
 """Scenarios that coalesce, on the command line: the part of `attnflow run` that calls `coalesce`."""
 
 import json
+import math
 from typing import Any
 
 from attnflow.cli.console import as_text, print_facts, print_json, progress_of
+from attnflow.cli.numbers import ROUNDING, counted, number
 from attnflow.cli.theory import print_verdicts, verdicts_on
 
 # Settings that act on a run of `coalesce`.
@@ -42,8 +44,9 @@ def run_coalescing(
         facts |= {"settings": acts, "merge_log_times": found.merge_log_time.values.tolist()}
         print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
     else:
-        print_facts(scenario.name, readable_facts({key: value for key, value in facts.items() if key != "scenario"}))
+        print_facts(scenario.name, readable_facts(facts))
         if checked:
+            print()
             print_verdicts(checked, folded=False)
 
 
@@ -57,17 +60,48 @@ def coalescing_facts(found: Any) -> dict[str, Any]:
         "steps": int(found.steps),
         "merge": found.attrs["merge"],
         **({"perturbed": found.attrs["perturbed"]} if "perturbed" in found.attrs else {}),
+        "quadrature_merges": int(found.quadrature_merges),
         "quadrature_error": float(found.quadrature_error),
     }
 
 
-def readable_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a run of `coalesce` with names in words and numbers of four digits."""
-    names = {
-        "log_time": "log t",
-        "merge": "merging distance",
-        "perturbed": "first tokens moved by",
-        "quadrature_error": "quadrature error",
-        "bit_for_bit": "bit for bit",
-    }
-    return {names.get(name, name): f"{fact:.4g}" if isinstance(fact, float) else fact for name, fact in facts.items()}
+def readable_facts(facts: dict[str, Any]) -> dict[str, str]:
+    """The facts of a run of `coalesce` in words; numbers that the headline or the outcome state are left out."""
+    shown: dict[str, str] = {}
+    if "bit_for_bit" in facts:
+        shown |= {"repeated": facts["repeated"], "bit for bit": "equal" if facts["bit_for_bit"] else "different"}
+    shown |= {name: facts[name] for name in ("headline", "outcome") if name in facts}
+    shown["clusters"] = f"{facts['clusters']} after {counted(facts['merges'], 'merge')}"
+    shown["time"] = f"log t = {number(facts['log_time'])}, {_power_of_ten(facts['log_time'])}"
+    shown["merging distance"] = f"tokens within {number(facts['merge'])} of each other are one cluster"
+    if "perturbed" in facts:
+        moved = json.loads(facts["perturbed"])
+        shown["first tokens"] = f"moved at random by {number(moved['amount'])}, seed {moved['seed']}"
+    if facts["quadrature_merges"]:
+        by_quadrature = f"{facts['quadrature_merges']} of {counted(facts['merges'], 'merge')}"
+        shown["by quadrature"] = f"{by_quadrature}, positions to {_least_error(facts['quadrature_error'])}"
+    return shown | {name: facts[name] for name in ("result", "picture") if name in facts}
+
+
+def _power_of_ten(log_time: float) -> str:
+    """A time, given by its logarithm, as a power of ten; plain where a float shows it well.
+
+    Examples
+    --------
+    >>> _power_of_ten(149.598), _power_of_ten(2.996), _power_of_ten(-math.inf)
+    ('t = 10^64.97', 't = 20.01', 't = 0')
+    """
+    if abs(log_time) < math.log(1e6) or math.isinf(log_time):
+        return f"t = {number(math.exp(log_time))}"
+    return f"t = 10^{log_time / math.log(10):.2f}"
+
+
+def _least_error(error: float) -> str:
+    """An error bound, at least that of rounding: no position in float64 is better known.
+
+    Examples
+    --------
+    >>> _least_error(4.8e-17), _least_error(1.208e-7)
+    ('rounding (1e-14)', '1.2e-07')
+    """
+    return f"rounding ({ROUNDING:.0e})" if error <= ROUNDING else f"{error:.2g}"

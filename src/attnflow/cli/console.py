@@ -1,7 +1,8 @@
-"""Parts that all commands share: the options `--json` and `--overwrite`, output files, and printing."""
+"""Parts that all commands share: the options `--json` and `--overwrite`, output files, and printed tables."""
 
 import json
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,13 +83,59 @@ def print_json_or(as_json: bool, facts: Any, print_table: Callable[[], None]) ->
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:
     """Print names and values as a table of two columns."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, show_header=False, box=None, title_justify="left", title_style="bold cyan")
+    table = Table(show_header=False, box=None)
     table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table.add_column()
     for name, fact in facts.items():
         table.add_row(name, Text(str(fact)))  # Text, since brackets are not markup here
-    Console().print(table)
+    print_table(table, title)
+
+
+def print_columns(title: str, columns: dict[str, Sequence[str]]) -> None:
+    """Print columns of equal length under their headings: the first to the left, the others, of numbers, to the right.
+
+    A column without any text is left out. Headings are wrapped, cells never.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = {name: texts for name, texts in columns.items() if any(texts)}
+    table = Table(box=None, header_style="bold")
+    for place, (name, texts) in enumerate(shown.items()):
+        widest = max(len(line) for text in (*texts, *name.split()) for line in text.splitlines())
+        table.add_column(textwrap.fill(name, widest), justify="right" if place else "left", min_width=widest)
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*map(Text, row))
+    print_table(table, title)
+
+
+def print_table(table: Any, title: str = "") -> None:
+    """Print a table in the width of the terminal, or in the least width that holds every cell whole if that is more."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    if title:
+        print_sentences(title, style="bold cyan")
+    console = Console()
+    unlimited = console.options.update(max_width=10**6)  # else the measured width would be at most that of the terminal
+    console.width = max(console.width, Measurement.get(console, unlimited, table).minimum)
+    _print_whole(console, table)
+
+
+def print_sentences(*sentences: str, style: str = "") -> None:
+    """Print each sentence as a paragraph in the width of the terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    for sentence in sentences:
+        _print_whole(Console(), Text(sentence, style=style))
+
+
+def _print_whole(console: Any, content: Any) -> None:
+    """Print without the spaces that would fill lines up to the width of the console."""
+    with console.capture() as captured:
+        console.print(content)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -16,8 +16,10 @@ from attnflow.cli.console import (
     print_facts,
     print_json,
     print_json_or,
+    print_table,
     progress_of,
 )
+from attnflow.cli.run_table import readable_run
 from attnflow.cli.scenario_options import with_scenario_options
 
 PANEL = "Run and repeat"
@@ -132,13 +134,13 @@ def list_names(
     if as_json:
         print_json([asdict(scenario) for scenario in CATALOGUE.values()])
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("scenario", "what it shows", "paper", box=None, header_style="bold")
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
     for scenario in CATALOGUE.values():
         table.add_row(f"[cyan]{scenario.name}[/]", scenario.sentence, f"arXiv:{scenario.paper}")
-    Console().print(table)
+    print_table(table)
 
 
 def rerun(
@@ -232,7 +234,7 @@ def _finish(
         _draw(flow, result, files["picture"], last)
     heading |= {"headline": headline(flow, result)}
     summary |= {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
-    print_json_or(as_json, heading | summary, lambda: print_facts(title, _readable(heading, summary)))
+    print_json_or(as_json, heading | summary, lambda: print_facts(title, readable_run(heading, summary)))
     if summary["failed"] == summary["runs"]:
         raise typer.Exit(1)
 
@@ -248,48 +250,3 @@ def _draw(flow: Any, result: Any, path: Path, last: Any) -> None:
 
     first = first_matrix(flow, _first_run(result))
     draw(result, matrices=None if first is None else [first, last], path=path)
-
-
-def _readable(heading: dict[str, Any], summary: dict[str, Any]) -> dict[str, str]:
-    """The facts of a run for a table: ensembles as ranges, thresholds beside the counts that depend on them."""
-    shown = {"bit for bit": heading["bit_for_bit"]} if "bit_for_bit" in heading else {}
-    shown |= {"headline": heading["headline"]}
-    shown |= {"model": summary["model"], "tokens": f"{summary['tokens']} in dimension {summary['dimension']}"}
-    shown["V"] = summary["value"]
-    if summary["runs"] > 1:
-        shown["runs"] = str(summary["runs"])
-    shown["solver"] = f"{summary['solver']}, {summary['dtype']}"
-    if "settings" in heading:
-        shown["seed"] = str(heading["settings"]["seed"])
-    shown["steps"] = f"{_range(summary['steps'])} ({_range(summary['rejected_steps'])} rejected)"
-    shown["time"] = f"t = {_range(summary['time'])}, in {summary['seconds']} s"
-    shown |= _gathered(summary)
-    shown["attention rank"] = (
-        f"{_range(summary['attention_rank'])} (above {summary['rank_threshold']:g} of the largest)"
-    )
-    shown["outcome"] = summary["outcome"]
-    if "experiment" in heading:
-        shown |= studies.study_facts(heading["experiment"])
-        shown |= {"picture": heading["experiment_picture"]} if "experiment_picture" in heading else {}
-    return shown | {name: summary[name] for name in ("result", "picture") if name in summary}
-
-
-def _gathered(summary: dict[str, Any]) -> dict[str, str]:
-    """The number of clusters, or of the parallel subspaces that tokens lie on, with the distance it depends on."""
-    from attnflow.experiments.gathering import counted
-
-    distance = f"(within {summary['cluster_distance']:.3g})"
-    dimensions, counts = summary["group_dimension"], summary["groups"]
-    if summary["runs"] == 1 and not isinstance(dimensions, list) and dimensions > 0:
-        return {"tokens on": f"{counted(counts, dimensions)} {distance}"}
-    return {"clusters": f"{_range(summary['clusters'])} {distance}"}
-
-
-def _range(values: Any) -> str:
-    """A number, or the least and the largest of several."""
-    if not isinstance(values, list):
-        return "not formed" if values is None else f"{values:g}"
-    if any(value is None or isinstance(value, list) for value in values):
-        return ", ".join(_range(value) for value in values[:4])
-    least, most = min(values), max(values)
-    return f"{least:g}" if least == most else f"{least:g} to {most:g}"

@@ -16,6 +16,7 @@ from attnflow.cli.console import (
     print_json_or,
     progress_of,
 )
+from attnflow.cli.numbers import number
 from attnflow.cli.run import PANEL
 from attnflow.cli.scenario_options import with_scenario_options
 
@@ -62,36 +63,46 @@ def stream(
     if "picture" in files:
         _draw(run, files["picture"])
     facts = {"scenario": name} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
-    print_json_or(as_json, facts, lambda: print_facts(name, _readable(facts)))
+    print_json_or(as_json, facts, lambda: print_facts(name, _readable(facts, tolerance)))
 
 
 def _facts(run: Any) -> dict[str, Any]:
-    """The facts that are printed of a run of `stream`."""
+    """The facts of a run of `stream`, for JSON."""
     import numpy as np
 
     from attnflow.experiments import run_summary
+    from attnflow.experiments.headline import headline
     from attnflow.results import provenance
 
     flow = provenance.flow_of(run)
     found = run_summary.summarise(flow, run)
-    steps = f"{found['steps']} ({found['rejected_steps']} rejected), {run.pieces.values.max()} of one token at most"
     away = np.linalg.norm(run.final_tokens.values - run.initial_tokens.values[0], axis=1).max()
-    return {
-        "model": found["model"],
-        "tokens": found["tokens"],
-        "time": found["time"],
-        "steps": steps,
-        "clusters": found["clusters"],
-        "farthest_from_first": float(away),
-        "outcome": found["outcome"],
-    }
+    kept = ("model", "tokens", "dimension", "time", "steps", "rejected_steps")
+    return (
+        {"headline": headline(flow, run)}
+        | {name: found[name] for name in kept}
+        | {
+            "most_steps_of_a_token": int(run.pieces.values.max()),
+            "clusters": found["clusters"],
+            "cluster_distance": found["cluster_distance"],
+            "farthest_from_first": float(away),
+            "outcome": found["outcome"],
+        }
+    )
 
 
-def _readable(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts with names in words and numbers of four digits."""
-    names = {"farthest_from_first": "largest distance from the first token's start"}
-    shown = {name: fact for name, fact in facts.items() if name != "scenario"}
-    return {names.get(name, name): f"{fact:.4g}" if isinstance(fact, float) else fact for name, fact in shown.items()}
+def _readable(facts: dict[str, Any], tolerance: float) -> dict[str, str]:
+    """The facts in words; a distance that is not above the tolerance of the paths is zero with that error."""
+    shown = {name: facts[name] for name in ("headline", "model")}
+    shown["tokens"] = f"{facts['tokens']} in dimension {facts['dimension']}"
+    most = f"at most {facts['most_steps_of_a_token']} for one token"
+    shown["steps"] = f"{facts['steps']} ({facts['rejected_steps']} rejected), {most}"
+    shown["time"] = f"t = {number(facts['time'])}, computed in {number(facts['seconds'])} s"
+    shown["clusters"] = f"{facts['clusters']} (within {facts['cluster_distance']:.3g})"
+    away = number(facts["farthest_from_first"], tolerance)
+    shown["farthest token"] = f"at a distance of {away} from the start of the first token"
+    shown["outcome"] = facts["outcome"]
+    return shown | {name: facts[name] for name in ("result", "picture") if name in facts}
 
 
 def _draw(run: Any, path: Path) -> None:

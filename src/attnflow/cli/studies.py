@@ -1,12 +1,23 @@
 """The commands that study many runs, atlas and robustness, and the study behind the scenario conjecture1."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from attnflow._common.progress import reporting
-from attnflow.cli.console import AsJson, Overwrite, free_files, print_json, progress_of
+from attnflow.cli.console import (
+    AsJson,
+    Overwrite,
+    free_files,
+    print_columns,
+    print_facts,
+    print_json,
+    print_sentences,
+    progress_of,
+)
+from attnflow.cli.numbers import number
 from attnflow.cli.theory import PANEL
 
 
@@ -40,6 +51,7 @@ def atlas(
 
     from attnflow._common.checks import require_count, require_finite_number
     from attnflow._common.memory import require_array_memory
+    from attnflow._common.plain import json_value
     from attnflow.show.theory.atlas import atlas as draw
     from attnflow.theorems.studies.atlas import atlas as survey
 
@@ -61,14 +73,27 @@ def atlas(
             progress=progress,
         )
     draw(found, picture)
-    agreement = float(found.attrs["agreement"])
     if as_json:
         words = {name: found[name].values.tolist() for name in ("predicted", "proved", "simulated")}
         axes = {"x": found.x.values.tolist(), "y": found.y.values.tolist()}
-        print_json({"agreement": agreement, "picture": str(picture)} | axes | words)
+        names = ("agreement", "agreement_exchanged", "cells", "cells_with_promise", "cells_compared")
+        counts = {name: json_value(found.attrs[name]) for name in names}
+        print_json(counts | {"picture": str(picture)} | axes | words)
     else:
-        print(f"Where a limit is promised and the simulation decided, {100 * agreement:.1f} % of the runs agree.")
-        print(picture)
+        print_facts(f"limits over the {kind} of V", _atlas_facts(found.attrs) | {"picture": str(picture)})
+
+
+def _atlas_facts(counts: dict[str, Any]) -> dict[str, str]:
+    """How many cells are compared, and the agreement beside its control."""
+    cells = f"{counts['cells']}, of which {counts['cells_with_promise']} have a predicted limit"
+    if not counts["cells_compared"]:
+        return {"value matrices": cells, "agreement": "not known: no run of a matrix with a prediction is decided"}
+    return {
+        "value matrices": f"{cells} and {counts['cells_compared']} of these a decided run",
+        "agreement": f"{100 * counts['agreement']:.1f} % of the decided runs show the predicted limit, "
+        "a mean over matrices",
+        "control": f"{100 * counts['agreement_exchanged']:.1f} % where predictions are exchanged at random among them",
+    }
 
 
 def robustness(
@@ -113,18 +138,29 @@ def _rows_of_intervals(found: Any) -> list[dict[str, Any]]:
 
 
 def _print_intervals(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    """Print means with half the widths of their intervals, and what the quantities are."""
+    from attnflow.theorems.studies.robustness import QUANTITIES
 
-    table = Table(*rows[0], box=None, header_style="bold", padding=(0, 2))
-    for row in rows:
-        table.add_row(*(_interval(one) if isinstance(one, list) else str(one) for one in row.values()))
-    Console().print(table)
+    columns = {name: [str(row[name]) for row in rows] for name in ("law", "n", "d")}
+    columns |= {name: [_interval(row[name]) for row in rows] for name in QUANTITIES}
+    print_columns("means over starts, with 95 % intervals", columns)
+    print_sentences("; ".join(f"{name}: {text}" for name, text in QUANTITIES.items()) + ".")
 
 
 def _interval(bounds: list[float]) -> str:
+    """The mean and half the width of its interval, with the decimals that two digits of the width have.
+
+    Examples
+    --------
+    >>> _interval([0.9, 2.3333, 3.7667]), _interval([0.995, 1.0, 1.005]), _interval([2.0, 2.0, 2.0])
+    ('2.3 ± 1.4', '1.0000 ± 0.0050', '2')
+    """
     low, mean, high = bounds
-    return f"{mean:.2f} ± {(high - low) / 2:.2f}"
+    half = (high - low) / 2
+    if not half > 0:
+        return number(mean)
+    decimals = max(1 - math.floor(math.log10(half)), 0)
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
 def conjecture1(flow: Any, settings: Any, picture: Path | None) -> dict[str, Any]:

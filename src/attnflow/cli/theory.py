@@ -7,7 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from attnflow._common.progress import reporting
-from attnflow.cli.console import AsJson, print_json, progress_of
+from attnflow.cli.console import (
+    AsJson,
+    print_facts,
+    print_json,
+    print_json_or,
+    print_sentences,
+    print_table,
+    progress_of,
+)
+from attnflow.cli.numbers import counted
 from attnflow.cli.scenario_options import with_scenario_options
 
 PANEL = "Theory"
@@ -106,14 +115,14 @@ def _print_survival(statements: list[Any], steps: str, as_json: bool) -> None:
     if as_json:
         print_json({name: {str(step): one.as_dict() for step, one in row.items()} for name, row in found.items()})
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("statement", *(f"step {size:g}" for size in sizes), box=None, header_style="bold")
     for name, row in found.items():
         answers = [f"[{COLOURS[one.verdict]}]{one.verdict.replace('_', ' ')}[/]" for one in row.values()]
         table.add_row(f"[cyan]{name}[/]", *answers)
-    Console().print(table)
+    table.columns[0].no_wrap = True
+    print_table(table)
 
 
 def _print_statements(statements: list[Any], as_json: bool) -> None:
@@ -121,25 +130,24 @@ def _print_statements(statements: list[Any], as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     table = Table("statement", "what it says", box=None, header_style="bold")
+    table.columns[0].no_wrap = True
     for fact in facts:
         paper = fact["paper"] + ("" if fact["proved"] else ", a conjecture")
         table.add_row(f"[cyan]{fact['id']}[/]", f"{escape(fact['says'])}\n[dim]{escape(paper)}[/]")
-    Console().print(table)
+    print_table(table)
 
 
 def print_verdicts(checked: list[Any], folded: bool) -> None:
     """Print verdicts as a table; `folded` only counts the statements that do not apply."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     table = Table("statement", "verdict", "why", box=None, header_style="bold")
-    table.columns[0].overflow = "fold"
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for one in checked:
         verdict = one.verdict
         if folded and verdict.verdict == "not_applicable":
@@ -147,11 +155,22 @@ def print_verdicts(checked: list[Any], folded: bool) -> None:
         answer = f"[{COLOURS[verdict.verdict]}]{verdict.verdict.replace('_', ' ')}[/]"
         paper = verdict.paper + ("" if one.proved else ", a conjecture")
         table.add_row(f"[cyan]{verdict.id}[/]", answer, f"{escape(verdict.explanation())}\n[dim]{escape(paper)}[/]")
-    Console().print(table)
-    counts = {answer: sum(one.verdict.verdict == answer for one in checked) for answer in COLOURS}
-    shown = ", ".join(f"{count} {answer.replace('_', ' ')}" for answer, count in counts.items() if count)
-    more = " --all prints why they do not apply." if folded and counts["not_applicable"] else ""
-    Console().print(f"{len(checked)} statement{'s' if len(checked) != 1 else ''}: {shown}.{more}")
+    print_table(table)
+    print_sentences(_tally(checked, folded))
+
+
+def _tally(checked: list[Any], folded: bool) -> str:
+    """The number of statements with each answer, as a sentence."""
+    words = {
+        "holds": ("holds", "hold"),
+        "fails": ("fails", "fail"),
+        "undecided": ("is undecided", "are undecided"),
+        "not_applicable": ("does not apply", "do not apply"),
+    }
+    counts = {answer: sum(one.verdict.verdict == answer for one in checked) for answer in words}
+    shown = ", ".join(counted(count, *words[answer]) for answer, count in counts.items() if count)
+    more = " --all prints why." if folded and counts["not_applicable"] else ""
+    return f"{counted(len(checked), 'statement')}: {shown}.{more}"
 
 
 @with_scenario_options
@@ -170,7 +189,8 @@ def predict(
     setup = scenarios.build(scenarios.change(scenarios.get(name).settings, changes))
     tokens = setup.tokens[0] if setup.tokens.ndim == 3 else setup.tokens
     prediction = limit_of(setup.flow, tokens, setup.solver)
-    print_json({"scenario": name} | prediction.as_dict()) if as_json else print(prediction)
+    facts = {"scenario": name} | prediction.as_dict()
+    print_json_or(as_json, facts, lambda: print_facts(f"prediction for {name}", prediction.facts))
 
 
 def register(app: typer.Typer) -> None:

@@ -94,7 +94,7 @@ def flow(
     by_heads: Annotated[
         bool, typer.Option("--by-heads", help="Compare random subsets of 1, 2, 4, ... heads of the layer.")
     ] = False,
-    subsets: Annotated[int, typer.Option(help="For --by-heads: subsets of each number of heads, a run each.")] = 3,
+    subsets: Annotated[int, typer.Option(help="For --by-heads: subsets of each number of heads, a run each.")] = 6,
     by_kind: Annotated[
         bool,
         typer.Option("--by-kind", help="Compare the strongest real-positive, real-negative and complex head."),

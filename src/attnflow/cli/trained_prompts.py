@@ -12,13 +12,12 @@ from attnflow.cli.console import (
     ResultPath,
     as_text,
     free_files,
-    print_facts,
     print_json_or,
     progress_of,
     write_csv,
 )
 from attnflow.cli.trained_options import PANEL, Angle, Control, Depth, Ids, ModelName, Seed, Text, numbers, prompt_of
-from attnflow.cli.trained_summaries import readable
+from attnflow.cli.trained_summaries import print_prompt
 from attnflow.cli.trained_tables import print_ladder
 
 
@@ -92,11 +91,7 @@ def prompt(
         draw(report, files["picture"])
         for name, measured in more.items():
             _draw_further(name, measured, beside[f"{name} picture"])
-    print_json_or(
-        as_json,
-        found | as_text(files),
-        lambda: print_facts(f"prompt in {found['model']}", readable(found) | as_text(files)),
-    )
+    print_json_or(as_json, found | as_text(files), lambda: print_prompt(found, as_text(files)))
 
 
 def ladder(
@@ -130,7 +125,9 @@ def ladder(
 
         draw(climbed, files["picture"])
     facts = {"model": climbed.attrs["model"], "distance_to_model": climbed.attrs["distance_to_model"], "rows": rows}
-    print_json_or(as_json, facts | as_text(files), lambda: print_ladder(rows, climbed.attrs["model"]))
+    print_json_or(
+        as_json, facts | as_text(files), lambda: print_ladder(rows, climbed.attrs["model"], climbed.sizes["token"])
+    )
 
 
 def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, int]) -> Any:

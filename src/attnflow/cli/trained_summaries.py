@@ -1,49 +1,110 @@
-"""The summary of a prompt in a trained model, in lines of text."""
+"""The summary of a prompt in a trained model: tables with a row for each layer, and facts in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
+
+from attnflow.cli.console import print_columns, print_facts
+from attnflow.cli.numbers import ROUNDING, column, number
 
 MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
 MAX_WORDS = 20  # of a cluster that are printed
-# e^(-tA) with antisymmetric A is a rotation, under which cosines are those of x: the two share a line.
-FRAMES = {"x": "cosine of x and e^(-tA) x", "V": "cosine of e^(-tV) x", "S": "cosine of e^(-tS) x"}
-MAX_LAYERS = 13  # numbers of one line: that many fit into 80 columns
+MAX_LAYERS = 33  # rows of a table: all layers of most models
+# e^(-tA) with antisymmetric A is a rotation, under which cosines are those of x: the two share a column.
+FRAMES = {"x": "x and e^(-tA) x", "V": "e^(-tV) x", "S": "e^(-tS) x"}
 HALVES = {"attention": "attention", "mlp": "the MLP"}
+Columns = dict[str, list[float | None]]
 
 
-def readable(found: dict[str, Any]) -> dict[str, str]:
-    """The summary of a prompt as names and lines of text."""
-    from attnflow.trained.neural_collapse import classes_sentence
+def print_prompt(found: dict[str, Any], files: dict[str, str]) -> None:
+    """Print the summary of a prompt: tables by layer, then clusters, merges, plateau and falls of the energy."""
+    layers, tokens = found["layers"], found["tokens"]
+    title = (
+        f"{tokens} token{'' if tokens == 1 else 's'} in {found['model']}, {layers} layer{'' if layers == 1 else 's'}"
+    )
+    print_by_layer(title, layers, _token_columns(found))
+    print_by_layer("what each layer does", layers, _layer_columns(found))
+    if "displacement" in found:
+        print_by_layer("output of attention, split by parts of V", layers, _part_columns(found["displacement"]))
+    if "cosine_in_frame" in found:
+        framed = {label: found["cosine_in_frame"][name] for name, label in FRAMES.items()}
+        print_by_layer("mean cosine in frames that move with V, S and A", layers, framed)
+    measured = {name.replace("_", " "): values for name, values in found["neural_collapse"].items()}
+    # Variability is a ratio of squares, whose rounding error is that of cosines squared.
+    errors = {name: ROUNDING**2 for name in measured if name.endswith("variability")}
+    print_by_layer("neural collapse (0 where it is complete)", layers, measured, errors)
+    print_facts("in words", _facts(found) | files)
 
-    by_layer = ("mean_cosine", "effective_rank", "cka", "attention_rank", "second_eigenvalue")
-    line = partial(_line, layers=found["layers"])
-    shown = {"after layer": _layers(found["layers"])}
-    shown |= {name.replace("_", " "): line(found[name]) for name in by_layer}
-    shown["clusters"] = "  ".join(str(count) for count in _some(found["clusters"]))
-    shown |= {f"energy, beta = {beta}": line(values) for beta, values in found["energy"].items()}
-    shown["neural collapse"] = classes_sentence(found["collapse_classes"])
-    shown |= {name.replace("_", " "): line(values, digits=".2g") for name, values in found["neural_collapse"].items()}
-    shown["last clusters"] = _clusters(found["last_clusters"]) or "each token is a cluster"
-    shown["merges"] = _merges(found["merges"])
-    shown["plateau"] = _plateau(found)
-    for beta in found["energy"]:
-        falls = [fall for fall in found["energy_falls"] if fall["beta"] == float(beta)]
-        shown[f"energy falls, beta = {beta}"] = _falls(falls, found["layers"])
-    for part, values in found.get("displacement", {}).items():
-        shown[f"{part} part moves by"] = line(values["length"])
-        shown[f"{part} part, cosine"] = line(values["cosine_change"], digits="+.2f")
-    framed = found.get("cosine_in_frame", {})
-    shown |= {label: line(framed[name]) for name, label in FRAMES.items() if name in framed}
-    if "frame_divisors" in found:
-        shown["V in the frames"] = divisors_sentence(found["frame_divisors"])
+
+def print_by_layer(title: str, layers: int, columns: Columns, errors: dict[str, float] | None = None) -> None:
+    """Print quantities in columns, with a row for the embedding, 0, and one after each layer; then an empty line.
+
+    Quantities of layers, which the embedding lacks, are blank in its row. A quantity without values is left out, and a
+    table without quantities too. `errors` are absolute; by default that of rounding, relative to the largest number.
+    """
+    whole = {name: [*[None] * (layers + 1 - len(values)), *values] for name, values in columns.items()}
+    told = {name: values for name, values in whole.items() if any(value is not None for value in values)}
+    if told:
+        largest = max(abs(value) for values in told.values() for value in values if value is not None)
+        error_of = dict.fromkeys(told, ROUNDING * max(1.0, largest)) | (errors or {})
+        rows = _rows(layers)
+        shown = {name: column([values[row] for row in rows], error_of[name]) for name, values in told.items()}
+        print_columns(title, {"layer": [str(row) for row in rows]} | shown)
+        print()
+
+
+def _token_columns(found: dict[str, Any]) -> Columns:
+    energies = {f"energy beta={beta}": values for beta, values in found["energy"].items()}
+    names = ("mean_cosine", "clusters", "effective_rank")
+    return {name.replace("_", " "): found[name] for name in names} | energies
+
+
+def _layer_columns(found: dict[str, Any]) -> Columns:
+    columns: Columns = {
+        "similarity (CKA)": found["cka"],
+        "attention rank": found["attention_rank"],
+        "second eigenvalue": found["second_eigenvalue"],
+    }
     if "block_coupling" in found:
         mismatch = found["block_coupling"]
         with_next = [mismatch[place][place + 1] for place in range(len(mismatch) - 1)]
-        shown["mismatch with the next block"] = line([*with_next, None])
-        shown["mismatch, random vectors"] = line(found["random_coupling"])
-    return {name: fact for name, fact in shown.items() if fact}
+        columns["mismatch with next block"] = [*with_next, None]
+        columns["of random vectors"] = found["random_coupling"]
+    return columns
+
+
+def _part_columns(parts: dict[str, dict[str, list[float]]]) -> Columns:
+    lengths: Columns = {f"{part} length": [*values["length"]] for part, values in parts.items()}
+    return lengths | {f"{part} cosine rate": [*values["cosine_change"]] for part, values in parts.items()}
+
+
+def _facts(found: dict[str, Any]) -> dict[str, str]:
+    from attnflow.trained.neural_collapse import classes_sentence
+
+    facts = {
+        "effective rank": f"the exponential of the entropy of the singular values, at most {found['tokens']}",
+        "similarity (CKA)": "of the tokens before and after a layer; 1 if they agree up to rotation, shift and scale",
+        "attention rank": f"singular values above 1 % of the largest, of {found['tokens']}; a mean over heads",
+        "second eigenvalue": "of the attention matrix, in modulus; a mean over heads",
+        "neural collapse": classes_sentence(found["collapse_classes"]),
+        "last clusters": _clusters(found["last_clusters"]) or "each token is a cluster",
+        "merges": _merges(found["merges"]),
+        "plateau": _plateau(found),
+    }
+    for beta in found["energy"]:
+        falls = [fall for fall in found["energy_falls"] if fall["beta"] == float(beta)]
+        facts[f"energy falls, beta = {beta}"] = _falls(falls, found["layers"])
+    if "displacement" in found:
+        facts["cosine rate"] = "rate of change of the mean cosine along the part's output; above 0 it contracts"
+    if "block_coupling" in found:
+        facts["mismatch"] = (
+            "0 if a block acts along the singular vectors of the next; that of random vectors if the two share nothing"
+        )
+    if "frame_divisors" in found:
+        facts["V in the frames"] = divisors_sentence(found["frame_divisors"])
+    if found["layers"] >= MAX_LAYERS:
+        facts["layers"] = f"{MAX_LAYERS} of {found['layers'] + 1} rows are shown; all of them with --json"
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def divisors_sentence(divisors: dict[str, list[float]]) -> str:
@@ -60,24 +121,8 @@ def divisors_sentence(divisors: dict[str, list[float]]) -> str:
     ratios = [one / median for ends in (least, greatest) for one, median in zip(ends, medians, strict=True)]
     return (
         f"over the median root mean square of the tokens of a layer, {min(medians):.2g} to {max(medians):.2g}; "
-        f"tokens have {min(ratios):.3g} to {max(ratios):.3g} times the median"
+        f"tokens have {number(min(ratios), ROUNDING)} to {number(max(ratios))} times the median"
     )
-
-
-def _line(values: Sequence[float | None], layers: int, digits: str = ".2f") -> str:
-    """Some of the values in one line; empty where none exists, such as cosines of a single token.
-
-    Quantities of layers, which the embedding lacks, begin with a dash: all lines show the same layers.
-    """
-    if all(value is None for value in values):
-        return ""
-    whole = [*[None] * (layers + 1 - len(values)), *values]
-    return "  ".join("-" if value is None else f"{value:{digits}}" for value in _some(whole))
-
-
-def _layers(layers: int) -> str:
-    some = "" if layers < MAX_LAYERS else "; all of them with --json"
-    return f"{'  '.join(map(str, _some(range(layers + 1))))}  (0: the embedding{some})"
 
 
 def _plateau(found: dict[str, Any]) -> str:
@@ -85,6 +130,8 @@ def _plateau(found: dict[str, Any]) -> str:
     if found["plateau_to_collapse"] is None:
         return "the embedding has the fewest clusters"
     least, when = min(found["clusters"]), found["collapse_time"]
+    if not found["longest_plateau"]:
+        return f"none: the number of clusters changes in each of the {when:g} layers until it is {least}"
     rested = f"the number is constant for {found['longest_plateau']:g} of the {when:g} layers until it is {least}"
     return f"{rested}: ratio {found['plateau_to_collapse']:.2f}"
 
@@ -100,11 +147,11 @@ def _falls(falls: list[dict[str, Any]], layers: int) -> str:
     return f"by {', '.join(counts)} of {layers} layers; {where}: {', '.join(pairs)}"
 
 
-def _some(values: Sequence[Any]) -> list[Any]:
-    """At most MAX_LAYERS of the values, evenly chosen, with the first and the last."""
+def _rows(layers: int) -> list[int]:
+    """At most MAX_LAYERS of the rows 0, ..., layers, evenly chosen, with the first and the last."""
     from attnflow._common.plain import evenly_spaced
 
-    return [values[index] for index in evenly_spaced(len(values), MAX_LAYERS)]
+    return [int(row) for row in evenly_spaced(layers + 1, MAX_LAYERS)]
 
 
 def _merges(merges: list[dict[str, Any]]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
+from attnflow._common.fact_tables import html_table, text_table
 from attnflow.analyse.spectra import spectrum
 from attnflow.experiments.gathering import cluster_distance, gathering
 from attnflow.experiments.headline import coalescing_headline, headline, shown_limit
@@ -40,8 +41,10 @@ class Description:
         return {"headline": self.headline, **self.facts, "verdicts": applying}
 
     def __str__(self) -> str:
-        width = max(map(len, self.facts), default=0)
-        return "\n".join([self.headline, *(f"  {name.ljust(width)}  {text}" for name, text in self.facts.items())])
+        return text_table(self.facts, self.headline)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.facts, self.headline)
 
 
 def describe(source: Any) -> Description:

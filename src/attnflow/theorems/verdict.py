@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from attnflow._common.fact_tables import html_rows, html_table
 from attnflow._common.plain import number_or_text, text_with_error
 
 ROUNDING = 1e-14  # of quantities of size one in float64: about fifty units in the last place, as sums of tokens have
@@ -128,6 +129,10 @@ class Verdict:
             plain["measurement"]["met"] = measured.met
         return plain
 
+    def _repr_html_(self) -> str:
+        facts = {"statement": self.statement, "verdict": self.verdict.replace("_", " "), "why": self.explanation()}
+        return html_table(facts | {"paper": self.paper}, self.id)
+
 
 def judge(hypotheses: Sequence[Hypothesis], measurement: Measurement | None) -> Answer:
     """The answer: `not_applicable` where a hypothesis is not met, otherwise by the measurement."""
@@ -140,6 +145,34 @@ def judge(hypotheses: Sequence[Hypothesis], measurement: Measurement | None) -> 
     if measurement.met:
         return "holds"
     return "undecided" if measurement.open else "fails"
+
+
+class Verdicts(list):
+    """A list of verdicts that prints as a table; statements that do not apply are counted below it.
+
+    Examples
+    --------
+    >>> Verdicts([Verdict("wendel", "Wendel 1962", "...", "undecided", (), note="Too few runs.")])
+    wendel: undecided. Too few runs.
+    """
+
+    @property
+    def applying(self) -> list[Any]:
+        """The verdicts of statements that apply."""
+        return [one for one in self if one.verdict != "not_applicable"]
+
+    @property
+    def _rest(self) -> str:
+        count = len(self) - len(self.applying)
+        return f"{count} statement{' does' if count == 1 else 's do'} not apply." if count else ""
+
+    def __repr__(self) -> str:
+        lines = [f"{one.id}: {one.verdict}. {one.explanation()}" for one in self.applying]
+        return "\n".join([*lines, *([self._rest] if self._rest else [])]) or "No statements."
+
+    def _repr_html_(self) -> str:
+        rows = [[one.id, one.verdict, f"{one.explanation()}\n{one.paper}"] for one in self.applying]
+        return html_rows(("statement", "verdict", "why"), rows, self._rest)
 
 
 def _value_text(measured: Measurement) -> str:

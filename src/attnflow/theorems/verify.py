@@ -17,7 +17,7 @@ from attnflow.theorems.catalogue import catalogue, find
 from attnflow.theorems.ensemble_verdict import EnsembleVerdict
 from attnflow.theorems.recorded_equation import agreement
 from attnflow.theorems.statement import Statement
-from attnflow.theorems.verdict import Agreement, Answer, Hypothesis, Verdict, is_true
+from attnflow.theorems.verdict import Agreement, Answer, Hypothesis, Verdict, Verdicts, is_true
 
 
 class Checked(NamedTuple):
@@ -30,7 +30,7 @@ class Checked(NamedTuple):
 
 def verify(
     flow: AbstractDynamics | xr.Dataset | None = None, run: xr.Dataset | None = None, only: Iterable[str] = ()
-) -> list[Any]:
+) -> Verdicts:
     """The verdicts of all statements, or of the statements named in `only`.
 
     Parameters
@@ -43,7 +43,7 @@ def verify(
 
     Returns
     -------
-    list of Verdict, or of EnsembleVerdict for an ensemble
+    A list of Verdict, or of EnsembleVerdict for an ensemble, which prints as a table
         `holds`, `fails`, `not_applicable` (with the hypotheses that are not met and by how much) or
         `undecided` (with what finite time or float64 leaves open). No statement applies to saved tokens that do not
         follow the flow: the run is integrated again from its saved states to find out, in about the time of the run;
@@ -56,14 +56,14 @@ def verify(
     """
     names = list(only) or list(catalogue())
     if flow is None and run is None:
-        return [checked.verdict for checked in verify_examples(names)]
+        return Verdicts(checked.verdict for checked in verify_examples(names))
     flow, run = _flow_and_run(flow, run)
     statements = [statement for statement in map(find, names) if isinstance(statement, Statement)]
     if "run" not in run.dims:
-        return _on_one_run(flow, run, statements)
+        return Verdicts(_on_one_run(flow, run, statements))
     members = [_on_one_run(flow, run.isel(run=index), statements) for index in range(run.sizes["run"])]
     numbers = tuple(int(number) for number in run["run"].values)
-    return [EnsembleVerdict(numbers, verdicts) for verdicts in zip(*members, strict=True)]
+    return Verdicts(EnsembleVerdict(numbers, verdicts) for verdicts in zip(*members, strict=True))
 
 
 def _on_one_run(flow: AbstractDynamics | None, run: xr.Dataset, statements: list[Statement]) -> list[Verdict]:

@@ -78,9 +78,9 @@ def controls_sentences(table: xr.Dataset) -> list[str]:
     heads = table.attrs["control_heads"]
     return [
         f"Simulations with the predicted limit, of {heads} heads, undecided ones not counted as such: "
-        f"{_counts(rows, 'agreeing')}. {_verdict(rows, 'agreeing')}",
+        f"{_counts(rows, 'agreeing')}. {control_verdict(rows, 'agreeing')}",
         f"Simulations with two or three hyperplanes (equal weights of all tokens give one): "
-        f"{_counts(rows, 'several_hyperplanes')}. {_verdict(rows, 'several_hyperplanes')}",
+        f"{_counts(rows, 'several_hyperplanes')}. {control_verdict(rows, 'several_hyperplanes')}",
     ]
 
 
@@ -88,14 +88,26 @@ def _counts(rows: Sequence[dict[str, Any]], name: str) -> str:
     return "; ".join(f"{row['control']}: {row[name]} of {row['runs']}" for row in rows)
 
 
-def _verdict(rows: Sequence[dict[str, Any]], name: str) -> str:
-    """Which of the controls differ from the trained heads in this count."""
+def control_verdict(rows: Sequence[dict[str, Any]], name: str) -> str:
+    """Which of the controls differ from the trained heads in this count; or that there are too few runs to tell.
+
+    Examples
+    --------
+    Two of two and none of two differ with p = 1/3, and no counts of two runs each differ more.
+
+    >>> rows = [{"control": one, "runs": 2, "agreeing": 2, "p_agreeing": 1.0} for one in ("trained", "Q = K = 0")]
+    >>> control_verdict(rows, "agreeing")
+    "2 simulations are too few to tell a difference (Fisher's exact test, p < 0.05)."
+    """
     differing = [row["control"] for row in rows[1:] if row[f"p_{name}"] < LEVEL]
     test = f"Fisher's exact test, p < {LEVEL:g}"
-    heads = f"The {rows[0]['control']} heads"
+    own = rows[0]
     if differing:
-        return f"{heads} differ from: {', '.join(differing)} ({test})."
-    return f"{heads} differ from no control ({test}): this says something of V, not of Q and K."
+        return f"The {own['control']} heads differ from: {', '.join(differing)} ({test})."
+    all_of, none_of = own | {name: own["runs"]}, [row | {name: 0} for row in rows[1:]]
+    if all(_p_value(all_of, row, name) >= LEVEL for row in none_of):
+        return f"{own['runs']} simulations are too few to tell a difference ({test})."
+    return f"The {own['control']} heads differ from no control ({test}): this says something of V, not of Q and K."
 
 
 def _p_value(first: dict[str, Any], second: dict[str, Any], name: str) -> float:

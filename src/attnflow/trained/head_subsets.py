@@ -29,7 +29,7 @@ def by_number_of_heads(
     layer: int = 0,
     counts: Sequence[int] | None = None,
     *,
-    subsets: int = 3,
+    subsets: int = 6,
     seed: Rng = 0,
     progress: Progress = None,
     **settings: Any,

@@ -132,7 +132,13 @@ def test_predictions_can_be_read_and_stored():
         stored = json.loads(json.dumps(prediction.as_dict()))
         assert stored["limit"] == prediction.limit
         assert len(stored["hypotheses"]) == len(prediction.hypotheses)
-        assert str(prediction).startswith(f"limit: {prediction.limit}")
+        lines = [line.split(maxsplit=1) for line in str(prediction).splitlines()]
+        assert lines[0] == ["limit", WORDS[prediction.limit]]
+        assert sum(line[0] == "-" for line in lines) >= len(prediction.broken)
+        table = prediction._repr_html_()
+        assert f">{WORDS[prediction.limit]}</td>" in table
+        assert "Q^T K" in table
+        assert "<phi" not in table  # formulas such as <Q phi, K phi> are escaped
 
 
 def test_every_rule_has_a_known_word_and_a_name_of_its_own():

@@ -6,7 +6,7 @@ import xarray as xr
 
 from attnflow.show.theory.atlas import COLOURS, majority
 from attnflow.show.theory.atlas import atlas as draw
-from attnflow.theorems.prediction.limits import WORDS
+from attnflow.theorems.prediction.limits import WORDS, fulfils
 from attnflow.theorems.studies.atlas import _share, atlas, value_at
 
 GRID = np.array([-1.0, 0.5, 1.0, 2.0])
@@ -51,6 +51,20 @@ def test_agreement_is_the_mean_of_the_cells_compared(small):
     assert small.attrs["cells_compared"] == len(counted)
     np.testing.assert_allclose(small.attrs["agreement"], np.mean(counted))
     assert small.attrs["agreement"] == 1.0
+
+
+def test_exchanged_predictions_agree_less_often(small):
+    """The control of the agreement, against the mean over all pairs of compared cells."""
+    compared = np.argwhere(np.isfinite(small.share.values))
+    predicted, simulated = small.predicted.values, small.simulated.values
+    decided = lambda cell: [word for word in simulated[tuple(cell)] if word != "undecided"]
+    pairs = [
+        np.mean([fulfils(predicted[tuple(one)], word) for word in decided(other)])
+        for one in compared
+        for other in compared
+    ]
+    np.testing.assert_allclose(small.attrs["agreement_exchanged"], np.mean(pairs))
+    assert small.attrs["agreement_exchanged"] < small.attrs["agreement"]
 
 
 def test_disagreement_would_be_seen(small):

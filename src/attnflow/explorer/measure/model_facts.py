@@ -12,7 +12,8 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.heads import Head
 from attnflow.solvers.base import AbstractSolver
 from attnflow.theorems.prediction.limits import WORDS
-from attnflow.theorems.prediction.predict import Prediction, predict
+from attnflow.theorems.prediction.predict import predict
+from attnflow.theorems.prediction.prediction import Prediction
 
 
 def model_facts(

@@ -1,7 +1,6 @@
 """`predict`: the limit of a flow by the theorems that apply to it, without a simulation."""
 
 import collections
-import dataclasses
 import math
 from typing import Any
 
@@ -16,6 +15,7 @@ from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.limit_theorems import ZERO_VALUE
 from attnflow.theorems.prediction.limit_rules import RULES, Rule
+from attnflow.theorems.prediction.prediction import Prediction, Result, missed_words
 from attnflow.theorems.simplest_flow import simplest
 from attnflow.theorems.theorem import weights_of
 from attnflow.theorems.verdict import Hypothesis
@@ -29,59 +29,6 @@ COUNTEREXAMPLE = (
     "beta = 4, the second token can rest away from +xi and -xi; the same happens for some positive definite Q^T K, and "
     "for some V that are not normal"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """A theorem, conjecture or observation that applies."""
-
-    id: str
-    paper: str
-    says: str
-    limit: str
-    proved: bool
-    rate: str
-    note: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-    """The limit by the theorems that apply, or the theorem that comes nearest to applying."""
-
-    limit: str
-    """One word of `limits.WORDS`; "unknown" where no result applies."""
-    says: str
-    results: tuple[Result, ...]
-    """All results that apply; the first decides `limit`."""
-    rate: str
-    hypotheses: tuple[Hypothesis, ...]
-    """The hypotheses of the deciding result, or of the nearest one where no result applies."""
-    suggestion: str
-    """Where no result applies, what the spectrum of V suggests; otherwise a caution or nothing."""
-
-    @property
-    def proved(self) -> bool:
-        """Whether a theorem, not a conjecture or an observation, promises the limit."""
-        return bool(self.results) and self.results[0].proved
-
-    @property
-    def broken(self) -> tuple[Hypothesis, ...]:
-        """The hypotheses that are not met; none where a result applies."""
-        return tuple(hypothesis for hypothesis in self.hypotheses if not hypothesis.holds)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON; infinities become words."""
-        plain = dataclasses.asdict(self) | {"proved": self.proved}
-        plain["results"] = [dataclasses.asdict(result) for result in self.results]
-        plain["hypotheses"] = [hypothesis.as_dict() for hypothesis in self.hypotheses]
-        return plain
-
-    def __str__(self) -> str:
-        lines = [f"limit: {self.limit}", self.says]
-        lines += [f"rate: {self.rate}"] if self.rate else []
-        lines += [_line(result) for result in self.results]
-        lines += [_hypothesis_line(hypothesis) for hypothesis in self.hypotheses]
-        return "\n".join(lines + ([self.suggestion] if self.suggestion else []))
 
 
 def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver | None = None) -> Prediction:
@@ -139,7 +86,7 @@ def _without_result(
     """The prediction "unknown" with the theorem whose hypotheses come nearest, and what the spectrum suggests."""
     candidates = [pair for pair in judged if pair[0].theorem is not ZERO_VALUE]
     rule, hypotheses = min(candidates, key=lambda pair: _distance(pair[1]))
-    missed = "; ".join(_missed(one) for one in hypotheses if not one.holds)
+    missed = "; ".join(missed_words(one) for one in hypotheses if not one.holds)
     says = f"No result applies. The nearest is {rule.theorem.id} ({rule.theorem.paper}): {missed}."
     return Prediction("unknown", says, (), "", hypotheses, suggestion(found, flow))
 
@@ -207,16 +154,3 @@ def _towards_leading_space(found: Spectrum, flow: AbstractDynamics) -> str:
     text = f"V turns single tokens towards {where}"
     text += "; the first token, which attends only to itself, converges to it." if is_causal else "."
     return f"{text} {COUNTEREXAMPLE}." if is_causal and found.is_leading_simple else text
-
-
-def _line(result: Result) -> str:
-    kind = "proved" if result.proved else "conjectured or observed"
-    return f"- {result.id} ({result.paper}, {kind}): {result.says}" + (f" {result.note}" if result.note else "")
-
-
-def _hypothesis_line(one: Hypothesis) -> str:
-    return f"  [{'x' if one.holds else ' '}] {one.says if one.holds else _missed(one)}"
-
-
-def _missed(one: Hypothesis) -> str:
-    return f"{one.says} ({one.shortfall or 'not so'})"

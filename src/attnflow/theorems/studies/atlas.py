@@ -24,7 +24,8 @@ from attnflow.model.heads import Head
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.prediction.limits import fulfils
 from attnflow.theorems.prediction.observed_limits import observed_limits
-from attnflow.theorems.prediction.predict import Prediction, predict
+from attnflow.theorems.prediction.predict import predict
+from attnflow.theorems.prediction.prediction import Prediction
 
 KINDS = {
     "eigenvalues": ("leading eigenvalue", "second eigenvalue"),
@@ -70,7 +71,8 @@ def atlas(
     Returns
     -------
     `predicted` and `proved` over (y, x), `simulated` over (y, x, run), `share` of decided runs that show the predicted
-    limit, and `attrs["agreement"]`: its mean over cells with a prediction and a decided run.
+    limit, and `attrs["agreement"]`: its mean over cells with a prediction and a decided run. Its control,
+    `attrs["agreement_exchanged"]`, is that mean where the predictions are exchanged at random among these cells.
     """
     _require_arguments(kind, d, space, n, runs, beta)
     across, up = _axes(grid)
@@ -143,6 +145,7 @@ def _dataset(across, up, predicted, proved, simulated, kind, space, d, n, beta) 
     names = KINDS[kind]
     attributes = {
         "agreement": float(share[is_counted].mean()) if is_counted.any() else np.nan,
+        "agreement_exchanged": _exchanged_agreement(predicted, simulated, is_counted),
         "cells_with_promise": int(np.sum(_is_predicted(predicted))),
         "cells_compared": int(is_counted.sum()),
         "cells": int(np.sum(predicted != "")),
@@ -174,6 +177,15 @@ def _share(predicted: np.ndarray, simulated: np.ndarray) -> np.ndarray:
         if words:
             share[row, column] = np.mean([fulfils(str(predicted[row, column]), word) for word in words])
     return share
+
+
+def _exchanged_agreement(predicted: np.ndarray, simulated: np.ndarray, is_counted: np.ndarray) -> float:
+    """The expected agreement of the counted cells where each has the prediction of one of them, drawn at random."""
+    if not is_counted.any():
+        return np.nan
+    words, counts = np.unique(predicted[is_counted], return_counts=True)
+    means = [_share(np.full_like(predicted, word), simulated)[is_counted].mean() for word in words]
+    return float(np.average(means, weights=counts))
 
 
 def _axes(grid: Any) -> tuple[np.ndarray, np.ndarray]:
