@@ -8,8 +8,8 @@ delta from every earlier centre, a *strong* one if farther than delta from every
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.integrate import quad
 from scipy.special import betainc, exp1
 
 from attnflow._common.checks import (
@@ -179,8 +179,8 @@ def parking_constant(attempts: float = np.inf) -> float:
     0.7476
     """
     until = min(float(attempts), 200.0)  # beyond, the tail of the integral has a closed form
-    near, _ = quad(_arrival_rate, 0.0, min(until, 1.0), epsabs=1e-13)
-    far, _ = quad(_arrival_rate, 1.0, until, epsabs=1e-13, limit=200) if until > 1 else (0.0, 0.0)
+    near, _ = scipy.integrate.quad(_arrival_rate, 0.0, min(until, 1.0), epsabs=1e-13)
+    far, _ = scipy.integrate.quad(_arrival_rate, 1.0, until, epsabs=1e-13, limit=200) if until > 1 else (0.0, 0.0)
     # Ein(t) is log t + Euler's constant up to E1(t), which is below e^{-200} here.
     tail = np.exp(-2 * np.euler_gamma) * (1 / until - 1 / attempts) if attempts > until else 0.0
     return float(near + far + tail)
