@@ -10,7 +10,9 @@ from attnflow.explorer import page_requests, run_messages
 from attnflow.explorer.export.python_code import python_code
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure import flow_measurements
+from attnflow.explorer.pace import SLOW_FRAMES_PER_SECOND, CallTime
 from attnflow.explorer.playback_clock import PlaybackClock
+from attnflow.explorer.recording import Frame, Recording
 from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import Stepper
 
@@ -232,3 +234,36 @@ def test_extreme_settings_are_refused_with_a_sentence_or_run():
     run = started(beta=1e300)
     assert run.measurements.numbers(run.first)["height"] is None  # not determined by rounded cosines
     assert started(beta=-400.0).measurements.numbers(run.first)["height"] == np.inf
+
+
+def test_frames_computed_ahead_are_shown_one_by_one_at_any_speed():
+    run = started()
+    for _ in range(6):
+        while (frame := run.compute(1.0)) is None:
+            pass
+        assert not run.accept(frame, shows=False)
+    assert run.position == 0
+    assert run.wants_frame_ahead
+
+    for position in (1, 2, 3):
+        run.replay(factor=4.0)
+        assert run.position == position
+    run.seek(0.0)
+    run.replay(factor=2.5)  # shown before: by the clock
+    assert run.position == 2
+
+
+def test_a_full_recording_keeps_the_frames_that_have_yet_to_be_shown():
+    recording = Recording(max_frames=4)
+    for time in range(6):
+        recording.add(Frame(time, float(time), np.zeros((1, 2))), shown=min(2, time))
+    assert recording.times == [0.0, 3.0, 4.0, 5.0]
+
+
+def test_slow_steps_are_shown_in_slow_motion():
+    run = started()
+    usual = run._next_target(1.0, None)
+    run.stepper.pace.add(CallTime(advance=0.1 * usual, steps=1, seconds=1.0))
+
+    assert run._next_target(1.0, None) == pytest.approx(0.1 * usual / SLOW_FRAMES_PER_SECOND)
+    assert run._next_target(1.0, until=1.0) == usual

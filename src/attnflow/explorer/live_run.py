@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
@@ -16,10 +15,9 @@ from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.measure.cluster_colours import ClusterColours
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.measure.measurements import AbstractMeasurements
-from attnflow.explorer.pace import slow_words
 from attnflow.explorer.playback_clock import FRAMES_PER_SECOND, PLAYBACK_SECONDS, PlaybackClock
 from attnflow.explorer.prompt_scenarios import LayersSettings
-from attnflow.explorer.recording import Frame, Recording
+from attnflow.explorer.recording import Frame, Recording, frames_of
 from attnflow.explorer.settings_changes import changed_settings
 from attnflow.explorer.stepper import Stepper
 
@@ -27,6 +25,7 @@ RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "re
 PLAYBACK_SETTINGS = frozenset({"end", "spacing", "saves"})  # settings that do not change the model
 LONGEST_FRAME = 0.2  # seconds of computing after which the time of a frame is put forward
 NEXT_LOOK = 0.05  # seconds of computing that the frame put forward may still take
+MAX_FRAMES_AHEAD = 40  # computed and not shown, so that the picture goes on while a step of a second is computed
 
 
 class LiveRun:
@@ -54,6 +53,7 @@ class LiveRun:
         self.position = 0
         """Position of the frame on display in the recording."""
         self._part_of_frame = 0.0
+        self._newest_shown = 0.0  # time of the latest frame that was on display
         self._target: float | None = None
         self._seconds = 0.0  # of computing on the way to the target
         self.stepper: Stepper | None = None
@@ -153,19 +153,18 @@ class LiveRun:
     def accept(self, frame: Frame, shows: bool = True) -> bool:
         """Record a computed frame; returns whether it comes on display: if it should, and the frame before it is."""
         is_followed, shown = self.position == self.recording.last_position, self.frame.time
-        self.recording.add(frame)
+        self.recording.add(frame, shown=-1 if is_followed else self.position)
         is_shown = shows and is_followed
         self.position = self.recording.last_position if is_shown else self.recording.position_at(shown)
+        self._newest_shown = max(self._newest_shown, self.frame.time)
         return is_shown
 
-    def why_slow(self, factor: float) -> str | None:
-        """What makes the run slow, as the end of a sentence; None if it plays at its speed."""
-        pace = None if self.stepper is None else self.stepper.pace.recent()
-        if pace is None:
-            return None
+    @property
+    def wants_frame_ahead(self) -> bool:
+        """Whether another frame may be computed before those that are computed have been shown."""
         last = self.recording.last.time
-        wanted = (self.clock.after(last, factor) - last) * FRAMES_PER_SECOND
-        return slow_words(pace, wanted)
+        latest = min([self.settings.end, *(time for time, _ in self._planned[:1])]) * (1 - 1e-12)
+        return last < latest and self.recording.last_position - self.position < MAX_FRAMES_AHEAD
 
     def seek(self, share: float) -> None:
         """Show the last recorded frame that is not after a share of the time slider."""
@@ -221,11 +220,16 @@ class LiveRun:
         earlier = [entry for entry in self.later if entry[0] < frame.time]
         self.later = [*earlier, (frame.time, {**together, **changes})]
         self._colours.start_from(frame.colours)
-        self._target = None
+        self._target, self._newest_shown = None, frame.time
 
     def _next_target(self, factor: float, until: float | None) -> float:
-        """The time of the next frame: by the clock, but no later than the end, `until` or a planned change."""
+        """The time of the next frame: by the clock, but no later than the end, `until` or a planned change.
+
+        Where computing is too slow for the clock, frames follow each other in shorter times: slow motion.
+        """
         now, ends = self.recording.last.time, [self.settings.end]
+        if self.stepper is not None and until is None:
+            ends += [now + self.stepper.pace.longest_spacing()]
         ends += [until] if until is not None else []
         ends += [time for time, _ in self._planned[:1]]
         nearest = min((end for end in ends if end > now), default=math.inf)
@@ -246,8 +250,10 @@ class LiveRun:
             by, self._part_of_frame = int(self._part_of_frame), self._part_of_frame % 1
             self.position = min(self.position + by, last)
             return
-        wanted = self.recording.position_at(self.clock.after(self.frame.time, factor))
+        by_clock = self.recording.position_at(self.clock.after(self.frame.time, factor))
+        wanted = by_clock if self.frame.time < self._newest_shown else 0  # new frames are shown one by one
         self.position = min(max(wanted, self.position + 1), last)
+        self._newest_shown = max(self._newest_shown, self.frame.time)
 
     def _coloured(self, frame: Frame, recolour: bool = True) -> Frame:
         """The frame with the colours of its clusters, or with those of the frame before if not to be recoloured."""
@@ -278,9 +284,7 @@ class LiveRun:
         setup = catalogue.build(self.settings)
         first = Stepper(setup).first
         run = coalesce(setup.flow, first.tokens, progress=report)
-        states = zip(run.log_time.values, run.tokens.values, strict=True)
-        frames = [Frame(index, float(time), np.asarray(tokens, float)) for index, (time, tokens) in enumerate(states)]
-        self._record_all(FlowMeasurements(setup.flow, None, first, is_log=True), run, frames)
+        self._record_all(FlowMeasurements(setup.flow, None, first, is_log=True), run, frames_of(run))
 
     def _record_all(self, measurements: AbstractMeasurements, dataset: xr.Dataset, frames: list[Frame]) -> None:
         self.measurements, self.dataset, self.first = measurements, dataset, frames[0]

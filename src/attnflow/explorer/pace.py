@@ -1,10 +1,12 @@
 """The pace of a computation: how much time of a run is computed in a second, and with which steps."""
 
+import math
 import time as wall
 from collections import deque
 from typing import NamedTuple
 
 WINDOW = 2.0  # seconds over which the pace is averaged
+SLOW_FRAMES_PER_SECOND = 30  # planned where computing is slow; some of the time goes into colours and interpolation
 MIN_SECONDS = 0.3  # of computing in a window: a run that computes less is not slowed by it
 
 
@@ -43,14 +45,21 @@ class RecentCalls:
         self._calls.append((wall.monotonic(), call))
 
     def recent(self) -> CallTime | None:
-        """The sum over the last `WINDOW` seconds; None if little of them was spent on computing."""
+        """The sum over the last `WINDOW` seconds and at least one call; None if little was spent on computing."""
         oldest = wall.monotonic() - WINDOW
-        while self._calls and self._calls[0][0] < oldest:
+        while len(self._calls) > 1 and self._calls[0][0] < oldest:
             self._calls.popleft()
         total = CallTime()
         for _, call in list(self._calls):
             total = total.plus(call)
         return total if total.seconds >= MIN_SECONDS else None
+
+    def longest_spacing(self) -> float:
+        """Time of the run between frames at which computing keeps up with `SLOW_FRAMES_PER_SECOND`; may be infinite."""
+        pace = self.recent()
+        if pace is None or pace.advance <= 0:
+            return math.inf
+        return pace.advance / pace.seconds / SLOW_FRAMES_PER_SECOND
 
 
 def slow_words(pace: CallTime, wanted_speed: float) -> str | None:

@@ -28,9 +28,9 @@ COMPILING = "Compiling this kind of model. This happens once ..."
 
 
 class Player:
-    """The run of one viewer. All methods return at once; `tick` takes up what was computed meanwhile.
+    """The run of one viewer. All methods return at once; `collect` takes up what was computed meanwhile.
 
-    `wake` is called from other threads when there is a result for `tick`.
+    `wake` is called from other threads when there is a result for `collect`.
     """
 
     def __init__(self, publish: Publish, panels: PanelWorker, turns: ViewerTurns, wake: Callable[[], None]):
@@ -47,8 +47,8 @@ class Player:
 
     @property
     def is_computing(self) -> bool:
-        """Whether a computation has not ended."""
-        return self._computation is not None
+        """Whether a frame is being computed, or the run or its model is about to be replaced."""
+        return self._computation is not None and (self._computation.prepares or not self._computation.is_done)
 
     @property
     def is_preparing(self) -> bool:
@@ -130,22 +130,41 @@ class Player:
 
     def seconds_until_due(self, now: float) -> float | None:
         """Seconds until `tick` has something to do; None if only a request can bring something."""
-        if self._computation is not None:
-            # It wakes the viewer when it is done.
-            return None if self._is_busy_shown else max(self._computation.seconds_until_long, 0.02)
-        return None if self.run is None else self.playback.seconds_until_due(now)
+        due = []
+        if self._computation is not None and not self._is_busy_shown:
+            due.append(max(self._computation.seconds_until_long, 0.02))
+        if self.run is not None and (self._computation is None or self._can_replay):
+            due.append(self.playback.seconds_until_due(now))
+        return min((seconds for seconds in due if seconds is not None), default=None)  # a computation that ends wakes
 
-    def tick(self, now: float) -> None:
-        """Take up what was computed, and show or compute the next frame if it is due."""
+    def collect(self) -> None:
+        """Take up what was computed."""
         if self._computation is not None:
             self._collect(self._computation)
-        if self.run is None or self._computation is not None:
+
+    def tick(self, now: float) -> None:
+        """Show or compute the next frame if it is due, after `collect`."""
+        if self.run is None or self.is_preparing:
+            return
+        if self._can_replay and self.playback.is_due(now):
+            self._replay(self.run, now)
+        if self._computation is not None:
             return
         self._say_slow(self.run)
         if self._undescribed_change is not None and self._may_describe(self.run):
             self._describe_change(self.run, self._undescribed_change)
-        elif self.playback.is_due(now):
-            self._continue(self.run, now)
+        elif self._wants_frame(self.run, now):
+            self._compute_next(self.run, now)
+
+    @property
+    def _can_replay(self) -> bool:
+        """Whether the next frame is computed already, so that it can be shown beside a computation."""
+        return self.run is not None and not self.is_preparing and self.run.has_recorded_next
+
+    def _wants_frame(self, run: LiveRun, now: float) -> bool:
+        """Whether a further frame should be computed: for the page at once, or ahead of it while the run plays."""
+        is_ahead = self.playback.plays and self.playback.until is None and run.wants_frame_ahead
+        return is_ahead or (self.playback.is_due(now) and not run.has_recorded_next)
 
     def publish_state(self) -> None:
         """Publish the state of the playback."""
@@ -235,16 +254,17 @@ class Player:
         self._undescribed_change = None
         self._compute(lambda _: run_messages.changed(run, time, run_messages.model_fields(run)))
 
-    def _continue(self, run: LiveRun, now: float) -> None:
+    def _replay(self, run: LiveRun, now: float) -> None:
+        before = run.position
+        run.replay(self.playback.speed)
+        self.playback.note_frame(now, run.frame.time)
+        self._pause_at_end(run)
+        if run.position != before or not self.playback.plays:  # a precomputed frame stays for several ticks
+            self._show()
+
+    def _compute_next(self, run: LiveRun, now: float) -> None:
         playback = self.playback
-        if run.has_recorded_next:
-            before = run.position
-            run.replay(playback.speed)
-            playback.note_frame(now, run.frame.time)
-            self._pause_at_end(run)
-            if run.position != before or not playback.plays:  # a precomputed frame stays for several ticks
-                self._show()
-        elif (changes := run.due_change()) is not None:
+        if (changes := run.due_change()) is not None:
             self._compute(lambda _: planned_change(run, changes), prepares=True)
         else:
             speed, until = playback.speed, playback.until
@@ -255,14 +275,13 @@ class Player:
     def _accept(self, run: LiveRun, frame: Frame) -> None:
         """Record a computed frame, and show it unless the run was paused or sought meanwhile."""
         was_before_end = run.recording.last.time < run.settings.end
-        is_wanted = self.is_moving or self.playback.is_stepping
-        is_shown = run.accept(frame, is_wanted)
-        self.playback.note_frame(wall.monotonic(), frame.time)
-        if was_before_end:
-            self._pause_at_end(run)
-        if is_shown:
+        now = wall.monotonic()
+        if run.accept(frame, self.playback.is_due(now)):
+            self.playback.note_frame(now, frame.time)
+            if was_before_end:
+                self._pause_at_end(run)
             self._show()
-        else:
+        elif not self.is_moving:
             self.publish_state()
 
     def _pause_at_end(self, run: LiveRun) -> None:

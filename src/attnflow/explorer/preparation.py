@@ -9,6 +9,8 @@ import numpy as np
 from attnflow._common.checks import InputError
 from attnflow.explorer import catalogue, page_requests, placed_tokens, run_messages
 from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.pace import slow_words
+from attnflow.explorer.playback_clock import FRAMES_PER_SECOND
 from attnflow.explorer.settings_changes import changed_settings, changes_from
 
 MAX_SHOWN = 40  # characters of a setting in a sentence
@@ -95,7 +97,8 @@ def _accepted(run: LiveRun, changes: dict[str, Any]) -> tuple[dict[str, Any], li
 
 def slow_sentence(run: LiveRun, factor: float, undo: dict[str, Any] | None) -> str | None:
     """A sentence about what makes a run slow, after the change that may have caused it; None if it is not slow."""
-    words = run.why_slow(factor)
+    pace, last = None if run.stepper is None else run.stepper.pace.recent(), run.recording.last.time
+    words = pace and slow_words(pace, (run.clock.after(last, factor) - last) * FRAMES_PER_SECOND)
     if words is None:
         return None
     made = ", ".join(f"{name} = {_shown(getattr(run.settings, name))}" for name in undo or {})

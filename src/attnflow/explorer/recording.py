@@ -4,6 +4,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from attnflow._common.plain import evenly_spaced
 
@@ -32,6 +33,12 @@ class Frame(NamedTuple):
         return self.tokens if self.radii is None else self.tokens * self.radii[:, None]
 
 
+def frames_of(run: xr.Dataset) -> list[Frame]:
+    """The recorded states of a coalescing run as frames, whose time is log t."""
+    states = zip(run.log_time.values, run.tokens.values, strict=True)
+    return [Frame(index, float(time), np.asarray(tokens, float)) for index, (time, tokens) in enumerate(states)]
+
+
 class Recording:
     """The frames of one run. A full recording drops every second frame, so that all of the time stays in reach.
 
@@ -48,11 +55,11 @@ class Recording:
         self.frames: list[Frame] = []
         self._max_bytes, self._max_frames = max_bytes, max_frames
 
-    def add(self, frame: Frame) -> None:
-        """Append the latest frame."""
+    def add(self, frame: Frame, shown: int = -1) -> None:
+        """Append the latest frame. Frames from the position `shown` on are not dropped: they have yet to be shown."""
         self.frames.append(frame)
         if len(self.frames) > max(2, min(self._max_frames, self._max_bytes // frame.tokens.nbytes)):
-            self.frames = [*self.frames[:-1:2], self.frames[-1]]
+            self.frames = [*self.frames[:shown:2], *self.frames[shown:]]
 
     @property
     def last(self) -> Frame:

@@ -140,9 +140,11 @@ class Stepper:
         _compiled.add(self._program())
         taken = _attempted(self._cursors) - _attempted(before)
         self.last_seconds = 0.0 if is_first else seconds
-        if is_first or taken == 0:
+        if is_first:
             return
         self.pace.add(CallTime(self.reached - float(np.asarray(before.time)[0]), taken, seconds))
+        if taken == 0:  # the frame was interpolated
+            return
         most = self._budget * MAX_GROWTH if taken >= self._budget else self._budget
         self._budget = max(1, min(most, int(SECONDS_PER_CALL * taken / max(seconds, 1e-9))))
 

@@ -76,6 +76,7 @@ class Viewer:
                 self.player.close()
                 return
             try:
+                self.player.collect()  # a request can be answered because a frame is done, which must not be lost
                 for request in requests:
                     self._answer_or_refuse(request)
                 now = wall.monotonic()
