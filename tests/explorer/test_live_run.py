@@ -265,5 +265,20 @@ def test_slow_steps_are_shown_in_slow_motion():
     usual = run._next_target(1.0, None)
     run.stepper.pace.add(CallTime(advance=0.1 * usual, steps=1, seconds=1.0))
 
-    assert run._next_target(1.0, None) == pytest.approx(0.1 * usual / SLOW_FRAMES_PER_SECOND)
+    wanted = 0.1 * usual / SLOW_FRAMES_PER_SECOND
+    parts = usual / run._next_target(1.0, None)
+    assert usual / wanted <= parts < 2 * usual / wanted
+    assert np.log2(parts) == round(np.log2(parts))
     assert run._next_target(1.0, until=1.0) == usual
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_runs_in_slow_motion_have_frames_at_the_times_of_others(is_log):
+    clock, coarse, fine = PlaybackClock(20.0, is_log), [0.0], [0.0]
+    while coarse[-1] < 1.0:
+        coarse.append(clock.after(coarse[-1], 1.0))
+    while fine[-1] < coarse[-1]:
+        parts = 8 if len(fine) < 20 else 2  # the pace has changed between two frames
+        fine.append(clock.after(fine[-1], 1.0, parts))
+
+    assert set(coarse) <= set(fine)

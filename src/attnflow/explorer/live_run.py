@@ -25,6 +25,7 @@ RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "re
 PLAYBACK_SETTINGS = frozenset({"end", "spacing", "saves"})  # settings that do not change the model
 LONGEST_FRAME = 0.2  # seconds of computing after which the time of a frame is put forward
 NEXT_LOOK = 0.05  # seconds of computing that the frame put forward may still take
+MAX_PARTS = 2**20  # of a frame in slow motion: smaller ones show no motion
 MAX_FRAMES_AHEAD = 40  # computed and not shown, so that the picture goes on while a step of a second is computed
 
 
@@ -225,15 +226,20 @@ class LiveRun:
     def _next_target(self, factor: float, until: float | None) -> float:
         """The time of the next frame: by the clock, but no later than the end, `until` or a planned change.
 
-        Where computing is too slow for the clock, frames follow each other in shorter times: slow motion.
+        Where computing is too slow for the clock, a frame becomes several: slow motion.
         """
         now, ends = self.recording.last.time, [self.settings.end]
-        if self.stepper is not None and until is None:
-            ends += [now + self.stepper.pace.longest_spacing()]
         ends += [until] if until is not None else []
         ends += [time for time, _ in self._planned[:1]]
         nearest = min((end for end in ends if end > now), default=math.inf)
-        return min(self.clock.after(now, factor), nearest)
+        parts = 1 if until is not None or self.stepper is None else self._parts(self.clock.after(now, factor) - now)
+        return min(self.clock.after(now, factor, parts), nearest)
+
+    def _parts(self, spacing: float) -> int:
+        """The power of two into which a frame is divided, so that computing keeps up with playing."""
+        assert self.stepper is not None
+        longest = min(max(self.stepper.pace.longest_spacing(), spacing / MAX_PARTS), spacing)
+        return 2 ** math.ceil(math.log2(spacing / longest))
 
     def due_change(self) -> dict[str, Any] | None:
         """Remove and return the next change that a link has for the time on display."""

@@ -1,5 +1,6 @@
 """The clock of a playback: which time of a run is shown at which share of the time slider."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,11 @@ class PlaybackClock:
             return share * self.end
         return float(self._shortest_time * np.expm1(share * np.log1p(LOG_TIME_RANGE)))
 
-    def after(self, time: float, factor: float) -> float:
-        """The time of the next frame at `factor` times the usual speed."""
-        return self.time_of(self.share_of(time) + factor / (PLAYBACK_SECONDS * FRAMES_PER_SECOND))
+    def after(self, time: float, factor: float, parts: int = 1) -> float:
+        """The time of the next frame at `factor` times the usual speed, with `parts` frames in place of one.
+
+        Frames are at multiples of one share of the slider, so that two runs with the same factor have frames at the
+        same times, whatever the powers of two `parts` of each.
+        """
+        spacing = factor / (PLAYBACK_SECONDS * FRAMES_PER_SECOND * parts)
+        return self.time_of((math.floor(self.share_of(time) / spacing + 1e-6) + 1) * spacing)

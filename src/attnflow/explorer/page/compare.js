@@ -17,7 +17,7 @@ export class Comparison {
   #tied = new TiedFrames();
   #start = null; // the last request to start the first run
   #states = [null, null];
-  #mayAlign = false;
+  #alignments = 0; // that may still follow a pause: back to a frame of the slower run, then to one that both have
   #wasOpen = false;
   #painted = null;
   #accepted = null; // the last difference with which the second run could be started
@@ -125,7 +125,7 @@ export class Comparison {
     if (!this.isOn) return;
     if (request.type === "start") this.#source.send(this.#second(request));
     if (!MIRRORED.has(request.type)) return;
-    this.#mayAlign = request.type !== "speed";
+    this.#alignments = request.type === "speed" ? 0 : 2;
     this.#source.send(request);
   }
 
@@ -182,9 +182,9 @@ export class Comparison {
     // After a pause the run that is ahead goes back to the time of the other.
     this.#states[half] = state;
     const [a, b] = this.#states, last = this.#tied.last;
-    if (!this.isOn || !this.#mayAlign || !a || !b || a.plays || b.plays || !last[0] || !last[1]) return;
+    if (!this.isOn || !this.#alignments || !a || !b || a.plays || b.plays || !last[0] || !last[1]) return;
     if (a.frame !== last[0].index || b.frame !== last[1].index) return;
-    this.#mayAlign = false;
+    this.#alignments -= 1;
     if (Math.abs(last[0].time - last[1].time) <= 1e-9 * Math.max(last[0].time, last[1].time)) return;
     const ahead = last[0].time > last[1].time ? 0 : 1, share = this.#states[1 - ahead].share;
     if (ahead) this.#source.send({ type: "seek", share }); else this.actions.seek(share);

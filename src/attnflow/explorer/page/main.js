@@ -103,7 +103,7 @@ source.on("started", (message) => {
   showSlow({});
   if (comparison.half === 0) showHalf(0);
   say(prefersStill ? `${message.model}. Paused, since your system asks for less motion. Press play to start.` : message.model);
-  $("problem").hidden = !isRefused;
+  $("problem").hidden = !isRefused && !isOfSecond;
   isRefused = false;
   wait("");
   isFirst = !recorded && !message.isLayered && !message.logTime;
@@ -176,6 +176,7 @@ function showProblem(message) {
   hands.refuse();
   schedule();
   $("problem").hidden = false;
+  isOfSecond = Boolean(message.isOfSecond);
   wait(stage.frame ? "" : "No run yet. Choose a scenario, or change a setting.");
   $("problem").querySelector("span").textContent = message.sentence;
   showSlow({});
@@ -245,6 +246,7 @@ function request(message) {
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
 let isRefused = false; // whether the link was refused
+let isOfSecond = false; // whether the problem is one of the second run, which the start of the first does not end
 let areAsked = false, asked = null; // principal axes of a frame that the user chose; a link has those of the first frame anyway
 function schedule() {
   if (isScheduled) return;
@@ -305,6 +307,7 @@ function start(scenario, changes) {
 
 function change(changes) {
   $("problem").hidden = true; // it was about an earlier change
+  isOfSecond = false;
   wait("Preparing the change ..."); // a new kind of model must be compiled
   if (comparison.isOn) startBoth(changes); else source.send({ type: "change", changes });
 }
@@ -454,7 +457,7 @@ $("quick-beta").oninput = () => {
 };
 $("time").oninput = () => { isScrubbing = true; request({ type: "seek", share: Number($("time").value) }); };
 $("time").onchange = () => { isScrubbing = false; };
-$("dismiss").onclick = () => { $("problem").hidden = true; };
+$("dismiss").onclick = () => { $("problem").hidden = true; isOfSecond = false; };
 for (const name of VIEW) $(name).onchange = () => { stage.view[name] = $(name).checked; stage.paint(); comparison.follow(); remember(); };
 for (let k = 0; k < 3; k++) $(`axis-${k}`).onchange = (event) => {
   if (event.target.value === "principal") return askAxes();
