@@ -38,7 +38,7 @@ def mask(n, sees=lambda i, j: True, factor=lambda i, j: 1.0):
 
 def softmax(beta):
     """A_ij proportional to m_j f_ij e^{beta s_ij}, rows sum to one."""
-    return lambda scores, mask, masses: _rows_divided(_kernel(beta * scores, mask, masses))
+    return lambda scores, mask, masses: _rows_divided(_kernel(_below_zero(beta * scores, mask), mask, masses))
 
 
 def unnormalised(beta, offset=0.0):
@@ -65,7 +65,7 @@ def sinkhorn(beta, iterations):
     """Rows divided by their sums, columns brought to their masses, in turn, rows first and last."""
 
     def weights(scores, mask, masses):
-        matrix = _kernel(beta * scores, mask, masses)
+        matrix = _kernel(_below_zero(beta * scores, mask), mask, masses)
         for iteration in range(iterations):
             if iteration % 2 == 0:
                 matrix = _rows_divided(matrix)
@@ -79,6 +79,12 @@ def sinkhorn(beta, iterations):
 
 def _kernel(logits, mask, masses):
     return np.where(mask.visible, np.exp(logits), 0.0) * mask.factor * masses[None, :]
+
+
+def _below_zero(logits, mask):
+    """Logits minus the largest visible one of their row, which normalised rows do not depend on."""
+    largest = np.max(np.where(mask.visible, logits, -np.inf), axis=1, keepdims=True)
+    return np.where(mask.visible, logits - np.where(np.isfinite(largest), largest, 0.0), -np.inf)
 
 
 def _rows_divided(matrix):
@@ -240,6 +246,10 @@ class Rescaled(Model):
 # -- solving
 
 
+class UnsolvedError(ArithmeticError):
+    """SciPy cannot integrate the equation to the end, as where tokens reach infinity in finite time."""
+
+
 def solve(model, tokens, times, radii=None):
     """Tokens and lengths at every time, by SciPy's DOP853 from one time to the next."""
     split = tokens.size
@@ -251,7 +261,8 @@ def solve(model, tokens, times, radii=None):
     path = [np.concatenate([tokens.ravel(), _given(radii, tokens)])]
     for span in itertools.pairwise(times):
         run = solve_ivp(rate, span, path[-1], method="DOP853", rtol=1e-11, atol=1e-13)
-        assert run.success, run.message
+        if not run.success:
+            raise UnsolvedError(run.message)
         path.append(run.y[:, -1])
     return np.array(path)[:, :split].reshape(len(times), *tokens.shape), np.array(path)[:, split:]
 
