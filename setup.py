@@ -34,11 +34,11 @@ setup(
     ext_modules=[
         Extension(
             "attnflow.model.native._kernels",
-            [f"{NATIVE}/attention_sums.cpp", f"{NATIVE}/subcycling.cpp"],
-            depends=[f"{NATIVE}/simd.h"],
+            [f"{NATIVE}/attention_sums.cpp", f"{NATIVE}/other_sums.cpp", f"{NATIVE}/subcycling.cpp"],
+            depends=[f"{NATIVE}/simd.h", f"{NATIVE}/pair_sums.h"],
             include_dirs=[xla_headers(), NATIVE],
             language="c++",
-            extra_compile_args=["-std=c++17", "-O3", "-funroll-loops", *QUIET],
+            extra_compile_args=["-std=c++17", "-O3", *QUIET],
             optional=True,  # without a compiler the same sums go through XLA
         )
     ],

@@ -153,13 +153,15 @@ def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> 
         scale = scale_of(pairs.log_scale, values.dtype)
     elif pairs.log_scale is not None:
         factor = factor * jnp.exp(pairs.log_scale)
-    given = pairs.log_columns(potentials)
-    log_columns = jnp.zeros_like(values[:, 0]) if given is None else given
+    log_columns = pairs.log_columns(potentials)
+    if not rule.relative:
+        offsets = jnp.full_like(values[:, 0], -rule.factor * rule.offset)
+        log_columns = offsets if log_columns is None else log_columns + offsets
     return attention_sums.weighted_sums(
         factor * pairs.queries,
         pairs.keys,
         values,
-        log_columns - rule.factor * rule.offset,
+        log_columns,
         scale,
         reach=reach,
         relative=rule.relative,

@@ -57,7 +57,7 @@ def weighted_sums(
     queries: Tokens,
     keys: Tokens,
     values: Tokens,
-    log_weights: AnyArray,
+    log_weights: AnyArray | None,
     scale: AnyArray | None,
     *,
     reach: tuple[int, int],
@@ -70,21 +70,23 @@ def weighted_sums(
     queries, keys, values
         One row for each token.
     log_weights
-        c_j, one number for each column.
+        c_j, one number for each column; None for zero.
     scale
         Factor on the differences between the scores of a row and the largest of them; None for no factor.
     reach
         The numbers of positions before and after its own that a row sees.
     relative
-        Whether the weights of a row are divided by the largest of them.
+        Whether the sums of each row may be divided by a number of the kernel's choice, so that none overflows or
+        vanishes.
     """
     rows, channels = queries.shape[0], values.shape[1]
     call = jax.ffi.ffi_call(
         TARGETS[queries.dtype.name],
         jax.ShapeDtypeStruct((rows, channels + 1), queries.dtype),
-        vmap_method="sequential",
+        vmap_method="broadcast_all",
     )
-    arrays = (queries, keys, values, log_weights, jnp.ones(()) if scale is None else scale)
+    one = jnp.ones(())
+    arrays = (queries, keys, values, one if log_weights is None else log_weights, one if scale is None else scale)
     before, after = reach
     return call(
         *(jnp.asarray(array, queries.dtype) for array in arrays),
@@ -92,4 +94,5 @@ def weighted_sums(
         after=np.int64(after),
         relative=relative,
         scaled=scale is not None,
+        weighted=log_weights is not None,
     )

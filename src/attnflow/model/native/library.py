@@ -1,6 +1,6 @@
 """The compiled library: whether it is built and used, and its functions.
 
-`setup.py` builds it from `attention_sums.cpp` and `subcycling.cpp`. If it is missing, or ``ATTNFLOW_NATIVE=0`` is set
+`setup.py` builds it from the `.cpp` files of this folder. If it is missing, or ``ATTNFLOW_NATIVE=0`` is set
 in the environment, XLA computes the same sums, and `coalesce` integrates without subcycling, within its stated error.
 """
 

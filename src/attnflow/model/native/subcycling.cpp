@@ -78,7 +78,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 using Vec = Vector<double>;
-constexpr int64_t kCount = Lanes<double>::kCount;
+constexpr int64_t kCount = Lanes<double, kBytes>::kCount;
 
 // The neighbour list: the fast tokens first, then all tokens that interact with them, one coordinate after the other.
 struct Neighbours {
@@ -138,7 +138,7 @@ FOR_EVERY_PROCESSOR double attention_sums(const Neighbours& list, int64_t row, d
   const double top = largest_lane<double>(best);
   Vec total{};
   for (int64_t v = 0; v < vectors; ++v) {
-    list.logits[v] = exponential<double, true>(list.logits[v] - top);
+    list.logits[v] = exponential<double, Exponents::kNeverPositive>(list.logits[v] - top);
     total += list.logits[v];
   }
   *weight = sum_of_lanes<double>(total);
