@@ -3,19 +3,29 @@
 import doctest
 import importlib
 import pkgutil
+import re
 
 import pytest
+from tests.helpers import tiny_models
 
 import attnflow
 
 NATIVE = "attnflow.model.native._kernels"  # a library for XLA, not a module
 FOUND = [module.name for module in pkgutil.walk_packages(attnflow.__path__, "attnflow.")]
+ABOUT_MODELS = re.compile(r"attnflow\.(models|trained)\b")
 MODULES = ["attnflow", *(name for name in FOUND if name != NATIVE)]
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A directory with a small model, the `folder` of examples about trained models; `model` is the model itself."""
+    return tiny_models.write("bert", tmp_path_factory.mktemp("models") / "bert")
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+def test_examples_run(name, checkpoint):
+    given = {"folder": checkpoint, "model": attnflow.models.load(checkpoint)} if ABOUT_MODELS.match(name) else {}
+    assert doctest.testmod(importlib.import_module(name), extraglobs=given).failed == 0
 
 
 def test_there_are_examples():

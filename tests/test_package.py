@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import doctest
 import inspect
 import re
 import subprocess
@@ -144,8 +145,33 @@ def test_no_class_name_is_used_twice():
     assert {name: sorted(places) for name, places in homes.items() if len(places) > 1} == {}
 
 
+def lines_without_examples(path, tree):
+    """The number of lines of a file; examples in docstrings, which every public name has, are not counted."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)]
+    texts = [ast.get_docstring(node) or "" for node in nodes]
+    examples = [one for text in texts for one in doctest.DocTestParser().get_examples(text)]
+    return len(path.read_text().splitlines()) - sum(len((one.source + one.want).splitlines()) for one in examples)
+
+
+def public_objects():
+    """Functions and classes that users call, by name; pictures and figures have tests of their own."""
+    for name in sorted(set(af.__all__) - {"show", "figures"}):
+        value = getattr(af, name)
+        members = value.__all__ if inspect.ismodule(value) else [None]
+        for member in members:
+            one = value if member is None else getattr(value, member)
+            if not isinstance(one, dict):
+                yield (name if member is None else f"{name}.{member}"), one
+
+
+def test_every_public_name_has_an_example():
+    """`tests/test_doctests.py` runs them."""
+    without = [name for name, one in public_objects() if not doctest.DocTestParser().get_examples(one.__doc__ or "")]
+    assert without == []
+
+
 def test_files_stay_short():
-    long = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+    long = {name_of(path): lines_without_examples(path, tree) for path, tree in trees(MODULES)}
     long = {name: lines for name, lines in long.items() if lines > 300}
     assert set(long) == set(LONG_FILES), long
     assert all(lines <= 400 for lines in long.values()), long

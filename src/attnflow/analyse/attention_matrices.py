@@ -27,7 +27,15 @@ DRAWN_WEIGHT = 1e-4  # the weight above which the figures of arXiv:2305.05465 dr
 
 
 class Growth(NamedTuple):
-    """The slope of log(-log(1 - P)) against time: 1 - P ~ exp(-c e^{slope t})."""
+    """The slope of log(-log(1 - P)) against time: 1 - P ~ exp(-c e^{slope t}).
+
+    Examples
+    --------
+    >>> times = np.linspace(1, 8, 15)
+    >>> growth = doubly_exponential_rate(times, -3 * np.exp(times))
+    >>> round(growth.slope, 6), round(growth.constant, 6)
+    (1.0, 3.0)
+    """
 
     slope: float
     low: float
@@ -66,7 +74,13 @@ def row_entropy(matrices: Any) -> np.ndarray:
 
 
 def leader_columns(matrices: Any, threshold: float = DRAWN_WEIGHT) -> np.ndarray:
-    """True for columns with an entry above `threshold`: tokens that receive attention."""
+    """True for columns with an entry above `threshold`: tokens that receive attention.
+
+    Examples
+    --------
+    >>> leader_columns(np.array([[1.0, 0.0], [1.0, 0.0]]))
+    array([ True, False])
+    """
     require_positive_number(threshold, "threshold")
     return np.asarray(np.any(_matrices(matrices) > threshold, axis=-2))
 

@@ -113,6 +113,11 @@ def equiangular_rate(cosine: Any, n: int, beta: float, *, softmax: bool = True) 
     """d(rho)/dt of n tokens any two of which have inner product rho; they stay equiangular.
 
     2 e^{beta rho} (1 - rho) ((n-1) rho + 1), divided by e^beta + (n-1) e^{beta rho} for softmax and by n otherwise.
+
+    Examples
+    --------
+    >>> float(equiangular_rate(0.0, n=2, beta=0.0))
+    1.0
     """
     require_positive_number(n, "n")
     cosine = np.asarray(cosine, dtype=float)

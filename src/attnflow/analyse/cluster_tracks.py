@@ -14,7 +14,14 @@ __all__ = ["ClusterChange", "Plateau", "Tracks", "follow", "plateaus"]
 
 
 class ClusterChange(NamedTuple):
-    """Clusters that merged, or one that split, between two saved times."""
+    """Clusters that merged, or one that split, between two saved times.
+
+    Examples
+    --------
+    >>> change = follow(np.array([[[0.0], [1.0]], [[0.5], [0.5]]]), distance=0.1).merges[0]
+    >>> change.time, [list(map(int, one)) for one in change.members]
+    (1.0, [[0], [1]])
+    """
 
     before: float
     """Last saved time at which the clusters were as before."""
@@ -34,7 +41,14 @@ class ClusterChange(NamedTuple):
 
 
 class Tracks(NamedTuple):
-    """Clusters of one run with labels that persist in time."""
+    """Clusters of one run with labels that persist in time.
+
+    Examples
+    --------
+    >>> tracks = follow(np.array([[[0.0], [1.0]], [[0.5], [0.5]]]), distance=0.1)
+    >>> tracks.labels.tolist(), len(tracks.merges)
+    ([[0, 1], [0, 0]], 1)
+    """
 
     times: np.ndarray
     labels: np.ndarray
@@ -45,7 +59,13 @@ class Tracks(NamedTuple):
 
 
 class Plateau(NamedTuple):
-    """A stretch of time with a constant number of clusters."""
+    """A stretch of time with a constant number of clusters.
+
+    Examples
+    --------
+    >>> plateaus(np.arange(6.0), np.array([5, 3, 3, 3, 3, 1]), share=0.4)[0].count
+    3
+    """
 
     count: int
     start: float

@@ -78,17 +78,36 @@ def chord(angle: Any) -> Any:
 
 
 def angle(distance: Any) -> Any:
-    """Angle between unit vectors at a straight distance, accurate also where arccos loses half the digits."""
+    """Angle between unit vectors at a straight distance, accurate also where arccos loses half the digits.
+
+    Examples
+    --------
+    >>> round(float(angle(np.sqrt(2.0))), 6)
+    1.570796
+    """
     return 2 * np.arcsin(np.minimum(np.asarray(distance) / 2, 1.0))[()]
 
 
 def angles_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Angles between unit vectors along the last axis; leading axes broadcast."""
+    """Angles between unit vectors along the last axis; leading axes broadcast.
+
+    Examples
+    --------
+    >>> angles_between(np.array([1.0, 0.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])).round(6)
+    array([1.570796, 3.141593])
+    """
     return angle(np.linalg.norm(first - second, axis=-1))
 
 
 def over_time(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.DataArray:
-    """Labels of every snapshot, axes ([run,] [time,] token); each snapshot is labelled on its own."""
+    """Labels of every snapshot, axes ([run,] [time,] token); each snapshot is labelled on its own.
+
+    Examples
+    --------
+    >>> over_time(np.array([[[0.0], [1.0]], [[0.5], [0.5]]])).values
+    array([[0, 1],
+           [0, 0]])
+    """
     n = tokens_of(run).sizes["token"]
     one = lambda tokens: labels(tokens, distance, geodesic=geodesic)
     attributes = {"distance": distance, "geodesic": int(geodesic)}
@@ -114,6 +133,11 @@ def sizes(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> xr.Dat
 
     The last axis, `cluster`, has n entries: zeros after the last cluster, -1 throughout
     where tokens are not finite.
+
+    Examples
+    --------
+    >>> sizes(np.array([[0.0], [1.0], [1.0]])).values
+    array([2, 1, 0])
     """
     labelled = over_time(run, distance, geodesic=geodesic)
     counted = xr.apply_ufunc(

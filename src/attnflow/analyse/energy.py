@@ -83,19 +83,40 @@ def level(sizes: Any) -> float:
 
 
 def softmax_velocity(tokens: Any, beta: float) -> np.ndarray:
-    """Velocities under softmax attention with Q = K = V = I on the sphere; leading axes are mapped over."""
+    """Velocities under softmax attention with Q = K = V = I on the sphere; leading axes are mapped over.
+
+    Examples
+    --------
+    >>> softmax_velocity(np.eye(2), beta=0.0)
+    array([[0. , 0.5],
+           [0.5, 0. ]])
+    """
     tokens, weights = _weights(tokens, beta, 1.0)
     return _tangent(tokens, weights @ tokens / weights.sum(axis=-1, keepdims=True))
 
 
 def unnormalised_velocity(tokens: Any, beta: float, offset: float = 0.0) -> np.ndarray:
-    """Velocities n^-1 sum_j e^{beta (<x_i, x_j> - offset)} x_j, made tangent; leading axes are mapped over."""
+    """Velocities n^-1 sum_j e^{beta (<x_i, x_j> - offset)} x_j, made tangent; leading axes are mapped over.
+
+    Examples
+    --------
+    >>> unnormalised_velocity(np.eye(2), beta=0.0)
+    array([[0. , 0.5],
+           [0.5, 0. ]])
+    """
     tokens, weights = _weights(tokens, beta, offset)
     return _tangent(tokens, weights @ tokens / tokens.shape[-2])
 
 
 def rate(tokens: Any, velocities: Any, beta: float) -> np.ndarray:
-    """dE_beta/dt when tokens move with `velocities`, by the chain rule: n^-2 sum_ij e^{beta <x_i, x_j>} <x_j, v_i>."""
+    """dE_beta/dt when tokens move with `velocities`, by the chain rule: n^-2 sum_ij e^{beta <x_i, x_j>} <x_j, v_i>.
+
+    Examples
+    --------
+    >>> tokens = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(rate(tokens, softmax_velocity(tokens, 1.0), 1.0)), 6)
+    0.134471
+    """
     tokens, weights = _weights(tokens, beta, 0.0)
     forces = weights @ tokens / tokens.shape[-2]
     return np.mean(np.sum(forces * np.asarray(velocities, dtype=float), axis=-1), axis=-1)
@@ -117,7 +138,15 @@ def softmax_dissipation(tokens: Any, velocities: Any, beta: float) -> np.ndarray
 
 
 def unnormalised_dissipation(velocities: Any, beta: float = 0.0, offset: float = 0.0) -> np.ndarray:
-    """n^-1 sum_i |v_i|^2: the value of `rate` under unnormalised attention; with an offset, times e^{beta offset}."""
+    """n^-1 sum_i |v_i|^2: the value of `rate` under unnormalised attention; with an offset, times e^{beta offset}.
+
+    Examples
+    --------
+    >>> tokens = np.eye(2)
+    >>> velocities = unnormalised_velocity(tokens, beta=1.0)
+    >>> bool(np.isclose(unnormalised_dissipation(velocities), rate(tokens, velocities, 1.0)))
+    True
+    """
     speeds = np.sum(np.asarray(velocities, dtype=float) ** 2, axis=-1)
     return np.exp(beta * offset) * np.mean(speeds, axis=-1)
 

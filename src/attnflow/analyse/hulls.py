@@ -68,6 +68,12 @@ def distance_to_hull(points: Any, tokens: Any) -> np.ndarray | float:
 
     With the token at 0, the nearest point sum_j w_j p_j is found by non-negative least squares: the minimiser of
     |sum_j u_j p_j|^2 + (1 - sum_j u_j)^2 over u >= 0 is a multiple of w.
+
+    Examples
+    --------
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> distance_to_hull(square, [[0.5, 0.5], [2.0, 0.5]]).round(12)
+    array([0., 1.])
     """
     points, tokens = checked_points(points), np.asarray(tokens, dtype=float)
     require_same_dimension(points, tokens)
@@ -79,6 +85,12 @@ def distance_to_boundary(points: Any, tokens: Any) -> np.ndarray:
     """Distance of each token (n, d) to the boundary of the hull, from either side.
 
     A hull of lower dimension than d is its own boundary.
+
+    Examples
+    --------
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> distance_to_boundary(square, [[0.5, 0.5], [2.0, 0.5]]).round(12)
+    array([0.5, 1. ])
     """
     points, tokens = checked_points(points), np.atleast_2d(np.asarray(tokens, dtype=float))
     outside = np.asarray(distance_to_hull(points, tokens))

@@ -22,6 +22,12 @@ class LeftEigenvectors(NamedTuple):
     """Left eigenvectors as real rows of length one, the largest real part of the eigenvalue first.
 
     A complex pair has two rows: the real and the imaginary part of its eigenvector.
+
+    Examples
+    --------
+    >>> found = left_eigenvectors(np.diag([1.0, 2.0]))
+    >>> found.eigenvalues.real
+    array([2., 1.])
     """
 
     eigenvalues: np.ndarray
@@ -29,7 +35,14 @@ class LeftEigenvectors(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Tokens grouped by their coordinates, groups in increasing order of the first coordinate."""
+    """Tokens grouped by their coordinates, groups in increasing order of the first coordinate.
+
+    Examples
+    --------
+    >>> groups = parallel_subspaces([[0.0, 5.0], [0.0, -3.0], [1.0, 0.0]], np.diag([2.0, 1.0]))
+    >>> groups.labels, groups.sizes
+    (array([0, 0, 1]), array([2, 1]))
+    """
 
     labels: np.ndarray
     """Group of every token."""
@@ -71,6 +84,11 @@ def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
 
     A complex pair has two coordinates, along the real and the imaginary part of its eigenvector, which
     belong together.
+
+    Examples
+    --------
+    >>> coordinates(np.array([[3.0, 4.0]]), np.diag([1.0, 2.0])).values  # along the eigenvector of 2
+    array([[4.]])
     """
     rows, eigenvalues = _leading(value, count)
     d = tokens_of(run).sizes["coordinate"]
@@ -113,6 +131,11 @@ def parallel_subspaces(snapshot: Any, value: Any, codimension: int = 1, toleranc
 
     Tokens whose coordinates along the leading left eigenvectors are within `tolerance`, directly or by a chain, lie
     on one. Convergence is like e^{-lambda t}: take a time of several 1/lambda.
+
+    Examples
+    --------
+    >>> parallel_subspaces([[0.0, 5.0], [0.0, -3.0], [1.0, 0.0]], np.diag([2.0, 1.0])).labels
+    array([0, 0, 1])
     """
     tokens = tokens_of(snapshot)
     if tokens.ndim != 2:
@@ -121,7 +144,13 @@ def parallel_subspaces(snapshot: Any, value: Any, codimension: int = 1, toleranc
 
 
 def count(run: Any, value: Any, codimension: int = 1, tolerance: float = 0.05) -> xr.DataArray:
-    """Number of parallel affine subspaces that tokens lie on, over time (and runs); -1 where tokens are not finite."""
+    """Number of parallel affine subspaces that tokens lie on, over time (and runs); -1 where tokens are not finite.
+
+    Examples
+    --------
+    >>> int(count([[0.0, 5.0], [0.0, -3.0], [1.0, 0.0]], np.diag([2.0, 1.0])))
+    2
+    """
     rows, _ = _leading(value, codimension)
     one = lambda tokens: groups(tokens @ rows.T, tolerance).count
     return over_snapshots(one, run, "subspaces", -1, codimension=codimension, tolerance=tolerance)

@@ -51,6 +51,11 @@ def is_leader(
         As in `Hardmax`.
     alone
         True leaves out tokens that tie with another one, which may still move.
+
+    Examples
+    --------
+    >>> is_leader(np.array([[1.0], [2.0], [-1.0]])).values
+    array([False,  True,  True])
     """
     require_positive_number(tolerance, "tolerance")
     tokens = tokens_of(run)
@@ -82,6 +87,11 @@ def causal_leaders(run: Any, distance: float = 1e-2) -> xr.DataArray:
     """True for the token of smallest index in each cluster, over time (and runs); False where tokens are not finite.
 
     Under a causal mask no token acts on an earlier one, so that the first of a cluster leads it.
+
+    Examples
+    --------
+    >>> causal_leaders(np.array([[0.0], [1.0], [0.0]])).values
+    array([ True,  True, False])
     """
 
     def one(tokens):

@@ -23,7 +23,13 @@ def mean_length(run: Any) -> xr.DataArray:
 
 
 def mean_cosine(run: Any) -> xr.DataArray:
-    """Mean cosine of the angle between distinct tokens, whatever their lengths; NaN for a single token."""
+    """Mean cosine of the angle between distinct tokens, whatever their lengths; NaN for a single token.
+
+    Examples
+    --------
+    >>> float(mean_cosine([[2.0, 0.0], [0.0, 3.0]]))
+    0.0
+    """
 
     def one(tokens):
         directions, n = _directions(tokens), len(tokens)

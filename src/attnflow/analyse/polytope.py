@@ -44,7 +44,13 @@ __all__ = [
 
 
 def is_vertex(run: Any) -> xr.DataArray:
-    """True for tokens that are vertices of the hull, over time (and runs); False where tokens are not finite."""
+    """True for tokens that are vertices of the hull, over time (and runs); False where tokens are not finite.
+
+    Examples
+    --------
+    >>> is_vertex(np.array([[0.0], [0.5], [1.0]])).values
+    array([ True, False,  True])
+    """
 
     def one(tokens):
         return np.isin(np.arange(len(tokens)), vertices(tokens))
@@ -70,6 +76,11 @@ def limit_vertices(run: Any, merge: float = 1e-4) -> np.ndarray:
 
     Rescaled tokens approach the vertices like e^{-t} only: at t = 5 many are still well away from theirs, at t = 10
     they are within the default of `merge`, at t = 20 within 1e-8.
+
+    Examples
+    --------
+    >>> limit_vertices(np.array([[0.0], [0.5], [1.0]])).ravel()
+    array([0., 1.])
     """
     tokens = _last_snapshot(run)
     labels = clusters.labels(tokens, merge)
@@ -114,6 +125,11 @@ def points_of_s(corners: Any, query_key: Any = None, tolerance: float = INSIDE_T
     A point of S is the point of least |Ax| of the face in whose relative interior it lies (a vertex is a face; for
     K of full dimension that point is 0). Hence one candidate a face is tested against the definition, with the faces
     of a triangulation of the boundary.
+
+    Examples
+    --------
+    >>> np.sort(points_of_s(np.array([[-1.0], [2.0]])).ravel()).round(12)
+    array([-1.,  0.,  2.])
     """
     corners = checked_points(corners)
     corners = corners[vertices(corners)]
@@ -131,7 +147,13 @@ def points_of_s(corners: Any, query_key: Any = None, tolerance: float = INSIDE_T
 
 
 def distance_to_s(run: Any, points: Any) -> xr.DataArray:
-    """Distance of every token to the nearest of the `points` of S, over time (and runs)."""
+    """Distance of every token to the nearest of the `points` of S, over time (and runs).
+
+    Examples
+    --------
+    >>> distance_to_s(np.array([[0.0], [0.75]]), points=[[0.0], [1.0]]).values
+    array([0.  , 0.25])
+    """
     points = checked_points(points)
     require_same_dimension(points, tokens_of(run).values)
     one = lambda tokens: cdist(tokens, points).min(axis=1)

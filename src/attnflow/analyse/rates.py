@@ -26,7 +26,15 @@ MIN_POINTS = 5  # of a fit; a confidence interval needs three or more
 
 
 class Fit(NamedTuple):
-    """A straight line fitted to logarithms."""
+    """A straight line fitted to logarithms.
+
+    Examples
+    --------
+    >>> times = np.linspace(0, 5, 20)
+    >>> fit = exponential(times, 3 * np.exp(-2 * times))
+    >>> round(fit.rate, 6), round(fit.prefactor, 6)
+    (2.0, 3.0)
+    """
 
     law: str
     """"exponential": e^{-rate t}; "algebraic": t^{-rate}."""

@@ -86,7 +86,14 @@ def strong_centres(run: Any, delta: float, query_key: Any = None) -> xr.DataArra
 
 
 def count(run: Any, delta: float, query_key: Any = None, *, strong: bool = False) -> xr.DataArray:
-    """Number of centres; -1 where tokens are not finite."""
+    """Number of centres; -1 where tokens are not finite.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> int(count(af.initial.on_circle(np.array([0.0, 0.1, 2.0])), delta=1.0))
+    2
+    """
     number = _centres(run, delta, query_key, strong).sum("token")
     # The first token is always a centre, so that no centre means no tokens.
     return number.where(number > 0, -1).rename("renyi_centres").assign_attrs(delta=delta)
@@ -120,6 +127,13 @@ def captured_fraction(
         Count around strong centres only.
     still
         True measures from the first positions of the centres, False from their current ones.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> tokens = af.initial.on_circle(np.array([0.0, 0.1, 2.0]))
+    >>> captured_fraction(tokens[None], delta=1.0, radius=0.2).values
+    array([1.])
     """
     radius = _radius(radius, beta)
     tokens = tokens_of(run)
@@ -191,6 +205,11 @@ def expected_count_on_circle(delta: float, n: int | None = None) -> float:
 
     For n = None it is the parking constant times 2 pi/delta, with an error that vanishes faster than
     exponentially in 1/delta. For finite n the number of tokens is taken as Poisson.
+
+    Examples
+    --------
+    >>> round(expected_count_on_circle(0.1), 2)
+    46.97
     """
     _require_angle(delta)
     places = 2 * np.pi / delta
@@ -200,13 +219,25 @@ def expected_count_on_circle(delta: float, n: int | None = None) -> float:
 
 
 def interaction(angle: Any, beta: float) -> np.ndarray:
-    """h(x) = e^{beta (cos x - 1)} sin x, the strength of the attraction by a token at angle x."""
+    """h(x) = e^{beta (cos x - 1)} sin x, the strength of the attraction by a token at angle x.
+
+    Examples
+    --------
+    >>> float(interaction(np.pi / 2, beta=0.0))
+    1.0
+    """
     angle = np.asarray(angle, dtype=float)
     return np.exp(-2 * beta * np.sin(angle / 2) ** 2) * np.sin(angle)
 
 
 def interaction_slope(angle: Any, beta: float) -> np.ndarray:
-    """g = h': e^{beta (cos x - 1)} (cos x - beta sin^2 x)."""
+    """g = h': e^{beta (cos x - 1)} (cos x - beta sin^2 x).
+
+    Examples
+    --------
+    >>> float(interaction_slope(0.0, beta=5.0))
+    1.0
+    """
     angle = np.asarray(angle, dtype=float)
     return np.exp(-2 * beta * np.sin(angle / 2) ** 2) * (np.cos(angle) - beta * np.sin(angle) ** 2)
 

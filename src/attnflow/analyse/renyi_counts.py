@@ -65,7 +65,15 @@ def _second_coefficient(dimension: int) -> float:
 
 
 class Exponent(NamedTuple):
-    """The slope of log(mean count) against log(beta), with the 95 % interval of the bootstrap over runs."""
+    """The slope of log(mean count) against log(beta), with the 95 % interval of the bootstrap over runs.
+
+    Examples
+    --------
+    >>> betas = [4.0, 16.0, 64.0]
+    >>> found = growth_exponent(betas, [[2, 2], [4, 4], [8, 8]])
+    >>> round(found.slope, 6), round(found.low, 6)
+    (0.5, 0.5)
+    """
 
     slope: float
     low: float

@@ -32,7 +32,14 @@ ZERO_SINGULAR_VALUE = 1e-7  # times |V|^j, in (V - lambda)^j
 
 @dataclasses.dataclass(frozen=True)
 class Eigenvalue:
-    """One eigenvalue with its multiplicities."""
+    """One eigenvalue with its multiplicities.
+
+    Examples
+    --------
+    >>> lead = spectrum(np.array([[1.0, 1.0], [0.0, 1.0]])).leading
+    >>> lead.multiplicity, lead.geometric, lead.block
+    (2, 1, 2)
+    """
 
     value: complex
     multiplicity: int
@@ -50,7 +57,14 @@ class Eigenvalue:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The eigenvalues of a matrix by falling real part; those with the largest real part lead."""
+    """The eigenvalues of a matrix by falling real part; those with the largest real part lead.
+
+    Examples
+    --------
+    >>> found = spectrum(np.diag([2.0, 1.0]))
+    >>> found.leading.value.real, found.is_leading_simple, found.gap
+    (2.0, True, 1.0)
+    """
 
     matrix: np.ndarray
     eigenvalues: tuple[Eigenvalue, ...]
@@ -160,7 +174,14 @@ def spectrum(value: Any) -> Spectrum:
 
 
 def query_key(query: Any, key: Any) -> np.ndarray:
-    """B = Q^T K, whose x_i^T B x_j are the scores."""
+    """B = Q^T K, whose x_i^T B x_j are the scores.
+
+    Examples
+    --------
+    >>> query_key(2 * np.eye(2), np.eye(2))
+    array([[2., 0.],
+           [0., 2.]])
+    """
     for name, matrix in (("query", query), ("key", key)):
         require_matrix(matrix, name)
     query, key = np.asarray(query, dtype=float), np.asarray(key, dtype=float)
@@ -170,24 +191,50 @@ def query_key(query: Any, key: Any) -> np.ndarray:
 
 
 def generalised_eigenspace(of_matrix: Spectrum, one: Eigenvalue) -> np.ndarray:
-    """Orthonormal (complex) columns that span the null space of (V - lambda)^d."""
+    """Orthonormal (complex) columns that span the null space of (V - lambda)^d.
+
+    Examples
+    --------
+    >>> found = spectrum(np.array([[1.0, 1.0], [0.0, 1.0]]))
+    >>> generalised_eigenspace(found, found.leading).shape
+    (2, 2)
+    """
     return of_matrix._spaces.basis(np.flatnonzero(of_matrix.values == one.value))
 
 
 def asymmetry(matrix: Any) -> float:
-    """Largest |B_ij - B_ji|."""
+    """Largest |B_ij - B_ji|.
+
+    Examples
+    --------
+    >>> asymmetry([[1.0, 2.0], [0.5, 1.0]])
+    1.5
+    """
     matrix = require_real(matrix)
     return float(np.abs(matrix - matrix.T).max())
 
 
 def least_of_symmetric_part(matrix: Any) -> float:
-    """Least eigenvalue of (B + B^T) / 2: the least <x, B x> of unit vectors."""
+    """Least eigenvalue of (B + B^T) / 2: the least <x, B x> of unit vectors.
+
+    Examples
+    --------
+    >>> round(least_of_symmetric_part([[0.0, 2.0], [0.0, 0.0]]), 12)
+    -1.0
+    """
     matrix = require_real(matrix)
     return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
 
 
 def require_real(value: Any) -> np.ndarray:
-    """A copy of a real finite square matrix; raises for others."""
+    """A copy of a real finite square matrix; raises for others.
+
+    Examples
+    --------
+    >>> require_real([[1, 0], [0, 2]])
+    array([[1., 0.],
+           [0., 2.]])
+    """
     if np.iscomplexobj(value):
         raise InputError("`value` must be a real matrix, but it is complex. Tokens are real vectors.")
     require_square(value, "value")
@@ -264,5 +311,12 @@ def _real_span(bases: list[np.ndarray]) -> np.ndarray:
 
 
 def complement(basis: np.ndarray) -> np.ndarray:
-    """Orthonormal columns of the orthogonal complement; no columns where there is none."""
+    """Orthonormal columns of the orthogonal complement; no columns where there is none.
+
+    Examples
+    --------
+    >>> np.abs(complement(np.array([[1.0], [0.0]])))
+    array([[0.],
+           [1.]])
+    """
     return null_space(basis.T) if basis.shape[1] < len(basis) else np.empty((len(basis), 0))

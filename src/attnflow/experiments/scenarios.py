@@ -47,7 +47,15 @@ SPACINGS = ("linear", "log")
 
 @dataclass(frozen=True)
 class Setup:
-    """The arguments of `simulate`."""
+    """The arguments of `simulate`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> setup = af.scenario("sphere", n=6)
+    >>> setup.tokens.shape[0]
+    6
+    """
 
     flow: AbstractDynamics
     tokens: np.ndarray
@@ -57,7 +65,13 @@ class Setup:
 
 
 def get(name: str) -> Scenario:
-    """The scenario of that name."""
+    """The scenario of that name.
+
+    Examples
+    --------
+    >>> get("polytope").paper
+    '2305.05465'
+    """
     require_known(name, CATALOGUE, "scenario")
     return CATALOGUE[name]
 
@@ -80,6 +94,11 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     """Settings with some replaced; None leaves a setting as it is.
 
     A `start` that lists its tokens sets `n`, and from a file also `d`.
+
+    Examples
+    --------
+    >>> change(get("sphere").settings, {"beta": 9.0, "n": None}).beta
+    9.0
     """
     known = {entry.name for entry in fields(Settings)}
     given = {name: value for name, value in changes.items() if value is not None}
@@ -99,6 +118,13 @@ def build(settings: Settings) -> Setup:
     """The model, tokens, times and solver behind some settings.
 
     Weights, start and noise have seeds of their own, spawned from `settings.seed`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> setup = build(get("sphere").settings)
+    >>> setup.flow.is_on_sphere
+    True
     """
     _require_numbers(settings)
     seed = seed_sequence(settings.seed)

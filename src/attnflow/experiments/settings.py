@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Settings:
-    """Model, first tokens, times and solver of a run, each as a word or a number."""
+    """Model, first tokens, times and solver of a run, each as a word or a number.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> settings = af.scenarios.Settings(space="sphere", n=8, d=3)
+    >>> settings.space, settings.n
+    ('sphere', 8)
+    """
 
     space: str = "sphere"
     n: int = 32
@@ -33,7 +41,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A named set of settings, and sentences on the setting and on what theory says of it."""
+    """A named set of settings, and sentences on the setting and on what theory says of it.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> scenario = af.scenarios.get("renyi")
+    >>> scenario.name, scenario.paper, scenario.settings.beta
+    ('renyi', '2411.04990', 64.0)
+    """
 
     name: str
     sentence: str

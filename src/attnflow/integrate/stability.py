@@ -121,6 +121,13 @@ def lyapunov_exponents(
         First time.
     rng
         Seed of the first perturbations, whose influence decays as 1 / duration.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1))
+    >>> af.lyapunov_exponents(flow, [[1.0]], duration=1.0).round(6)  # one token grows like e^t
+    array([1.])
     """
     tokens = _require_configuration(flow, tokens)
     require_positive_number(duration, "duration")

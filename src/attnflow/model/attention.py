@@ -60,6 +60,14 @@ class Softmax(AbstractAttention):
 
     At ``beta = 0`` all visible tokens have the same weight; as ``beta`` grows a row concentrates on its largest
     scores; a negative ``beta`` prefers the smallest.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(beta=2.0))
+    >>> af.attention_matrix(flow, [[0.0], [1.0]]).round(4)
+    array([[0.5   , 0.5   ],
+           [0.1192, 0.8808]])
     """
 
     beta: AnyArray = eqx.field(default=1.0, converter=parameter)
@@ -90,6 +98,13 @@ class Sinkhorn(AbstractAttention):
 
     One iteration is `Softmax`; as `iterations` grows the weights become doubly
     stochastic (in masses: a token receives as much attention as it has mass).
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Sinkhorn(beta=1.0, iterations=51))
+    >>> af.attention_matrix(flow, [[0.0], [1.0]]).sum(axis=0).round(6)  # of a column
+    array([1., 1.])
     """
 
     beta: AnyArray = eqx.field(default=1.0, converter=parameter)
@@ -132,6 +147,15 @@ class Unnormalised(AbstractAttention):
     """e^{beta * (score - offset)} divided by the number (total mass) of all tokens, visible or not.
 
     ``offset=1`` keeps weights on the sphere in (0, 1], as in arXiv:2410.06833; it only rescales time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Unnormalised(beta=3.0, offset=1.0))
+    >>> af.attention_matrix(flow, np.eye(2)).round(4)
+    array([[0.5   , 0.0249],
+           [0.0249, 0.5   ]])
     """
 
     beta: AnyArray = eqx.field(default=1.0, converter=parameter)
@@ -165,6 +189,15 @@ class Hardmax(AbstractAttention):
 
     Scores within `tolerance` of the largest, relative to the largest absolute score of the row, are ties. On the
     sphere with Q = K = I a token has its largest score with itself: use ``masks.others`` there.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Hardmax())
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [-1.0]])
+    array([[0., 1., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
     """
 
     tolerance: AnyArray = eqx.field(default=1e-9, converter=parameter)

@@ -17,7 +17,16 @@ from attnflow.model.spaces import Euclidean, Sphere
 
 
 class EuclideanAttention(AbstractDynamics):
-    """Attention in R^d: x_i' = sum_j A_ij V x_j, summed over heads (arXiv:2305.05465)."""
+    """Attention in R^d: x_i' = sum_j A_ij V x_j, summed over heads (arXiv:2305.05465).
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(2), af.Softmax(beta=0.0))
+    >>> af.velocity(flow, np.array([[1.0, 0.0], [3.0, 0.0]]))  # every token moves with the mean of all tokens
+    array([[2., 0.],
+           [2., 0.]])
+    """
 
     space: ClassVar[Euclidean | Sphere] = Euclidean()
 
@@ -40,6 +49,14 @@ class SphereAttention(AbstractDynamics):
 
     P_i removes the component along theta_i. `normalisation` sets the slowness s_i and, for schemes in which tokens
     have lengths, the equation of the lengths. Scores depend on directions only.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=0.0))
+    >>> af.velocity(flow, np.eye(2))  # half of the other token, which is tangent
+    array([[0. , 0.5],
+           [0.5, 0. ]])
     """
 
     normalisation: AbstractNormalisation = eqx.field(default_factory=Post, kw_only=True)
@@ -99,6 +116,14 @@ class RescaledAttention(AbstractDynamics):
     the value matrix V_h of a head becomes e^{-tV} V_h e^{tV}. With an MLP the field is
     W sigma(V sum_j A_ij (z_j - z_i)), which is a model of its own. Frozen tokens are constant in x, so that
     z = e^{-tV} x moves; with an MLP, for which there is no x, they are constant in z.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.RescaledAttention(af.Head.identity(1))
+    >>> run = af.simulate(flow, [[-1.0], [0.1], [2.0]], [0.0, 20.0], progress=False)
+    >>> run.final_tokens.values.round(6).ravel()  # the hull shrinks to an interval, here with all tokens at its ends
+    array([-0.896989,  1.99418 ,  1.99418 ])
     """
 
     rescaling: Matrix | None = eqx.field(default=None, converter=optional_parameter, kw_only=True)

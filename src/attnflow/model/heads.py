@@ -131,6 +131,14 @@ class PiecewiseHead(Module):
     """Constant weights between switches: ``heads[0]`` until ``switches[0]``, and so on.
 
     Solvers step exactly onto the switches, so that no step mixes two sets of weights.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> head = af.PiecewiseHead([1.0], [af.Head.identity(1), af.Head(value=-np.eye(1))])
+    >>> run = af.simulate(af.EuclideanAttention(head), [[1.0]], [0.0, 1.0, 2.0], progress=False)
+    >>> run.tokens.values.round(6).ravel()
+    array([1.      , 2.718282, 1.      ])
     """
 
     switches: AnyArray = eqx.field(converter=parameter)
@@ -208,6 +216,14 @@ class RedrawnHead(Module):
     `query_key` and `value` are laws: "identity"; "gaussian", independent entries of
     variance 1/d; "goe", symmetric with spectrum filling [-2, 2]; and for `value` also
     "query_key" and "minus_query_key", V = Q^T K or its negative.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.RedrawnHead(dimension=2, period=0.5, seed=0))
+    >>> run = af.simulate(flow, np.eye(2), [0.0, 1.0], progress=False)
+    >>> np.linalg.norm(run.final_tokens, axis=1).round(12)
+    array([1., 1.])
     """
 
     dimension: int = eqx.field(static=True)

@@ -37,7 +37,14 @@ __all__ = [
 def box(
     n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None
 ) -> np.ndarray:
-    """Tokens uniform in the box [low, high]^d."""
+    """Tokens uniform in the box [low, high]^d.
+
+    Examples
+    --------
+    >>> tokens = box(4, 2, low=0.0, high=1.0, rng=0, runs=3)
+    >>> tokens.shape, bool(tokens.min() >= 0), bool(tokens.max() <= 1)
+    ((3, 4, 2), True, True)
+    """
     require_finite_number(low, "low")
     require_finite_number(high, "high")
     if not low < high:
@@ -47,7 +54,13 @@ def box(
 
 @takes_rng
 def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Tokens uniform in the ball of the given radius around the origin."""
+    """Tokens uniform in the ball of the given radius around the origin.
+
+    Examples
+    --------
+    >>> bool(np.linalg.norm(ball(5, 3, radius=2.0, rng=0), axis=1).max() <= 2)
+    True
+    """
     require_positive_number(radius, "radius")
 
     def law(generator):
@@ -59,20 +72,38 @@ def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | No
 
 @takes_rng
 def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Tokens with independent Gaussian coordinates of the given standard deviation."""
+    """Tokens with independent Gaussian coordinates of the given standard deviation.
+
+    Examples
+    --------
+    >>> round(float(gaussian(1000, 2, deviation=3.0, rng=0).std()), 1)
+    3.0
+    """
     require_positive_number(deviation, "deviation")
     return _draw(lambda generator: generator.normal(scale=deviation, size=(n, d)), n, d, rng, runs)
 
 
 @takes_rng
 def sphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Tokens uniform on the unit sphere of R^d."""
+    """Tokens uniform on the unit sphere of R^d.
+
+    Examples
+    --------
+    >>> np.linalg.norm(sphere(3, 5, rng=0), axis=1).round(12)
+    array([1., 1., 1.])
+    """
     return _draw(lambda generator: _directions(generator, n, d), n, d, rng, runs)
 
 
 @takes_rng
 def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Tokens uniform on the open half of the unit sphere with positive last coordinate."""
+    """Tokens uniform on the open half of the unit sphere with positive last coordinate.
+
+    Examples
+    --------
+    >>> bool(hemisphere(8, 3, rng=0)[:, -1].min() > 0)
+    True
+    """
 
     def law(generator):
         tokens = _directions(generator, n, d)
@@ -84,7 +115,13 @@ def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> n
 
 @takes_rng
 def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
-    """Tokens uniform on the unit circle in the plane of the first two coordinates of R^d."""
+    """Tokens uniform on the unit circle in the plane of the first two coordinates of R^d.
+
+    Examples
+    --------
+    >>> np.linalg.norm(circle(3, rng=0), axis=1).round(12)
+    array([1., 1., 1.])
+    """
     require_count(d, "d", least=2)
 
     def law(generator):
@@ -95,7 +132,14 @@ def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> n
 
 
 def on_circle(angles: np.ndarray, d: int = 2) -> np.ndarray:
-    """Points with the given angles on the unit circle in the plane of the first two coordinates of R^d."""
+    """Points with the given angles on the unit circle in the plane of the first two coordinates of R^d.
+
+    Examples
+    --------
+    >>> on_circle(np.array([0.0, np.pi / 2])).round(12)
+    array([[1., 0.],
+           [0., 1.]])
+    """
     angles = np.asarray(angles, dtype=float)
     tokens = np.zeros((*angles.shape, d))
     tokens[..., 0], tokens[..., 1] = np.cos(angles), np.sin(angles)
@@ -106,6 +150,14 @@ def equiangular(n: int, d: int, cosine: float = 0.0) -> np.ndarray:
     """n unit vectors any two of which have the same inner product.
 
     A cosine of -1/(n-1) gives the regular simplex, 0 an orthonormal system; d >= n is always sufficient.
+
+    Examples
+    --------
+    >>> tokens = equiangular(3, 4, cosine=0.5)
+    >>> (tokens @ tokens.T).round(12)
+    array([[1. , 0.5, 0.5],
+           [0.5, 1. , 0.5],
+           [0.5, 0.5, 1. ]])
     """
     require_count(n, "n")
     require_count(d, "d")
@@ -125,12 +177,27 @@ def equiangular(n: int, d: int, cosine: float = 0.0) -> np.ndarray:
 
 
 def with_duplicates(tokens: np.ndarray, count: int) -> np.ndarray:
-    """The tokens, followed by copies of the first `count` of them."""
+    """The tokens, followed by copies of the first `count` of them.
+
+    Examples
+    --------
+    >>> with_duplicates(np.eye(2), 1)
+    array([[1., 0.],
+           [0., 1.],
+           [1., 0.]])
+    """
     return _followed_by(tokens, count, 1.0)
 
 
 def with_antipodes(tokens: np.ndarray, count: int) -> np.ndarray:
-    """The tokens, followed by the antipodes of the first `count` of them."""
+    """The tokens, followed by the antipodes of the first `count` of them.
+
+    Examples
+    --------
+    >>> with_antipodes(np.array([[0.6, 0.8]]), 1)
+    array([[ 0.6,  0.8],
+           [-0.6, -0.8]])
+    """
     return _followed_by(tokens, count, -1.0)
 
 

@@ -61,7 +61,17 @@ class AbstractMask(Module):
 
 
 class Full(AbstractMask):
-    """Every token sees every token."""
+    """Every token sees every token.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(0.0), mask=af.masks.full)
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [3.0]]).round(3)
+    array([[0.333, 0.333, 0.333],
+           [0.333, 0.333, 0.333],
+           [0.333, 0.333, 0.333]])
+    """
 
     def visible(self, i: AnyArray, j: AnyArray) -> None:
         """None: nothing is hidden."""
@@ -76,7 +86,19 @@ class Full(AbstractMask):
 
 
 class Causal(AbstractMask):
-    """Token i sees itself (unless `strict`) and the tokens before it."""
+    """Token i sees itself (unless `strict`) and the tokens before it.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(0.0), mask=af.masks.causal)
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [3.0]]).round(3)
+    array([[1.   , 0.   , 0.   ],
+           [0.5  , 0.5  , 0.   ],
+           [0.333, 0.333, 0.333]])
+    >>> af.masks.strictly_causal
+    masks.strictly_causal
+    """
 
     strict: bool = eqx.field(default=False, static=True)
 
@@ -93,7 +115,17 @@ class Causal(AbstractMask):
 
 
 class Others(AbstractMask):
-    """Token i sees every token but itself."""
+    """Token i sees every token but itself.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(0.0), mask=af.masks.others)
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [3.0]]).round(3)
+    array([[0. , 0.5, 0.5],
+           [0.5, 0. , 0.5],
+           [0.5, 0.5, 0. ]])
+    """
 
     def visible(self, i: AnyArray, j: AnyArray) -> AnyArray:
         """j different from i."""
@@ -104,7 +136,17 @@ class Others(AbstractMask):
 
 
 class Window(AbstractMask):
-    """Token i sees the tokens at most `width` positions away."""
+    """Token i sees the tokens at most `width` positions away.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(0.0), mask=af.masks.window(1))
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [3.0]]).round(3)
+    array([[0.5  , 0.5  , 0.   ],
+           [0.333, 0.333, 0.333],
+           [0.   , 0.5  , 0.5  ]])
+    """
 
     width: int = eqx.field(static=True)
 
@@ -127,6 +169,15 @@ class Alibi(AbstractMask):
     """Weights decrease by a factor e^{-slope} with every position of distance; no token is hidden.
 
     The factor does not depend on beta. Combine with `causal` for language models.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(0.0), mask=af.masks.causal & af.masks.alibi(1.0))
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [3.0]]).round(3)
+    array([[1.   , 0.   , 0.   ],
+           [0.269, 0.731, 0.   ],
+           [0.09 , 0.245, 0.665]])
     """
 
     slope: AnyArray = eqx.field(converter=parameter)
@@ -147,7 +198,17 @@ class Alibi(AbstractMask):
 
 
 class Boolean(AbstractMask):
-    """Any n x n matrix of booleans: row i is True for the tokens that token i sees."""
+    """Any n x n matrix of booleans: row i is True for the tokens that token i sees.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), af.Softmax(0.0), mask=af.masks.boolean(np.eye(3, dtype=bool)))
+    >>> af.attention_matrix(flow, [[1.0], [2.0], [3.0]]).round(3)
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
 
     matrix: AnyArray = eqx.field(converter=np.asarray)
 

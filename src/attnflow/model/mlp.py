@@ -16,6 +16,13 @@ class MLP(Module):
     """One hidden layer on the attention output: y -> W sigma(y + b), with sigma componentwise.
 
     "gelu" is the tanh approximation that most trained models use.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1), mlp=af.MLP(weight=[[2.0]], activation="relu"))
+    >>> af.velocity(flow, [[1.0]])
+    array([[2.]])
     """
 
     weight: Matrix = eqx.field(converter=parameter)

@@ -14,6 +14,15 @@ class Noise(Module):
 
     On the sphere the noise is tangent and in the sense of Stratonovich, which makes it Brownian motion on the sphere.
     With `common` all tokens have the same dW.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head(value=np.zeros((2, 2))), noise=af.Noise(kappa=2.0, common=True))
+    >>> run = af.simulate(flow, np.eye(2), [0.0, 1.0], solver=af.StochasticHeun(step=0.1), rng=0, progress=False)
+    >>> np.ptp(run.final_tokens.values - np.eye(2), axis=0).round(12)  # all tokens move alike
+    array([0., 0.])
     """
 
     kappa: AnyArray = eqx.field(converter=parameter)

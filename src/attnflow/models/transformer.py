@@ -40,6 +40,12 @@ class HeadWeights:
 
     W_Q, W_K and W_V are k x d, W_O is d x k; b_q, b_k and b_v have k entries, b_o has d and is added
     once for all heads of the layer. A bias is None where the model has none.
+
+    Examples
+    --------
+    >>> weights = model.head_weights(layer=0)[0]
+    >>> weights.W_Q.shape == weights.W_K.shape == weights.W_O.T.shape
+    True
     """
 
     W_Q: AnyArray
@@ -53,7 +59,16 @@ class HeadWeights:
 
 
 class Model:
-    """A trained transformer (see the package's docstring for the conventions); made by `load`."""
+    """A trained transformer (see the package's docstring for the conventions); made by `load`.
+
+    Examples
+    --------
+    >>> run = model.trajectory([5, 17, 3], attention=True)
+    >>> run.sizes["time"] == model.config.layers + 1
+    True
+    >>> len(model.heads(layer=0)) == model.config.heads
+    True
+    """
 
     def __init__(self, name: str, origin: dict, config: Config, family: Family, tensors: Tensors, tokenizer: Tokenizer):
         self.name = name
@@ -240,6 +255,13 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
         files, or a hub name such as "albert/albert-base-v2".
     dtype
         "float32" or "float64"; None means the checkpoint's own precision, at least float32.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> model = af.models.load(folder)  # a directory with config.json and model.safetensors
+    >>> model.family
+    'bert'
     """
     if dtype is not None:
         require_known(dtype, DTYPES, "dtype")

@@ -23,6 +23,15 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     """Write a dataset as Zarr, or as netCDF if the name ends in ``.nc``, and return the path.
 
     The file is written under a temporary name and renamed when it is complete.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> import tempfile
+    >>> run = af.simulate(af.SphereAttention(af.Head.identity(2)), [[1.0, 0.0]], [0.0, 1.0], progress=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     af.save(run, f"{folder}/run.nc").name
+    'run.nc'
     """
     path = require_free_result(path, overwrite=overwrite)
     require_result(run, "`run`")
@@ -42,7 +51,20 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
-    """The dataset of a file written by `save`, read into memory."""
+    """The dataset of a file written by `save`, read into memory.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> flow = af.SphereAttention(af.Head.identity(2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = af.save(af.simulate(flow, [[1.0, 0.0]], [0.0, 1.0], progress=False), Path(folder) / "run.nc")
+    ...     run = af.load(path)
+    >>> run.final_time.item()
+    1.0
+    """
     path = Path(path)
     if not os.path.exists(path):  # unlike the method of Path, false for names that the system refuses
         raise InputError(f"There is no result file at {path}.")

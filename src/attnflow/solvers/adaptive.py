@@ -47,6 +47,17 @@ class Adaptive(AbstractSolver):
     the largest over coordinates and tokens. A run that needs more than `max_steps` steps fails. Steps of length
     `min_step` are accepted whatever their error: where a field jumps, as under hardmax when the largest score changes,
     no step is short enough for a tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2))
+    >>> run = af.simulate(flow, np.eye(2), [0.0, 1.0], solver=af.Adaptive(rtol=1e-10), progress=False)
+    >>> bool(run.steps > 0)
+    True
+    >>> af.Adaptive(order=8)
+    Adaptive(rtol=1e-08, atol=1e-10, order=8, stiff=False, max_steps=10000000, min_step=0)
     """
 
     rtol: AnyArray = eqx.field(default=1e-8, converter=parameter)

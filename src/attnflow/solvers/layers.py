@@ -20,6 +20,14 @@ class Layers(AbstractFixedStep):
     On the sphere each layer ends with a projection, which is layer normalisation, and the attention output is not
     projected to the tangent space before. ``residual=0, step=1`` has no skip connection; ``residual=1-h`` with hardmax
     is the Frank-Wolfe scheme. The time after k layers is k * step.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1))
+    >>> run = af.simulate(flow, [[1.0]], [0.0, 1.0], solver=af.Layers(step=0.5), progress=False)
+    >>> run.final_tokens.item()  # two layers, each of which adds half of the token
+    2.25
     """
 
     step: AnyArray = eqx.field(converter=parameter)

@@ -30,6 +30,15 @@ class Clustered(AbstractStop):
 
     The centres are the first token, then the first token farther than the tolerance from all centres so far, and so on.
     `count` groups of diameter at most the tolerance always satisfy the condition, whatever the order of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2))
+    >>> run = af.simulate(flow, np.eye(2), [0.0, 99.0], stop=af.Clustered(tolerance=0.1), progress=False)
+    >>> bool(run.final_time < 99)
+    True
     """
 
     tolerance: AnyArray = eqx.field(default=1e-3, converter=parameter)
@@ -57,7 +66,17 @@ class Clustered(AbstractStop):
 
 
 class Settled(AbstractStop):
-    """No token moves faster than `speed`, on average over a step."""
+    """No token moves faster than `speed`, on average over a step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2))
+    >>> run = af.simulate(flow, np.eye(2), [0.0, 99.0], stop=af.Settled(speed=1e-6), progress=False)
+    >>> bool(run.final_time < 99)
+    True
+    """
 
     speed: AnyArray = eqx.field(default=1e-8, converter=parameter)
 
@@ -76,7 +95,16 @@ class Settled(AbstractStop):
 
 
 class Diverged(AbstractStop):
-    """Some token is farther than `distance` from the origin."""
+    """Some token is farther than `distance` from the origin.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.EuclideanAttention(af.Head.identity(1))
+    >>> run = af.simulate(flow, [[1.0]], [0.0, 99.0], stop=af.Diverged(distance=10.0), progress=False)
+    >>> bool(abs(run.final_tokens.item()) > 10)
+    True
+    """
 
     distance: AnyArray = eqx.field(default=1e6, converter=parameter)
 

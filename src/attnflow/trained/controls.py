@@ -18,6 +18,13 @@ def controlled(
     "untrained": random initial weights of the same config. "repeated": as many tokens as the prompt has, all of them
     its middle one, so that only positions differ. "iterated": 128 layers if `layers` is None, for models
     whose layers are all the same.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> untrained, prompt, layers = af.trained.controlled(model, [5, 17, 3], "untrained", rng=0)
+    >>> untrained.is_untrained, model.is_untrained
+    (True, False)
     """
     require_known(control, CONTROLS, "control")
     if control == "untrained":

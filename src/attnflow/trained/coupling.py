@@ -37,6 +37,13 @@ def block_coupling(
     vectors of block j, zero if block i acts along the directions of block j; `random_mismatch` over block, the same
     with random orthonormal vectors in place of those of block j (a mean over 8 draws), the value of blocks that share
     nothing; and `singular_value` over (block, rank).
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.trained.block_coupling(model, [5, 17, 3, 5], top=2)
+    >>> found.mismatch.dims
+    ('block', 'basis')
     """
     require_count(top, "top")
     if top > model.config.width:

@@ -41,6 +41,13 @@ def displacements(model: Model, prompt: Prompt, layers: int | None = None, *, sp
     attention; and over (layer, part) `length`, its root mean square over tokens, and `cosine_change`, the rate of
     change of the mean cosine between tokens that move along it: positive where the part contracts. Changes add up
     over parts.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.trained.displacements(model, [5, 17, 3, 5])
+    >>> found.part.values.tolist()
+    ['attractive', 'repulsive', 'rotational']
     """
     require_known(split, SPLITS, "split")
     run = model.trajectory(prompt, layers, attention=True, progress=False)
@@ -96,6 +103,13 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
     A dataset with `tokens` over (frame, time, token, coordinate), frame being "x", "V", "S" or "A", and `mean_cosine`
     and `effective_rank` of each frame over time; and over layer `divisor`, `divisor_least` and `divisor_greatest`, the
     median r_l and the least and greatest root mean square of a token, all 1 in a model without a norm before attention.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.trained.frames(model, [5, 17, 3, 5])
+    >>> found.frame.values.tolist()
+    ['x', 'V', 'S', 'A']
     """
     run = model.trajectory(prompt, layers, progress=False)
     stream = run.tokens.values.astype(float)

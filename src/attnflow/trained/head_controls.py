@@ -54,6 +54,13 @@ def control_rows(table: xr.Dataset) -> list[dict[str, Any]]:
     The p-values are those of Fisher's exact test on the two-by-two table of runs that count and runs that do not.
     A control without runs is left out: the next head, where a layer has one, and the untrained head of an untrained
     model. Without controls there are no rows.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> table = af.trained.head_table(model, [0], controls=1, progress=False)
+    >>> [row["control"] for row in af.trained.control_rows(table)][:2]
+    ['trained', 'Q = K = 0']
     """
     if "control" not in table.sizes:
         return []
@@ -71,7 +78,15 @@ def control_rows(table: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def controls_sentences(table: xr.Dataset) -> list[str]:
-    """The counts of the trained heads and of every control, and which controls differ; empty without controls."""
+    """The counts of the trained heads and of every control, and which controls differ; empty without controls.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> table = af.trained.head_table(model, [0], controls=1, progress=False)
+    >>> len(af.trained.controls_sentences(table))
+    2
+    """
     rows = control_rows(table)
     if not rows:
         return []

@@ -80,6 +80,13 @@ def head_flow(
     Returns
     -------
     A dataset of `simulate` with the model, layer and heads in its attributes.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.trained.head_flow(model, layer=0, heads=[1], n=4, end=1.0, saves=6, progress=False)
+    >>> run.sizes["token"], run.attrs["heads"]
+    (4, [1])
     """
     require_known(space, SPACES, "space")
     require_known(start, STARTS, "start")
@@ -108,7 +115,15 @@ def head_flow(
 
 
 def flow_summary(run: xr.Dataset) -> dict[str, Any]:
-    """Misalignment at the end, rate of alignment, and clusters and rank of P over time, of a run of `head_flow`."""
+    """Misalignment at the end, rate of alignment, and clusters and rank of P over time, of a run of `head_flow`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> run = af.trained.head_flow(model, heads=[0], n=4, end=1.0, saves=6, progress=False)
+    >>> af.trained.flow_summary(run)["heads"]
+    [0]
+    """
     course = time_course(run)
     return {
         "model": run.attrs["model"],

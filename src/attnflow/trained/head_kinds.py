@@ -19,6 +19,13 @@ def flows_by_kind(
 
     `settings` are those of `head_flow`. Initial tokens are the same, except on a circle, which lies in a plane of
     each head.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> runs = af.trained.flows_by_kind(model, n=4, end=1.0, saves=6, progress=False)
+    >>> set(runs) <= {"real-positive", "real-negative", "complex"}
+    True
     """
     table = head_table(model, layers, runs=0, progress=False)
     heads = {kind: place for kind in KINDS if (place := strongest(table, kind)) is not None}
@@ -31,5 +38,13 @@ def flows_by_kind(
 
 
 def kind_rows(runs: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
-    """`flow_summary` of the run of each kind, as rows."""
+    """`flow_summary` of the run of each kind, as rows.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> runs = af.trained.flows_by_kind(model, n=4, end=1.0, saves=6, progress=False)
+    >>> [row["kind"] for row in af.trained.kind_rows(runs)] == list(runs)
+    True
+    """
     return [{"kind": kind} | flow_summary(run) for kind, run in runs.items()]

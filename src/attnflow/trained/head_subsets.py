@@ -40,6 +40,13 @@ def by_number_of_heads(
     `possible_subsets`, the number of subsets of that size that the layer has. The seed is that
     of the subsets and of random tokens. A circle lies in the plane of all heads of the layer.
     `settings` are those of `head_flow`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> rows = af.trained.by_number_of_heads(model, counts=[1, 2], subsets=2, n=3, end=1.0, saves=6, progress=False)
+    >>> [len(row["heads"]) for row in rows]
+    [1, 1, 2, 2]
     """
     total = model.config.heads
     counts = [count for count in (1, 2, 4, 8, 16, 32) if count < total] + [total] if counts is None else list(counts)
@@ -74,6 +81,13 @@ def count_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     `clusters_low` and `clusters_high`, and so on, are the ends of `mean_interval` for the mean over all
     `possible_subsets`; None where one subset was drawn, or all, or values are equal. `subsets` is the number drawn,
     and `with_rate` that of subsets whose tokens align at a rate; the rate is a mean over these.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> rows = af.trained.by_number_of_heads(model, counts=[1, 2], subsets=2, n=3, end=1.0, saves=6, progress=False)
+    >>> af.trained.count_rows(rows)[0]["subsets"]
+    2
     """
     summaries = []
     for count in sorted({len(row["heads"]) for row in rows}):

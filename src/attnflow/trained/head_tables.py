@@ -74,6 +74,13 @@ def head_table(
 
     all eigenvalues, ``eigenvalue_real`` and ``eigenvalue_imaginary``, over (layer, head, eigenvalue); and over
     `control` the counts of simulations with other matrices, ``control_runs``, ``control_agreeing`` and so on.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> table = af.trained.head_table(model, runs=0)
+    >>> table.kind.dims
+    ('layer', 'head')
     """
     require_count(runs, "runs", least=0)
     require_count(controls, "controls", least=0)
@@ -94,7 +101,15 @@ def head_table(
 
 
 def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
-    """The table as plain rows, for CSV and JSON; numbers that are not finite are None."""
+    """The table as plain rows, for CSV and JSON; numbers that are not finite are None.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> rows = af.trained.head_rows(af.trained.head_table(model, [1], runs=0))
+    >>> [(row["layer"], row["head"]) for row in rows][:2]
+    [(1, 0), (1, 1)]
+    """
     names = [str(name) for name, values in table.items() if values.dims == ("layer", "head")]
     places = [(layer, head) for layer in range(table.sizes["layer"]) for head in range(table.sizes["head"])]
     return [
@@ -105,7 +120,15 @@ def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
-    """Layer and head of a kind whose leading eigenvalue is largest in modulus; None where there is no such head."""
+    """Layer and head of a kind whose leading eigenvalue is largest in modulus; None where there is no such head.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> layer, head = af.trained.strongest(af.trained.head_table(model, runs=0), "complex")
+    >>> head < model.config.heads
+    True
+    """
     if kind not in KINDS:
         raise InputError(f"`kind` must be one of {', '.join(KINDS)}, but it is {kind!r}.")
     sizes = np.where(table.kind.values == kind, np.hypot(table.real_part, table.imaginary_part).values, -1.0)
@@ -114,7 +137,14 @@ def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
 
 
 def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
-    """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k)."""
+    """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k).
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> af.trained.eigenvalues_of_heads(model).shape[:2] == (model.config.layers, model.config.heads)
+    True
+    """
     chosen = _layers(model, layers)
     with one_blas_thread():
         return np.stack(

@@ -74,6 +74,13 @@ def ladder(
     `second_eigenvalue`, means over heads, over (rung, layer). ``attrs["distance_to_model"]`` is the largest difference
     between the last rung and the model's own trajectory, relative to its largest number. A rung that overflows
     is NaN from there on.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> steps = af.trained.ladder(model, [5, 17, 3, 5], layers=1, progress=False)
+    >>> steps.rung.values[0], steps.attrs["distance_to_model"] < 1e-6
+    ('attention only', True)
     """
     require_known(mask, MASKS, "mask")
     require_count(head, "head", least=0)
@@ -98,6 +105,13 @@ def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
 
     A rung that overflows has no last values, since they would be of another layer than those of the other rungs.
     `common_cosine` is the mean cosine after `common_layer`, the last layer that all rungs reach.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> steps = af.trained.ladder(model, [5, 17, 3, 5], layers=1, progress=False)
+    >>> [row["rung"] for row in af.trained.ladder_rows(steps)][:2]
+    ['attention only', '+ biases']
     """
     rows, common = [], max(int(climbed.is_whole.sum("time").min()) - 1, 0)
     for rung in climbed.rung.values:

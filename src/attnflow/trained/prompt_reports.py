@@ -53,6 +53,13 @@ def prompt_report(
     variability of shuffled classes, `shuffled_variability`, and `energy` of every beta; over layers `cka` (with the
     layer before), `attention_rank` and `second_eigenvalue` of every head, and `change` of the energy by each half
     of each block; and `collapse_class` of every token, -1 where it is alone in its class.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> report = af.trained.prompt_report(model, [5, 17, 3, 5], progress=False)
+    >>> report.mean_cosine.sizes["time"] == model.config.layers + 1
+    True
     """
     require_positive_number(angle, "angle")
     require_known(classes, CLASSES, "classes")
@@ -76,7 +83,15 @@ def _measured(run: xr.Dataset, angle: float, betas: Sequence[float], classes: st
 
 
 def prompt_summary(report: xr.Dataset) -> dict[str, Any]:
-    """Clusters by their words, merges, plateaus and falls of the energy of a `prompt_report`, as plain values."""
+    """Clusters by their words, merges, plateaus and falls of the energy of a `prompt_report`, as plain values.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> report = af.trained.prompt_report(model, [5, 17, 3, 5], progress=False)
+    >>> af.trained.prompt_summary(report)["tokens"]
+    4
+    """
     words = [str(word) for word in report.word.values]
     tracks = cluster_tracks.follow(measures.directions(report), report.attrs["angle"], geodesic=True)
     counts = report.clusters.values
@@ -105,6 +120,13 @@ def extra_summary(more: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     """Plain values of the costlier measurements: datasets of `displacements`, `frames` and `block_coupling`.
 
     The keys of `more` are "displacement", "frames" and "coupling"; each may be missing.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.trained.frames(model, [5, 17, 3, 5])
+    >>> sorted(af.trained.extra_summary({"frames": found}))
+    ['cosine_in_frame', 'frame_divisors']
     """
     summary: dict[str, Any] = {}
     if "displacement" in more:

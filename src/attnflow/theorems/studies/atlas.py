@@ -73,6 +73,13 @@ def atlas(
     `predicted` and `proved` over (y, x), `simulated` over (y, x, run), `share` of decided runs that show the predicted
     limit, and `attrs["agreement"]`: its mean over cells with a prediction and a decided run. Its control,
     `attrs["agreement_exchanged"]`, is that mean where the predictions are exchanged at random among these cells.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.atlas([-1.0, 0.5, 1.0], n=6, runs=1)
+    >>> found.predicted.sel(x=1.0, y=-1.0).item(), found.simulated.sel(x=1.0, y=-1.0).item()
+    ('hyperplanes', 'hyperplanes')
     """
     _require_arguments(kind, d, space, n, runs, beta)
     across, up = _axes(grid)

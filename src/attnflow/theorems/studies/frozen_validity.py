@@ -52,6 +52,13 @@ def frozen_validity(
     -------
     `valid_until` over (law, size, beta, seed) and `valid_until_interval` over (law, size, beta, bound) with
     bounds low, mean, high.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.frozen_validity(("box",), sizes=(0.25, 1.0), betas=(1.0,), n=6, seeds=2)
+    >>> found.sizes["size"]
+    2
     """
     chosen = laws_by_name(laws)
     require_count(seeds, "seeds", least=2)

@@ -69,6 +69,13 @@ def robustness(
     -------
     `vertices`, `clusters`, `leaders` and `rate` over (law, n, d, seed), and of each the mean with its confidence
     interval, such as `vertices_interval` over (law, n, d, bound) with bounds low, mean, high.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.robustness("box", n=5, d=2, seeds=2, end=4.0)
+    >>> found.vertices_interval.dims
+    ('law', 'n', 'd', 'bound')
     """
     chosen = laws_by_name(laws)
     sizes, dimensions = _sizes(n, "n"), _sizes(d, "d")
