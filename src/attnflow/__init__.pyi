@@ -22,6 +22,9 @@ from attnflow.analyse import renyi_counts as renyi_counts
 from attnflow.analyse import spectra as spectra
 from attnflow.coalescence.coalesce import coalesce as coalesce
 from attnflow.experiments import scenarios as scenarios
+from attnflow.experiments.configs.config_files import load_config as load_config
+from attnflow.experiments.configs.config_files import save_config as save_config
+from attnflow.experiments.configs.config_of import config_of as config_of
 from attnflow.experiments.describe import describe as describe
 from attnflow.experiments.rerun import rerun as rerun
 from attnflow.experiments.scenarios import scenario as scenario

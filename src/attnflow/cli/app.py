@@ -11,7 +11,18 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from attnflow.cli import explore, figures, run, stream, studies, theory, trained_heads, trained_prompts
+from attnflow.cli import (
+    explore,
+    figures,
+    listing,
+    results,
+    run,
+    stream,
+    studies,
+    theory,
+    trained_heads,
+    trained_prompts,
+)
 from attnflow.cli.console import AsJson, print_facts, print_json_or
 
 
@@ -119,6 +130,8 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 run.register(app)
+listing.register(app)
+results.register(app)
 stream.register(app)
 theory.register(app)
 studies.register(app)

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from attnflow.cli.console import as_text, print_facts, print_json, progress_of
+from attnflow.cli.console import as_text, end_with_code_of, print_facts, print_json, progress_of, save_result
 from attnflow.cli.numbers import ROUNDING, counted, number
 from attnflow.cli.theory import print_verdicts, verdicts_on
 
@@ -12,42 +12,33 @@ from attnflow.cli.theory import print_verdicts, verdicts_on
 ACTING_SETTINGS = ("space", "n", "d", "beta", "attention", "query_key", "value", "start", "seed")
 
 
-def run_coalescing(
-    scenario: Any, changes: dict, settings: Any, setup: Any, files: dict, overwrite: bool, limits: dict, as_json: bool
-) -> None:
+def run_coalescing(prepared: Any, title: str, files: dict, overwrite: bool, as_json: bool) -> None:
     """Follow a scenario through all its metastable states; write the result and its staircase, print its verdicts."""
-    from dataclasses import asdict
-
     import numpy as np
 
-    from attnflow._common.checks import require_positive_number
-    from attnflow.coalescence.coalesce import coalesce
     from attnflow.experiments.headline import coalescing_headline
-    from attnflow.results.files import save
     from attnflow.show import staircase
 
-    given = limits | ({} if changes["rtol"] is None else {"rtol": changes["rtol"]})
-    if changes["end"] is not None:
-        require_positive_number(changes["end"], "end", "Use 1e9.")
-        given["log_end"] = float(np.log(changes["end"]))
-    found = coalesce(setup.flow, setup.tokens, rng=settings.seed, progress=progress_of(as_json), **given)
-    save(found, files["result"], overwrite=overwrite)
+    found, flow = prepared.run(progress_of(as_json)), prepared.arguments["flow"]
+    save_result(found, files["result"], overwrite)
     if "picture" in files:
         staircase(found, files["picture"])
-    facts = {"scenario": scenario.name, "headline": coalescing_headline(setup.flow, found)} | coalescing_facts(found)
+    facts = {"scenario": title, "headline": coalescing_headline(flow, found)} | coalescing_facts(found)
     facts |= as_text(files)
     checked = [one for one in verdicts_on(found) if one.verdict.verdict != "not_applicable"]
     if as_json:
+        shown = prepared.shown_settings()
         limits = json.loads(found.attrs["limits"])
-        acts = {name: asdict(settings)[name] for name in ACTING_SETTINGS} | {"rtol": found.attrs["rtol"]}
+        acts = {name: shown[name] for name in ACTING_SETTINGS} | {"rtol": found.attrs["rtol"]}
         acts |= limits | {"log_end": limits["log_end"] if np.isfinite(limits["log_end"]) else None}
         facts |= {"settings": acts, "merge_log_times": found.merge_log_time.values.tolist()}
         print_json(facts | {"verdicts": [one.verdict.as_dict() for one in checked]})
     else:
-        print_facts(scenario.name, readable_facts(facts))
+        print_facts(title, readable_facts(facts))
         if checked:
             print()
             print_verdicts(checked, folded=False)
+    end_with_code_of(found)
 
 
 def coalescing_facts(found: Any) -> dict[str, Any]:

@@ -14,6 +14,13 @@ ResultPath = Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc
 PicturePath = Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg.")]
 
 
+KINDS_OF_FILES = {
+    "csv": ("A table", (".csv",)),
+    "movie": ("A movie", (".gif", ".mp4")),
+    "settings_file": ("A file of settings", (".toml",)),
+}
+
+
 def progress_of(as_json: bool) -> bool | None:
     """The argument `progress` of a command: none with `--json`, else a bar where there is a terminal."""
     return False if as_json else None
@@ -32,7 +39,7 @@ def picture_beside(out: Path, picture: Path | None, no_picture: bool) -> Path | 
 def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path]:
     """The paths that are given, each checked before anything is computed.
 
-    The name says what is written there: "result", "csv", "movie", or a name that ends with "picture".
+    The name says what is written there: "result", a name that ends with "picture", or one of `KINDS_OF_FILES`.
     """
     from attnflow._common.files import require_free, require_free_picture, require_suffix
 
@@ -45,10 +52,30 @@ def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path
 
             require_free_result(path, overwrite=overwrite)
         else:
-            kind, suffixes = {"csv": ("A table", (".csv",)), "movie": ("A movie", (".gif", ".mp4"))}[name]
+            kind, suffixes = KINDS_OF_FILES[name]
             require_suffix(path, kind, suffixes)
             require_free(path, overwrite=overwrite)
     return given
+
+
+def save_result(result: Any, path: Path, overwrite: bool) -> None:
+    """Write a result with the command that made it among its attributes."""
+    import shlex
+    import sys
+
+    from attnflow.results.files import save
+
+    save(result.assign_attrs(command=shlex.join(["attnflow", *sys.argv[1:]])), path, overwrite=overwrite)
+
+
+def end_with_code_of(result: Any) -> None:
+    """End with exit code 1 if a run has failed, with 130 if Ctrl-C ended one."""
+    from attnflow.solvers.status import Status
+
+    if result.failed.values.any():
+        raise typer.Exit(1)
+    if (result.status.values == Status.INTERRUPTED).any():
+        raise typer.Exit(130)
 
 
 def as_text(files: dict[str, Path]) -> dict[str, str]:

@@ -3,54 +3,57 @@
 import functools
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from attnflow.experiments.vocabulary import SETTINGS
+from attnflow.experiments.options import SCENARIO_OPTIONS, Option
 
-_HELP: dict[str, tuple[type, str]] = {
-    "n": (int, "Number of tokens."),
-    "d": (int, "Dimension."),
-    "beta": (float, "Inverse temperature; may be negative."),
-    "seed": (int, "Seed of weights, first tokens and noise."),
-    "end": (float, "Last time."),
-    "saves": (int, "Number of times that are kept."),
-    "spacing": (str, "Spacing of the times that are kept: linear or log."),
-    "runs": (int, "Number of runs, each from its own first tokens."),
-    "space": (str, f"Model: {SETTINGS['space'].usage()}."),
-    "value": (str, f"V: {SETTINGS['value'].usage()}."),
-    "query_key": (str, "Q^T K, in the words of --value."),
-    "heads": (int, "Number of heads."),
-    "redraw": (float, "Period after which the weights are drawn again."),
-    "attention": (str, f"Attention: {SETTINGS['attention'].usage()}."),
-    "mask": (str, f"Mask: {SETTINGS['mask'].usage()}."),
-    "normalisation": (str, f"Normalisation on the sphere: {SETTINGS['normalisation'].usage()}."),
-    "mlp": (str, "Activation of a feed-forward layer: relu, tanh, gelu, identity."),
-    "kappa": (float, "Noise sqrt(2 / kappa) dW."),
-    "start": (str, f"First tokens: {SETTINGS['start'].usage()}."),
-    "solver": (str, f"Solver: {SETTINGS['solver'].usage()}."),
-    "rtol": (float, "Relative tolerance of adaptive solvers."),
-    "atol": (float, "Absolute tolerance of adaptive solvers."),
-}
-SCENARIO_OPTIONS = {name: Annotated[kind | None, typer.Option(help=text)] for name, (kind, text) in _HELP.items()}
+TYPES = {"whole": int, "number": float, "switch": bool}  # by the kind of an option; other kinds are text
+
+
+def _annotation(name: str, option: Option) -> Any:
+    return Annotated[TYPES.get(option.kind, str) | None, typer.Option(help=option.help(name), show_default=False)]
+
+
+NameOrFile = Annotated[
+    str, typer.Argument(help="A scenario ('attnflow list' shows them), or a file of settings, .toml.")
+]
+"""The argument of a command that runs a scenario or a file of settings."""
 
 
 def with_scenario_options(command: Callable) -> Callable:
-    """A command that takes all of `SCENARIO_OPTIONS` besides its own and gets them as the dict `changes`."""
+    """A command that takes all of `SCENARIO_OPTIONS` besides its own and gets those that are given as `changes`."""
     own = [one for one in inspect.signature(command).parameters.values() if one.name != "changes"]
     optional = inspect.Parameter.KEYWORD_ONLY
     added = [
-        inspect.Parameter(name, optional, default=None, annotation=kind) for name, kind in SCENARIO_OPTIONS.items()
+        inspect.Parameter(name, optional, default=None, annotation=_annotation(name, option))
+        for name, option in SCENARIO_OPTIONS.items()
     ]
 
     @functools.wraps(command)
     def taking_options(**given: Any) -> Any:
         changes = {name: given.pop(name) for name in SCENARIO_OPTIONS}
-        return command(changes=changes, **given)
+        return command(changes={name: value for name, value in changes.items() if value is not None}, **given)
 
     first, rest = own[0], [one.replace(kind=optional) for one in own[1:]]
     wrapped: Any = taking_options
     wrapped.__signature__ = inspect.Signature([first, *added, *rest])
     wrapped.__annotations__ = {one.name: one.annotation for one in (*added, *own)}
     return wrapped
+
+
+def config_named(name: str, changes: dict[str, Any]) -> Any:
+    """The settings of a scenario or of a .toml file, with those replaced that options give; None is no value."""
+    from attnflow.experiments.configs.config_files import load_config
+    from attnflow.experiments.configs.run_config import RunConfig
+
+    given = {option: value for option, value in changes.items() if value is not None}
+    is_file = Path(name).suffix.lower() == ".toml"
+    return load_config(name).change(**given) if is_file else RunConfig({"scenario": name} | given)
+
+
+def default_result(name: str, addition: str = "") -> Path:
+    """The name of the result in the working directory if none is given."""
+    return Path(f"{Path(name).stem}{addition}.zarr")

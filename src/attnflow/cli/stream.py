@@ -10,60 +10,73 @@ from attnflow.cli.console import (
     AsJson,
     Overwrite,
     as_text,
+    end_with_code_of,
     free_files,
     picture_beside,
     print_facts,
     print_json_or,
     progress_of,
+    save_result,
 )
 from attnflow.cli.numbers import number
 from attnflow.cli.run import PANEL
-from attnflow.cli.scenario_options import with_scenario_options
-
-FIRST_SAVED_TIME = 0.01  # the times from here on are evenly spaced in their logarithm
+from attnflow.cli.scenario_options import config_named, default_result, with_scenario_options
 
 
 @with_scenario_options
 def stream(
-    name: Annotated[str, typer.Argument(help="A scenario with a causal mask, such as renyi or causal.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A scenario with a causal mask, such as renyi or causal, or a file of settings, .toml."),
+    ],
     changes: dict[str, Any],
     tolerance: Annotated[
-        float, typer.Option(help="Error allowed in each polynomial piece of the path of a token.")
-    ] = 1e-9,
+        float | None,
+        typer.Option(
+            help="Error allowed in each polynomial piece of the path of a token; default 1e-9.", show_default=False
+        ),
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds after which to stop.")] = None,
     out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default NAME-long.zarr.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")
     ] = None,
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw no picture.")] = False,
+    save_config: Annotated[
+        Path | None, typer.Option(help="Write all settings to this file, .toml, which 'attnflow run' takes.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Solve a causal scenario token by token, to arbitrarily long times; write the result and a picture."""
-    began = time.monotonic()
     from attnflow.experiments.effects import require_effect
 
     require_effect(changes, method="stream")  # before jax is imported, which takes seconds
-    import numpy as np
+    from attnflow.experiments.configs.prepared_run import prepare
 
-    from attnflow.experiments import scenarios
-    from attnflow.results.files import save
-    from attnflow.streaming import stream as streaming
+    given = changes | {"tolerance": tolerance, "budget": budget, "method": "stream"}
+    prepared = prepare(config_named(name, given))
+    prepared.require_valid()
+    out = out or default_result(name, "-long")
+    drawn = picture_beside(out, picture, no_picture)
+    files = free_files({"result": out, "picture": drawn, "settings_file": save_config}, overwrite)
+    if "settings_file" in files:
+        from attnflow.experiments.configs.config_files import save_config as write
 
-    settings = scenarios.change(scenarios.get(name).settings, changes)
-    setup = scenarios.build(settings)
-    streaming.require_supported(setup.flow, setup.tokens)
-    out = out or Path(f"{name}-long.zarr")
-    files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
-    times = np.r_[0.0, np.geomspace(min(FIRST_SAVED_TIME, settings.end / 2), settings.end, settings.saves - 1)]
-    run = streaming.stream(
-        setup.flow, setup.tokens, times, tolerance=tolerance, budget=budget, progress=progress_of(as_json)
-    )
-    save(run, files["result"], overwrite=overwrite)
+        write(prepared.config, files["settings_file"], overwrite=overwrite)
+    run_streaming(prepared, prepared.scenario.name if prepared.scenario else Path(name).stem, files, overwrite, as_json)
+
+
+def run_streaming(prepared: Any, title: str, files: dict[str, Path], overwrite: bool, as_json: bool) -> None:
+    """Compute a run of `stream`, write and draw it, and print its facts."""
+    began = time.monotonic()
+    run = prepared.run(progress_of(as_json))
+    save_result(run, files["result"], overwrite)
     if "picture" in files:
         _draw(run, files["picture"])
-    facts = {"scenario": name} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
-    print_json_or(as_json, facts, lambda: print_facts(name, _readable(facts, tolerance)))
+    facts = {"scenario": title} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
+    print_json_or(as_json, facts, lambda: print_facts(title, _readable(facts, prepared.arguments["tolerance"])))
+    end_with_code_of(run)
 
 
 def _facts(run: Any) -> dict[str, Any]:

@@ -165,12 +165,9 @@ def _interval(bounds: list[float]) -> str:
 
 def conjecture1(flow: Any, settings: Any, picture: Path | None) -> dict[str, Any]:
     """The findings of the counterexample to Conjecture 1, as facts; drawn if a path is given."""
-    from attnflow._common.checks import InputError
     from attnflow.theorems.studies.conjecture1 import investigate, scan_diagonal, scan_gaussian
 
     value, query_key = flow.heads[0].value_matrix, flow.heads[0].query_key
-    if value.shape != (2, 2) or abs(value[0, 1]) + abs(value[1, 0]) > 0:
-        raise InputError("`value` of conjecture1 must be 'diagonal:FIRST,SECOND' in dimension 2.")
     beta, eigenvalues = float(flow.attention.beta), (float(value[0, 0]), float(value[1, 1]))
     runs, end, seed = settings.runs or 1, settings.end, settings.seed
     found = investigate(eigenvalues, query_key, beta, runs=runs, end=end, rng=seed)
@@ -189,6 +186,20 @@ def conjecture1(flow: Any, settings: Any, picture: Path | None) -> dict[str, Any
         "share_of_gaussian": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta)),
         "share_of_positive": str(scan_gaussian(eigenvalues=eigenvalues, beta=beta, positive=True)),
     }
+
+
+def require_suited(study: str, flow: Any) -> None:
+    """Raise InputError if a study is not about the flow."""
+    from attnflow._common.checks import InputError
+    from attnflow.model.attention import Softmax
+    from attnflow.model.heads import Head
+
+    head = flow.heads[0]
+    value = head.value_matrix if isinstance(head, Head) and len(flow.heads) == 1 else None
+    if value is None or value.shape != (2, 2) or abs(value[0, 1]) + abs(value[1, 0]) > 0:
+        raise InputError(f"`value` of {study} must be 'diagonal:FIRST,SECOND' in dimension 2, with one head.")
+    if not isinstance(flow.attention, Softmax):
+        raise InputError(f"`attention` of {study} must be softmax.")
 
 
 STUDIES = {"conjecture1": conjecture1}

@@ -17,7 +17,7 @@ from attnflow.cli.console import (
     progress_of,
 )
 from attnflow.cli.numbers import counted
-from attnflow.cli.scenario_options import with_scenario_options
+from attnflow.cli.scenario_options import NameOrFile, config_named, with_scenario_options
 
 PANEL = "Theory"
 COLOURS = {"holds": "green", "fails": "bold red", "not_applicable": "dim", "undecided": "yellow"}
@@ -175,7 +175,7 @@ def _tally(checked: list[Any], folded: bool) -> str:
 
 @with_scenario_options
 def predict(
-    name: Annotated[str, typer.Argument(help="A scenario; 'attnflow list' shows them.")],
+    name: NameOrFile,
     changes: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
@@ -183,14 +183,16 @@ def predict(
     from attnflow.experiments.effects import require_effect
 
     require_effect(changes, method="predict")  # before jax is imported, which takes seconds
-    from attnflow.experiments import scenarios
+    from attnflow.experiments.configs.prepared_run import prepare
     from attnflow.theorems.prediction.predict import predict as limit_of
 
-    setup = scenarios.build(scenarios.change(scenarios.get(name).settings, changes))
-    tokens = setup.tokens[0] if setup.tokens.ndim == 3 else setup.tokens
-    prediction = limit_of(setup.flow, tokens, setup.solver)
-    facts = {"scenario": name} | prediction.as_dict()
-    print_json_or(as_json, facts, lambda: print_facts(f"prediction for {name}", prediction.facts))
+    prepared = prepare(config_named(name, changes))
+    arguments = prepared.arguments
+    tokens = arguments["tokens"][0] if arguments["tokens"].ndim == 3 else arguments["tokens"]
+    prediction = limit_of(arguments["flow"], tokens, arguments.get("solver"))
+    title = prepared.scenario.name if prepared.scenario is not None else Path(name).stem
+    facts = {"scenario": title} | prediction.as_dict()
+    print_json_or(as_json, facts, lambda: print_facts(f"prediction for {title}", prediction.facts))
 
 
 def register(app: typer.Typer) -> None:

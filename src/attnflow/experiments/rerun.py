@@ -17,6 +17,8 @@ from attnflow.results.provenance import ResultKind
 from attnflow.streaming import stream_dataset
 from attnflow.streaming.stream import stream
 
+ORIGIN = ("scenario", "settings")  # attributes of runs of a scenario, which hold for the repeated run, too
+
 
 @renamed_argument("until", "log_end")
 def rerun(source: Any, **changes: Any) -> xr.Dataset:
@@ -43,7 +45,9 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     made_by, repeat = _maker(run)
     for name in changes:
         require_known(name, inspect.signature(made_by).parameters, f"argument of {made_by.__name__}")
-    return repeat(run, changes)
+    repeated = repeat(run, changes)
+    is_unchanged = changes.keys() <= {"progress", "budget"}
+    return repeated.assign_attrs({name: run.attrs[name] for name in ORIGIN if is_unchanged and name in run.attrs})
 
 
 Repeat = Callable[[xr.Dataset, dict[str, Any]], xr.Dataset]

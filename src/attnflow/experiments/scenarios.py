@@ -114,10 +114,11 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     return changed
 
 
-def build(settings: Settings) -> Setup:
+def build(settings: Settings, **parts: Any) -> Setup:
     """The model, tokens, times and solver behind some settings.
 
-    Weights, start and noise have seeds of their own, spawned from `settings.seed`.
+    Weights, start and noise have seeds of their own, spawned from `settings.seed`. `parts` are objects in place of what
+    the settings say: fields of `Setup` but `flow`, parts of the flow, and matrices `query_key` and `value`.
 
     Examples
     --------
@@ -129,14 +130,12 @@ def build(settings: Settings) -> Setup:
     _require_numbers(settings)
     seed = seed_sequence(settings.seed)
     for_weights, for_start, for_noise = seed.spawn(3)
-    flow = _flow(settings, for_weights)
-    return Setup(
-        flow=flow,
-        tokens=specs.start(settings.start, settings.n, settings.d, settings.runs, for_start),
-        times=_times(settings),
-        solver=_solver(settings, flow),
-        rng=for_noise,
-    )
+    of_setup = {name: parts.pop(name) for name in ("tokens", "times", "solver", "rng") if name in parts}
+    flow = _flow(settings, for_weights, parts)
+    if "tokens" not in of_setup:
+        of_setup["tokens"] = specs.start(settings.start, settings.n, settings.d, settings.runs, for_start)
+    standard = {"times": times_of(settings), "solver": _solver(settings, flow), "rng": for_noise}
+    return Setup(flow=flow, **(standard | of_setup))
 
 
 def _solver(settings: Settings, flow: AbstractDynamics) -> AbstractSolver | None:
@@ -147,40 +146,49 @@ def _solver(settings: Settings, flow: AbstractDynamics) -> AbstractSolver | None
     return replace(default, rtol=settings.rtol, atol=settings.atol) if isinstance(default, Adaptive) else None
 
 
-def _flow(settings: Settings, seed: np.random.SeedSequence) -> AbstractDynamics:
+def _flow(settings: Settings, seed: np.random.SeedSequence, given: dict[str, Any]) -> AbstractDynamics:
     require_known(settings.space, known_words("space"), "space")
     if settings.space != "sphere" and settings.normalisation != "post":
         raise InputError(
             f"`normalisation` {settings.normalisation!r} belongs to the sphere, but the space is "
             f"{settings.space!r}. Use the sphere, or leave the normalisation out."
         )
+    matrices = {name: given.pop(name, getattr(settings, name)) for name in ("query_key", "value")}
     parts: dict[str, Any] = {
-        "heads": _heads(settings, seed),
         "attention": specs.attention(settings.attention, settings.beta),
-        "mask": specs.mask(settings.mask),
         "mlp": None if settings.mlp is None else MLP(np.eye(settings.d), settings.mlp),
         "noise": None if settings.kappa is None else Noise(settings.kappa),
     }
+    if "mask" not in given:
+        parts["mask"] = specs.mask(settings.mask)
+    if "heads" not in given:
+        parts["heads"] = _heads(settings, seed, **matrices)
     if settings.space == "sphere":
         parts["normalisation"] = specs.normalisation(settings.normalisation)
-    return SPACES.words[settings.space].make(**parts)
+    return SPACES.words[settings.space].make(**(parts | given))
 
 
-def _heads(settings: Settings, seed: np.random.SeedSequence) -> list:
+def _heads(settings: Settings, seed: np.random.SeedSequence, query_key: Any, value: Any) -> list:
     if settings.redraw is not None:
-        laws = {"query_key": settings.query_key, "value": settings.value}
+        laws = {"query_key": query_key, "value": value}
+        for name, law in laws.items():
+            if not isinstance(law, str):
+                raise InputError(f"`{name}` must be a law where weights are drawn again, but it is a matrix.")
         numbers = [int(child.generate_state(1)[0]) for child in seed.spawn(settings.heads)]
         return [RedrawnHead(settings.d, settings.redraw, number, **laws) for number in numbers]
     heads = []
     for child in seed.spawn(settings.heads):
         for_scores, for_value = child.spawn(2)
-        query_key = specs.matrix(settings.query_key, settings.d, for_scores, "query_key")
-        value = specs.matrix(settings.value, settings.d, for_value, "value")
-        heads.append(Head.bilinear(query_key, value))
+        matrices = (
+            specs.matrix(query_key, settings.d, for_scores, "query_key"),
+            specs.matrix(value, settings.d, for_value, "value"),
+        )
+        heads.append(Head.bilinear(*matrices))
     return heads
 
 
-def _times(settings: Settings) -> np.ndarray:
+def times_of(settings: Settings) -> np.ndarray:
+    """The times that are kept."""
     require_known(settings.spacing, SPACINGS, "spacing")
     if settings.spacing == "linear":
         return np.linspace(0, settings.end, settings.saves)

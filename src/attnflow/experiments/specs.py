@@ -1,5 +1,8 @@
 """Words of a setting as objects: "causal+window:8", "pair:0.5,2", "rk4:0.01". The words are listed in `vocabulary`."""
 
+import functools
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,7 +10,7 @@ import numpy as np
 from attnflow._common.checks import InputError, require_known
 from attnflow._common.seeds import Rng
 from attnflow.experiments.number_files import read_numbers
-from attnflow.experiments.vocabulary import SETTINGS, Word, is_file
+from attnflow.experiments.vocabulary import MATRICES, OBSERVABLES, SETTINGS, Vocabulary, Word, is_file
 from attnflow.model import masks
 from attnflow.model.attention import AbstractAttention
 from attnflow.model.normalisation import AbstractNormalisation
@@ -16,9 +19,12 @@ from attnflow.solvers.base import AbstractSolver
 LARGEST_ENTRY = 1e100  # of a matrix: three factors of that size are still floats
 
 
-def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
-    """A d x d matrix by its spectrum, or from a file; `argument` is "value" or "query_key"."""
-    made = read_numbers(word, argument) if is_file(word) else _made(word, argument, d=d, rng=rng)
+def matrix(word: str | np.ndarray, d: int, rng: Rng, argument: str) -> np.ndarray:
+    """A d x d matrix by its spectrum, from a file, or as it is; `argument` is the option, for messages."""
+    if isinstance(word, np.ndarray):
+        made = word
+    else:
+        made = read_numbers(word, argument) if is_file(word) else _made(word, argument, MATRICES, d=d, rng=rng)
     largest = float(np.max(np.abs(made), initial=0.0))
     if largest > LARGEST_ENTRY:
         raise InputError(
@@ -28,16 +34,23 @@ def matrix(word: str, d: int, rng: Rng, argument: str) -> np.ndarray:
     return made
 
 
-def mask(word: str) -> masks.AbstractMask:
-    """A mask, or several joined with a plus."""
-    first, *others = [_mask(part) for part in word.split("+")]
-    for other in others:
-        first = first & other
-    return first
+def mask(given: str | np.ndarray | list) -> masks.AbstractMask:
+    """A mask: a word, several joined with a plus, the matrix of a boolean mask, or a list of masks that are joined."""
+    if isinstance(given, np.ndarray):
+        return masks.boolean(given != 0)
+    parts = given.split("+") if isinstance(given, str) else given
+    if len(parts) == 1:
+        return _mask(parts[0]) if isinstance(parts[0], str) else mask(parts[0])
+    return functools.reduce(operator.and_, map(mask, parts))
 
 
 def _mask(word: str) -> masks.AbstractMask:
     return masks.boolean(read_numbers(word, "mask") != 0) if is_file(word) else _made(word, "mask")
+
+
+def observable(word: str, argument: str) -> Callable:
+    """An observable."""
+    return _made(word, argument, OBSERVABLES)
 
 
 def attention(word: str, beta: float) -> AbstractAttention:
@@ -78,10 +91,10 @@ def split(word: str, argument: str) -> tuple[str, list[float]]:
         ) from None
 
 
-def _made(text: str, argument: str, **given: Any) -> Any:
+def _made(text: str, argument: str, vocabulary: Vocabulary | None = None, **given: Any) -> Any:
     """The object that the word `text` of a setting stands for; `given` goes to all words of the setting."""
     name, numbers = split(text, argument)
-    known = SETTINGS[argument].words
+    known = (vocabulary or SETTINGS[argument]).words
     require_known(name, known, argument)
     word = known[name]
     if word.count:

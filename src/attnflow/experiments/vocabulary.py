@@ -191,6 +191,18 @@ SPACES = Vocabulary(
         "sphere": Word(lambda **parts: af.SphereAttention(**parts)),
     }
 )
+OBSERVABLES = Vocabulary(
+    {
+        "energy": Word(lambda beta: af.observables.Energy(beta), "BETA", (1.0,)),
+        "close-pairs": Word(lambda cosine: af.observables.ClosePairs(cosine), "COSINE", (0.999,)),
+        "mean-cosine": Word(lambda: af.observables.mean_cosine),
+        "order-parameter": Word(lambda: af.observables.order_parameter),
+        "diameter": Word(lambda: af.observables.diameter),
+        "largest-norm": Word(lambda: af.observables.largest_norm),
+    }
+)
+"""Quantities that a run can save at every time."""
+
 SETTINGS = {
     "space": SPACES,
     "attention": ATTENTIONS,

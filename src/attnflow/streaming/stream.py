@@ -77,7 +77,7 @@ def stream(
     array([0.052, 1.   ])
     """
     tokens, times = require_supported(flow, tokens), require_times(times)
-    problem = _Problem(flow, tokens, times, _require_tolerance(tolerance))
+    problem = _Problem(flow, tokens, times, require_tolerance(tolerance))
     paths = TokenPaths.none(flow.dimension, component_count(float(np.abs(times).max())))
     return _completed(problem, paths, 0, budget, progress)
 
@@ -166,7 +166,8 @@ def _completed(
     return stream_dataset.dataset(problem.flow, problem.tokens, problem.times, paths, ending)
 
 
-def _require_tolerance(tolerance: float) -> float:
+def require_tolerance(tolerance: float) -> float:
+    """The tolerance of a piece, if it can be met."""
     require_positive_number(tolerance, "tolerance", "Use 1e-9.")
     if not SMALLEST_TOLERANCE <= tolerance <= LARGEST_TOLERANCE:
         raise InputError(

@@ -1,0 +1,127 @@
+"""The commands about result files: rerun, describe, show, config."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnflow.cli import coalesce
+from attnflow.cli.console import (
+    AsJson,
+    Overwrite,
+    end_with_code_of,
+    free_files,
+    print_facts,
+    print_json_or,
+    progress_of,
+    save_result,
+)
+from attnflow.cli.run import PANEL, draw_run, finish, first_run
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    examples = {
+        rerun: "attnflow rerun polytope.zarr --out again.zarr",
+        config: "attnflow config polytope.zarr --out polytope.toml",
+        describe: "attnflow describe polytope.zarr",
+        show: "attnflow show polytope.zarr --out polytope.pdf",
+    }
+    for command, example in examples.items():
+        app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
+
+
+def rerun(
+    path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    out: Annotated[Path | None, typer.Option(help="Result file of the repeated run, .zarr or .nc.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat the run that a result file records, and compare the two bit for bit."""
+    began = time.monotonic()
+    from attnflow.experiments.rerun import rerun as repeat
+    from attnflow.results.files import load
+    from attnflow.results.provenance import ResultKind, flow_of, kind_of
+
+    recorded = load(path)
+    if kind_of(recorded) is not ResultKind.PROMPT:
+        flow_of(recorded)  # a record that cannot be read is said at once
+    files = free_files({"result": out}, overwrite)
+    result = repeat(recorded, progress=progress_of(as_json))
+    # A file of 0.1.0 lacks the variables that were added since.
+    is_equal = bool(recorded.equals(result.drop_vars(set(result.variables) - set(recorded.variables))))
+    heading = {"repeated": str(path), "bit_for_bit": is_equal}
+    if kind_of(recorded) is ResultKind.COALESCENCE:
+        if "result" in files:
+            save_result(result, files["result"], overwrite)
+        facts = heading | coalesce.coalescing_facts(result)
+        print_json_or(as_json, facts, lambda: print_facts("repeated", coalesce.readable_facts(facts)))
+    else:
+        finish(str(path), flow_of(recorded), result, files, overwrite, heading, began, as_json)
+    if not is_equal:
+        raise typer.Exit(1)
+    end_with_code_of(result)
+
+
+def describe(
+    path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print what a result shows: its limit, clusters and rate, what theory predicts, the statements that hold."""
+    from attnflow.experiments.describe import describe as described
+
+    description = described(path)
+    print_json_or(as_json, description.as_dict(), lambda: print_facts(description.headline, description.facts))
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    out: Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the picture of a result file."""
+    from attnflow._common.files import with_suffix
+    from attnflow.experiments.run_summary import final_matrix
+    from attnflow.results.files import load
+    from attnflow.results.provenance import ResultKind, flow_of, kind_of
+
+    result = load(path)
+    flow = None if kind_of(result) is ResultKind.PROMPT and "cosine_density" in result else flow_of(result)
+    picture = free_files({"picture": out or with_suffix(path, ".png")}, overwrite)["picture"]
+    if kind_of(result) is ResultKind.COALESCENCE:
+        from attnflow.show import staircase
+
+        staircase(result, picture)
+    elif flow is None:
+        from attnflow.show import prompt
+
+        prompt(result, picture)
+    else:
+        draw_run(flow, result, picture, final_matrix(flow, first_run(result)))
+    print_json_or(as_json, {"picture": str(picture)}, lambda: print(picture))
+
+
+def config(
+    name: Annotated[str, typer.Argument(help="A result file, a scenario, or a file of settings, .toml.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write, .toml; arrays of more than 64 numbers are written beside it.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Print or write the settings from which 'attnflow run' computes a result again."""
+    from attnflow.cli.scenario_options import config_named
+    from attnflow.experiments.catalogue import CATALOGUE
+    from attnflow.experiments.configs.config_files import save_config
+    from attnflow.experiments.configs.config_of import config_of
+    from attnflow.experiments.configs.config_text import config_text
+    from attnflow.experiments.configs.prepared_run import expanded
+    from attnflow.results.files import load
+
+    is_named = name in CATALOGUE or Path(name).suffix.lower() == ".toml"
+    found = expanded(config_named(name, {}) if is_named else config_of(load(name)))
+    if out is None:
+        print(config_text(found), end="")
+    else:
+        print(save_config(found, out, overwrite=overwrite))

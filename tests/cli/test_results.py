@@ -1,0 +1,43 @@
+"""`attnflow config`: the settings of a result."""
+
+import numpy as np
+from tests.helpers.command_line import attnflow
+
+import attnflow as af
+
+
+def test_the_settings_of_a_result_repeat_it(tmp_path):
+    attnflow("run", "noisy", "--n", 4, "--end", 0.2, "--no-picture", "--out", "a.nc", cwd=tmp_path)
+
+    printed, _ = attnflow("config", "a.nc", cwd=tmp_path)
+    (tmp_path / "b.toml").write_text(printed)
+    attnflow("run", "b.toml", "--no-picture", cwd=tmp_path)
+
+    assert 'scenario = "noisy"' in printed
+    assert af.load(tmp_path / "a.nc").equals(af.load(tmp_path / "b.zarr"))
+
+
+def test_own_tokens_and_weights_are_written_beside_the_settings(tmp_path):
+    rng = np.random.default_rng(0)
+    flow = af.EuclideanAttention([af.Head(*rng.normal(size=(3, 4, 4))) for _ in range(2)])
+    af.save(af.simulate(flow, rng.normal(size=(30, 4)), [0.0, 0.3, 0.35]), tmp_path / "own.zarr")
+
+    text, _ = attnflow("config", "own.zarr", "--out", "own.toml", cwd=tmp_path)
+    attnflow("run", "own.toml", "--out", "again.zarr", "--no-picture", cwd=tmp_path)
+
+    assert text == "own.toml\n"
+    assert (tmp_path / "own-start.npy").exists()
+    assert af.load(tmp_path / "own.zarr").equals(af.load(tmp_path / "again.zarr"))
+    _, error = attnflow("config", "own.zarr", "--out", "own.toml", cwd=tmp_path, code=2)
+    assert "own.toml exists already" in error
+
+
+def test_a_scenario_is_a_template(tmp_path):
+    printed, _ = attnflow("config", "polytope", cwd=tmp_path)
+
+    assert 'start = "box:-5,5"' in printed
+
+
+def test_what_has_no_settings_is_refused(tmp_path):
+    assert "There is no result file" in attnflow("config", "no.zarr", cwd=tmp_path, code=2)[1]
+    assert "no.toml: there is no such file" in attnflow("config", "no.toml", cwd=tmp_path, code=2)[1]
