@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attnflow.analyse.renyi_counts import growth_exponent
 from attnflow.figures.entries import (
     emergence_attention,
     emergence_rates,
@@ -125,6 +126,16 @@ def test_title_of_energies_states_the_distance_from_levels():
     assert "within 0.25 of" in metastability.staircase_title(data([0.2, 0.3, 0.75]))
 
 
+def test_a_distance_from_levels_below_rounding_is_zero_with_that_error():
+    """A cosine is known to 2.2e-16, and beta = 500 multiplies its error."""
+    levels = np.array([0.2, 0.3, 0.5])
+    variables = {"energy_before": (("run", "merge"), [levels + 3e-14]), "level_before": (("run", "merge"), [levels])}
+    data = xr.Dataset(variables | {"merge_log_time": (("run", "merge"), [[1.0, 2, 3]])}, {"beta": ("run", [500.0])})
+
+    assert "within 0 ± 1e-13 of" in metastability.staircase_title(data)
+    assert "0 ± 1e-13" in metastability.staircase_numbers(data).values()
+
+
 def heads(last: np.ndarray) -> xr.Dataset:
     variables = {
         "tokens": (("n", "time", "token", "coordinate"), np.stack([last, last])[None]),
@@ -139,8 +150,8 @@ VALUE = np.diag([2.0, 1.0])
 def test_angles_below_the_error_are_printed_as_zero():
     along, across = np.array([[1.0, 0], [-2, 0], [3, 0]]), np.array([[1.0, 0], [0, 1], [1, 1]])
 
-    assert multihead.angle_words(heads(along)).endswith("at t = 4 0 ± 6e-07°")
-    assert multihead.angle_words(heads(across)).endswith("at t = 4 90°")
+    assert multihead.angle_words(heads(along)).endswith("at t = 4: 0 ± 6e-07°")
+    assert multihead.angle_words(heads(across)).endswith("at t = 4: 90°")
 
 
 def orders(above: float) -> xr.Dataset:
@@ -158,13 +169,27 @@ def test_order_sentence_states_the_means():
 @pytest.mark.parametrize("power", [0.5, 0.0])
 def test_exponent_sentence_states_the_fit(power):
     betas = np.array([4.0, 16.0, 64.0])
-    counts = np.broadcast_to((8 * betas**power)[:, None], (3, 3, 2))
+    counts = np.broadcast_to((8 * betas**power)[:, None] + [0, 0, 0, 0, 0, 1], (3, 3, 6))
     cases = list(noise_and_beta.CASES)
     data = xr.Dataset({"clusters": (("case", "beta", "run"), counts)}, {"case": cases, "beta": betas})
 
     sentence = noise_and_beta.exponent_sentence(data)
 
-    assert sentence.replace("-0.00", "0.00").count(f"{power:.2f} ({power:.2f} to {power:.2f})") == 3
+    fitted = growth_exponent(betas, counts[0])
+    assert sentence.count(f"{fitted.slope:.2f} ({fitted.low:.2f} to {fitted.high:.2f})") == 3
+    assert abs(fitted.slope - power) < 0.02
+    assert fitted.low < fitted.high
+
+
+def test_equal_counts_have_no_interval_of_zero_width():
+    counts = np.full((3, 3, 6), 4.0) * np.array([1, 2, 4])[:, None]
+    coordinates = {"case": list(noise_and_beta.CASES), "beta": np.array([4.0, 16.0, 64.0])}
+    data = xr.Dataset({"clusters": (("case", "beta", "run"), counts)}, coordinates, {"c": 4.0})
+
+    for text in (noise_and_beta.exponent_sentence(data), str(noise_and_beta.count_numbers(data))):
+        assert text.count("(no interval: all 6 runs have the same counts)") == 3
+        assert "0.50 to 0.50" not in text
+    assert "(no interval from 2 runs)" in noise_and_beta.exponent_sentence(data.isel(run=slice(2)))
 
 
 def test_rates_of_schemes_are_fitted():
@@ -173,8 +198,11 @@ def test_rates_of_schemes_are_fitted():
         {"height": (("scheme", "time"), np.exp(-rate * times)[None])}, {"scheme": ["Post-LN"], "time": times}
     )
 
-    assert "Post-LN 2 (2)." in normalisation.rate_sentence(data(2.0))
-    assert "Post-LN 1 (2)." in normalisation.rate_sentence(data(1.0))
+    assert "Post-LN 2 (2 to 2; 2)." in normalisation.rate_sentence(data(2.0))
+    wavy = data(1.0).assign(height=data(1.0).height * (1 + 0.1 * np.sin(times)))
+    fit = normalisation.fitted_rate("Post-LN", times, wavy.height[0].values)
+    assert fit.low < fit.rate < fit.high
+    assert f"Post-LN {fit.rate:.4g} ({fit.low:.4g} to {fit.high:.4g}; 2)." in normalisation.rate_sentence(wavy)
 
 
 def test_half_times_are_interpolated_or_missing():

@@ -30,9 +30,9 @@ def test_counts_and_their_means(data):
 def test_the_control_grows_like_the_circle_and_not_like_the_sphere(data):
     numbers = sphere_clusters.cluster_numbers(data)
     slope = lambda name: float(numbers[name].split()[0])
-    control = slope("control: exponent of Renyi centres of tokens on a great circle of S^2")
-    assert control == pytest.approx(slope("d = 2: exponent of Renyi centres"), abs=0.1)
-    assert control < slope("d = 3: exponent of Renyi centres") - 0.1
+    control = slope("control: exponent of Renyi centres of tokens on a great circle of S^2, 95 % interval")
+    assert control == pytest.approx(slope("d = 2: exponent of Renyi centres, 95 % interval"), abs=0.1)
+    assert control < slope("d = 3: exponent of Renyi centres, 95 % interval") - 0.1
     assert numbers["d = 3: (d - 1) / 2"] == 1.0
 
 

@@ -86,5 +86,7 @@ def figure_id(data: Any) -> str:
 
 def _writable(value: Any) -> Any:
     """An attribute as netCDF holds it: numbers, lists of numbers and text stay, all else becomes JSON."""
+    if isinstance(value, list | tuple) and value and np.asarray(value).dtype.kind in "if":
+        return np.asarray(value)
     is_kept = isinstance(value, str | int | float | np.generic | np.ndarray) and not isinstance(value, bool)
     return value if is_kept else json.dumps(value)

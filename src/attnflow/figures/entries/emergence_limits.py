@@ -96,13 +96,10 @@ def draw_hyperplanes(run: xr.Dataset) -> Any:
     kind = _kind(run)
     scales = "" if scene.is_to_scale else " Each axis has a scale of its own."
     caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start.{scales}"
-    return panel_figure(
-        [drawn],
-        _group_title(run, groups, kind),
-        caption,
-        width=3.2,
-        heights=[3.2 if run.sizes["coordinate"] == 2 else 3.5],
-    )
+    if run.sizes["coordinate"] == 2:
+        return panel_figure([drawn], _group_title(run, groups, kind), caption, width=3.2)
+    rows = [row for row in (drawn[:2], drawn[2:]) if row]  # boxes in space need room for three axes
+    return panel_figure(rows, _group_title(run, groups, kind), caption, width=4.0, heights=[3.4] * len(rows))
 
 
 def hyperplane_title(run: xr.Dataset) -> str:
@@ -187,7 +184,9 @@ def draw_columns(run: xr.Dataset) -> Any:
     caption = (
         f"{DOTS} Axes: coordinates along the left eigenvectors of V, each with a scale of its own. Grey: the lines."
     )
-    return panel_figure([drawn], _group_title(run, groups, "lines"), caption, width=3.2, heights=[3.5])
+    return panel_figure(
+        [drawn[:2], drawn[2:]], _group_title(run, groups, "lines"), caption, width=4.0, heights=[3.4, 3.4]
+    )
 
 
 def column_numbers(run: xr.Dataset) -> dict[str, float | int | str]:

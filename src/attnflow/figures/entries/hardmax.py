@@ -58,11 +58,11 @@ def _filled(points: list, n: int, seed: int) -> np.ndarray:
 
 def draw_leaders(data: xr.Dataset) -> Any:
     """Draw the best matches of all tokens at the start, above, and the paths to the end, below."""
-    above, below = [], []
+    above, below, reach = [], [], 1.1 * float(np.abs(data.tokens).max())
     for name in data.start.values.tolist():
         run = data.sel(start=name, drop=True)
         matches = _best_matches(run.tokens.values)
-        scene = scene_of(run, has_hull=True, distance=CLUSTER_DISTANCE, arrows=matches)
+        scene = scene_of(run, has_hull=True, distance=CLUSTER_DISTANCE, arrows=matches, reach=reach)
         above.append(Snapshot(scene, 0, f"{name}: start"))
         below.append(Snapshot(scene, run.sizes["time"] - 1, f"after {run.sizes['time'] - 1} layers"))
     caption = (

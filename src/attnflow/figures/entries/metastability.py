@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import plateau_forecasts
 from attnflow.coalescence.coalesce import coalesce
@@ -98,15 +99,21 @@ def draw_staircase(data: xr.Dataset) -> Any:
 
 def staircase_title(data: xr.Dataset) -> str:
     """Title with the largest distance of the energy from the sum of squared shares, at the largest beta."""
+    apart = text_with_error(*_distance_from_levels(data), 2)
     return (
-        f"Energy at β = {float(data.beta[-1]):g}: within {_distance_from_levels(data):.2g} of the sum of squared "
-        "shares before every merge but the first"
+        f"Energy at β = {float(data.beta[-1]):g}: within {apart} of the sum of squared shares before every merge but "
+        "the first"
     )
 
 
-def _distance_from_levels(data: xr.Dataset) -> float:
+def _distance_from_levels(data: xr.Dataset) -> tuple[float, float]:
+    """Largest distance of the energy from its level at the largest beta, and the rounding error of the distance.
+
+    Terms of the energy are e^{beta (cos - 1)}: a rounding error of the cosine of a pair is multiplied by beta.
+    """
     late = data.isel(merge=slice(1, None))
-    return float(np.abs(late.energy_before - late.level_before)[-1].max())
+    distance = float(np.abs(late.energy_before - late.level_before)[-1].max())
+    return distance, float(data.beta[-1]) * np.finfo(float).eps
 
 
 def staircase_numbers(data: xr.Dataset) -> dict:
@@ -116,7 +123,9 @@ def staircase_numbers(data: xr.Dataset) -> dict:
         "levels of the plateaus, sum of squared shares": ", ".join(
             f"{level:.3g}" for level in late.level_before[-1].values
         ),
-        "largest distance of the energy from its level before a merge, largest beta": _distance_from_levels(data),
+        "largest distance of the energy from its level before a merge, largest beta": number_with_error(
+            *_distance_from_levels(data)
+        ),
     }
     for beta, last in zip(data.beta.values, data.merge_log_time[:, -1].values, strict=True):
         numbers[f"log t of the last merge, beta = {beta:g}"] = float(last)

@@ -63,8 +63,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
     end = float(dataset.time[-1])
     panels = snapshots(scene, [0, end / 3, end])
     below = [_eigenvalue_panel(dataset), _growth_panel(dataset)]
-    heads, d = dataset.sizes["head"], dataset.sizes["coordinate"]
-    title = f"{heads} heads in dimension {d}: {angle_words(dataset)}"
+    title = f"{_heads(dataset)} in dimension {dataset.sizes['coordinate']}, {angle_words(dataset)}"
     return panel_figure([panels, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
 
 
@@ -72,7 +71,11 @@ def angle_words(dataset: xr.Dataset) -> str:
     """Words on the largest angle of a token to the leading eigenvector at the end, for every number of tokens."""
     counts = _counts(dataset)
     angles = [f"{_degrees(dataset, n)}{f' for n = {n}' if len(counts) > 1 else ''}" for n in counts]
-    return f"largest angle to the leading eigenvector at t = {float(dataset.time[-1]):g} {', '.join(angles)}"
+    return f"largest angle to the leading eigenvector at t = {float(dataset.time[-1]):g}: {', '.join(angles)}"
+
+
+def _heads(dataset: xr.Dataset) -> str:
+    return f"{dataset.sizes['head']} head{'' if dataset.sizes['head'] == 1 else 's'}"
 
 
 def _degrees(dataset: xr.Dataset, n: int) -> str:
@@ -84,7 +87,7 @@ def draw_more_tokens(dataset: xr.Dataset) -> Any:
     last = len(dataset.time) - 1
     ends = [Snapshot(_scene(dataset, n), last, f"n = {n}, t = {float(dataset.time[-1]):.3g}") for n in _counts(dataset)]
     below = [_growth_panel(dataset), _eigenvalue_panel(dataset)]
-    title = f"{dataset.sizes['head']} heads: {angle_words(dataset)}"
+    title = f"{_heads(dataset)}, {angle_words(dataset)}"
     return panel_figure([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
 
 

@@ -57,7 +57,14 @@ def draw_rates(dataset: xr.Dataset) -> Any:
     moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e$^{-t}$", GREY, "--"))
     against: dict[str, Any] = {"xlabel": "heads H", "xscale": "log", "xticks": heads}
     panels = [
-        Lines(_every_run(dataset.measured), ylabel="rate", title="Final rate", ylim=(0, 1.5), **against),
+        Lines(
+            _every_run(dataset.measured),
+            ylabel="rate",
+            title="Final rate",
+            ylim=_around_one(dataset.measured),
+            levels={"rate 1": 1.0},
+            **against,
+        ),
         Lines(
             _every_run(dataset.at_rest), ylabel="time t", title="1 % of the distance left", ylim=(0, None), **against
         ),
@@ -123,6 +130,12 @@ def _every_run(values: xr.DataArray) -> list[Line]:
         medians.append(Line(values.heads, one.median("run"), f"Q\u1d40K {law}", shade, marker="D"))
         every += [Line(values.heads, one[:, run], "", shade, "", "o", alpha=0.3) for run in range(one.sizes["run"])]
     return [*medians, *every]
+
+
+def _around_one(values: xr.DataArray) -> tuple[float, float]:
+    """Limits of an axis that hold 1 and all finite values, with room on both sides."""
+    low, high = min(1.0, float(values.min())), max(1.0, float(values.max()))
+    return low - 0.1 - 0.1 * (high - low), high + 0.1 + 0.1 * (high - low)
 
 
 def _settled(dataset: xr.Dataset) -> str:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, renyi
-from attnflow.analyse.renyi_counts import growth_exponent
+from attnflow.figures.entries.exponents import exponent_in_words
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
@@ -86,7 +86,8 @@ def draw_order(data: xr.Dataset) -> Any:
     caption = (
         f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)$^{{1/2}}$, mean over t = {end / 2:g} to "
         f"{end:g}. In theory, for many tokens, the uniform distribution is unstable above the curve, and the "
-        f"transition is continuous up to β = {LARGEST_CONTINUOUS_BETA:.4g}. {order_sentence(data)}"
+        f"transition is continuous up to β = {LARGEST_CONTINUOUS_BETA:.4g}; several clusters around the circle have a "
+        f"short mean, too. {order_sentence(data)}"
     )
     title = "Length of the mean token over β and κ, and the κ above which the uniform distribution is unstable"
     return panel_figure([panels], title, caption, width=4.0, heights=[3.8])
@@ -193,8 +194,7 @@ def draw_counts(data: xr.Dataset) -> Any:
 
 def exponent_sentence(data: xr.Dataset) -> str:
     """Sentence on the fitted exponent of beta of every case, beside the expected one."""
-    fits = [(case, growth_exponent(data.beta, data.clusters.sel(case=case))) for case in CASES]
-    words = [f"{case} {one.slope:.2f} ({one.low:.2f} to {one.high:.2f})" for case, one in fits]
+    words = [f"{case} {exponent_in_words(data.beta, data.clusters.sel(case=case))}" for case in CASES]
     return f"Exponents of β with 95 % intervals, 1/2 expected: {'; '.join(words)}."
 
 
@@ -207,9 +207,8 @@ def count_numbers(data: xr.Dataset) -> dict:
     numbers = {}
     for case in CASES:
         counts = means.sel(case=case).values
-        exponent = growth_exponent(betas, data.clusters.sel(case=case))
-        numbers[f"{case}: exponent of beta (expected 1/2)"] = exponent.slope
-        numbers[f"{case}: its 95 % interval"] = f"{exponent.low:.3f} to {exponent.high:.3f}"
+        exponent = exponent_in_words(betas, data.clusters.sel(case=case), 3)
+        numbers[f"{case}: exponent of beta with its 95 % interval (expected 1/2)"] = exponent
         numbers[f"{case}: mean of clusters over the fastest mode"] = float(np.mean(counts / modes))
         numbers[f"{case}: mean of clusters over Renyi centres"] = float(np.mean(counts / centres))
     return numbers
@@ -231,8 +230,8 @@ FIGURES = (
             "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
             "end": 20.0, "step": 0.01, "seed": 0,
         },
-        quick={"n": 64, "betas": 5, "kappas": 5, "end": 8.0},
-        seconds=(55.0, 5.0),
+        quick={"n": 64, "betas": 9, "kappas": 9, "end": 8.0},
+        seconds=(55.0, 9.0),
         verdicts=order_verdicts,
     ),
     Figure(

@@ -125,9 +125,12 @@ def _law(scheme: str, times: np.ndarray, fit: rates.Fit) -> np.ndarray:
 def rate_sentence(data: xr.Dataset) -> str:
     """Sentence on the fitted rate of every scheme beside the expected one."""
     schemes = data.scheme.values.tolist()
-    rates_of = [fitted_rate(one, data.time.values, data.height.sel(scheme=one).values).rate for one in schemes]
-    words = [f"{one} {rate:.3g} ({EXPECTED_RATES[one]:g})" for one, rate in zip(schemes, rates_of, strict=True)]
-    return f"Measured rates or powers (in theory): {', '.join(words)}."
+    fits = [fitted_rate(one, data.time.values, data.height.sel(scheme=one).values) for one in schemes]
+    words = [
+        f"{one} {fit.rate:.4g} ({fit.low:.4g} to {fit.high:.4g}; {EXPECTED_RATES[one]:g})"
+        for one, fit in zip(schemes, fits, strict=True)
+    ]
+    return f"Measured rates or powers (95 % interval; in theory): {', '.join(words)}."
 
 
 def rate_numbers(data: xr.Dataset) -> dict:

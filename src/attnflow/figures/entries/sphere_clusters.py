@@ -9,6 +9,7 @@ from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters, renyi
 from attnflow.analyse.renyi_counts import expected_count, growth_exponent
 from attnflow.figures.entries.causal import PAPER
+from attnflow.figures.entries.exponents import exponent_in_words
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
@@ -80,10 +81,8 @@ def _centres(tokens: np.ndarray, delta: float) -> list[np.ndarray]:
 def draw_clusters(data: xr.Dataset) -> Any:
     """Draw counts with error bars over beta beside their predictions, one panel for each sphere."""
     panels = [_panel(data.sel(dimension=d), int(d)) for d in data.dimension.values]
-    measured = [growth_exponent(data.beta, data.clusters.sel(dimension=d)) for d in data.dimension.values]
     exponents = "; ".join(
-        f"S$^{{{d - 1}}}$ {one.slope:.2f} ({one.low:.2f} to {one.high:.2f})"
-        for d, one in zip(data.dimension.values, measured, strict=True)
+        f"S$^{{{d - 1}}}$ {exponent_in_words(data.beta, data.clusters.sel(dimension=d))}" for d in data.dimension.values
     )
     caption = (
         f"{data.attrs['n']} tokens, δ = {data.attrs['c']:g} β$^{{-1/2}}$; means of {data.sizes['run']} runs and of "
@@ -132,19 +131,20 @@ def cluster_numbers(data: xr.Dataset) -> dict:
         for kind in KINDS:
             name = "Renyi centres" if kind == "renyi" else "strong Renyi centres"
             at = {"kind": kind, "dimension": d}
-            numbers[f"d = {d}: exponent of {name}"] = _text(data.beta, data.centres.sel(at))
+            numbers[f"d = {d}: exponent of {name}, 95 % interval"] = _text(data.beta, data.centres.sel(at))
             slope = growth_exponent(data.beta, data.expected.sel(at).values[:, None]).slope
             numbers[f"d = {d}: exponent of {name}, predicted for these n and beta"] = slope
             ratio = data.centres.sel(at).mean("draw") / data.expected.sel(at)
             numbers[f"d = {d}: largest relative error of predicted {name}"] = float(abs(ratio - 1).max())
-        numbers[f"d = {d}: exponent of clusters"] = _text(data.beta, data.clusters.sel(dimension=d))
-    numbers["control: exponent of Renyi centres of tokens on a great circle of S^2"] = _text(data.beta, data.control)
+        numbers[f"d = {d}: exponent of clusters, 95 % interval"] = _text(data.beta, data.clusters.sel(dimension=d))
+    numbers["control: exponent of Renyi centres of tokens on a great circle of S^2, 95 % interval"] = _text(
+        data.beta, data.control
+    )
     return numbers
 
 
 def _text(betas: xr.DataArray, counts: xr.DataArray) -> str:
-    exponent = growth_exponent(betas, counts)
-    return f"{exponent.slope:.3f} (95 % interval {exponent.low:.3f} to {exponent.high:.3f})"
+    return exponent_in_words(betas, counts, 3)
 
 
 def cluster_verdicts(data: xr.Dataset) -> list:

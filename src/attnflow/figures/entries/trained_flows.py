@@ -72,14 +72,16 @@ def draw_heads(dataset: xr.Dataset) -> Any:
         "colour."
     )
     title = f"The flow of one trained head: the strongest of each kind in {dataset.attrs['model']}"
-    return panel_figure(rows, title, caption, width=2.9, heights=[3.3, 3.3])
+    return panel_figure(rows, title, caption, width=3.0, heights=[3.5, 3.5])
 
 
 def _scene(dataset: xr.Dataset, start: str, kind: str) -> Scene:
     """Tokens from one start under one head in two principal components, coloured by cluster."""
     points = dataset[f"{start}_tokens"].sel(kind=kind, drop=True)
     run = xr.Dataset({"tokens": points.rename({f"{start}_token": "token", "component": "coordinate"})})
-    scene = scene_of(run, distance=DOT_DISTANCE, names=("component 1", "component 2"))
+    scene = scene_of(
+        run, distance=DOT_DISTANCE, names=("1st principal component", "2nd principal component"), reach=1.08
+    )
     labels = dataset[f"{start}_cluster"].sel(kind=kind).values
     return replace(scene, drawn=replace(scene.drawn, labels=labels, is_sphere=False))
 
@@ -151,7 +153,7 @@ def draw_counts(dataset: xr.Dataset) -> Any:
     title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
     caption = (
         f"On the unit sphere, attention alone. Heads are added in random order (seed {dataset.attrs['seed']}): "
-        f"{', '.join(str(head) for head in dataset.attrs['drawn_heads'])}.{missing_rates(dataset)}"
+        f"{', '.join(str(head) for head in np.ravel(dataset.attrs['drawn_heads']))}.{missing_rates(dataset)}"
     )
     return panel_figure([panels], title, caption, width=3.5, heights=[3.9])
 

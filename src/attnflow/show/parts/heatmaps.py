@@ -10,7 +10,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from attnflow.show.parts.panels import Line
-from attnflow.show.parts.style import INK, fix_ticks, weights_colormap
+from attnflow.show.parts.style import INK, fix_ticks, legend_below, weights_colormap
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,12 @@ class HeatMap:
         axes.set_title(self.title, loc="left")
         if self.yscale == "log":
             plain_log_ticks(axes.yaxis)
-        axes.set_xticks([tick for tick in axes.get_xticks() if self.x[0] <= tick <= self.x[-1]])  # not in half a cell
+        # No ticks in the outer halves of the outer cells.
+        axes.set_xticks([tick for tick in axes.get_xticks() if self.x[0] <= tick <= self.x[-1]])
+        axes.set_yticks([tick for tick in axes.get_yticks() if self.y[0] <= tick <= self.y[-1] * 1.001])
         fix_ticks(axes)
         if any(curve.label for curve in self.curves):
-            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0)
+            legend_below(axes)
         if self.bar:
             bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
             bar.set_label(self.bar)

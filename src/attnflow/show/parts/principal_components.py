@@ -18,7 +18,7 @@ def principal_scene(run: xr.Dataset, *, distance: float | None = None) -> Scene:
     drawn = run_to_draw(run, 0, None, distance)
     points = points_of(drawn)
     drawn = replace(drawn, tokens=points.values, is_sphere=False, distance=DOT_DISTANCE)
-    return Scene(drawn, is_to_scale=points.is_to_scale)
+    return Scene(drawn, is_to_scale=points.is_to_scale, names=points.names)
 
 
 def principal_movie(run: xr.Dataset, title: str, *, until: float = np.inf) -> Movie:

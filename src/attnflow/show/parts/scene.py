@@ -94,7 +94,8 @@ class Snapshot:
         axes.set_title(
             self.title or f"t = {scene.drawn.times[index]:.3g}",
             loc="left",
-            y=0.95 if self.projection == SPACE_VIEW else None,
+            x=0.1 if self.projection == SPACE_VIEW else 0.0,  # beside the box, which does not fill its axes
+            y=0.9 if self.projection == SPACE_VIEW else None,
         )
 
 
@@ -173,14 +174,17 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
     coordinates = [scene.drawn.coordinate_name(index) for index in range(scene.drawn.dimension)]
     box, names = scene.box, scene.names or coordinates
     axes.set(xlim=box[0], ylim=box[1], xlabel=names[0], ylabel=names[1])
-    axes.locator_params(nbins=4 if scene.projection == SPACE_VIEW else 5)
+    if scene.projection == SPACE_VIEW:
+        axes.locator_params(nbins=4, min_n_ticks=3)
+    else:
+        axes.locator_params(nbins=5)
     fix_ticks(axes)
     if scene.drawn.dimension == 2:
         axes.set_aspect("equal" if scene.is_to_scale else "auto")
         return
     axes.set(zlim=box[2], zlabel=names[2])
     sides = np.ptp(box, axis=1) if scene.is_to_scale else np.ones(3)
-    axes.set_box_aspect(sides / sides.max(), zoom=0.86)
+    axes.set_box_aspect(sides / sides.max(), zoom=0.94)
     axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.pane.set(facecolor="white", edgecolor=PALE)

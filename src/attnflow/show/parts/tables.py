@@ -16,6 +16,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     widths: Sequence[float]
     """Relative width of each column."""
+    colours: Sequence[str] = ()
+    """Colour of the line of each row in other panels, drawn before its text; the table is then their legend."""
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
@@ -25,8 +27,20 @@ class Table:
         for row, texts in enumerate([self.header, *self.rows]):
             weight, colour = ("bold", INK) if row == 0 else ("normal", INK)
             middle = 1 - (row + 0.5) * height
+            indent = 0.04 if self.colours else 0.0
+            if row > 0 and self.colours:
+                axes.plot([0.005, 0.035], [middle, middle], color=self.colours[row - 1], linewidth=2.4)
             for left, text in zip(lefts, texts, strict=True):
-                axes.text(left + 0.005, middle, text, va="center", ha="left", fontsize=9, weight=weight, color=colour)
+                axes.text(
+                    left + 0.005 + (indent if left == 0 else 0.0),
+                    middle,
+                    text,
+                    va="center",
+                    ha="left",
+                    fontsize=9,
+                    weight=weight,
+                    color=colour,
+                )
             line = GREY if row == 0 else PALE
             axes.plot([0, 1], [1 - (row + 1) * height] * 2, color=line, linewidth=1.0 if row == 0 else 0.7)
         axes.set(xlim=(0, 1), ylim=(0, 1))

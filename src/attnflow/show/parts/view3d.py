@@ -123,8 +123,8 @@ def _parallels() -> np.ndarray:
 
 def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
     """Draw a short line outwards from the globe, with the name of the axis."""
-    if end[2] < -0.5:
-        return  # it would seem to leave the globe on the near side
+    if end[2] < -0.5 or np.hypot(end[0], end[1]) < 0.7:
+        return  # it would seem to leave the globe on the near side, or its name would stand on the globe
     opacity = 1.0 if end[2] >= 0 else FAR_SIDE_OPACITY
     stroke = np.array([1.0, 1.12])[:, None] * end[:2]
     axes.plot(*stroke.T, color=INK, linewidth=0.8, alpha=opacity, zorder=0.6)

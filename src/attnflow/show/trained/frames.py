@@ -1,13 +1,15 @@
 """`frames`: the tokens of a prompt through the layers, as they are and in frames that move with V, S and A."""
 
 import os
+from dataclasses import replace
 
+import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from attnflow.show.parts.panels import Line, panel_figure
 from attnflow.show.parts.principal_components import principal_scene
-from attnflow.show.parts.scene import Snapshot
+from attnflow.show.parts.scene import Scene, Snapshot
 from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
 from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 from attnflow.trained.measures import ANGLE, directions
@@ -27,7 +29,11 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     """
     units = directions(seen)
-    paths = [_path_panel(units.sel(frame=name), NAMES[name]) for name in NAMES]
+    scenes = {name: _scene(units.sel(frame=name)) for name in NAMES}
+    reach = 1.08 * max(float(np.abs(scene.drawn.tokens).max()) for scene in scenes.values())  # one box for all
+    paths = [
+        Snapshot(replace(scene, reach=reach), units.sizes["time"] - 1, NAMES[name]) for name, scene in scenes.items()
+    ]
     measures = [
         layer_panel(_lines(seen.mean_cosine), "Mean cosine of two tokens", columns=2),
         layer_panel(_lines(seen.effective_rank), "Effective rank of the tokens", ylim=(0, None), columns=2),
@@ -39,7 +45,7 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         f"in the frame.{_divided(seen)}"
     )
     title = f"{quoted_prompt(seen)} in {seen.attrs['model']}, seen from moving frames"
-    return save_and_return(panel_figure([paths, measures], title, caption, width=2.9, heights=[2.9, 3.3]), path)
+    return save_and_return(panel_figure([paths, measures], title, caption, width=3.0, heights=[3.2, 3.3]), path)
 
 
 def _divided(seen: xr.Dataset) -> str:
@@ -54,9 +60,8 @@ def _divided(seen: xr.Dataset) -> str:
     )
 
 
-def _path_panel(units: xr.DataArray, title: str) -> Snapshot:
-    scene = principal_scene(xr.Dataset({"tokens": units.drop_vars("frame")}), distance=ANGLE)
-    return Snapshot(scene, units.sizes["time"] - 1, title)
+def _scene(units: xr.DataArray) -> Scene:
+    return principal_scene(xr.Dataset({"tokens": units.drop_vars("frame")}), distance=ANGLE)
 
 
 def _lines(values: xr.DataArray) -> list[Line]:

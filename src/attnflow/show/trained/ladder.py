@@ -36,6 +36,7 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
         ("rung", "cosine, first", "cosine, last", "clusters", "rank of tokens", "rank of attention"),
         [_row(climbed.isel(rung=place)) for place in range(climbed.sizes["rung"])],
         (2.2, 1, 1, 1, 1, 1),
+        [_colour(place, climbed.sizes["rung"]) for place in range(climbed.sizes["rung"])],
     )
     n, layers = climbed.sizes["token"], climbed.sizes["time"] - 1
     gap, head = climbed.attrs["distance_to_model"], climbed.attrs["head"]
@@ -60,23 +61,23 @@ def _other_mask(climbed: xr.Dataset) -> str:
 
 
 def _panel(climbed: xr.Dataset, panel: int) -> Lines:
-    """Panel of one measure by layer; the legend of each panel names its share of the rungs."""
+    """Panel of one measure by layer; the table below names the colours of the rungs."""
     name, label = list(PANELS.items())[panel]
     count = climbed.sizes["rung"]
     values = np.where(climbed.is_whole.values, climbed[name].values, np.nan)
     lines = []
-    for place, rung in enumerate(climbed.rung.values):
-        is_last, is_named = place == count - 1, place * len(PANELS) // count == panel
-        legend = (f"{rung}: the model itself" if is_last else str(rung)) if is_named else ""
-        colour, width = (INK, 2.4) if is_last else (_colour(place, count - 1), 1.6)
-        lines.append(Line(climbed.time.values, values[place], legend, colour, marker=".", width=width))
+    for place in range(count):
+        width = 2.4 if place == count - 1 else 1.6
+        lines.append(Line(climbed.time.values, values[place], "", _colour(place, count), marker=".", width=width))
     low = float(np.min(values, initial=0.0, where=np.isfinite(values)))
     return layer_panel(lines, ylabel=label, ylim=(low, 1.02 if name == "mean_cosine" else None))
 
 
 def _colour(place: int, count: int) -> str:
-    """Colour from light blue through green to orange, different also in lightness."""
-    share = place / max(count - 1, 1)
+    """Colour of a rung from light blue through green to orange, different also in lightness; the model is black."""
+    if place == count - 1:
+        return INK
+    share = place / max(count - 2, 1)
     rgb = from_oklch(np.array([0.80 - 0.22 * share]), np.array([0.13]), np.array([4.2 - 3.4 * share]))[0]
     return to_hex(rgb)
 
