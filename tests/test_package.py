@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import attnflow as af
+from attnflow.cli.citation import bibtex
 from attnflow.figures import catalogue as figures
 from attnflow.theorems import catalogue as statements
 
@@ -108,6 +110,23 @@ def test_the_readme_counts_statements_and_figures():
 
     counts = [int(number) for number in re.findall(r"(\d+) (?:statements|figures) with", text)]
     assert counts == [len(statements.catalogue()), len(figures.catalogue())]
+
+
+def test_the_citation_agrees_with_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "CITATION.cff").read_text()
+    facts = dict(re.findall(r'^(?:  - )?(\w[\w-]*): "?(.+?)"?$', text, re.MULTILINE))
+    entry = bibtex()
+    assert facts["version"] == project["version"]
+    assert facts["abstract"] == project["description"]
+    assert [facts["name"]] == [author["name"] for author in project["authors"]]
+    assert facts["license"] == project["license"]
+    assert facts["title"] == f"{project['name']}: self-attention dynamics"
+    for text in (facts["title"], facts["name"], version("attnflow")):
+        assert f"{{{text}}}" in entry
+    # The installed version may be an older one.
+    current = entry.replace(f"{{{version('attnflow')}}}", f"{{{project['version']}}}")
+    assert f"```bibtex\n{current}\n```" in (ROOT / "README.md").read_text()
 
 
 def test_files_named_in_the_documents_exist():

@@ -5,11 +5,17 @@
 >>> run = af.simulate(flow, af.initial.sphere(8, 3, rng=0), np.linspace(0, 40, 9))
 >>> int(af.clusters.count(run, 0.05)[-1])
 1
+
+What it does is told to the logger "attnflow", which is silent unless asked: ``logging.basicConfig(level="INFO")`` shows
+how a run is divided among threads, whether native kernels are used, how long a program took to compile, and why a run
+ended early.
 """
 
+import logging
 from importlib.metadata import version
 
 from attnflow._common.lazy_names import lazy_names
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 __version__ = version("attnflow")
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

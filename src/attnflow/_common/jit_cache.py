@@ -9,11 +9,13 @@ import contextlib
 import ctypes
 import gc
 import itertools
+import logging
 import os
 from pathlib import Path
 
 import jax
 
+log = logging.getLogger(__name__)
 MAPS, LIMIT, PAGES = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count"), Path("/proc/self/statm")
 CALLS_BETWEEN_LOOKS = 16  # a look at the maps takes milliseconds when there are many
 CEILING = 512e6  # bytes by which the process may grow: thirty numbers of tokens, a small share of present machines
@@ -31,6 +33,7 @@ def drop_old_programs() -> None:
     _least_bytes = min(_least_bytes, present)
     has_many_maps = next(_calls) % CALLS_BETWEEN_LOOKS == 0 and share_taken() > 0.5
     if has_many_maps or present > _least_bytes + CEILING:
+        log.info("compiled programs dropped: the process holds %.0f MB", present / 1e6)
         jax.clear_caches()
         gc.collect()
         _return_free_memory()

@@ -20,6 +20,12 @@ class Module(eqx.Module):
     >>> af.SphereAttention(af.Head.identity(3), af.Softmax(4.0), af.masks.causal)
     SphereAttention(heads=Head(query=identity 3 x 3, key=identity 3 x 3, value=identity 3 x 3), \
 attention=Softmax(beta=4), mask=masks.causal, normalisation=Post())
+
+    Two modules are equal if all their numbers are, in the same shapes and precision; `copy.copy` gives an equal one.
+    A module with arrays cannot be hashed, as the arrays themselves; one without, such as a mask, can.
+
+    >>> af.Softmax(4.0) == af.Softmax(4.0), af.Softmax(4.0) == af.Softmax(5.0), af.Softmax(4.0) == af.Hardmax()
+    (True, False, False)
     """
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ class GroupedCommands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Print the help text where there are no arguments."""
-        if not args:
+        if not args and not ctx.resilient_parsing:  # the shell that completes a command parses none
             print(ctx.get_help())
             ctx.exit(0)
         return super().parse_args(ctx, args)
@@ -55,6 +55,8 @@ class OptionsOnce(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, after a look at their text and at the order in which options are given."""
+        if ctx.resilient_parsing:  # the line is not complete yet
+            return super().parse_args(ctx, args)
         function: Any = self.callback
         annotations = {one.name: one.annotation for one in inspect.signature(function).parameters.values()}
         texts, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -113,7 +115,6 @@ def _heading(command: Any) -> str:
 app = typer.Typer(
     cls=GroupedCommands,
     callback=options_of_all,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -129,6 +130,13 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+def cite() -> None:
+    """Print how to cite this version of attnflow, as BibTeX."""
+    from attnflow.cli.citation import bibtex
+
+    print(bibtex())
+
+
 run.register(app)
 listing.register(app)
 results.register(app)
@@ -140,6 +148,7 @@ trained_prompts.register(app)
 figures.register(app)
 explore.register(app)
 app.command(epilog="Example: attnflow doctor", rich_help_panel="Figures, page, installation")(doctor)
+app.command(epilog="Example: attnflow cite >> references.bib", rich_help_panel="Figures, page, installation")(cite)
 for registered in app.registered_commands:
     registered.cls = OptionsOnce
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.cli.console import AsJson, print_json
 
 
@@ -13,7 +14,8 @@ def explore(
         str | None,
         typer.Argument(
             help="A scenario to begin with ('attnflow list' shows them, and there are minilm-layers and minilm-heads), "
-            "or a checkpoint directory, as with --model."
+            "or a checkpoint directory, as with --model.",
+            autocompletion=completion.scenarios,
         ),
     ] = None,
     model: Annotated[

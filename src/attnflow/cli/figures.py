@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow._common.progress import reporting
+from attnflow.cli import completion
 from attnflow.cli.console import AsJson, print_json, progress_of
 
 DEFAULT_FOLDER = Path("attnflow-figures")
@@ -23,7 +24,10 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(help="Figures, see 'attnflow list figures'. Default all.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(help="Figures, see 'attnflow list figures'. Default all.", autocompletion=completion.figures),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller ensembles and movies: minutes for all.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report and its files.")] = DEFAULT_FOLDER,
     changes: Annotated[

@@ -8,17 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.experiments.options import SCENARIO_OPTIONS, Option
+from attnflow.experiments.vocabulary import SETTINGS
 
 TYPES = {"whole": int, "number": float, "switch": bool}  # by the kind of an option; other kinds are text
 
 
 def _annotation(name: str, option: Option) -> Any:
-    return Annotated[TYPES.get(option.kind, str) | None, typer.Option(help=option.help(name), show_default=False)]
+    words = completion.words_of(name) if name in SETTINGS else None
+    given = typer.Option(help=option.help(name), show_default=False, autocompletion=words)
+    return Annotated[TYPES.get(option.kind, str) | None, given]
 
 
 NameOrFile = Annotated[
-    str, typer.Argument(help="A scenario ('attnflow list' shows them), or a file of settings, .toml.")
+    str,
+    typer.Argument(
+        help="A scenario ('attnflow list' shows them), or a file of settings, .toml.",
+        autocompletion=completion.scenarios_and_files,
+    ),
 ]
 """The argument of a command that runs a scenario or a file of settings."""
 

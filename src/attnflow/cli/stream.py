@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -27,7 +28,10 @@ from attnflow.cli.scenario_options import config_named, default_result, with_sce
 def stream(
     name: Annotated[
         str,
-        typer.Argument(help="A scenario with a causal mask, such as renyi or causal, or a file of settings, .toml."),
+        typer.Argument(
+            help="A scenario with a causal mask, such as renyi or causal, or a file of settings, .toml.",
+            autocompletion=completion.scenarios_and_files,
+        ),
     ],
     changes: dict[str, Any],
     tolerance: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow._common.progress import reporting
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     print_facts,
@@ -25,7 +26,9 @@ ORDER = ("fails", "undecided", "holds", "not_applicable")  # of the rows
 
 
 def verify(
-    ids: Annotated[list[str] | None, typer.Argument(help="Statements; all if none is named.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Statements; all if none is named.", autocompletion=completion.statements)
+    ] = None,
     run: Annotated[Path | None, typer.Option(help="A result file to check instead of the examples.")] = None,
     member: Annotated[
         int | None, typer.Option(help="Only this run of an ensemble in the result file: its index, 0 for the first.")

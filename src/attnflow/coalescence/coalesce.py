@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from attnflow.coalescence.integrator import Integrator
 from attnflow.coalescence.request import CoalescingRequest, Perturbation
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import flow_of
+
+log = logging.getLogger(__name__)
 
 
 @takes_rng
@@ -111,8 +114,11 @@ def coalesce(
 def integrated(request: CoalescingRequest, budget: float | None = None, progress: Progress = None) -> xr.Dataset:
     """The dataset of a checked request."""
     integrator = Integrator(request)
+    log.info("coalesce: %d tokens, %s", len(request.tokens), integrator.accelerations)
     with reporting(progress) as report, one_blas_thread():
-        return integrator.run(budget, report)
+        run = integrator.run(budget, report)
+    log.info("coalesce: %s", run.attrs["outcome"])
+    return run
 
 
 def repeated(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:

@@ -4,6 +4,7 @@ XLA releases Python's lock while it computes, so that threads use all cores.
 """
 
 import dataclasses
+import logging
 import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -17,10 +18,12 @@ from attnflow._common.progress import Watch
 from attnflow.integrate.compiled_loop import TargetWindow, advance, begin
 from attnflow.integrate.plan import Plan
 from attnflow.integrate.targets import steps_for
+from attnflow.model.native import library
 from attnflow.results.run_arrays import RunArrays
 from attnflow.solvers.base import Cursor
 from attnflow.solvers.status import Status
 
+log = logging.getLogger(__name__)
 SECONDS_PER_CALL = 0.3  # the interval at which progress, time budget and Ctrl-C are looked at
 MAX_SECONDS_LATE = 1.0  # by which a run may exceed its budget, unless its first step alone takes longer
 
@@ -31,7 +34,13 @@ def integrate(plan: Plan, watch: Watch) -> RunArrays:
     results = _empty_results(plan)
     starts = range(0, plan.runs, plan.runs_per_call)
     workers = min(os.cpu_count() or 1, len(starts))
-    pace = Pace()
+    pace, began = Pace(), time.monotonic()
+    unused = library.reason_unused()
+    log.info(
+        "simulate: %d runs of %d tokens in %s, %d in a compiled call, on %d threads; native kernels %s",
+        plan.runs, plan.states.tokens.shape[1], plan.dtype, plan.runs_per_call, workers,
+        "in use" if unused is None else f"not in use: {unused}",
+    )  # fmt: skip
     with ThreadPoolExecutor(max_workers=workers) as pool:
         jobs = [pool.submit(_integrate_chunk, plan, first, results, watch, pace) for first in starts]
         try:
@@ -41,7 +50,19 @@ def integrate(plan: Plan, watch: Watch) -> RunArrays:
             watch.is_interrupted = True
             wait(jobs)
     _raise_first_error(jobs)
+    _log_end(results, time.monotonic() - began)
     return results
+
+
+def _log_end(results: RunArrays, seconds: float) -> None:
+    reasons = {
+        Status.OUT_OF_TIME: "out of time",
+        Status.INTERRUPTED: "interrupted",
+        Status.OUT_OF_STEPS: "out of steps",
+    }
+    counts = {words: int(np.sum(results.status == status)) for status, words in reasons.items()}
+    early = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+    log.info("simulate: %d steps in %.2f s; runs ended early: %s", results.accepted.sum(), seconds, early or "none")
 
 
 def _raise_first_error(jobs: list[Future]) -> None:
@@ -104,6 +125,8 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
             status = _statuses(plan, cursors, position)
             _keep_cursors(results, runs, cursors, status)
             made = int(np.max(_attempts(cursors) - attempts))
+            if asked == 0:
+                log.info("simulate: program compiled, or read from the cache, in %.2f s", time.monotonic() - began)
             pace.measured(asked, made, time.monotonic() - began, watch.seconds_left())
             if made == 0:
                 continue

@@ -1,6 +1,7 @@
 """`stream` and `append`: causal attention token by token. The method is described in `attnflow.streaming`."""
 
 import dataclasses
+import logging
 import time
 from fractions import Fraction
 from typing import Any
@@ -25,6 +26,7 @@ from attnflow.streaming.token_field import TokenField
 from attnflow.streaming.token_paths import TokenPath, TokenPaths
 from attnflow.streaming.token_solver import TokenSolution, TokenSolver
 
+log = logging.getLogger(__name__)
 # Smaller coefficients are lost in the rounding of coordinates of order one; beyond 1e-3 the last coefficients of a
 # piece do not estimate its error.
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-13, 1e-3
@@ -162,6 +164,7 @@ def _completed(
                 report((index + 1) / n, f"token {index + 1} of {n}")
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    log.info("stream: %d of %d tokens in %.2f s, %s", len(paths), n, time.monotonic() - started, status.name)
     ending = stream_dataset.StreamEnding(status, rejected, problem.tolerance)
     return stream_dataset.dataset(problem.flow, problem.tokens, problem.times, paths, ending)
 
