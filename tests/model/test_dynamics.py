@@ -39,3 +39,15 @@ def test_the_velocity_of_many_heads_is_the_sum_of_theirs(count):
     alone = sum(af.velocity(af.EuclideanAttention(head), TOKENS) for head in heads)
 
     np.testing.assert_allclose(af.velocity(af.EuclideanAttention(heads), TOKENS), alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [4, 700])  # joined in large products, and one head after the other for many tokens
+@pytest.mark.parametrize("mask", [af.masks.full, af.masks.causal])
+def test_the_velocity_of_many_heads_with_outputs_is_the_sum_of_theirs(n, mask):
+    rng = np.random.default_rng(n)
+    sizes = {"query": (2, 3), "key": (2, 3), "value": (2, 3), "output": (3, 2)}
+    heads = [af.Head(**{name: rng.normal(size=size) for name, size in sizes.items()}) for _ in range(4)]
+    tokens, rule = af.initial.sphere(n, 3, rng=0), af.Softmax(2.0)
+    alone = sum(af.velocity(af.EuclideanAttention(head, rule, mask), tokens) for head in heads)
+
+    np.testing.assert_allclose(af.velocity(af.EuclideanAttention(heads, rule, mask), tokens), alone, atol=1e-12)

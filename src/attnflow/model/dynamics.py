@@ -18,11 +18,12 @@ from attnflow._common.checks import InputError, require_all_finite
 from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter
 from attnflow.model.attention import AbstractAttention, Softmax
+from attnflow.model.head_products import can_be_joined, joined_output
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead, TimeDependentHead
 from attnflow.model.masks import AbstractMask, Full
 from attnflow.model.mlp import MLP
 from attnflow.model.noise import Noise
-from attnflow.model.pair_sums import Pairs
+from attnflow.model.pair_sums import BLOCK_ENTRIES, Pairs
 from attnflow.model.spaces import Euclidean, Sphere
 
 AnyHead = Head | PiecewiseHead | TimeDependentHead | RedrawnHead
@@ -176,7 +177,17 @@ class AbstractDynamics(Module):
         def head_output(head):
             return head.project_output(self._pairs(head, tokens).weighted_sums(head.project_values(tokens)))
 
-        total = sum_over_heads(head_output, [head.at(time) for head in self.heads])
+        def weighted_sums(queries, keys, values):
+            return Pairs(self.attention, self.mask, queries, keys, self.masses).weighted_sums(values)
+
+        heads = [head.at(time) for head in self.heads]
+        is_joined = len(heads) > MAX_UNROLLED_HEADS and can_be_joined(heads)
+        # The weights of all heads together fit into the memory for one block.
+        is_small = len(heads) * len(tokens) ** 2 <= BLOCK_ENTRIES
+        if is_joined and is_small:
+            total = joined_output(heads, tokens, weighted_sums)
+        else:
+            total = sum_over_heads(head_output, heads)
         return total if self.mlp is None else self.mlp(total)
 
     def _matrices(self, time: Scalar, tokens: Tokens, log_scale: AnyArray | None, rows: AnyArray | None) -> AnyArray:

@@ -67,7 +67,8 @@ class Pairs(eqx.Module):
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
     def _quotients(self, potentials: AnyArray | None, values: Tokens) -> Tokens:
-        totals = (_fused_totals if self._is_fusable() else _blocked_totals)(self, potentials, values)
+        is_fused = self._is_fusable() and values.shape[1] <= attention_sums.MAX_COORDINATES
+        totals = (_fused_totals if is_fused else _blocked_totals)(self, potentials, values)
         return totals[:, :-1] / self.attention.denominator(totals[:, -1:], self._total_mass())
 
     def _is_fusable(self) -> bool:

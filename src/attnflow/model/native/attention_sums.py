@@ -16,7 +16,7 @@ from attnflow._common.arrays import AnyArray, Tokens
 from attnflow.model.native.library import TARGETS, is_built, library
 
 CORES = os.cpu_count() or 1
-MAX_COORDINATES = 32  # beyond, the matrix products of XLA are faster
+MAX_COORDINATES = 32  # of keys and of values; beyond, the matrix products of XLA are faster
 
 
 def sums_of_others(

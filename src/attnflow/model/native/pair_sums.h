@@ -151,22 +151,36 @@ class RowVector {
     exponents<kPass>(column, weight);
     I visible[kTile];
     for (int b = 0; b < kTile; ++b) visible[b] = kMasked ? sees(column + b) : I{};
-    const auto unless_hidden = [&](int b, V next, V now) { return kMasked ? (visible[b] ? next : now) : next; };
     if constexpr (kPass == Pass::kLargest) {
       for (int b = 0; b < kTile; ++b)
-        result[0] = unless_hidden(b, weight[b] > result[0] ? weight[b] : result[0], result[0]);
+        result[0] = unless_hidden<kMasked>(visible[b], weight[b] > result[0] ? weight[b] : result[0], result[0]);
       return;
     }
     exponentials<Real, kPass == Pass::kSafeSum ? Exponents::kSafe : Exponents::kAny, kWidth, kTile>(weight);
-    for (int64_t c = 0; c < value_size(); ++c) {
-      const Real* value = p.values + c * p.stride + column;
-      V sum = result[c];
-      for (int b = 0; b < kTile; ++b) sum = unless_hidden(b, sum + weight[b] * value[b], sum);
-      result[c] = sum;
-    }
+    constexpr int group = kSize ? kSize : 4;  // sums that advance together, since each alone is a chain of additions
+    int64_t c = 0;
+    for (; c + group <= value_size(); c += group) add_values<kMasked, group>(c, column, weight, visible, result);
+    for (; c < value_size(); ++c) add_values<kMasked, 1>(c, column, weight, visible, result);
     V sum = result[value_size()];
-    for (int b = 0; b < kTile; ++b) sum = unless_hidden(b, sum + weight[b], sum);
+    for (int b = 0; b < kTile; ++b) sum = unless_hidden<kMasked>(visible[b], sum + weight[b], sum);
     result[value_size()] = sum;
+  }
+
+  // Add the products of the weights of a tile with kCount coordinates of the values, from coordinate `first` on.
+  template <bool kMasked, int kCount>
+  INLINE_MEMBER void add_values(int64_t first, int64_t column, const V* weight, const I* visible, V* result) const {
+    const Real* value = p.values + first * p.stride + column;
+    V sum[kCount];
+    for (int c = 0; c < kCount; ++c) sum[c] = result[first + c];
+    for (int b = 0; b < kTile; ++b)
+      for (int c = 0; c < kCount; ++c)
+        sum[c] = unless_hidden<kMasked>(visible[b], sum[c] + weight[b] * value[c * p.stride + b], sum[c]);
+    for (int c = 0; c < kCount; ++c) result[first + c] = sum[c];
+  }
+
+  template <bool kMasked>
+  static INLINE_MEMBER V unless_hidden(I visible, V next, V now) {
+    return kMasked ? (visible ? next : now) : next;
   }
 
   // The exponents of a tile minus the shifts, or the scores alone.
