@@ -1,5 +1,7 @@
-"""Products of many heads of one shape in a few large matrix products: one for queries, keys and values of all heads, and
-one for their outputs. Weights are joined along the axis in which they are stored, so that none is transposed."""
+"""Joint matrix products of many heads: one for queries, keys and values of all heads, and one for their outputs.
+
+Weights are joined along the axis in which they are stored, so that none is transposed.
+"""
 
 from collections.abc import Callable, Sequence
 
