@@ -114,9 +114,10 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
+MADE_BY = ("scenario", "settings", "command", "date")
 TEXT, NUMBER = ("text", _is_text), ("a number", _is_number)
 ATTRIBUTES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("outcome", "dtype", "attnflow_version", "model", "origin"), TEXT),
+    **dict.fromkeys(("outcome", "dtype", "attnflow_version", "model", "origin", *MADE_BY), TEXT),
     **dict.fromkeys(("keep_tokens", "memory", "merge", "rtol", "angle", "layer"), NUMBER),
     **dict.fromkeys(("flow", "solver", "observables", "config"), ("an object", _is_object)),
     "stop": ("a list", _is_list),

@@ -1,8 +1,10 @@
 """Result files: `save`, `load`, and the digest by which damage is recognised."""
 
+import datetime
 import hashlib
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.files import require_free, require_suffix, written_beside
 from attnflow._common.memory import require_memory
 from attnflow.results.contents import require_contents
+from attnflow.results.descriptions import described, with_copies_of_flow, without_copies
 from attnflow.results.former_names import with_present_names
 from attnflow.results.provenance import require_result
 
@@ -22,7 +25,9 @@ WHOLE = "attributes and "  # begins the digests that cover attributes too; those
 def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """Write a dataset as Zarr, or as netCDF if the name ends in ``.nc``, and return the path.
 
-    The file is written under a temporary name and renamed when it is complete.
+    The file is written under a temporary name and renamed when it is complete. It has a long name and a unit on every
+    variable, the date among its attributes, and `flow_beta`, `flow_query_key` and `flow_value` for programs that do
+    not read the record of the flow; `load` leaves these three out, since `flow_of` gives the flow.
 
     Examples
     --------
@@ -36,18 +41,31 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     path = require_free_result(path, overwrite=overwrite)
     require_result(run, "`run`")
     try:
-        stamped = run.assign_attrs(digest=_digest(run))
+        whole = with_copies_of_flow(described(run)).assign_attrs({"date": _now()} | run.attrs)
+        stamped = whole.assign_attrs(digest=_digest(whole))
         with written_beside(path) as beside:
             if path.suffix.lower() == ".nc":
                 stamped.to_netcdf(beside, engine="scipy")
             else:
-                stamped.to_zarr(beside, mode="w", consolidated=False)
-            _require_attributes_kept(run, path, beside)
+                _write_zarr(stamped, beside)
+            _require_attributes_kept(whole, path, beside)
     except InputError:
         raise
     except Exception as error:  # formats raise errors of many types for what they cannot hold
         raise InputError(f"{path} cannot hold this dataset: {error}") from error
     return path
+
+
+def _now() -> str:
+    """The date and time in UTC, such as 2026-03-01T12:30:00+00:00."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _write_zarr(run: xr.Dataset, path: Path) -> None:
+    """Write Zarr with one summary of all metadata, which `xarray.open_zarr` looks for first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the summary is not yet in the specification of Zarr 3
+        run.to_zarr(path, mode="w", consolidated=True)
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
@@ -76,7 +94,7 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         # A missing part of a Zarr directory reads as fill values, which only the digest reveals.
         digest = str(run.attrs.pop("digest", ""))
         is_whole = digest == (_digest(run) if digest.startswith(WHOLE) else _digest_of_0_1_0(run))
-        run = with_present_names(run)
+        run = without_copies(with_present_names(run))
     except InputError:
         raise
     except Exception as error:  # a damaged file can raise anything

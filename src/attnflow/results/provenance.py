@@ -85,6 +85,14 @@ def flow_of(run: xr.Dataset) -> Any:
     return recorded(run, "flow")
 
 
+def recorded_flow(run: xr.Dataset) -> Any:
+    """The model recorded in a dataset, or None where there is none or it cannot be restored."""
+    try:
+        return recorded(run, "flow")
+    except InputError:
+        return None
+
+
 def solver_of(run: xr.Dataset) -> Any:
     """The solver recorded in a dataset."""
     return recorded(run, "solver")
