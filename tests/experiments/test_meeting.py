@@ -35,7 +35,7 @@ def test_a_power_of_time_is_fitted_where_lengths_grow():
     assert found.is_algebraic
     assert found.expected == 2.0
     np.testing.assert_allclose(found.fit.rate, 2.0, rtol=0.01)
-    assert found.law(2.0) == "t$^{-2}$"
+    assert found.law(2.0) == "$t^{-2}$"
 
 
 def test_no_rate_is_predicted_outside_of_the_theorems():

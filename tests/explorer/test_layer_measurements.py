@@ -207,6 +207,6 @@ def movie_of(run):
     from attnflow.show.parts.drawn_run import run_to_draw
     from attnflow.show.runs.movie import _movie_of, _over_time
 
-    movie = _movie_of(run_to_draw(_over_time(run), 0, None, None), "A prompt", "layer")
+    movie = _movie_of(run_to_draw(_over_time(run)), "A prompt", "layer")
     movie.show_frame(movie.frames - 1)
     return movie.figure.axes[0]

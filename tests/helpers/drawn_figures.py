@@ -1,6 +1,7 @@
 """Datasets to draw that need no equation, and what is found in a drawn figure."""
 
 import json
+import re
 
 import numpy as np
 import xarray as xr
@@ -53,5 +54,16 @@ def legend_texts(figure):
 
 
 def caption(figure):
-    """The caption of a figure on one line."""
-    return figure.get_supxlabel().replace("\n", " ")
+    """The caption of a figure on one line, as plain text."""
+    return plain(figure.get_supxlabel()).replace("\n", " ")
+
+
+def heading(figure):
+    """The title of a figure as plain text."""
+    return plain(figure.get_suptitle())
+
+
+def plain(text):
+    """A text whose formulas are written as plain words: beta for its letter, t for an italic one."""
+    text = re.sub(r"\\math\w+\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text)
+    return re.sub(r"[$\\{}]", "", re.sub(r"\\math\w+\{([^{}]*)\}", r"\1", text))

@@ -12,7 +12,7 @@ def test_images_are_the_matrices_under_their_times():
     matrices = np.random.default_rng(0).dirichlet(np.ones(6), size=(5, 6))
     panels = [axes for axes in attention(matrices, times=range(5)).axes if axes.images]
     np.testing.assert_array_equal([axes.images[0].get_array() for axes in panels], matrices)
-    assert [axes.get_title() for axes in panels] == [f"t = {time}" for time in range(5)]
+    assert [axes.get_title() for axes in panels] == [f"$t$ = {time}" for time in range(5)]
 
 
 def test_colours_go_from_zero_to_one():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from tests.helpers.drawn_figures import artist, caption, dataset_of, drawn_labels, random_walk, simulated
+from tests.helpers.drawn_figures import artist, caption, dataset_of, drawn_labels, heading, random_walk, simulated
 
 import attnflow as af
 from attnflow.show import movie, summary, trajectories
@@ -24,7 +24,7 @@ def test_one_run_of_an_ensemble_is_drawn_and_named(ensemble, which):
     figure = summary(ensemble, member=which)
     np.testing.assert_array_equal(artist(figure.axes[0], "end").get_offsets(), ensemble.final_tokens[which])
     assert f"Run {which + 1} of 2" in caption(figure)
-    assert f"at t = {float(ensemble.final_time[which]):.4g}" in figure.get_suptitle()
+    assert f"at t = {float(ensemble.final_time[which]):.4g}" in heading(figure)
 
 
 def test_a_run_that_stopped_says_why(ensemble):
@@ -53,7 +53,7 @@ def test_a_run_that_failed_says_why():
 def test_a_run_that_left_only_nan_is_drawn_at_its_start(ensemble):
     lost = ensemble.copy(deep=True)
     lost.tokens[0], lost.final_tokens[0] = np.nan, np.nan
-    figure = summary(lost)
+    figure = summary(lost, member=0)
     np.testing.assert_allclose(artist(figure.axes[0], "end").get_offsets(), lost.initial_tokens[0])
 
 
@@ -78,7 +78,7 @@ def test_without_either_only_start_and_end_are_drawn():
 def test_a_model_that_cannot_be_made_again_is_no_obstacle():
     head = af.TimeDependentHead(lambda time: af.Head(np.eye(2), np.eye(2), (1 + time) * np.eye(2)), dimension=2)
     run = simulated(af.EuclideanAttention(head), af.initial.box(5, 2, -1, 1, rng=0), [0.0, 0.5])
-    assert trajectories(run).get_suptitle() == "Attention in ℝ²\nt = 0 to 0.5"
+    assert heading(trajectories(run)) == "Attention in R^2\nt = 0 to 0.5"
 
 
 @pytest.mark.parametrize("kind", ["SphereAttention", "EuclideanAttention"])

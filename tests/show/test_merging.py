@@ -76,7 +76,7 @@ def test_stairs_line_up_where_log_t_is_divided_by_beta(run, tmp_path):
     """The last two clusters are about 1.9 apart: their step comes towards 1 - cos of that, from below, as beta grows."""
     runs = [coalesced(240.0), run, coalesced(120.0)]
     left, right = af.show.staircases(runs, tmp_path / "stairs.png").axes
-    assert [line.get_label() for line in right.lines] == ["β = 60", "β = 120", "β = 240"]
+    assert [line.get_label() for line in right.lines] == [rf"$\beta$ = {beta}" for beta in (60, 120, 240)]
     ends = np.array([line.get_xdata()[-1] for line in right.lines])
     gaps = (1 - np.cos(1.95)) - ends
     assert np.all(np.diff(gaps) < 0)

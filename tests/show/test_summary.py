@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from tests.helpers.drawn_figures import artist, random_walk
+from tests.helpers.drawn_figures import artist, heading, random_walk
 
 import attnflow as af
 from attnflow.show import summary
@@ -106,7 +106,7 @@ def test_parallel_lines_are_drawn_and_coloured_and_counted():
     assert len(np.unique(shades, axis=0)) == len(levels) <= 3
     assert lined.axes[1].get_ylabel() == "parallel lines"
     assert artist(lined.axes[1], "counts").get_ydata()[-1] == len(levels)
-    assert f"{len(levels)} parallel lines at t = 6" in lined.get_suptitle()
+    assert f"{len(levels)} parallel lines at t = 6" in heading(lined)
     assert plain.axes[1].get_ylabel() == "clusters"
     assert not plain.axes[0].lines
 

@@ -36,10 +36,10 @@ class TestPlane:
         corners = artist(trajectories(polygon).axes[0], "hull").get_xy()[:-1]
         np.testing.assert_array_equal(corners, final[ConvexHull(final).vertices])
 
-    def test_title_has_the_times_and_caption_the_counts(self, polygon):
+    def test_title_is_the_one_given_and_caption_has_the_counts(self, polygon):
         figure = trajectories(polygon, title="A polygon")
-        count = len(np.unique(run_to_draw(polygon, 0, None, None).labels))
-        assert figure.get_suptitle() == "A polygon\nt = 0 to 8"
+        count = len(np.unique(run_to_draw(polygon).labels))
+        assert figure.get_suptitle() == "A polygon"
         assert caption(figure).startswith(f"20 tokens, {count} clusters (closer than ")
 
     def test_both_axes_have_one_scale(self, polygon):
@@ -60,10 +60,10 @@ class TestOtherSpaces:
     @pytest.mark.parametrize(
         ("kind", "d", "panels"),
         [
-            ("RescaledAttention", 1, ["z"]),
-            ("EuclideanAttention", 2, ["x₂"]),
-            ("RescaledAttention", 3, ["z₂"]),
-            ("SphereAttention", 2, ["x₂", "angle"]),
+            ("RescaledAttention", 1, ["$z$"]),
+            ("EuclideanAttention", 2, ["$x_{2}$"]),
+            ("RescaledAttention", 3, ["$z_{2}$"]),
+            ("SphereAttention", 2, ["$x_{2}$", "angle"]),
             ("SphereAttention", 3, [""]),
             ("RescaledAttention", 5, ["2nd principal component", "cosine of two tokens", "share of pairs"]),
         ],
@@ -145,7 +145,7 @@ class TestGrowingTokens:
         expected = final / np.linalg.norm(final, axis=-1).max()
         np.testing.assert_allclose(artist(figure.axes[0], "end").get_offsets(), expected)
         assert "grew 200 times: drawn divided by the largest norm at each time" in caption(figure)
-        assert figure.axes[0].get_xlabel() == "x₁ / largest norm"
+        assert figure.axes[0].get_xlabel() == "$x_{1}$ / largest norm"
 
     @pytest.mark.parametrize(("factor", "kind"), [(40.0, "EuclideanAttention"), (200.0, "RescaledAttention")])
     def test_others_are_drawn_as_they_are(self, factor, kind):

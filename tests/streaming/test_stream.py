@@ -277,12 +277,12 @@ def test_the_centres_are_drawn(centres, leaving, tmp_path):
     assert len(named) == 7
     assert all(np.isfinite(way).any() for way in named.values())  # every named token has a curve
     still = af.show.centres(centres)
-    assert [text.get_text() for text in still.axes[1].texts] == ["No centre has moved by 10$^{-8}$."]
+    assert [text.get_text() for text in still.axes[1].texts] == ["No centre has moved by $10^{-8}$."]
     assert "tokens 1, 2, 3, 4, 5, 6, 7, 8, 9, 10." in " ".join(
         " ".join(text.get_text() for text in still.texts).split()
     )
     assert (tmp_path / "centres.png").stat().st_size > 10_000
-    for wrong, sentence in ((centres.isel(time=[0]), "two positive times"), (np.eye(2), "one run with tokens")):
+    for wrong, sentence in ((centres.isel(time=[0]), "two positive times"), (np.eye(2), "must be a dataset")):
         with pytest.raises(ValueError, match=sentence):
             af.show.centres(wrong)
 

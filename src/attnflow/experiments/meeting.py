@@ -45,8 +45,8 @@ class Meeting:
     def law(self, rate: float) -> str:
         """The law with a rate, for a legend."""
         if self.is_algebraic:
-            return f"t$^{{-{rate:.3g}}}$"
-        return f"e$^{{-{rate:.3g}{chr(92) + 'sqrt{t+1}' if self.has_root_of_time else ' t'}}}$"
+            return f"$t^{{-{rate:.3g}}}$"
+        return f"$e^{{-{rate:.3g}{chr(92) + 'sqrt{t+1}' if self.has_root_of_time else ' t'}}}$"
 
     def values(self, rate: float) -> np.ndarray:
         """The law with a rate at `times`, through the middle of the fitted heights; NaN outside of them."""

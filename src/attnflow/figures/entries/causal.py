@@ -90,7 +90,7 @@ def draw_limits(data: xr.Dataset) -> Any:
     for case, spectrum in enumerate(data.spectrum.values):
         basis = leading_subspace(spectrum)
         drawn = _coloured(
-            run_to_draw(data.isel(case=case, run=0), 0, None, CLUSTER_DISTANCE), basis, spectrum.max() > 0
+            run_to_draw(data.isel(case=case, run=0), distance=CLUSTER_DISTANCE), basis, spectrum.max() > 0
         )
         title = f"V = diag({', '.join(f'{value:g}' for value in spectrum)})"
         panels.append(SpherePanel(drawn, len(drawn.times) - 1, title, basis if len(basis) < 3 else None))

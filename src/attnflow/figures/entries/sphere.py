@@ -51,7 +51,7 @@ def draw_clustering(data: xr.Dataset) -> Any:
     """Draw one row of globes for each beta."""
     end = float(data.time[-1])
     times = [0.0, end / 5, end / 2, end]
-    drawn = {beta: run_to_draw(run, 0, None, CLUSTER_DISTANCE) for beta, run in _by_beta(data)}
+    drawn = {beta: run_to_draw(run, distance=CLUSTER_DISTANCE) for beta, run in _by_beta(data)}
     camera = camera_of(next(iter(drawn.values())).tokens[-1])  # one for all rows, which share their start
     rows = [sphere_panels(run, times, f"β = {beta:g}", camera) for beta, run in drawn.items()]
     counts = [f"{counted(len(run.cluster_sizes), dimension=0)} at β = {beta:g}" for beta, run in drawn.items()]
@@ -84,7 +84,7 @@ def clustering_movie(data: xr.Dataset) -> Any:
     """Movie of the run with the first beta."""
     beta, run = _by_beta(data)[0]
     title = f"Attention on the sphere, β = {beta:g}"
-    return sphere_movie(run_to_draw(run, 0, None, CLUSTER_DISTANCE), title, most=data.attrs["frames"])
+    return sphere_movie(run_to_draw(run, distance=CLUSTER_DISTANCE), title, most=data.attrs["frames"])
 
 
 def _by_beta(data: xr.Dataset) -> list[tuple[float, xr.Dataset]]:

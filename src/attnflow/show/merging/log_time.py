@@ -10,7 +10,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from attnflow._common.checks import InputError
-from attnflow.show.parts.style import GREY
+from attnflow.show.parts.page import current_page, theme
+from attnflow.show.parts.symbols import TIME_AXIS, power_of_e
 
 
 def require_coalescing(run: Any, name: str = "run") -> xr.Dataset:
@@ -37,24 +38,15 @@ def states_after_start(run: xr.Dataset) -> xr.Dataset:
 
 def write_note(axes: Axes, words: str) -> None:
     """Write words in the middle of empty axes, without ticks."""
-    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=theme().grey)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 
-def write_times(axis: Axis, label: str = "time t", count: int = 7) -> None:
+def write_times(axis: Axis, label: str = TIME_AXIS, count: int = 7) -> None:
     """Label an axis of log t with times as powers of e."""
-    axis.set_major_locator(MaxNLocator(nbins=count, integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: time_name(value)))
+    page = current_page()
+    few = count if page.width is None or page.width / page.scale > 5 else 5  # inches
+    axis.set_major_locator(MaxNLocator(nbins=few, integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_e(value)))
     axis.set_label_text(label)
-
-
-def time_name(log_time: float) -> str:
-    """A time, given its logarithm, as a power of e.
-
-    Examples
-    --------
-    >>> [time_name(value) for value in (-2.0, 0.0, 0.5, 500.0)]
-    ['$e^{-2}$', '1', '$e^{0.5}$', '$e^{500}$']
-    """
-    return "1" if log_time == 0 else f"$e^{{{log_time:.4g}}}$"

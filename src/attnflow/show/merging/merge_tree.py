@@ -1,32 +1,33 @@
 """`merge_tree`: the tree of merges of a coalescing run, over log t."""
 
 import os
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
-from attnflow.show.merging.log_time import require_coalescing, time_name, write_note, write_times
-from attnflow.show.parts.style import (
-    GREY,
-    INK,
-    colours,
-    fix_ticks,
-    in_house_style,
-    new_figure,
-    save_and_return,
-    write_heading,
-)
+from attnflow.show.merging.log_time import require_coalescing, write_note, write_times
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import current_page, theme
+from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
+from attnflow.show.parts.style import colours, fix_ticks
+from attnflow.show.parts.symbols import power_of_e, typeset
 
 MAX_LABELLED_TOKENS = 40  # more labels would overlap
 MAX_COLOURED_CLUSTERS = 8  # more colours cannot be told apart
 
 
-@in_house_style()
-def merge_tree(run: xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None) -> Figure:
+@draws
+def merge_tree(
+    run: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw the tree of merges: each merge is a bracket at its time, coloured below the longest plateau.
 
     Parameters
@@ -36,13 +37,20 @@ def merge_tree(run: xr.Dataset, path: str | os.PathLike | None = None, title: st
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of "Merge tree".
+        Instead of "Merge tree"; None: no title and no caption.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(100.0))
+    >>> run = af.coalesce(flow, af.initial.on_circle(np.array([0.0, 0.6, 2.0])))
+    >>> merge_tree(run, size="column", title=None).axes[0].get_ylabel()
+    'time $t$'
     """
     require_coalescing(run)
-    figure = new_figure(float(np.clip(3 + 0.16 * run.sizes["token"], 4.5, 9.0)), 4.4)
-    draw_tree(figure.subplots(), run)
-    write_heading(figure, title or "Merge tree", run.attrs["outcome"])
-    return save_and_return(figure, path)
+    width = float(np.clip(3 + 0.16 * run.sizes["token"], 4.5, 9.0))
+    panel = FunctionPanel(lambda axes: draw_tree(axes, run))
+    return Picture([PanelRow([panel], 3.65)], "Merge tree", typeset(run.attrs["outcome"]), width)
 
 
 def draw_tree(axes: Axes, run: xr.Dataset, max_labelled: int = MAX_LABELLED_TOKENS) -> None:
@@ -61,7 +69,7 @@ def draw_tree(axes: Axes, run: xr.Dataset, max_labelled: int = MAX_LABELLED_TOKE
     if plateau is not None:
         below = [merge for merge in merges if merge[2] <= plateau[0]]
         _mark_plateau(axes, plateau, np.array(list(_cluster_coordinates(below, order).values())))
-    named = range(len(order)) if len(order) <= max_labelled else []
+    named = range(len(order)) if len(order) <= fitting_labels(max_labelled) else []
     axes.set(xlabel="token" if named else f"{len(order)} tokens", xticks=list(named))
     axes.set_xticklabels([str(order[place]) for place in named])
     axes.autoscale_view(scalex=False)
@@ -69,6 +77,12 @@ def draw_tree(axes: Axes, run: xr.Dataset, max_labelled: int = MAX_LABELLED_TOKE
     fix_ticks(axes)
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="x", length=0)
+
+
+def fitting_labels(most: int) -> int:
+    """At most `most` numbers of tokens, as many as fit beside each other on the page."""
+    page = current_page()
+    return most if page.width is None else min(most, int(5 * page.width / page.scale))  # five an inch
 
 
 def leaves(merges: list[tuple[int, int, float]], count: int) -> list[int]:
@@ -118,7 +132,7 @@ def _brackets(merges: list, order: list[int], plateau: tuple | None) -> tuple[li
     for first, second, height in merges:
         ends = [(places[first], bottoms[first]), (places[second], bottoms[second])]
         brackets.append([ends[0], (places[first], height), (places[second], height), ends[1]])
-        shades.append(shade[first] if plateau is None or height <= plateau[0] else INK)
+        shades.append(shade[first] if plateau is None or height <= plateau[0] else theme().ink)
         places[first], bottoms[first] = (places[first] + places[second]) / 2, height
     return brackets, shades
 
@@ -126,7 +140,7 @@ def _brackets(merges: list, order: list[int], plateau: tuple | None) -> tuple[li
 def _shades(merges: list, order: list[int], plateau: tuple | None) -> dict[int, str]:
     """A colour for each token that is the smallest of its cluster on the plateau; grey where clusters are many."""
     if plateau is None:
-        return dict.fromkeys(order, INK)
+        return dict.fromkeys(order, theme().ink)
     cluster = {token: token for token in order}
     for first, second, height in merges:
         if height <= plateau[0]:
@@ -134,16 +148,18 @@ def _shades(merges: list, order: list[int], plateau: tuple | None) -> dict[int, 
     grown = [token for token in order if token in {one for one, _, height in merges if height <= plateau[0]}]
     firsts = list(dict.fromkeys(cluster[token] for token in grown))
     if len(firsts) > MAX_COLOURED_CLUSTERS:
-        return dict.fromkeys(order, GREY)
+        return dict.fromkeys(order, theme().grey)
     shade = {first: to_hex(colour) for first, colour in zip(firsts, colours(len(firsts)), strict=True)}
-    return {token: shade.get(cluster[token], INK) for token in order}
+    return {token: shade.get(cluster[token], theme().ink) for token in order}
 
 
 def _mark_plateau(axes: Axes, plateau: tuple[float, float], coordinates: np.ndarray) -> None:
     """Draw a band over the plateau, with words in the widest gap between the lines that cross it."""
-    axes.axhspan(*plateau, color=GREY, alpha=0.08, linewidth=0)
+    axes.axhspan(*plateau, color=theme().grey, alpha=0.08, linewidth=0)
     edges = np.sort(np.concatenate([coordinates, axes.get_xlim()]))
     widest = int(np.argmax(np.diff(edges)))
-    words = f"{len(coordinates)} clusters from\n{time_name(round(plateau[0], 1))} to {time_name(round(plateau[1], 1))}"
+    words = (
+        f"{len(coordinates)} clusters from\n{power_of_e(round(plateau[0], 1))} to {power_of_e(round(plateau[1], 1))}"
+    )
     place = (edges[widest] + edges[widest + 1]) / 2
-    axes.text(place, sum(plateau) / 2, words, ha="center", va="center", color=GREY, linespacing=1.4)
+    axes.text(place, sum(plateau) / 2, words, ha="center", va="center", color=theme().grey, linespacing=1.4)

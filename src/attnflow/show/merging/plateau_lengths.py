@@ -2,33 +2,33 @@
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
 from attnflow.analyse import plateau_forecasts
 from attnflow.show.merging.log_time import require_several, write_times
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
 from attnflow.show.parts.style import (
-    GREY,
-    INK,
-    OKABE_ITO,
     fix_ticks,
-    in_house_style,
     legend_below,
-    new_figure,
-    save_and_return,
-    write_heading,
+    line_colour,
 )
 
 
-@in_house_style()
+@draws
 def plateau_lengths(
-    results: Sequence[xr.Dataset] | xr.Dataset, path: str | os.PathLike | None = None, title: str | None = None
-) -> Figure:
+    results: Sequence[xr.Dataset] | xr.Dataset,
+    path: str | os.PathLike | None = None,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw the lengths of plateaus of many runs against the merge times of isolated pairs at their beginning.
 
     Forecast plateaus are those of `plateau_forecasts.is_forecast`: as they began, one pair needed long and all others
@@ -41,7 +41,16 @@ def plateau_lengths(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of "Lengths of plateaus".
+        Instead of "Lengths of plateaus"; None: no title and no caption.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2), af.Softmax(100.0))
+    >>> starts = [af.initial.on_circle(np.array([0.0, angle, 2.0])) for angle in (0.4, 0.6)]
+    >>> figure = plateau_lengths([af.coalesce(flow, start) for start in starts], size="page")
+    >>> figure.axes[0].get_title()
+    'all merges'
     """
     runs = require_several(results)
     merges = _Merges.of(runs)
@@ -49,12 +58,11 @@ def plateau_lengths(
         raise InputError(
             "`results` must have merges to which the formula for a pair applies, but have none. Use Q^T K = V = I."
         )
-    figure = new_figure(9.0, 4.5)
-    left, right = figure.subplots(1, 2)
-    _draw_pairs(left, merges)
-    _draw_shares(right, merges)
-    write_heading(figure, title or "Lengths of plateaus", _caption(runs, merges))
-    return save_and_return(figure, path)
+    panels = [
+        FunctionPanel(lambda axes: _draw_pairs(axes, merges)),
+        FunctionPanel(lambda axes: _draw_shares(axes, merges)),
+    ]
+    return Picture([PanelRow(panels, 3.75)], "Lengths of plateaus", _caption(runs, merges))
 
 
 class _Merges(NamedTuple):
@@ -80,10 +88,10 @@ class _Merges(NamedTuple):
 def _draw_pairs(axes: Axes, merges: _Merges) -> None:
     predicted, measured, is_forecast = merges
     ends = (min(predicted.min(), measured.min()), max(predicted.max(), measured.max()))
-    axes.plot(ends, ends, color=GREY, linewidth=0.8, zorder=1)
+    axes.plot(ends, ends, color=theme().grey, linewidth=0.8, zorder=1)
     style = {"s": 14, "linewidths": 0, "alpha": 0.55, "rasterized": len(measured) > 5000}
-    axes.scatter(predicted[~is_forecast], measured[~is_forecast], color=GREY, label="other merges", **style)
-    axes.scatter(predicted[is_forecast], measured[is_forecast], color=OKABE_ITO[0], label="forecast", **style)
+    axes.scatter(predicted[~is_forecast], measured[~is_forecast], color=theme().grey, label="other merges", **style)
+    axes.scatter(predicted[is_forecast], measured[is_forecast], color=line_colour(0), label="forecast", **style)
     axes.set_title("all merges")
     legend_below(axes, columns=2)
     write_times(axes.xaxis, "predicted for an isolated pair")
@@ -94,8 +102,8 @@ def _draw_pairs(axes: Axes, merges: _Merges) -> None:
 def _draw_shares(axes: Axes, merges: _Merges) -> None:
     predicted, measured, is_forecast = merges
     if is_forecast.any():
-        axes.ecdf(predicted[is_forecast], color=INK, linewidth=3.5, alpha=0.25, label="isolated pair")
-        axes.ecdf(measured[is_forecast], color=OKABE_ITO[0], label="measured")
+        axes.ecdf(predicted[is_forecast], color=theme().ink, linewidth=3.5, alpha=0.25, label="isolated pair")
+        axes.ecdf(measured[is_forecast], color=line_colour(0), label="measured")
         legend_below(axes, columns=2)
     axes.set(title=f"forecast plateaus, {int(is_forecast.sum())} in all", ylabel="fraction that is shorter")
     write_times(axes.xaxis, "length of a plateau")
@@ -108,7 +116,10 @@ def _caption(runs: list[xr.Dataset], merges: _Merges) -> str:
     words = (
         f"{len(runs)} run{several} of {runs[0].sizes['token']} tokens, {len(measured)} merges. An isolated pair needs "
     )
-    words += "exp(β (1 - cos θ)) / (β (r + 1/r) sin² θ), r the ratio of masses, θ the angle as the plateau begins. "
+    words += (
+        r"$e^{\beta(1-\cos\theta)}/(\beta\,(r+1/r)\,\sin^2\theta)$, $r$ the ratio of masses, $\theta$ the angle as "
+    )
+    words += "the plateau begins. "
     if is_forecast.any():
         ratio = np.exp(np.abs(measured - predicted)[is_forecast].max())
         words += "Forecast: one pair needs long, all others far longer. "

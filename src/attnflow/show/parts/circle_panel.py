@@ -8,11 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, in_house_style, new_figure, write_heading
+from attnflow.show.parts.page import LIGHT, theme
+from attnflow.show.parts.style import in_house_style, new_figure, write_heading
+from attnflow.show.parts.symbols import at_time
 
 DOT_SPACING = 0.035  # radii of the circle, outwards, between dots in one sector
 SECTOR_ANGLE = 0.05  # radians: dots of one sector are stacked outwards
-RENYI_COLOUR, STRONG_COLOUR = INK, OKABE_ITO[1]
+RENYI_COLOUR, STRONG_COLOUR = LIGHT.ink, LIGHT.cycle[1]
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,14 @@ class CirclePanel:
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes."""
-        axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=1))
+        axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=theme().pale, linewidth=1.2, zorder=1))
         stacked = self.tokens * (1 + DOT_SPACING * (1 + stack_heights(self.tokens)))[:, None]
-        axes.scatter(*stacked.T, s=5, color=GREY, linewidths=0, zorder=2, label="tokens")
+        axes.scatter(*stacked.T, s=5, color=theme().grey, linewidths=0, zorder=2, label="tokens")
         for order, (name, colour, is_kind) in enumerate(self.kinds):
             where = self.tokens[is_kind].T
-            axes.scatter(*where, s=34, color=colour, edgecolors="white", linewidths=0.6, zorder=3 + order, label=name)
+            axes.scatter(
+                *where, s=34, color=colour, edgecolors=theme().paper, linewidths=0.6, zorder=3 + order, label=name
+            )
         axes.set(aspect="equal", xlim=(-1.62, 1.62), ylim=(-1.62, 1.62))
         axes.set_axis_off()
         axes.set_title(self.title, loc="left")
@@ -70,6 +74,6 @@ def circle_movie(
 
     def show_frame(frame: int) -> None:
         axes.clear()
-        CirclePanel(tokens[frame], kinds, f"t = {float(f'{times[frame]:.3g}'):g}", has_legend=True).draw(axes)
+        CirclePanel(tokens[frame], kinds, at_time(times[frame]), has_legend=True).draw(axes)
 
     return Movie(figure, len(times), show_frame)

@@ -16,10 +16,9 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import flow_of
 from attnflow.show.parts.style import colours
 from attnflow.show.parts.subspaces import AffineSubspace
+from attnflow.show.parts.symbols import at_time, coordinate, typeset
 
 MOST_COUNTED_PAIRS = 40_000_000  # over all times: about ten seconds, since all pairs are close once tokens have met
-SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ class DrawnRun:
 
     def coordinate_name(self, index: int) -> str:
         """Label of the axis of a coordinate."""
-        number = "" if self.dimension == 1 else str(index + 1).translate(SUBSCRIPTS)
-        return f"{self.letter}{number}" + (" / largest norm" if self.is_scaled else "")
+        name = coordinate(self.letter, None if self.dimension == 1 else index + 1)
+        return name + (" / largest norm" if self.is_scaled else "")
 
     def times_of_interest(self, most: int) -> np.ndarray:
         """At most `most` positions in `times`, evenly spread, with the first and the last."""
@@ -104,8 +103,8 @@ class DrawnRun:
         return self.times[chosen], np.array(counts)
 
 
-def run_to_draw(run: Any, member: int, title: str | None, distance: float | None) -> DrawnRun:
-    """Run number `member` of a dataset, with its clusters, title and caption."""
+def run_to_draw(run: Any, member: int | None = None, *, distance: float | None = None) -> DrawnRun:
+    """Run number `member` of a dataset, with its clusters, title and caption; the title names the model."""
     one = one_run(run, member)
     kind = flow_kind(run)
     times, tokens, is_followed = _complete_configurations(one, kind == "SphereAttention")
@@ -124,7 +123,7 @@ def run_to_draw(run: Any, member: int, title: str | None, distance: float | None
     is_noisy = flow is not None and flow.noise is not None
     labels = np.zeros_like(labels) if is_noisy else labels  # tokens that noise spreads form no clusters
     count = _count_sentence(labels, distance, gathered) if not is_noisy else _tokens_words(len(labels))
-    notes = [count, *_run_notes(run, member), *_growth_notes(is_scaled, growth)]
+    notes = [count, *_run_notes(run, member or 0), *_growth_notes(is_scaled, growth)]
     notes += [] if is_followed else ["Only the first and last tokens were kept"]
     return DrawnRun(
         times=times,
@@ -135,18 +134,19 @@ def run_to_draw(run: Any, member: int, title: str | None, distance: float | None
         letter="z" if kind == "RescaledAttention" else "x",
         is_scaled=is_scaled,
         is_followed=is_followed,
-        title=title_of(run, title, times[0], times[-1]),
-        caption=". ".join(notes) + ".",
+        title=title_of(run, times[0], times[-1]),
+        caption=typeset(". ".join(notes) + "."),
         gathered=gathered,
         is_noisy=is_noisy,
         words=tuple(str(word) for word in one.word.values) if "word" in one.coords else (),
     )
 
 
-def one_run(run: Any, member: int) -> xr.Dataset:
-    """Run number `member` of an ensemble, or the only run."""
+def one_run(run: Any, member: int | None) -> xr.Dataset:
+    """Run number `member` of an ensemble, the first if it is None, or the only run."""
     if not isinstance(run, xr.Dataset) or not {"tokens", "initial_tokens"} & set(run.variables):
         raise InputError(f"`run` must be a dataset made by `simulate`, but it is {_described(run)}.")
+    member = 0 if member is None else member
     require_count(member, "member", least=0)
     runs = run.sizes.get("run", 1)
     if member >= runs:
@@ -154,14 +154,20 @@ def one_run(run: Any, member: int) -> xr.Dataset:
     return run.isel(run=member) if "run" in run.dims else run
 
 
+def require_tokens_over_time(run: xr.Dataset) -> None:
+    """Require a run whose tokens were kept over time."""
+    if "tokens" not in run:
+        raise InputError("`times` needs tokens over time, but `run` holds only the first and last. Leave it out.")
+
+
 def flow_kind(run: xr.Dataset) -> str:
     """Name of the class of the flow, or an empty text; a flow with a user's function cannot be built again."""
     return json.loads(run.attrs.get("flow", "{}")).get("is", "")
 
 
-def title_of(run: xr.Dataset, title: str | None, start: float, end: float) -> str:
-    """The title given, or the name of the model; the first and last times on a second line."""
-    return f"{title or default_title(run)}\nt = {start:.4g} to {end:.4g}"
+def title_of(run: xr.Dataset, start: float, end: float) -> str:
+    """The name of the model, and the first and last times on a second line."""
+    return f"{default_title(run)}\n{at_time(start)} to {end:.4g}"
 
 
 def recorded_flow(run: xr.Dataset) -> AbstractDynamics | None:
@@ -172,18 +178,18 @@ def recorded_flow(run: xr.Dataset) -> AbstractDynamics | None:
         return None
 
 
-def titled(drawn: DrawnRun, run: xr.Dataset, member: int, title: str | None) -> DrawnRun:
-    """A drawn run under the title given, or else under its headline: the model, and the outcome that the run shows."""
+def with_headline(drawn: DrawnRun, run: xr.Dataset, member: int | None) -> DrawnRun:
+    """A drawn run under its headline: the model, and the outcome that the run shows."""
     flow = recorded_flow(run)
-    if title is not None or flow is None or "final_tokens" not in run:
+    if flow is None or "final_tokens" not in run:
         return drawn
-    return replace(drawn, title="\n".join(headline_parts(flow, one_run(run, member))))
+    return replace(drawn, title=typeset("\n".join(headline_parts(flow, one_run(run, member)))))
 
 
 def default_title(run: xr.Dataset) -> str:
     """The name of the model and the space of a run."""
     d = run.sizes["coordinate"]
-    space = "\N{DOUBLE-STRUCK CAPITAL R}" + (str(d).translate(SUPERSCRIPTS) if d > 1 else "")
+    space = rf"$\mathbb{{R}}^{{{d}}}$" if d > 1 else r"$\mathbb{R}$"
     on_sphere = {2: "on the circle", 3: "on the sphere"}.get(d, f"on the sphere of {space}")
     names = {
         "SphereAttention": f"Attention {on_sphere}",
@@ -261,12 +267,12 @@ def _run_notes(run: xr.Dataset, member: int) -> list[str]:
     """Number of the run, and the outcome of a run that failed or ended before its last time."""
     notes = [f"Run {member + 1} of {run.sizes['run']}"] if "run" in run.dims else []
     outcomes = json.loads(run.attrs.get("outcomes", "[]"))
-    if member < len(outcomes) and not _reached_end(one_run(run, member)):
+    if member < len(outcomes) and not reached_end(one_run(run, member)):
         notes.append(outcomes[member].rstrip("."))
     return notes
 
 
-def _reached_end(one: xr.Dataset) -> bool:
+def reached_end(one: xr.Dataset) -> bool:
     """Whether a run did not fail and ended at the last time that was asked for."""
     if "final_time" not in one or "requested_times" not in one.attrs:
         return True

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line
-from attnflow.show.parts.style import INK, fix_ticks, legend_below, weights_colormap
+from attnflow.show.parts.style import fix_ticks, legend_below, weights_colormap
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,11 @@ class HeatMap:
         image = axes.pcolormesh(across, up, self.values, shading="flat", rasterized=True, **how)
         axes.set_yscale(self.yscale)
         for curve in self.curves:
-            style: dict[str, Any] = {"color": curve.colour or INK, "linestyle": curve.style, "linewidth": curve.width}
+            style: dict[str, Any] = {
+                "color": curve.colour or theme().ink,
+                "linestyle": curve.style,
+                "linewidth": curve.width,
+            }
             axes.plot(curve.x, curve.y, label=curve.label or None, **style)
         axes.set(xlim=across[[0, -1]], ylim=up[[0, -1]], xlabel=self.xlabel, ylabel=self.ylabel)
         axes.set_title(self.title, loc="left")

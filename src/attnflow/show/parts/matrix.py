@@ -11,7 +11,8 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from attnflow._common.checks import InputError
-from attnflow.show.parts.style import GREY, OKABE_ITO, fix_ticks, weights_colormap
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.style import fix_ticks, line_colour, weights_colormap
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,28 @@ class Matrix:
         image = draw_matrix(axes, self.values, self.scale or colour_scale(self.values[None]), "")
         axes.set_title(self.title, loc="left", pad=10.0)  # points: room for the triangles
         if len(self.columns):
-            style: dict[str, Any] = {"clip_on": False, "marker": "v", "s": 26, "color": OKABE_ITO[1], "zorder": 5}
+            style: dict[str, Any] = {"clip_on": False, "marker": "v", "s": 26, "color": line_colour(1), "zorder": 5}
             axes.scatter(self.columns, np.full(len(self.columns), -1.2), **style)
             axes.set_ylim(len(self.values) - 0.5, -0.5)
+        if self.has_bar:
+            draw_bar(axes, image)
+
+
+@dataclass(frozen=True)
+class MatrixInRow:
+    """Panel of one of several attention matrices on a common colour scale."""
+
+    values: np.ndarray
+    title: str
+    scale: Normalize
+    has_bar: bool = False
+    is_chosen: bool = False
+    """Whether its colours are those of the user's palette."""
+    projection: str = "rectilinear"
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the panel into empty axes."""
+        image = draw_matrix(axes, self.values, self.scale, self.title, is_chosen=self.is_chosen)
         if self.has_bar:
             draw_bar(axes, image)
 
@@ -60,13 +80,15 @@ def colour_scale(matrices: np.ndarray) -> Normalize:
     return PowerNorm(0.5, 0, largest) if is_pale else Normalize(0, largest)
 
 
-def draw_matrix(axes: Axes, matrix: np.ndarray, scale: Normalize, heading: str) -> AxesImage:
+def draw_matrix(
+    axes: Axes, matrix: np.ndarray, scale: Normalize, heading: str, *, is_chosen: bool = False
+) -> AxesImage:
     """Draw one matrix, with few ticks and a thin frame, and return its image."""
-    image = axes.imshow(matrix, cmap=weights_colormap(), norm=scale, interpolation="nearest")
+    image = axes.imshow(matrix, cmap=weights_colormap(is_chosen=is_chosen), norm=scale, interpolation="nearest")
     axes.set(title=heading, xlabel="attends to token", ylabel="token")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=4, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
-    axes.spines[:].set(visible=True, color=GREY, linewidth=0.6)
+    axes.spines[:].set(visible=True, color=theme().grey, linewidth=0.6)
     fix_ticks(axes)
     return image
 
@@ -76,5 +98,5 @@ def draw_bar(axes: Axes, image: AxesImage) -> None:
     ticks = [0, 0.05, 0.25, 0.5, 1] if isinstance(image.norm, PowerNorm) else [0, 0.5, 1]
     bar_axes = axes.inset_axes((1.05, 0, 0.045, 1))
     bar = axes.figure.colorbar(image, cax=bar_axes, ticks=[tick * image.norm.vmax for tick in ticks], format="%g")
-    bar.outline.set(edgecolor=GREY, linewidth=0.6)
+    bar.outline.set(edgecolor=theme().grey, linewidth=0.6)
     fix_ticks(bar.ax)

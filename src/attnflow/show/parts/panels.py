@@ -2,35 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from attnflow.show.parts.style import (
-    GREY,
-    OKABE_ITO,
-    fix_ticks,
-    in_house_style,
-    legend_below,
-    new_figure,
-    write_heading,
-)
-
-
-class Panel(Protocol):
-    """One place of a figure of several panels."""
-
-    @property
-    def projection(self) -> str:
-        """Projection of its axes in matplotlib: "rectilinear" or "3d"."""
-        ...
-
-    def draw(self, axes: Any) -> None:
-        """Draw the panel into empty axes."""
-        ...
+from attnflow.show.parts.composition import compose
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.picture import Panel, Picture
+from attnflow.show.parts.style import fix_ticks, in_house_style, legend_below, line_colour
+from attnflow.show.parts.symbols import TIME_AXIS
 
 
 @dataclass(frozen=True)
@@ -59,7 +43,7 @@ class Lines:
     """Panel of lines against a common axis, with marked levels; the legend stands below."""
 
     lines: Sequence[Line]
-    xlabel: str = "time t"
+    xlabel: str = TIME_AXIS
     ylabel: str = ""
     title: str = ""
     xscale: str = "linear"
@@ -85,11 +69,11 @@ class Lines:
         """Draw the panel into empty axes."""
         axes.set(xscale=self.xscale, yscale=self.yscale, xlabel=self.xlabel, ylabel=self.ylabel)
         for index, line in enumerate(self.lines):
-            _draw_line(axes, line, line.colour or OKABE_ITO[index % len(OKABE_ITO)])
+            _draw_line(axes, line, line.colour or line_colour(index))
         for name, height in self.levels.items():
-            axes.axhline(height, color=GREY, linewidth=0.9, linestyle=":", label=name, zorder=1)
+            axes.axhline(height, color=theme().grey, linewidth=0.9, linestyle=":", label=name, zorder=1)
         for name, position in self.marked_x.items():
-            axes.axvline(position, color=GREY, linewidth=0.9, linestyle="--", label=name, zorder=1)
+            axes.axvline(position, color=theme().grey, linewidth=0.9, linestyle="--", label=name, zorder=1)
         axes.set_title(self.title, loc="left")
         self._set_limits_and_ticks(axes)
         axes.grid(True, which="major")
@@ -127,7 +111,7 @@ def panel_figure(
     width: float = 3.1,
     heights: Sequence[float] | None = None,
 ) -> Figure:
-    """Draw rows of panels under one title.
+    """Draw rows of panels under one title, at their natural size.
 
     Parameters
     ----------
@@ -140,16 +124,20 @@ def panel_figure(
     heights
         Height of each row, in inches; by default `width`.
     """
-    heights = list(heights or [width] * len(rows))
-    columns = max(len(row) for row in rows)
-    figure = new_figure(0.3 + width * columns, 0.75 + sum(heights))
-    outer = figure.add_gridspec(len(rows), 1, height_ratios=heights)
-    for index, row in enumerate(rows):
-        inner = outer[index].subgridspec(1, len(row))
-        for column, panel in enumerate(row):
-            panel.draw(figure.add_subplot(inner[column], projection=panel.projection))
-    write_heading(figure, title, caption)
-    return figure
+    return compose(panel_picture(rows, title, caption, width=width, heights=heights))
+
+
+def panel_picture(
+    rows: Sequence[Sequence[Panel]],
+    title: str,
+    caption: str = "",
+    *,
+    width: float = 3.1,
+    heights: Sequence[float] | None = None,
+) -> Picture:
+    """Picture of rows of panels under one title; see `panel_figure`."""
+    given = [PanelRow(row, height) for row, height in zip(rows, heights or [width] * len(rows), strict=True)]
+    return Picture(given, title, caption, 0.3 + width * max(len(row) for row in rows))
 
 
 def _draw_line(axes: Axes, line: Line, colour: str) -> None:

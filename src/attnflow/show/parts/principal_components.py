@@ -15,7 +15,7 @@ DOT_DISTANCE = 1e-3  # tokens closer than this in the plane share a larger dot; 
 
 def principal_scene(run: xr.Dataset, *, distance: float | None = None) -> Scene:
     """Scene of a run in two principal components; tokens closer than `distance` at the end share a colour."""
-    drawn = run_to_draw(run, 0, None, distance)
+    drawn = run_to_draw(run, distance=distance)
     points = points_of(drawn)
     drawn = replace(drawn, tokens=points.values, is_sphere=False, distance=DOT_DISTANCE)
     return Scene(drawn, is_to_scale=points.is_to_scale, names=points.names)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, fix_ticks
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.style import fix_ticks, legend_below, line_colour
 
 
 @dataclass(frozen=True)
@@ -32,18 +34,21 @@ class RidgelinePanel:
         # An empty bin on either side, so that the outer bins are drawn in full.
         heights = np.pad(heights, ((0, 0), (1, 1)))
         x = np.concatenate([[2 * self.x[0] - self.x[1]], self.x, [2 * self.x[-1] - self.x[-2]]])
+        light = 0.75 * np.array(to_rgb(theme().paper)) + 0.25 * np.array(to_rgb(line_colour(0)))
         for place, height in enumerate(heights):
             order = len(heights) - place  # lower densities are in front
             is_edge = np.convolve(height > 0, np.ones(3), "same") > 0  # bins that are not empty, and their neighbours
             edge = np.where(is_edge, place + height, np.nan)
-            axes.fill_between(x, place, place + height, step="mid", color="#bfe0f5", linewidth=0, zorder=order)
-            axes.step(x, edge, where="mid", color=OKABE_ITO[0], linewidth=1.0, zorder=order + 0.1)
-            axes.axhline(place, color=GREY, linewidth=0.5, zorder=order + 0.2)
+            axes.fill_between(x, place, place + height, step="mid", color=light, linewidth=0, zorder=order)
+            axes.step(x, edge, where="mid", color=line_colour(0), linewidth=1.0, zorder=order + 0.1)
+            axes.axhline(place, color=theme().grey, linewidth=0.5, zorder=order + 0.2)
             if self.marks is not None:
-                axes.plot([self.marks[place]] * 2, [place, place + 0.8], color=INK, linewidth=1.2, zorder=order + 0.3)
+                axes.plot(
+                    [self.marks[place]] * 2, [place, place + 0.8], color=theme().ink, linewidth=1.2, zorder=order + 0.3
+                )
         if self.marks is not None:
-            axes.plot([], [], color=INK, linewidth=1.2, label=self.mark_label)
-            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.12), borderaxespad=0)
+            axes.plot([], [], color=theme().ink, linewidth=1.2, label=self.mark_label)
+            legend_below(axes)
         axes.set(xlabel=self.xlabel, xlim=self.xlim, yticks=range(len(heights)))
         axes.set_yticklabels(list(self.names))
         axes.spines["left"].set_visible(False)

@@ -16,8 +16,10 @@ from scipy.spatial import ConvexHull, QhullError
 from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
-from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks, in_house_style, new_figure, write_heading
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.style import fix_ticks, in_house_style, new_figure, write_heading
 from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
+from attnflow.show.parts.symbols import at_time
 from attnflow.show.parts.token_artists import current_style, path_style, start_style
 from attnflow.show.parts.view3d import hull_edges
 from attnflow.show.parts.word_labels import write_words
@@ -92,7 +94,7 @@ class Snapshot:
         if scene.words:
             write_words(axes, scene.drawn.tokens[index], scene.words)
         axes.set_title(
-            self.title or f"t = {scene.drawn.times[index]:.3g}",
+            self.title or at_time(scene.drawn.times[index]),
             loc="left",
             x=0.1 if self.projection == SPACE_VIEW else 0.0,  # beside the box, which does not fill its axes
             y=0.9 if self.projection == SPACE_VIEW else None,
@@ -101,7 +103,7 @@ class Snapshot:
 
 def scene_of(run: xr.Dataset, *, distance: float | None = None, **options: Any) -> Scene:
     """Scene of a run; tokens closer than `distance` at the end share a colour."""
-    return Scene(run_to_draw(run, 0, None, distance), **options)
+    return Scene(run_to_draw(run, distance=distance), **options)
 
 
 def snapshots(scene: Scene, times: Sequence[float], **view: Any) -> list[Snapshot]:
@@ -148,11 +150,13 @@ def _draw_hull(axes: Any, tokens: np.ndarray) -> None:
         return
     if tokens.shape[1] == 2:
         corners = tokens[hull.vertices]
-        axes.add_patch(Polygon(corners, facecolor=PALE, edgecolor=GREY, alpha=0.35, linewidth=0.9, zorder=1))
-        axes.add_patch(Polygon(corners, fill=False, edgecolor=GREY, linewidth=0.9, zorder=1.1))
+        axes.add_patch(
+            Polygon(corners, facecolor=theme().pale, edgecolor=theme().grey, alpha=0.35, linewidth=0.9, zorder=1)
+        )
+        axes.add_patch(Polygon(corners, fill=False, edgecolor=theme().grey, linewidth=0.9, zorder=1.1))
         return
-    axes.add_collection3d(Poly3DCollection(tokens[hull.simplices], facecolor=GREY, alpha=0.09))
-    axes.add_collection3d(Line3DCollection(hull_edges(hull), colors=GREY, linewidths=0.8, alpha=0.6))
+    axes.add_collection3d(Poly3DCollection(tokens[hull.simplices], facecolor=theme().grey, alpha=0.09))
+    axes.add_collection3d(Line3DCollection(hull_edges(hull), colors=theme().grey, linewidths=0.8, alpha=0.6))
 
 
 def _draw_arrows(axes: Axes, tokens: np.ndarray, follows: np.ndarray) -> None:
@@ -163,11 +167,11 @@ def _draw_arrows(axes: Axes, tokens: np.ndarray, follows: np.ndarray) -> None:
     is_seen = lengths > ARROW_GAP * np.ptp(tokens)
     arrows *= 1 - ARROW_GAP * np.ptp(tokens) / np.maximum(lengths, 1e-300)[:, None]  # the head ends before the ring
     opacity = max(0.15, min(0.75, 60 / max(is_seen.sum(), 1)))
-    style: dict[str, Any] = {"color": GREY, "alpha": opacity, "width": 0.0035, "headwidth": 7, "headlength": 8}
+    style: dict[str, Any] = {"color": theme().grey, "alpha": opacity, "width": 0.0035, "headwidth": 7, "headlength": 8}
     to_scale: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1, "minlength": 0}
     axes.quiver(*tokens[starts][is_seen].T, *arrows[is_seen].T, zorder=1.3, **style, **to_scale)
     followed = np.flatnonzero(follows.any(axis=0))
-    axes.scatter(*tokens[followed].T, s=110, facecolors="none", edgecolors=INK, linewidths=1.0, zorder=4)
+    axes.scatter(*tokens[followed].T, s=110, facecolors="none", edgecolors=theme().ink, linewidths=1.0, zorder=4)
 
 
 def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
@@ -187,7 +191,7 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
     axes.set_box_aspect(sides / sides.max(), zoom=0.94)
     axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
-        axis.pane.set(facecolor="white", edgecolor=PALE)
+        axis.pane.set(facecolor=theme().paper, edgecolor=theme().pale)
     axes.tick_params(pad=-1)
     axes.zaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     room = max(3.0, 1.5 * max(len(_plain(tick)) for tick in axes.get_zticks()) - 3)  # else numbers overlap the axis

@@ -8,7 +8,9 @@ from matplotlib.axes import Axes
 
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import DrawnRun
-from attnflow.show.parts.style import INK, in_house_style, new_figure, write_heading
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.style import in_house_style, new_figure, write_heading
+from attnflow.show.parts.symbols import at_time
 from attnflow.show.parts.token_artists import current_style, curved_on_sphere, path_style, start_style
 from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_grid, faint_behind
 
@@ -35,7 +37,7 @@ class SpherePanel:
         _draw_tokens(axes, self.drawn, self.index, camera)
         axes.set(aspect="equal", xlim=(-1.22, 1.22), ylim=(-1.22, 1.22))
         axes.set_axis_off()
-        axes.set_title(self.title or f"t = {self.drawn.times[self.index]:.3g}", loc="left")
+        axes.set_title(self.title or at_time(self.drawn.times[self.index]), loc="left")
 
 
 def sphere_panels(
@@ -44,7 +46,7 @@ def sphere_panels(
     """Panels of the sphere at the saved times nearest to `times`; `name` stands before the first time."""
     camera = camera_of(drawn.tokens[-1]) if camera is None else camera
     indices = [int(np.abs(drawn.times - time).argmin()) for time in times]
-    titles = [f"t = {drawn.times[index]:.3g}" for index in indices]
+    titles = [at_time(drawn.times[index]) for index in indices]
     titles[0] = f"{name}{', ' if name else ''}{titles[0]}"
     return [SpherePanel(drawn, index, title, camera=camera) for index, title in zip(indices, titles, strict=True)]
 
@@ -79,8 +81,8 @@ def _draw_subspace(axes: Axes, seen: np.ndarray) -> None:
     if len(seen) == 2:
         turn = np.linspace(0, 2 * np.pi, 181)[:, None]
         line = np.cos(turn) * seen[0] + np.sin(turn) * seen[1]
-        draw_by_side(axes, line[None], np.array([INK]), alpha=0.7, linewidths=1.6, zorder=1.5)
+        draw_by_side(axes, line[None], np.array([theme().ink]), alpha=0.7, linewidths=1.6, zorder=1.5)
         return
     for end in (seen[0], -seen[0]):
         opacity = 1.0 if end[2] >= 0 else 0.35
-        axes.plot(*end[:2], marker="x", color=INK, markersize=9, markeredgewidth=1.6, alpha=opacity, zorder=4)
+        axes.plot(*end[:2], marker="x", color=theme().ink, markersize=9, markeredgewidth=1.6, alpha=opacity, zorder=4)

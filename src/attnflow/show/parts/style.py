@@ -1,79 +1,55 @@
-"""Style of all pictures: settings of matplotlib, colours, headings; and writing them to files."""
+"""Colours, headings and legends of all pictures; and writing pictures to files."""
 
 import os
-import textwrap
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import Colormap, LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
 from attnflow._common.files import require_free_picture, written_beside
+from attnflow.show.parts.page import LIGHT, OKABE_ITO, Page, current_page, drawing_on, theme
+from attnflow.show.parts.symbols import emphasised, wrapped
+
+__all__ = ["GREY", "INK", "OKABE_ITO", "PALE"]
 
 DOTS_PER_INCH = 200  # of PNG files
-
-INK = "#262626"
-GREY = "#7a7a7a"
-PALE = "#d9d9d9"
-
-MATPLOTLIB_SETTINGS: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 10,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10,
-    "axes.unicode_minus": True,
-    "grid.color": "#ececec",
-    "grid.linewidth": 0.6,
-    "figure.facecolor": "white",
-    "figure.titlesize": 11,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "savefig.dpi": DOTS_PER_INCH,
-    "svg.hashsalt": "attnflow",  # the same picture is the same file
-}
-
-# Colours of Okabe and Ito, distinct for all kinds of colour vision; yellow, hard to see on white, is last.
-OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+INK, GREY, PALE = LIGHT.ink, LIGHT.grey, LIGHT.pale
+SANS_LETTER, SERIF_LETTER = 0.56, 0.45  # mean width of a letter in units of the size of its text
 
 
 def in_house_style():
-    """Context manager and decorator in which matplotlib has the settings of this package; outside nothing changes."""
-    return mpl.rc_context(MATPLOTLIB_SETTINGS)
+    """Context manager and decorator in which pictures are drawn at their natural size; outside nothing changes."""
+    return drawing_on(Page())
 
 
 def colours(count: int) -> np.ndarray:
-    """`count` different colours, shape (count, 3): those of Okabe and Ito, then hues at multiples of the golden angle.
+    """`count` different colours, shape (count, 3): those of the page, then hues at multiples of the golden angle.
 
     Examples
     --------
     >>> len(np.unique(colours(100), axis=0))
     100
     """
-    named = np.array([to_rgb(name) for name in OKABE_ITO])
+    palette = current_page().palette
+    if palette is not None:
+        return palette.colours(count)
+    named = np.array([to_rgb(name) for name in theme().cycle])
     further = np.arange(max(count - len(named), 0))
     lightness = np.array([0.55, 0.72, 0.63])[further % 3]
     golden_angle = np.pi * (3 - np.sqrt(5))  # its first multiples are far from each other
     cycle = from_oklch(lightness, np.full(len(further), 0.12), 0.5 + golden_angle * further)
     return np.concatenate([named, cycle])[:count]
+
+
+def line_colour(index: int) -> str:
+    """The colour of line number `index`, counted from 0; after eight lines colours repeat."""
+    return to_hex(colours(len(theme().cycle))[index % len(theme().cycle)])
 
 
 def from_oklch(lightness: Any, chroma: Any, hue: Any) -> np.ndarray:
@@ -89,39 +65,87 @@ def from_oklch(lightness: Any, chroma: Any, hue: Any) -> np.ndarray:
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
-def weights_colormap() -> LinearSegmentedColormap:
-    """Colour map from white to dark blue, of one hue, with evenly decreasing lightness."""
+def weights_colormap(*, is_chosen: bool = False) -> Colormap:
+    """Colour map from the colour of the page to blue, of one hue, with evenly changing lightness.
+
+    `is_chosen`: the palette of the user instead, in a picture that has no other colours.
+    """
+    palette = current_page().palette
+    if is_chosen and palette is not None:
+        return palette.scale()
     share = np.linspace(0, 1, 64)
-    ramp = from_oklch(1 - 0.72 * share, 0.5 * share * (1.12 - share), np.full(64, 4.5))
+    if theme() is LIGHT:
+        lightness, chroma = 1 - 0.72 * share, 0.5 * share * (1.12 - share)
+    else:
+        lightness, chroma = 0.21 + 0.67 * share, 0.4 * share * (1.2 - share)
+    ramp = from_oklch(lightness, chroma, np.full(64, 4.5))
     return LinearSegmentedColormap.from_list("attnflow weights", ramp)
 
 
-def new_figure(width: float, height: float) -> Figure:
+class PageFigure(Figure):
+    """A figure that is saved with the settings of its page, such as embedded fonts, also by `savefig`."""
+
+    def __init__(self, *positional: Any, page: Page | None = None, **named: Any):
+        super().__init__(*positional, **named)
+        self.page = page or current_page()
+
+    def savefig(self, *positional: Any, **named: Any) -> None:
+        """Save the figure as matplotlib does, with the settings of its page."""
+        with drawing_on(self.page):
+            super().savefig(*positional, **named)
+
+
+def new_figure(width: float, height: float) -> PageFigure:
     """An empty figure, in inches, with constrained layout."""
-    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.07, wspace=0.05, hspace=0.03)
-    return Figure(figsize=(width, height), layout=layout)
+    scale = min(current_page().scale, 1.0)
+    layout = ConstrainedLayoutEngine(w_pad=0.08 * scale, h_pad=0.07 * scale, wspace=0.05, hspace=0.03)
+    return PageFigure(figsize=(width, height), layout=layout)
 
 
 def write_heading(figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0) -> None:
     """Write title and caption, wrapped; legends take `beside` inches of the title and `below` of the caption."""
-    width = figure.get_figwidth()
-    figure.suptitle(_wrapped(title, 10.0 * (width - beside)), x=0.012, ha="left", fontweight="bold")
-    figure.supxlabel(_wrapped(caption, 15 * (width - below)), x=0.012, ha="left", fontsize=9, color=GREY)
+    width, text = figure.get_figwidth(), current_page().text
+    left = 0.1 / width
+    heading = emphasised(wrapped(title, letters_in(width - beside, 1.28 * text)))
+    figure.suptitle(heading, x=left, ha="left", fontweight="bold")
+    note = wrapped(caption, letters_in(width - below, 0.86 * text))
+    figure.supxlabel(note, x=left, ha="left", fontsize=0.9 * text, color=theme().grey)
 
 
-def _wrapped(text: str, characters: float) -> str:
-    return "\n".join(textwrap.fill(line, int(characters)) for line in text.splitlines())
+def letters_in(inches: float, points: float) -> float:
+    """Number of letters of text of a size that fit into a length."""
+    letter = SERIF_LETTER if current_page().is_serif else SANS_LETTER
+    return 72 * inches / (letter * points)
+
+
+def size_in_inches(axes: Axes) -> tuple[float, float]:
+    """Width and height of axes before the layout engine moves them."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # axes that are drawn belong to a figure
+    box = axes.get_position()
+    return box.width * figure.get_figwidth(), box.height * figure.get_figheight()
 
 
 def fix_ticks(axes: Axes) -> None:
     """Set the style of the ticks now: they are made when a figure is drawn, perhaps outside this style."""
-    axes.tick_params(labelsize=9, color=GREY, labelcolor=INK)
+    text, scale = current_page().text, current_page().scale
+    axes.tick_params(labelsize=0.9 * text, color=theme().grey, labelcolor=theme().ink)
+    axes.tick_params(width=0.8 * scale, length=3.5 * scale)
 
 
-def legend_below(axes: Axes, columns: int = 1) -> None:
-    """Put the legend under the axes, where it covers no data."""
-    below = axes.transAxes + ScaledTranslation(0, -0.55, axes.figure.dpi_scale_trans)  # inches: under the label
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0, ncols=columns)
+def legend_below(axes: Axes, columns: int = 1, handles: Any = None) -> None:
+    """Put the legend under the axes, where it covers no data, in as many of the columns as have room."""
+    text = current_page().text
+    entries = handles if handles is not None else axes.get_legend_handles_labels()[0]
+    inches = size_in_inches(axes)[0]
+    longest = max((len(str(entry.get_label())) for entry in entries), default=1)
+    room = letters_in(inches, 0.9 * text) / (longest + 6)  # six letters for the handle
+    # Under the label of the axis, whose height is that of its text and of the ticks.
+    below = axes.transAxes + ScaledTranslation(0, -0.055 * text, axes.figure.dpi_scale_trans)
+    axes.legend(
+        handles=entries, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0,
+        ncols=int(np.clip(room, 1, columns)), fontsize=0.9 * text,
+    )  # fmt: skip
 
 
 def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
@@ -138,7 +162,8 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
     kind = path.suffix.lower()[1:]
     # Without the date the same figure gives the same file.
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    with written_beside(path) as beside, in_house_style():
+    page = figure.page if isinstance(figure, PageFigure) else Page()
+    with written_beside(path) as beside, drawing_on(page):
         if kind == "png":
             _write_png(figure, beside)
         else:
@@ -158,7 +183,7 @@ def _write_png(figure: Figure, path: Path) -> None:
 
 
 def save_and_return(figure: Figure, path: str | os.PathLike | None) -> Figure:
-    """Write a figure if a path is given, and return the figure: the last line of every function that draws one."""
+    """Write a figure if a path is given, and return the figure."""
     if path is not None:
         save_figure(figure, path)
     return figure

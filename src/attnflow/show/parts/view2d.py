@@ -6,8 +6,9 @@ from matplotlib.patches import Circle, Polygon
 from matplotlib.ticker import MultipleLocator
 
 from attnflow.show.parts.drawn_run import DrawnRun
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.projection import Points
-from attnflow.show.parts.style import GREY, PALE, fix_ticks
+from attnflow.show.parts.style import fix_ticks
 from attnflow.show.parts.subspaces import draw_subspaces
 from attnflow.show.parts.token_artists import draw_tokens, final_hull, longest_side
 
@@ -20,7 +21,7 @@ def draw_plane(axes: Axes, drawn: DrawnRun, points: Points) -> None:
         draw_subspaces(axes, points.in_axes(drawn.subspaces), points.box(0.06))
     if hull is not None:
         corners = hull.points[hull.vertices]
-        axes.add_patch(Polygon(corners, fill=False, edgecolor=GREY, linewidth=0.9, label="hull", zorder=1.5))
+        axes.add_patch(Polygon(corners, fill=False, edgecolor=theme().grey, linewidth=0.9, label="hull", zorder=1.5))
     draw_tokens(axes, drawn, points.values)
     _set_box(axes, points)
     axes.set(xlabel=points.names[0], ylabel=points.names[1])
@@ -29,7 +30,7 @@ def draw_plane(axes: Axes, drawn: DrawnRun, points: Points) -> None:
 
 def draw_circle(axes: Axes, drawn: DrawnRun, points: Points) -> None:
     """Draw trajectories on the unit circle."""
-    axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=1))
+    axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=theme().pale, linewidth=1.2, zorder=1))
     draw_tokens(axes, drawn, points.values, is_round=True)
     axes.set(aspect="equal", xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xlabel=points.names[0], ylabel=points.names[1])
     axes.xaxis.set_major_locator(MultipleLocator(1))

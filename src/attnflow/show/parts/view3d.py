@@ -10,8 +10,9 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from scipy.linalg import null_space
 
 from attnflow.show.parts.drawn_run import DrawnRun
+from attnflow.show.parts.page import current_page, theme
 from attnflow.show.parts.projection import Points
-from attnflow.show.parts.style import GREY, INK, PALE, fix_ticks
+from attnflow.show.parts.style import fix_ticks
 from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
 from attnflow.show.parts.token_artists import (
     curved_on_sphere,
@@ -33,8 +34,10 @@ def draw_space(axes: Any, drawn: DrawnRun, points: Points) -> None:
     draw_subspaces(axes, points.in_axes(drawn.subspaces), points.box(0.03))
     if hull is not None:
         faces = hull.points[hull.simplices]
-        axes.add_collection3d(Poly3DCollection(faces, facecolor=GREY, alpha=0.08, label="hull"))
-        axes.add_collection3d(Line3DCollection(hull_edges(hull), colors=GREY, linewidths=0.7, alpha=0.7, label="edges"))
+        axes.add_collection3d(Poly3DCollection(faces, facecolor=theme().grey, alpha=0.08, label="hull"))
+        axes.add_collection3d(
+            Line3DCollection(hull_edges(hull), colors=theme().grey, linewidths=0.7, alpha=0.7, label="edges")
+        )
     if drawn.is_followed:
         paths, tokens = paths_to_draw(drawn, values)
         axes.add_collection3d(Line3DCollection(paths, colors=colours[tokens], **path_style(len(colours))))
@@ -103,9 +106,9 @@ def camera_of(tokens: np.ndarray) -> np.ndarray:
 
 def draw_grid(axes: Axes, camera: np.ndarray) -> None:
     """Draw the outline, meridians and parallels every 30 degrees, and the ends of the coordinate axes."""
-    axes.add_patch(Circle((0, 0), 1, facecolor="#f5f7fa", edgecolor=GREY, linewidth=0.8, zorder=0))
+    axes.add_patch(Circle((0, 0), 1, facecolor=theme().tint, edgecolor=theme().grey, linewidth=0.8, zorder=0))
     lines = np.concatenate([_meridians(), _parallels()])
-    shades = np.full(len(lines), PALE)
+    shades = np.full(len(lines), theme().pale)
     draw_by_side(axes, lines @ camera.T, shades, alpha=1.0, linewidths=0.6, zorder=0.5, label="grid")
     for name, end in zip("xyz", camera.T, strict=True):
         _draw_axis(axes, name, end)
@@ -127,8 +130,9 @@ def _draw_axis(axes: Axes, name: str, end: np.ndarray) -> None:
         return  # it would seem to leave the globe on the near side, or its name would stand on the globe
     opacity = 1.0 if end[2] >= 0 else FAR_SIDE_OPACITY
     stroke = np.array([1.0, 1.12])[:, None] * end[:2]
-    axes.plot(*stroke.T, color=INK, linewidth=0.8, alpha=opacity, zorder=0.6)
-    axes.annotate(name, (1.18 * end[0], 1.18 * end[1]), ha="center", va="center", fontsize=9, alpha=opacity)
+    axes.plot(*stroke.T, color=theme().ink, linewidth=0.8, alpha=opacity, zorder=0.6)
+    small: dict[str, Any] = {"fontsize": 0.9 * current_page().text, "color": theme().ink}
+    axes.annotate(f"${name}$", (1.18 * end[0], 1.18 * end[1]), ha="center", va="center", alpha=opacity, **small)
 
 
 def draw_by_side(
@@ -179,11 +183,13 @@ def _set_box(axes: Any, points: Points, subspaces: tuple[AffineSubspace, ...] = 
     axes.set(xlim=limits[0], ylim=limits[1], zlim=limits[2])
     # Long names of axes need room that the layout engine does not reserve.
     box, zoom = (sides / sides.max(), 1.03) if points.is_to_scale else (np.ones(3), 0.95)
+    zoom = zoom if current_page().width is None else 0.85 * zoom
     axes.set_box_aspect(box, zoom=zoom)
     axes.set(xlabel=points.names[0], ylabel=points.names[1], zlabel=points.names[2])
     elevation, azimuth = view_of_subspaces(subspaces, box / (limits[:, 1] - limits[:, 0]))
     axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
-        axis.pane.set(facecolor="white", edgecolor=PALE)
+        axis.pane.set(facecolor=theme().paper, edgecolor=theme().pale)
+        axis.labelpad += max(12 * (current_page().scale - 1), 0)  # points: larger numbers need more room
     axes.locator_params(nbins=5)
     fix_ticks(axes)

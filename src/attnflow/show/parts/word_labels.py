@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
-from attnflow.show.parts.style import INK
+from attnflow.show.parts.page import current_page, theme
 
 FONT_SIZE = 8.0  # points
 LETTER_WIDTH = 0.62 * FONT_SIZE  # points, mean over letters
@@ -20,11 +20,11 @@ def write_words(axes: Axes, points: np.ndarray, words: Sequence[str]) -> None:
     """
     if len(words) > 120:
         return
-    outline = [withStroke(linewidth=2, foreground="white")]
+    outline = [withStroke(linewidth=2, foreground=theme().paper)]
     for token, rise in _words_with_room(_in_typographic_points(axes, points), words):
         axes.annotate(
             words[token], points[token], (0, rise), textcoords="offset points", ha="center", va="center",
-            fontsize=FONT_SIZE, color=INK, path_effects=outline, zorder=5, parse_math=False,
+            fontsize=0.8 * current_page().text, color=theme().ink, path_effects=outline, zorder=5, parse_math=False,
         )  # fmt: skip
 
 

@@ -2,24 +2,36 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from matplotlib.figure import Figure
+import xarray as xr
 
 from attnflow._common.checks import InputError
-from attnflow.show.parts.matrix import colour_scale, draw_bar, draw_matrix, require_matrices
-from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_and_return
+from attnflow.integrate.evaluate import attention_matrix
+from attnflow.results.provenance import flow_of
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.drawn_run import one_run, require_tokens_over_time
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.matrix import MatrixInRow, colour_scale, require_matrices
+from attnflow.show.parts.picture import HEADLINE, Heading, Picture, Title
+from attnflow.show.parts.symbols import at_time
+from attnflow.show.runs.moments import saved_places
+
+MOST_BESIDE = 4  # matrices in one row
 
 
-@in_house_style()
+@draws
 def attention(
     matrices: Any,
     path: str | os.PathLike | None = None,
     *,
     times: Sequence[float] | None = None,
     titles: Sequence[str] | None = None,
-) -> Figure:
+    title: Title = HEADLINE,
+    member: int | None = None,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw attention matrices side by side: row i is what token i attends to.
 
     Colours go from 0 to 1. If in one of the matrices most rows spread over many tokens, colours follow the square
@@ -28,17 +40,23 @@ def attention(
     Parameters
     ----------
     matrices
-        One matrix (n, n) or several (k, n, n).
+        One matrix (n, n) or several (k, n, n); or a dataset made by `simulate`, whose matrices are formed, as means
+        over heads.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     times
-        The time of each matrix, for its heading.
+        The time of each matrix, for its heading. Of a dataset: the times to draw, the saved times nearest to them; by
+        default the first and the last.
     titles
         A heading for each matrix, instead of its time.
+    title
+        A title of the picture, which has none by default.
+    member
+        Which run of an ensemble, if a dataset is given; by default the first.
 
     Returns
     -------
-    A matplotlib figure that belongs to no window.
+    A matplotlib figure that belongs to no window; with `ax`, the axes.
 
     Raises
     ------
@@ -49,32 +67,42 @@ def attention(
     --------
     >>> figure = attention(np.eye(3), times=[0.0])
     >>> figure.axes[0].get_title()
-    't = 0'
+    '$t$ = 0'
+    >>> import attnflow as af
+    >>> flow = af.SphereAttention(af.Head.identity(2))
+    >>> run = af.simulate(flow, af.initial.circle(5, rng=0), [0.0, 1.0, 2.0])
+    >>> [axes.get_title() for axes in attention(run, times=[0, 2], size="page").axes[:2]]
+    ['$t$ = 0', '$t$ = 2']
     """
-    if path is not None:
-        require_free_picture(path)
+    if isinstance(matrices, xr.Dataset):
+        matrices, times = _matrices_of(one_run(matrices, member), times)
+    elif member is not None:
+        raise InputError("`member` chooses a run of a dataset, but `matrices` are given. Leave it out.")
     matrices = require_matrices(matrices)
-    headings = _headings(len(matrices), times, titles)
-    return save_and_return(_figure_of(matrices, headings), path)
+    headings, scale, count = _headings(len(matrices), times, titles), colour_scale(matrices), len(matrices)
+    rows = -(-count // MOST_BESIDE)
+    columns = -(-count // rows)
+    panels = [
+        MatrixInRow(matrix, heading, scale, has_bar=index == columns - 1, is_chosen=True)
+        for index, (matrix, heading) in enumerate(zip(matrices, headings, strict=True))
+    ]
+    lines = [
+        PanelRow(panels[first : first + columns], 2.9, least=1.4, is_shared=True, is_square=True)
+        for first in range(0, count, columns)
+    ]
+    width, height = 1.2 + 2.7 * columns, 0.4 + 2.9 * rows
+    return Picture(lines, "" if isinstance(title, Heading) else title or "", "", width, height)
 
 
-def _figure_of(matrices: np.ndarray, headings: list[str]) -> Figure:
-    rows = -(-len(matrices) // 4)  # at most four side by side
-    columns = -(-len(matrices) // rows)
-    figure = new_figure(1.2 + 2.7 * columns, 0.4 + 2.9 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    scale = colour_scale(matrices)
-    for axes in grid.ravel()[len(matrices) :]:
-        axes.remove()
-    for index, (matrix, heading) in enumerate(zip(matrices, headings, strict=True)):
-        axes = grid.ravel()[index]
-        image = draw_matrix(axes, matrix, scale, heading)
-        axes.label_outer()
-        if index + columns >= len(matrices):  # no panel is below it, also where the last row is not full
-            axes.tick_params(labelbottom=True)
-            axes.set_xlabel("attends to token")
-    draw_bar(grid[0, -1], image)
-    return figure
+def _matrices_of(run: xr.Dataset, times: Sequence[float] | None) -> tuple[np.ndarray, list[float]]:
+    """Attention matrices of a run at saved times, means over heads, and those times."""
+    require_tokens_over_time(run)
+    flow, saved = flow_of(run), run.time.values
+    is_known = np.isfinite(run.tokens).all(("token", "coordinate")).values
+    places = np.flatnonzero(is_known)[[0, -1]] if times is None else saved_places(times, saved[is_known])
+    shown = [float(saved[place]) for place in places]
+    formed = [attention_matrix(flow, run.tokens.values[place].astype(float), float(saved[place])) for place in places]
+    return np.stack([matrix if matrix.ndim == 2 else matrix.mean(axis=0) for matrix in formed]), shown
 
 
 def _headings(count: int, times: Sequence[float] | None, titles: Sequence[str] | None) -> list[str]:
@@ -83,4 +111,4 @@ def _headings(count: int, times: Sequence[float] | None, titles: Sequence[str] |
             raise InputError(f"`{name}` must have one entry a matrix, {count}, but it has {len(given)}.")
     if titles is not None:
         return [str(title) for title in titles]
-    return [""] * count if times is None else [f"t = {time:.4g}" for time in times]
+    return [""] * count if times is None else [at_time(time) for time in times]

@@ -1,6 +1,7 @@
 """The measure that decides what a run shows: the rate at which tokens meet, the order of noisy tokens, or clusters."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,7 +15,9 @@ from attnflow.experiments.meeting import ROUNDING, Meeting, meeting
 from attnflow.model import masks
 from attnflow.results.provenance import solver_of
 from attnflow.show.parts.drawn_run import DrawnRun, one_run, recorded_flow
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, fix_ticks
+from attnflow.show.parts.page import current_page, theme
+from attnflow.show.parts.style import fix_ticks, line_colour
+from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.runs.over_time import continuous_angles, draw_counts, is_logarithmic, set_time_axis
 from attnflow.solvers.layers import Layers
 
@@ -45,7 +48,7 @@ class ShownMeasures:
         return " ".join(parts)
 
 
-def shown_measures(run: xr.Dataset, member: int, drawn: DrawnRun) -> ShownMeasures:
+def shown_measures(run: xr.Dataset, member: int | None, drawn: DrawnRun) -> ShownMeasures:
     """The measures of one run, by its model and by where its tokens are at the end."""
     flow, one = recorded_flow(run), one_run(run, member)
     if flow is None or not drawn.is_followed or "word" in one.coords:
@@ -87,11 +90,12 @@ def draw_measure(axes: Axes, drawn: DrawnRun, shown: ShownMeasures) -> None:
 def _draw_order(axes: Axes, drawn: DrawnRun, lengths: np.ndarray) -> None:
     """Draw the length of the mean, and the mean of that length for as many independent uniform tokens."""
     n = len(drawn.labels)
-    axes.plot(drawn.times, lengths, color=INK, linewidth=1.1, label="order")
+    axes.plot(drawn.times, lengths, color=theme().ink, linewidth=1.1, label="order")
     # Of n independent uniform tokens the mean has E|m|^2 = 1/n.
-    axes.axhline(n**-0.5, color=GREY, linestyle=":", linewidth=1.0)
-    axes.annotate(f"{n} uniform tokens", (1, n**-0.5), xycoords=("axes fraction", "data"), xytext=(-2, 3),
-                  textcoords="offset points", ha="right", fontsize=9, color=GREY)  # fmt: skip
+    axes.axhline(n**-0.5, color=theme().grey, linestyle=":", linewidth=1.0)
+    above: dict[str, Any] = {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right", "color": theme().grey}
+    small = 0.9 * current_page().text
+    axes.annotate(f"{n} uniform tokens", (1, n**-0.5), xycoords=("axes fraction", "data"), fontsize=small, **above)
     axes.set(ylabel="length of the mean", ylim=(0, 1.04))
     set_time_axis(axes, drawn)
 
@@ -99,28 +103,30 @@ def _draw_order(axes: Axes, drawn: DrawnRun, lengths: np.ndarray) -> None:
 def _draw_meeting(axes: Axes, shown: Meeting) -> None:
     """Draw 1 - cosine over time, with the fitted and the predicted law."""
     heights = np.where(shown.heights > ROUNDING, shown.heights, np.nan)
-    axes.plot(shown.times, heights, color=INK, linewidth=1.6, label="run")
+    axes.plot(shown.times, heights, color=theme().ink, linewidth=1.6, label="run")
     if shown.fit is not None:
         label = f"fitted {shown.law(shown.fit.rate)}"
-        axes.plot(shown.times, shown.values(shown.fit.rate), color=OKABE_ITO[1], linestyle="--", label=label)
+        axes.plot(shown.times, shown.values(shown.fit.rate), color=line_colour(1), linestyle="--", label=label)
         if shown.expected is not None:
             label = f"predicted {shown.law(shown.expected)}"
-            axes.plot(shown.times, shown.values(shown.expected), color=OKABE_ITO[0], linestyle=":", lw=2.2, label=label)
-    axes.set(yscale="log", ylabel="1 − cosine", xlabel="time t", xlim=(shown.times[0], shown.times[-1]))
+            axes.plot(
+                shown.times, shown.values(shown.expected), color=line_colour(0), linestyle=":", lw=2.2, label=label
+            )
+    axes.set(yscale="log", ylabel="1 − cosine", xlabel=TIME_AXIS, xlim=(shown.times[0], shown.times[-1]))
     if is_logarithmic(shown.times):
         axes.set(xscale="log", xlim=(shown.times[1], shown.times[-1]))
     axes.yaxis.set_major_locator(LogLocator(numticks=6))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.legend(loc="lower left", fontsize=9, handlelength=1.8)
+    axes.legend(loc="lower left", handlelength=1.8)
     fix_ticks(axes)
 
 
 def mark_centres(circle: Axes, angles: Axes, drawn: DrawnRun, centres: tuple[int, ...]) -> Line2D:
     """Mark centres on the circle and their paths over time, and return the handle of a legend."""
     chosen = list(centres)
-    style = {"color": INK, "s": 26, "linewidths": 0.7, "edgecolors": "white", "marker": "D"}
+    style = {"color": theme().ink, "s": 26, "linewidths": 0.7, "edgecolors": theme().paper, "marker": "D"}
     circle.scatter(*drawn.tokens[0, chosen].T, zorder=4, **style)
     paths = continuous_angles(drawn.tokens)[:, chosen]
-    angles.plot(drawn.times, paths, color=INK, linewidth=0.9, zorder=2.5)
+    angles.plot(drawn.times, paths, color=theme().ink, linewidth=0.9, zorder=2.5)
     angles.scatter(np.full(len(chosen), drawn.times[0]), paths[0], zorder=4, clip_on=False, **style)
-    return Line2D([], [], color=INK, marker="D", linestyle="none", markersize=5, label="Rényi centre")
+    return Line2D([], [], color=theme().ink, marker="D", linestyle="none", markersize=5, label="Rényi centre")

@@ -1,27 +1,20 @@
 """`movie`: the moving tokens of a run, as MP4 or GIF."""
 
 import os
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.patches import Circle
 
 from attnflow._common.renamed import renamed_argument
 from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.show.parts.animation import Movie, require_movie_path, save_movie
 from attnflow.show.parts.drawn_run import DrawnRun, default_title, run_to_draw
-from attnflow.show.parts.principal_components import DOT_DISTANCE
-from attnflow.show.parts.projection import points_of
-from attnflow.show.parts.scene import FLAT_VIEW, Scene, Snapshot
-from attnflow.show.parts.sphere_panel import SpherePanel
-from attnflow.show.parts.style import PALE, in_house_style, new_figure, write_heading
-from attnflow.show.parts.view3d import camera_of
+from attnflow.show.parts.picture import HEADLINE, Heading, Title
+from attnflow.show.parts.style import in_house_style, new_figure, write_heading
+from attnflow.show.runs.moments import moment_maker
 
-Draw = Callable[[Any, int, str, float], None]
 MOST_FRAMES = 90  # between four and five seconds
 
 
@@ -30,8 +23,8 @@ def movie(
     run: Any,
     path: str | os.PathLike,
     *,
-    title: str | None = None,
-    member: int = 0,
+    title: Title = HEADLINE,
+    member: int | None = None,
     distance: float | None = None,
 ) -> Path:
     """Write a movie of the moving tokens, in the view that suits their space.
@@ -48,9 +41,9 @@ def movie(
     path
         ``.mp4`` (needs the extra [video]) or ``.gif``; an older file is replaced.
     title
-        Instead of the name of the model.
+        Instead of the name of the model; None: no title and no caption.
     member
-        Which run of an ensemble.
+        Which run of an ensemble; by default the first.
     distance
         Tokens closer than this are one cluster.
 
@@ -64,20 +57,21 @@ def movie(
         If `run` is no result, or no movie can be written at `path`.
     """
     path = require_movie_path(path)
-    drawn = run_to_draw(_over_time(run), member, None, distance)
-    return save_movie(_movie_of(drawn, title or default_title(run), _time_name(run)), path)
+    drawn = run_to_draw(_over_time(run), member, distance=distance)
+    shown = default_title(run) if isinstance(title, Heading) else title
+    return save_movie(_movie_of(drawn, shown, _time_name(run)), path)
 
 
 def _time_name(run: Any) -> str:
     """Name of the time of a run: t, log t or layer."""
     if not isinstance(run, xr.Dataset):
-        return "t"
-    return "log t" if "state" in run.dims else "layer" if kind_of(run) is ResultKind.PROMPT else "t"
+        return "$t$"
+    return "$\\log\\,t$" if "state" in run.dims else "layer" if kind_of(run) is ResultKind.PROMPT else "$t$"
 
 
 def _over_time(run: Any) -> Any:
     """The run over the time of the movie: log t for a result of `coalesce`, points between layers for a prompt."""
-    if not isinstance(run, xr.Dataset) or _time_name(run) == "t":
+    if not isinstance(run, xr.Dataset) or _time_name(run) == "$t$":
         return run
     if _time_name(run) == "layer":
         return _between_layers(run)
@@ -93,44 +87,18 @@ def _between_layers(run: xr.Dataset) -> xr.Dataset:
 
 
 @in_house_style()
-def _movie_of(drawn: DrawnRun, title: str, time_name: str) -> Movie:
+def _movie_of(drawn: DrawnRun, title: str | None, time_name: str) -> Movie:
     figure = new_figure(5.0, 5.2)
-    draw, projection = _view_of(drawn)
-    axes = figure.add_subplot(projection=projection)
-    write_heading(figure, title, drawn.caption)
+    make = moment_maker(drawn)
+    axes = figure.add_subplot(projection=make(0, "", 0.0).projection)
+    if title is not None:
+        write_heading(figure, title, drawn.caption)
     indices = drawn.times_of_interest(MOST_FRAMES)
 
     def show_frame(frame: int) -> None:
         index = int(indices[frame])
         axes.clear()
-        draw(axes, index, f"{time_name} = {drawn.times[index]:.3g}", frame / max(len(indices) - 1, 1))
+        azimuth = -55 + 40 * frame / max(len(indices) - 1, 1)  # degrees
+        make(index, f"{time_name} = {drawn.times[index]:.3g}", azimuth).draw(axes)
 
     return Movie(figure, len(indices), show_frame)
-
-
-def _view_of(drawn: DrawnRun) -> tuple[Draw, str]:
-    """Function that draws one saved time into axes, given its title and the share of the movie that is over."""
-    if drawn.is_sphere and drawn.dimension == 3:
-        camera = camera_of(drawn.tokens[-1])
-        return lambda axes, index, title, _: SpherePanel(drawn, index, title, camera=camera).draw(axes), FLAT_VIEW
-    scene = _scene_of(drawn)
-
-    def draw(axes: Any, index: int, title: str, share: float) -> None:
-        Snapshot(scene, index, title, azimuth=-55 + 40 * share).draw(axes)  # degrees, in space
-        if drawn.dimension == 1:
-            axes.set(ylabel="token", yticks=[])
-        if drawn.dimension == 2 and drawn.is_sphere:
-            axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=PALE, linewidth=1.2, zorder=0))
-
-    return draw, scene.projection
-
-
-def _scene_of(drawn: DrawnRun) -> Scene:
-    if drawn.dimension == 1:
-        heights = np.broadcast_to(-np.arange(float(drawn.tokens.shape[1]))[:, None], drawn.tokens.shape)
-        return Scene(replace(drawn, tokens=np.concatenate([drawn.tokens, heights], axis=-1)), is_to_scale=False)
-    if drawn.dimension > 3:
-        points = points_of(drawn)
-        drawn = replace(drawn, tokens=points.values, is_sphere=False, distance=DOT_DISTANCE)
-        return Scene(drawn, is_to_scale=points.is_to_scale, names=points.names, words=drawn.words)
-    return Scene(drawn, has_hull=not drawn.is_sphere and not drawn.subspaces, subspaces=drawn.subspaces)

@@ -3,10 +3,13 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from attnflow.show.parts.drawn_run import one_run, title_of
-from attnflow.show.parts.style import GREY, OKABE_ITO, fix_ticks, new_figure, write_heading
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.picture import FunctionPanel, Picture
+from attnflow.show.parts.style import fix_ticks, line_colour
+from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.runs.over_time import is_logarithmic
 
 MOST_PANELS = 9
@@ -20,33 +23,39 @@ def observable_names(run: xr.Dataset) -> list[str]:
     return kept[:MOST_PANELS]
 
 
-def draw_observables(run: xr.Dataset, member: int, title: str | None) -> Figure:
-    """Draw one panel an observable: run `member` in colour, the other runs of an ensemble faint behind it."""
+def observables_picture(run: xr.Dataset, member: int | None) -> Picture:
+    """Picture of one panel an observable: run `member` in colour, the other runs of an ensemble faint behind it."""
     one = one_run(run, member)
-    names = observable_names(run)
-    columns = min(len(names), 3)
-    rows = -(-len(names) // columns)
-    figure = new_figure(1.2 + 3.6 * columns, 1.2 + 2.6 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, name in zip(grid, names, strict=False):
-        _draw_observable(axes, run, one, name)
-    for axes in grid[len(names) :]:
-        axes.set_axis_off()
+    panels = [FunctionPanel(lambda axes, name=name: _draw(axes, run, one, name)) for name in observable_names(run)]
     times = run.time.values
-    write_heading(figure, title_of(run, title, times[0], times[-1]), _caption(run, member))
-    return figure
+    return Picture(
+        observable_rows(panels),
+        title_of(run, times[0], times[-1]),
+        _caption(run, member or 0),
+        0.3 + 3.9 * min(len(panels), 3),
+    )
 
 
-def _draw_observable(axes: Axes, run: xr.Dataset, one: xr.Dataset, name: str) -> None:
+def observable_rows(panels: list[FunctionPanel]) -> list[PanelRow]:
+    """Rows of at most three panels."""
+    return [PanelRow(panels[first : first + 3], 2.6, 2.0) for first in range(0, len(panels), 3)]
+
+
+def _draw(axes: Axes, run: xr.Dataset, one: xr.Dataset, name: str) -> None:
     times = run.time.values
     if "run" in run[name].dims:
         others = _columns(run[name])[:, :MOST_RUNS]
-        axes.plot(times, others, color=GREY, alpha=0.25, linewidth=0.6, label="_others")
+        axes.plot(times, others, color=theme().grey, alpha=0.25, linewidth=0.6, label="_others")
     values = _columns(one[name])
-    axes.plot(times, values[:, :MOST_COMPONENTS], color=OKABE_ITO[0], alpha=1.0 if values.shape[1] == 1 else 0.4)
+    axes.plot(times, values[:, :MOST_COMPONENTS], color=line_colour(0), alpha=1.0 if values.shape[1] == 1 else 0.4)
+    set_observable_axes(axes, times, name)
+
+
+def set_observable_axes(axes: Axes, times: np.ndarray, name: str) -> None:
+    """Set the axis of time, logarithmic where the saved times are, and the name of an observable as title."""
     if is_logarithmic(times):
         axes.set_xscale("symlog", linthresh=times[times > times[0]][0], linscale=0.3)
-    axes.set(xlabel="time t", title=name.replace("_", " "), xlim=(times[0], times[-1]) if len(times) > 1 else None)
+    axes.set(xlabel=TIME_AXIS, title=name.replace("_", " "), xlim=(times[0], times[-1]) if len(times) > 1 else None)
     fix_ticks(axes)
 
 

@@ -6,7 +6,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from attnflow.show.parts.drawn_run import DrawnRun
-from attnflow.show.parts.style import GREY, INK, fix_ticks, weights_colormap
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.style import fix_ticks, weights_colormap
+from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.parts.token_artists import draw_tokens, longest_side
 
 
@@ -28,7 +30,7 @@ def draw_angles(axes: Axes, drawn: DrawnRun) -> None:
 def draw_cosines(axes: Axes, drawn: DrawnRun) -> None:
     """Draw the distribution of the cosines between distinct tokens; the coordinates if there is one token."""
     if len(drawn.labels) == 1:
-        axes.plot(drawn.times, drawn.tokens[:, 0], color=GREY, linewidth=0.9)
+        axes.plot(drawn.times, drawn.tokens[:, 0], color=theme().grey, linewidth=0.9)
         axes.set_ylabel("coordinates")
     else:
         _draw_cosine_image(axes, drawn)
@@ -39,9 +41,9 @@ def draw_counts(axes: Axes, drawn: DrawnRun) -> None:
     """Draw the number of clusters, or of parallel lines or planes."""
     times, counts = drawn.cluster_counts()
     if drawn.is_followed:
-        axes.plot(times, counts, color=INK, drawstyle="steps-post", label="counts")
+        axes.plot(times, counts, color=theme().ink, drawstyle="steps-post", label="counts")
     else:
-        axes.plot(times, counts, "o", color=INK, clip_on=False, label="counts")
+        axes.plot(times, counts, "o", color=theme().ink, clip_on=False, label="counts")
     axes.set(ylabel=drawn.groups_name, ylim=(0, 1.08 * counts.max()))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=[1, 2, 5, 10]))
     set_time_axis(axes, drawn)
@@ -86,7 +88,7 @@ def set_time_axis(axes: Axes, drawn: DrawnRun) -> None:
         axes.set_xlim(times[0], times[-1])
     if is_logarithmic(times):
         axes.set_xscale("symlog", linthresh=_first_move(drawn), linscale=0.3)
-    axes.set_xlabel("time t")
+    axes.set_xlabel(TIME_AXIS)
     fix_ticks(axes)
 
 

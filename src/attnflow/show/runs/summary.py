@@ -1,38 +1,43 @@
-"""`summary`: trajectories, cluster counts and attention of a run in one figure."""
+"""`summary`: trajectories, cluster counts and attention of a run in one figure; of an ensemble, its distribution."""
 
 import os
-from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from attnflow._common.checks import InputError
 from attnflow._common.renamed import renamed_argument
-from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, titled
-from attnflow.show.parts.matrix import colour_scale, draw_bar, draw_matrix
-from attnflow.show.parts.projection import Points, points_of
-from attnflow.show.parts.style import in_house_style, new_figure, require_free_picture, save_and_return
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, with_headline
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.matrix import MatrixInRow, colour_scale
+from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
+from attnflow.show.parts.projection import points_of
 from attnflow.show.runs.claims import ShownMeasures, draw_measure, mark_centres, shown_measures
-from attnflow.show.runs.observables import draw_observables, observable_names
-from attnflow.show.runs.trajectories import View, draw_panels, finish, view_of
+from attnflow.show.runs.ensembles import ensemble_picture
+from attnflow.show.runs.observables import observable_names, observables_picture
+from attnflow.show.runs.trajectories import View, legend_entries, view_of
 
 
 @renamed_argument("runs", "member")
-@in_house_style()
+@draws
 def summary(
     run: Any,
     matrices: Any = None,
     path: str | os.PathLike | None = None,
-    title: str | None = None,
+    title: Title = HEADLINE,
     *,
-    member: int = 0,
+    member: int | None = None,
     distance: float | None = None,
-) -> Figure:
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw the trajectories of a run, the measure that decides what it shows, and attention at start and end.
 
     The measure is the number of clusters over time; where all tokens on the sphere meet in one point, 1 - cosine of the
     two tokens farthest apart with its rate; with noise, the length of the mean of the tokens.
+
+    Of an ensemble, the distribution over its runs is drawn: mean and quantiles of measures over time, and histograms of
+    the number of clusters at the end and of the times at which runs stopped.
 
     Parameters
     ----------
@@ -44,21 +49,21 @@ def summary(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of the headline, which states the model and the outcome of the run; the times are added.
+        Instead of the headline, which states the model and the outcome of the run; None: no title and no caption.
     member
-        Which run of an ensemble.
+        A single run of an ensemble instead of all.
     distance
         Tokens closer than this are one cluster; by default a hundredth of the largest initial norm.
 
     Returns
     -------
-    A matplotlib figure that belongs to no window.
+    A matplotlib figure that belongs to no window; with `ax`, the axes.
 
     Raises
     ------
     ValueError
-        If `run` is no result, there is no such member, the matrices do not fit its tokens, or nothing can be written
-        at `path`.
+        If `run` is no result, there is no such member, the matrices do not fit its tokens or are given for all runs
+        of an ensemble, or nothing can be written at `path`.
 
     Examples
     --------
@@ -66,28 +71,79 @@ def summary(
     >>> flow = af.RescaledAttention(af.Head.identity(2))
     >>> figure = summary(af.simulate(flow, af.initial.box(20, 2, rng=0), [0.0, 2.0, 5.0]))
     >>> [axes.get_ylabel() for axes in figure.axes]
-    ['z₂', 'clusters']
+    ['$z_{2}$', 'clusters']
     """
-    if path is not None:
-        require_free_picture(path)
     one = one_run(run, member)
+    if member is None and run.sizes.get("run", 1) > 1:
+        if matrices is not None:
+            raise InputError("`matrices` are those of one run, but `run` holds several. Choose one with `member`.")
+        return ensemble_picture(run, distance)
     if "tokens" not in one and observable_names(run):
-        figure = draw_observables(run, member, title)
-    else:
-        drawn = titled(run_to_draw(run, member, title, distance), run, member, title)
-        figure = _figure_of(drawn, _first_and_last(matrices, one.sizes["token"]), shown_measures(run, member, drawn))
-    return save_and_return(figure, path)
+        return observables_picture(run, member)
+    drawn = with_headline(run_to_draw(run, member, distance=distance), run, member)
+    return _picture_of(drawn, _first_and_last(matrices, one.sizes["token"]), shown_measures(run, member, drawn))
 
 
-def _figure_of(drawn: DrawnRun, matrices: dict[str, np.ndarray], measures: ShownMeasures) -> Figure:
+def _picture_of(drawn: DrawnRun, matrices: dict[str, np.ndarray], measures: ShownMeasures) -> Picture:
     view, points = view_of(drawn), points_of(drawn)
-    layout = _figure_with_columns if view.over_time else _figure_with_corner
     shown, note = _readable_matrices(matrices, measures)
-    figure = layout(drawn, view, points, shown, measures)
-    marks = [mark_centres(figure.axes[0], figure.axes[1], drawn, measures.centres)] if measures.centres else []
-    notes = " ".join(part for part in (drawn.caption, measures.note, note) if part)
-    finish(figure, replace(drawn, caption=notes), points, is_wide=True, marks=marks)
-    return figure
+    panels = view.panels(drawn, points)
+    measure = FunctionPanel(lambda axes: draw_measure(axes, drawn, measures))
+    is_picture = [view.picture is not None, False]
+    rows = [PanelRow([panel], 4.0, is_square=square) for panel, square in zip(panels, is_picture, strict=False)]
+    rows.append(PanelRow([measure], 2.6))
+    rows += [PanelRow(_attention_panels(shown), 2.6, 1.5, is_square=True)] if shown else []
+    notes = " ".join(part for part in (drawn.caption, measures.note, note, points.note) if part)
+    width, height = _natural_size(view, len(shown))
+    marks = []
+
+    def complete(axes: Any) -> None:
+        if measures.centres:
+            marks.append(mark_centres(axes[0], axes[1], drawn, measures.centres))
+
+    return Picture(
+        rows,
+        drawn.title,
+        notes,
+        width,
+        height,
+        complete=complete,
+        legend=lambda axes: [*legend_entries(drawn, axes), *marks],
+        placing=lambda place: _places(place, view, len(shown)),
+    )
+
+
+def _natural_size(view: View, matrices: int) -> tuple[float, float]:
+    """Width and height in inches, of `_places`."""
+    if view.over_time is None:
+        return (10.4, 5.6) if matrices else (9.0, 5.0)
+    return (4.4 if view.picture else 0.0) + (4.4 if view.picture else 7.2) + (2.7 if matrices else 0.0), 5.6
+
+
+def _places(place: Any, view: View, matrices: int) -> list[Any]:
+    """Places of the panels of a view, of the measure and of the attention matrices.
+
+    With a quantity over time: columns of the picture, if any; the two panels over time; the matrices. Without: the
+    picture on the left, the measure on the right and the matrices below it.
+    """
+    if view.over_time is None:
+        columns = place.subgridspec(1, 2, width_ratios=[5.0, 4.6 if matrices else 3.4])
+        rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if matrices else [columns[1]]
+        below = rows[1].subgridspec(1, matrices) if matrices else []
+        return [columns[0], rows[0], *(below[index] for index in range(matrices))]
+    widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if matrices else [])
+    columns = place.subgridspec(1, len(widths), width_ratios=widths)
+    over_time = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
+    right = columns[len(widths) - 1].subgridspec(matrices, 1) if matrices else []
+    pictures = [columns[0]] if view.picture else []
+    return [*pictures, over_time[0], over_time[1], *(right[index] for index in range(matrices))]
+
+
+def _attention_panels(shown: dict[str, np.ndarray]) -> list[MatrixInRow]:
+    """Panels of matrices on one colour scale, the last with a colour bar."""
+    scale = colour_scale(np.stack(list(shown.values())))
+    last = list(shown)[-1]
+    return [MatrixInRow(matrix, heading, scale, has_bar=heading == last) for heading, matrix in shown.items()]
 
 
 def _readable_matrices(matrices: dict[str, np.ndarray], measures: ShownMeasures) -> tuple[dict[str, np.ndarray], str]:
@@ -104,46 +160,6 @@ def _readable_matrices(matrices: dict[str, np.ndarray], measures: ShownMeasures)
         kept = {heading: matrix[by_limit] for heading, matrix in kept.items()}
         note = f"{note} Attention is drawn with tokens in the order of their limits.".strip()
     return kept, note
-
-
-def _figure_with_columns(
-    drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray], measures: ShownMeasures
-) -> Figure:
-    """Figure of columns: the picture, if any; two panels over time; the attention matrices."""
-    widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if shown else [])
-    figure = new_figure(sum(widths), 5.6)
-    columns = figure.add_gridspec(1, len(widths), width_ratios=widths)
-    time_column = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
-    draw_panels(figure, (columns[0], time_column[0]), drawn, view, points)
-    figure.axes[1 if view.picture else 0].set_xlabel("")  # the panel below has the same times
-    draw_measure(figure.add_subplot(time_column[1]), drawn, measures)
-    if shown:
-        _draw_attention(figure, columns[-1].subgridspec(len(shown), 1), shown)
-    return figure
-
-
-def _figure_with_corner(
-    drawn: DrawnRun, view: View, points: Points, shown: dict[str, np.ndarray], measures: ShownMeasures
-) -> Figure:
-    """Figure with the picture on the left, the clusters over time on the right, and attention below them."""
-    figure = new_figure(10.4 if shown else 9.0, 5.6 if shown else 5.0)
-    columns = figure.add_gridspec(1, 2, width_ratios=[5.0, 4.6 if shown else 3.4])
-    draw_panels(figure, (columns[0], None), drawn, view, points)
-    rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if shown else [columns[1]]
-    draw_measure(figure.add_subplot(rows[0]), drawn, measures)
-    if shown:
-        _draw_attention(figure, rows[1].subgridspec(1, len(shown)), shown)
-    return figure
-
-
-def _draw_attention(figure: Figure, places: Any, shown: dict[str, np.ndarray]) -> None:
-    """Draw matrices on one colour scale, with one colour bar."""
-    scale = colour_scale(np.stack(list(shown.values())))
-    panels = [figure.add_subplot(place) for place in places]
-    for axes, (heading, matrix) in zip(panels, shown.items(), strict=True):
-        image = draw_matrix(axes, matrix, scale, heading)
-        axes.label_outer()
-    draw_bar(panels[-1], image)
 
 
 def _first_and_last(matrices: Any, n: int) -> dict[str, np.ndarray]:

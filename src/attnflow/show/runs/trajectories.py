@@ -3,29 +3,26 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from attnflow._common.renamed import renamed_argument
-from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, titled
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, with_headline
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
 from attnflow.show.parts.projection import Points, points_of
-from attnflow.show.parts.style import (
-    GREY,
-    colours,
-    in_house_style,
-    new_figure,
-    require_free_picture,
-    save_and_return,
-    write_heading,
-)
+from attnflow.show.parts.style import colours
 from attnflow.show.parts.view2d import draw_circle, draw_plane
 from attnflow.show.parts.view3d import draw_globe, draw_space
-from attnflow.show.runs.observables import draw_observables, observable_names
+from attnflow.show.runs.moments import moment_panels
+from attnflow.show.runs.observables import observable_names, observables_picture
 from attnflow.show.runs.over_time import draw_angles, draw_cosines, draw_positions
 
-LEGEND_COLUMN = 1.05  # inches
+MOMENT_WIDTH = 2.9  # inches, of the panel of one time at the natural size
+MOST_BESIDE = 4  # panels of single times in one row
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,16 @@ class View:
     picture: Callable | None
     over_time: Callable | None
     projection: str = "rectilinear"
+
+    def panels(self, drawn: DrawnRun, points: Points) -> list[FunctionPanel]:
+        """The panels of a run."""
+        picture, over_time = self.picture, self.over_time
+        kept = []
+        if picture is not None:
+            kept.append(FunctionPanel(lambda axes: picture(axes, drawn, points), self.projection))
+        if over_time is not None:
+            kept.append(FunctionPanel(lambda axes: over_time(axes, drawn)))
+        return kept
 
 
 def view_of(drawn: DrawnRun) -> View:
@@ -49,15 +56,17 @@ def view_of(drawn: DrawnRun) -> View:
 
 
 @renamed_argument("runs", "member")
-@in_house_style()
+@draws
 def trajectories(
     run: Any,
     path: str | os.PathLike | None = None,
     *,
-    title: str | None = None,
-    member: int = 0,
+    times: Sequence[float] | None = None,
+    title: Title = HEADLINE,
+    member: int | None = None,
     distance: float | None = None,
-) -> Figure:
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw the paths of the tokens, in the view that suits their space.
 
     Tokens on the line are drawn over time; in the plane and in space with the convex hull of the final tokens; on the
@@ -72,82 +81,82 @@ def trajectories(
         A dataset made by `simulate`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    times
+        Times at which to draw the tokens, one panel each: the saved times nearest to them.
     title
-        Instead of the headline, which states the model and the outcome of the run; the times are added.
+        Instead of the headline, which states the model and the outcome of the run; None: no title and no caption.
     member
-        Which run of an ensemble.
+        Which run of an ensemble; by default the first.
     distance
         Tokens closer than this are one cluster; by default a hundredth of the largest initial norm.
 
     Returns
     -------
-    A matplotlib figure that belongs to no window.
+    A matplotlib figure that belongs to no window; with `ax`, the axes.
 
     Raises
     ------
     ValueError
-        If `run` is no result, there is no such member, or nothing can be written at `path`.
+        If `run` is no result, there is no such member or time, `ax` does not fit the panels, or nothing can be
+        written at `path`.
 
     Examples
     --------
     >>> import attnflow as af
     >>> flow = af.SphereAttention(af.Head.identity(2))
-    >>> figure = trajectories(af.simulate(flow, af.initial.circle(5, rng=0), [0.0, 1.0, 2.0]))
-    >>> [axes.get_ylabel() for axes in figure.axes]
-    ['x₂', 'angle']
+    >>> run = af.simulate(flow, af.initial.circle(5, rng=0), [0.0, 1.0, 2.0])
+    >>> [axes.get_ylabel() for axes in trajectories(run).axes]
+    ['$x_{2}$', 'angle']
+    >>> figure = trajectories(run, times=[0, 2], size="column", title=None)
+    >>> [axes.get_title(loc="left") for axes in figure.axes[:2]], float(figure.get_figwidth())
+    (['$t$ = 0', '$t$ = 2'], 3.4)
     """
-    if path is not None:
-        require_free_picture(path)
-    return save_and_return(_figure_of(run, title, member, distance), path)
-
-
-def _figure_of(run: Any, title: str | None, member: int, distance: float | None) -> Figure:
     one = one_run(run, member)
-    if "tokens" not in one and observable_names(run):
-        return draw_observables(run, member, title)
-    drawn = titled(run_to_draw(run, member, title, distance), run, member, title)
-    view, points = view_of(drawn), points_of(drawn)
-    panels = [panel for panel in (view.picture, view.over_time) if panel is not None]
-    width = {1: 6.4 if view.picture else 8.0, 2: 10.5}[len(panels)]
-    figure = new_figure(width, 5.2)
-    grid = figure.add_gridspec(1, len(panels))
-    draw_panels(figure, (grid[0], grid[-1]), drawn, view, points)
-    finish(figure, drawn, points, is_wide=len(panels) == 2)
-    return figure
+    if "tokens" not in one and observable_names(run) and times is None:
+        return observables_picture(run, member)
+    drawn = with_headline(run_to_draw(run, member, distance=distance), run, member)
+    points = points_of(drawn)
+    caption = f"{drawn.caption} {points.note}".strip()
+    if times is not None:
+        return _moments(drawn, times, caption)
+    view = view_of(drawn)
+    panels = view.panels(drawn, points)
+    is_wide = len(panels) == 2
+    width = 10.5 if is_wide else 6.4 if view.picture else 8.0
+    return Picture(
+        [PanelRow(panels, 4.45, is_square=view.picture is not None)],
+        drawn.title,
+        caption,
+        width,
+        legend=lambda axes: legend_entries(drawn, axes),
+        is_legend_beside=not is_wide,
+    )
 
 
-def draw_panels(figure: Figure, places: tuple[Any, Any], drawn: DrawnRun, view: View, points: Points) -> None:
-    """Draw the panels of a view: its picture in the first place, its quantity over time in the second."""
-    if view.picture is not None:
-        view.picture(figure.add_subplot(places[0], projection=view.projection), drawn, points)
-    if view.over_time is not None:
-        view.over_time(figure.add_subplot(places[1]), drawn)
+def _moments(drawn: DrawnRun, times: Sequence[float], caption: str) -> Picture:
+    """Picture with one panel for each of some times."""
+    panels = moment_panels(drawn, times)
+    rows = [panels[first : first + MOST_BESIDE] for first in range(0, len(panels), MOST_BESIDE)]
+    least = 1.9 if panels[0].projection == "3d" else 1.5
+    return Picture(
+        [PanelRow(row, MOMENT_WIDTH, least, is_square=True) for row in rows],
+        drawn.title,
+        caption,
+        0.3 + MOMENT_WIDTH * max(len(rows[0]), 2),
+        legend=lambda axes: legend_entries(drawn, axes),
+    )
 
 
-def finish(figure: Figure, drawn: DrawnRun, points: Points, *, is_wide: bool, marks: Sequence[Line2D] = ()) -> None:
-    """Add legend, title and caption; the legend of a wide figure stands below, beside the caption.
-
-    `marks` are further entries of the legend.
-    """
-    labels = {artist.get_label() for axes in figure.axes for artist in axes.get_children()}
-    handles = [*_handles(drawn, "hull" in labels), *marks]
-    columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
-    if is_wide:
-        figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)
-    else:
-        figure.legend(handles=handles, loc="outside right upper")
-    room = {"below": LEGEND_COLUMN * columns} if is_wide else {"beside": 1.5 * LEGEND_COLUMN}
-    write_heading(figure, drawn.title, f"{drawn.caption} {points.note}".strip(), **room)
-
-
-def _handles(drawn: DrawnRun, has_hull: bool) -> list[Line2D]:
+def legend_entries(drawn: DrawnRun, axes: Sequence[Any]) -> list[Line2D]:
+    """Entries of the legend: start, end, the hull where one is drawn, and the clusters of up to eight colours."""
+    grey = theme().grey
     dot = {"marker": "o", "linestyle": "none", "markersize": 6}
     handles = [
-        Line2D([], [], **dot, markerfacecolor="none", markeredgecolor=GREY, label="start"),
-        Line2D([], [], **dot, color=GREY, label="end"),
+        Line2D([], [], **dot, markerfacecolor="none", markeredgecolor=grey, label="start"),
+        Line2D([], [], **dot, color=grey, label="end"),
     ]
-    if has_hull:
-        handles.append(Line2D([], [], color=GREY, linewidth=0.9, label="final hull"))
+    if any(artist.get_label() == "hull" for one in axes for artist in one.get_children()):
+        handles.append(Line2D([], [], color=grey, linewidth=0.9, label="final hull"))
     sizes = drawn.cluster_sizes
     if len(sizes) > 8:  # more colours cannot be told apart in a legend
         return handles

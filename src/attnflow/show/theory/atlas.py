@@ -1,31 +1,24 @@
 """`atlas`: predicted and simulated limits of a grid of value matrices, side by side."""
 
 import os
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon
 
 from attnflow._common.checks import InputError
-from attnflow.show.parts.style import (
-    GREY,
-    INK,
-    OKABE_ITO,
-    PALE,
-    fix_ticks,
-    in_house_style,
-    new_figure,
-    require_free_picture,
-    save_and_return,
-    write_heading,
-)
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import LIGHT, current_page, theme
+from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
+from attnflow.show.parts.style import colours, fix_ticks
+from attnflow.show.parts.symbols import BETA, PLUS_MINUS_XI, typeset
 from attnflow.theorems.prediction.limits import WORDS
 
-BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, YELLOW = OKABE_ITO
+BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, YELLOW = LIGHT.cycle
 # Limits that can occur in one atlas have different colours; those of the sphere and of R^d share colours.
 COLOURS = {
     "hyperplanes": BLUE,
@@ -44,8 +37,8 @@ COLOURS = {
     "leaders": SKY,
     "boolean": SKY,
     "at-rest": BLACK,
-    "undecided": "#ffffff",
-    "unknown": PALE,
+    "undecided": LIGHT.paper,
+    "unknown": LIGHT.pale,
 }
 SPACES = {
     "rescaled": "rescaled attention",
@@ -56,8 +49,14 @@ HATCH = "////"  # not proved
 DOTS = "...."  # undecided
 
 
-@in_house_style()
-def atlas(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+@draws
+def atlas(
+    dataset: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw an atlas: predicted limits on the left, simulated limits on the right.
 
     Hatched cells are conjectured or observed, not proved. On the right a cell has the colour of the limit of most of
@@ -69,33 +68,47 @@ def atlas(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         Made by `attnflow.theorems.atlas.atlas`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the headline, which states how many cells agree; None: no title.
+
+    Examples
+    --------
+    >>> from attnflow.theorems.studies.atlas import atlas as study
+    >>> figure = atlas(study(size=3, seeds=1), size="page", title=None)  # doctest: +SKIP
+    >>> figure.savefig("atlas.pdf")  # doctest: +SKIP
     """
-    if path is not None:
-        require_free_picture(path)
     _require_atlas(dataset)
-    figure = _figure_of(dataset)
-    return save_and_return(figure, path)
-
-
-def _figure_of(dataset: xr.Dataset) -> Figure:
-    figure = new_figure(8.2, 5.5)
-    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     predicted, shown = dataset.predicted.values, majority(dataset.simulated.values)
-    _draw_cells(left, dataset, predicted)
-    _draw_cells(right, dataset, shown)
-    _hatch(left, dataset, (predicted != "") & (predicted != "unknown") & ~dataset.proved.values)
-    _hatch(right, dataset, shown == "undecided", GREY, DOTS)
-    broken = np.nan_to_num(dataset.share.values, nan=1.0) < 1
-    up, across = np.nonzero(broken)
-    right.scatter(dataset.x.values[across], dataset.y.values[up], marker="x", s=26, c=INK, linewidths=1.2, zorder=4)
-    for axes, heading in ((left, "predicted"), (right, "simulated")):
-        axes.set(title=heading, xlabel=dataset.x.attrs["long_name"], ylabel=dataset.y.attrs["long_name"])
-        _draw_guides(axes, dataset)
-        axes.label_outer()
-    entries = _legend(np.unique(np.concatenate([predicted.ravel(), shown.ravel()])), has_hatch=not dataset.proved.all())
-    figure.legend(handles=entries, loc="outside lower left", ncols=3, columnspacing=1.6, handlelength=1.4)
-    write_heading(figure, _title(dataset), "")
-    return figure
+    words = np.unique(np.concatenate([predicted.ravel(), shown.ravel()]))
+    shades = _shades([word for word in WORDS if word in words])
+
+    def draw_predicted(axes: Axes) -> None:
+        _draw_cells(axes, dataset, predicted, shades, "predicted")
+        _hatch(axes, dataset, (predicted != "") & (predicted != "unknown") & ~dataset.proved.values)
+
+    def draw_simulated(axes: Axes) -> None:
+        _draw_cells(axes, dataset, shown, shades, "simulated")
+        _hatch(axes, dataset, shown == "undecided", theme().grey, DOTS)
+        up, across = np.nonzero(np.nan_to_num(dataset.share.values, nan=1.0) < 1)
+        where = dataset.x.values[across], dataset.y.values[up]
+        axes.scatter(*where, marker="x", s=26, c=theme().ink, linewidths=1.2, zorder=4)
+
+    panels = [FunctionPanel(draw_predicted), FunctionPanel(draw_simulated)]
+    return Picture(
+        [PanelRow(panels, 4.2, least=1.7, is_shared=True, is_square=True)],
+        _title(dataset),
+        width=8.2,
+        height=5.5,
+        legend=lambda axes: _legend(shades, has_hatch=not dataset.proved.all()),
+    )
+
+
+def _shades(words: list[str]) -> dict[str, Any]:
+    """The colour of each limit; those of the user's palette in the order of the legend."""
+    if current_page().palette is None:
+        on_page = {"undecided": theme().paper, "unknown": theme().pale, "at-rest": theme().cycle[6]}
+        return {word: to_rgb(on_page.get(word, COLOURS[word])) for word in words}
+    return dict(zip(words, colours(len(words)), strict=True))
 
 
 def majority(simulated: np.ndarray) -> np.ndarray:
@@ -109,16 +122,19 @@ def _most_frequent(words: list[str]) -> str:
     return max(decided, key=decided.count)
 
 
-def _draw_cells(axes: Axes, dataset: xr.Dataset, words: np.ndarray) -> None:
+def _draw_cells(axes: Axes, dataset: xr.Dataset, words: np.ndarray, shades: dict[str, Any], heading: str) -> None:
     """Draw one coloured cell a limit; none where there is no matrix."""
     image = np.ones((*words.shape, 4))
     for word in np.unique(words):
-        image[words == word] = (*to_rgb(COLOURS[word]), 0.85) if word else (1, 1, 1, 0)
+        image[words == word] = (*shades[word], 0.85) if word else (1, 1, 1, 0)
     x, y = _edges(dataset.x.values), _edges(dataset.y.values)
-    axes.pcolormesh(x, y, image, edgecolors="white", linewidth=0.6, zorder=2)
-    axes.spines[:].set(visible=True, color=GREY, linewidth=0.6)
+    axes.pcolormesh(x, y, image, edgecolors=theme().paper, linewidth=0.6, zorder=2)
+    axes.spines[:].set(visible=True, color=theme().grey, linewidth=0.6)
     axes.set_box_aspect(1)
     axes.locator_params(nbins=5)
+    names = typeset(dataset.x.attrs["long_name"]), typeset(dataset.y.attrs["long_name"])
+    axes.set(title=heading, xlabel=names[0], ylabel=names[1])
+    _draw_guides(axes, dataset)
     fix_ticks(axes)
 
 
@@ -135,25 +151,25 @@ def _draw_guides(axes: Axes, dataset: xr.Dataset) -> None:
     limits = axes.get_xlim(), axes.get_ylim()
     x = np.linspace(*limits[0], 200)
     coinciding = x**2 / 4 if dataset.attrs["kind"] == "trace-determinant" else x
-    style: dict[str, Any] = {"color": INK, "zorder": 5}
+    style: dict[str, Any] = {"color": theme().ink, "zorder": 5}
     axes.plot(x, coinciding, linewidth=1.1, **style)
     axes.axhline(0, linewidth=0.5, linestyle=(0, (4, 3)), **style)
     axes.axvline(0, linewidth=0.5, linestyle=(0, (4, 3)), **style)
     axes.set(xlim=limits[0], ylim=limits[1])
 
 
-def _legend(words: np.ndarray, *, has_hatch: bool) -> list[Patch]:
+def _legend(shades: dict[str, Any], *, has_hatch: bool) -> list[Patch]:
     """Legend entries of the limits in this atlas, in the order of `WORDS`."""
-    entries = [_entry(word) for word in WORDS if word in words]
+    entries = [_entry(word, shade) for word, shade in shades.items()]
     if has_hatch:
-        entries.append(Patch(facecolor=PALE, edgecolor="white", hatch=HATCH, linewidth=0, label="not proved"))
+        entries.append(Patch(facecolor=theme().pale, edgecolor="white", hatch=HATCH, linewidth=0, label="not proved"))
     return entries
 
 
-def _entry(word: str) -> Patch:
-    text = WORDS[word].replace("+xi and -xi", "±ξ")
+def _entry(word: str, shade: Any) -> Patch:
+    text = WORDS[word].replace("+xi and -xi", PLUS_MINUS_XI)
     hatch = DOTS if word == "undecided" else None
-    return Patch(facecolor=(*to_rgb(COLOURS[word]), 0.85), edgecolor=GREY, hatch=hatch, linewidth=0.5, label=text)
+    return Patch(facecolor=(*shade, 0.85), edgecolor=theme().grey, hatch=hatch, linewidth=0.5, label=text)
 
 
 def _title(dataset: xr.Dataset) -> str:
@@ -161,7 +177,7 @@ def _title(dataset: xr.Dataset) -> str:
     agreement = attributes["agreement"]
     result = "no prediction to compare" if np.isnan(agreement) else f"agreement {100 * agreement:.3g} %"
     setting = (
-        f"{SPACES[attributes['space']]}, d = {attributes['d']}, n = {attributes['n']}, beta = {attributes['beta']:g}"
+        f"{SPACES[attributes['space']]}, d = {attributes['d']}, n = {attributes['n']}, {BETA} = {attributes['beta']:g}"
     )
     counted = f"{attributes['cells_compared']} of {attributes['cells']} cells compared"
     return f"Limits by the spectrum of V: {result} ({counted})\n{setting}, {dataset.sizes['run']} starts a cell"

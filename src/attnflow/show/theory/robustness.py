@@ -1,32 +1,33 @@
 """`robustness`: how outcomes depend on the law of the start, n and d, with confidence intervals."""
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from attnflow._common.checks import InputError
-from attnflow.show.parts.style import (
-    GREY,
-    colours,
-    fix_ticks,
-    in_house_style,
-    new_figure,
-    require_free_picture,
-    save_and_return,
-    write_heading,
-)
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.layout import PanelRow
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
+from attnflow.show.parts.style import colours, fix_ticks
 
 COUNTS = ("vertices", "clusters", "leaders")
 SAME_SHARE = 0.9  # clusters and leaders that equal the vertices in more of the starts would give the same lines again
 
 
-@in_house_style()
-def robustness(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+@draws
+def robustness(
+    dataset: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw means and confidence intervals against n: one row a quantity, one column a dimension, one colour a law.
 
     Numbers of clusters and leaders that equal that of vertices in nearly all starts have no row; the caption says so.
@@ -37,37 +38,53 @@ def robustness(dataset: xr.Dataset, path: str | os.PathLike | None = None) -> Fi
         Made by `attnflow.theorems.robustness.robustness`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the headline, which states the level of the intervals and the number of starts; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow.theorems.studies.robustness import robustness as study
+    >>> robustness(study(), "robustness.pdf", size="column")  # doctest: +SKIP
     """
-    if path is not None:
-        require_free_picture(path)
     if not isinstance(dataset, xr.Dataset) or "vertices_interval" not in dataset:
         raise InputError("`dataset` must be made by `theorems.robustness.robustness`, but it holds no intervals.")
-    figure = _figure_of(dataset)
-    return save_and_return(figure, path)
-
-
-def _figure_of(dataset: xr.Dataset) -> Figure:
     columns, quantities = dataset.sizes["d"], _drawn(dataset)
-    figure = new_figure(max(1.2 + 2.9 * columns, 6.0), 1.2 + 2.0 * len(quantities))
-    grid = figure.subplots(len(quantities), columns, squeeze=False, sharex=True, sharey="row")
-    for row, name in enumerate(quantities):
-        for column, d in enumerate(dataset.d.values):
-            axes = grid[row, column]
-            _draw_intervals(axes, dataset[f"{name}_interval"].sel(d=d))
-            axes.set(title=f"d = {d}" if row == 0 else "", ylabel=name if column == 0 else "")
-            axes.set_xlabel("tokens n" if row == len(quantities) - 1 else "")
-            axes.grid(axis="y")
-            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=name != "rate"))
-            fix_ticks(axes)
-            if name == "rate":
-                axes.axhline(1.0, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
-        if name != "rate":  # the rate is near one, and its axis shows by how much it differs
-            low, high = grid[row, 0].get_ylim()
-            grid[row, 0].set_ylim(min(0, low), high * 1.05)
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels))
-    write_heading(figure, _title(dataset), equal_counts_sentence(dataset))
-    return figure
+    rows = [
+        PanelRow([_panel(dataset, name, d) for d in dataset.d.values], 1.9, least=1.0, is_shared=True)
+        for name in quantities
+    ]
+    return Picture(
+        rows,
+        _title(dataset),
+        equal_counts_sentence(dataset),
+        width=max(1.2 + 2.9 * columns, 6.0),
+        height=1.4 + 2.0 * len(quantities),
+        complete=lambda axes: _share_heights(axes, columns),
+        legend=lambda axes: axes[0].get_legend_handles_labels()[0],
+    )
+
+
+def _panel(dataset: xr.Dataset, name: str, d: int) -> FunctionPanel:
+    def draw(axes: Axes) -> None:
+        _draw_intervals(axes, dataset[f"{name}_interval"].sel(d=d))
+        axes.set(title=f"$d$ = {d}" if name == COUNTS[0] else "", ylabel=name, xlabel="tokens $n$")
+        axes.grid(axis="y")
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=name != "rate"))
+        fix_ticks(axes)
+        if name == "rate":
+            axes.axhline(1.0, color=theme().grey, linewidth=0.9, linestyle=":", zorder=1)
+
+    return FunctionPanel(draw)
+
+
+def _share_heights(axes: Sequence[Axes], columns: int) -> None:
+    """Give the panels of one quantity one vertical axis; that of a number begins at 0 or below."""
+    for first in range(0, len(axes), columns):
+        row = axes[first : first + columns]
+        low, high = min(one.get_ylim()[0] for one in row), max(one.get_ylim()[1] for one in row)
+        is_rate = first + columns == len(axes)  # it is near one, and its axis shows by how much it differs
+        for one in row:
+            one.set_ylim((low, high) if is_rate else (min(0, low), high * 1.05))
 
 
 def _drawn(dataset: xr.Dataset) -> list[str]:
@@ -106,4 +123,4 @@ def _draw_intervals(axes: Axes, intervals: Any) -> None:
 
 def _title(dataset: xr.Dataset) -> str:
     level = f"{100 * dataset.attrs['confidence']:g} % intervals of the mean of {dataset.sizes['seed']} starts"
-    return f"Dependence on the start\n{level}, t = {dataset.attrs['end']:g}"
+    return f"Dependence on the start\n{level}, $t$ = {dataset.attrs['end']:g}"

@@ -9,6 +9,7 @@ import xarray as xr
 
 from attnflow.show.parts.panels import Line, Lines
 from attnflow.show.parts.style import from_oklch
+from attnflow.show.parts.symbols import literal
 
 
 def layer_panel(lines: Sequence[Line], title: str = "", **options: Any) -> Lines:
@@ -39,4 +40,4 @@ def quoted_prompt(dataset: xr.Dataset) -> str:
     '“[CLS] the cat [SEP]”'
     """
     text = " ".join(str(word) for word in dataset.word.values)
-    return f"“{shorten(text, 60, placeholder=' …')}”"
+    return literal(f"“{shorten(text, 60, placeholder=' …')}”")

@@ -2,16 +2,18 @@
 
 import os
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import fix_ticks, in_house_style, save_and_return, weights_colormap
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
+from attnflow.show.parts.style import fix_ticks, weights_colormap
 from attnflow.show.trained.by_layer import has_name, layer_colours
 
 
@@ -24,7 +26,9 @@ class MismatchMatrix:
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes."""
-        image = axes.imshow(self.values, cmap=weights_colormap(), vmin=0, vmax=max(1.0, float(np.max(self.values))))
+        image = axes.imshow(
+            self.values, cmap=weights_colormap(is_chosen=True), vmin=0, vmax=max(1.0, float(np.max(self.values)))
+        )
         axes.set(xlabel="in the directions of block", ylabel="block")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(integer=True))
@@ -34,8 +38,14 @@ class MismatchMatrix:
         fix_ticks(bar.ax)
 
 
-@in_house_style()
-def coupling(coupled: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+@draws
+def coupling(
+    coupled: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw how far each block's Jacobian is diagonal in every other block's singular vectors, and its singular values.
 
     Parameters
@@ -44,16 +54,25 @@ def coupling(coupled: xr.Dataset, path: str | os.PathLike | None = None) -> Figu
         Made by `trained.block_coupling`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> coupled = trained.block_coupling(model, "The cat sat on the mat.")  # doctest: +SKIP
+    >>> coupling(coupled, "coupling.pdf", size="page")  # doctest: +SKIP
     """
     panels = [MismatchMatrix(coupled.mismatch.values), _singular_values(coupled)]
     caption = (
-        f"J: derivative of (block − identity) at the token “{coupled.attrs['token']}” with respect to itself. "
-        "Mismatch of block i in the directions of block j: | |U_j^T J_i V_j| − S_i | / |S_i| "
+        f"$J$: derivative of (block − identity) at the token “{coupled.attrs['token']}” with respect to itself. "
+        "Mismatch of block i in the directions of block j: $|\\,|U_j^\\mathrm{T} J_i V_j| - S_i\\,|/|S_i|$ "
         f"on {coupled.attrs['top']} singular vectors (arXiv:2407.07810); in random "
         f"directions it is {float(coupled.random_mismatch.mean()):.2f}, a mean over blocks."
     )
-    title = f"Coupling of the blocks of {coupled.attrs['model']}"
-    return save_and_return(panel_figure([panels], title, caption, width=4.2, heights=[3.9]), path)
+    heading = f"Coupling of the blocks of {coupled.attrs['model']}"
+    return panel_picture([panels], heading, caption, width=4.2, heights=[3.9])
 
 
 def _singular_values(coupled: xr.Dataset) -> Lines:
@@ -62,5 +81,5 @@ def _singular_values(coupled: xr.Dataset) -> Lines:
         Line(ranks, values, f"block {block}" if has_name(block, count) else "", to_hex(colour), marker=".")
         for block, (values, colour) in enumerate(zip(coupled.singular_value.values, layer_colours(count), strict=True))
     ]
-    title = "Leading singular values of J"
+    title = "Leading singular values of $J$"
     return Lines(lines, xlabel="rank", has_integer_x=True, ylim=(0, None), title=title, columns=3)

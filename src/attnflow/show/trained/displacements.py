@@ -1,24 +1,32 @@
 """`displacements`: how the parts of V move the tokens of a prompt in each layer."""
 
 import os
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from attnflow.show.parts.panels import Line, panel_figure
-from attnflow.show.parts.style import GREY, in_house_style, save_and_return
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.panels import Line, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
 from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 
 MEANINGS = {
-    "symmetry": "Attractive and repulsive: the positive and the negative part of (V + V^T) / 2; "
-    "rotational: (V − V^T) / 2",
+    "symmetry": "Attractive and repulsive: the positive and the negative part of $(V + V^\\mathrm{T})/2$; "
+    "rotational: $(V - V^\\mathrm{T})/2$",
     "spectrum": "Positive, negative and complex: V on its eigenvectors of such eigenvalues",
 }
 
 
-@in_house_style()
-def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+@draws
+def displacements(
+    parts: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw how far each part of V moves tokens, and whether it makes them more alike.
 
     Parameters
@@ -27,6 +35,15 @@ def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> F
         Made by `trained.displacements`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> parts = trained.displacements(model, "The cat sat on the mat.")  # doctest: +SKIP
+    >>> displacements(parts, "parts.pdf", size="page")  # doctest: +SKIP
     """
     change = [*_lines(parts.cosine_change), _sum_over_parts(parts)]
     panels = [
@@ -34,11 +51,11 @@ def displacements(parts: xr.Dataset, path: str | os.PathLike | None = None) -> F
         layer_panel(change, "Speed of the mean cosine: above 0 tokens gather", levels={"": 0.0}),
     ]
     caption = (
-        "What all heads of a layer send to the tokens, without biases, split by parts of V = W_O W_V. "
+        "What all heads of a layer send to the tokens, without biases, split by parts of $V = W_O W_V$. "
         f"{MEANINGS[parts.attrs['split']]}. Left: root mean square over tokens."
     )
-    title = f"What the parts of V do to {quoted_prompt(parts)} in {parts.attrs['model']}"
-    return save_and_return(panel_figure([panels], title, caption, width=4.6, heights=[3.9]), path)
+    heading = f"What the parts of V do to {quoted_prompt(parts)} in {parts.attrs['model']}"
+    return panel_picture([panels], heading, caption, width=4.6, heights=[3.9])
 
 
 def _lines(values: xr.DataArray) -> list[Line]:
@@ -48,4 +65,4 @@ def _lines(values: xr.DataArray) -> list[Line]:
 
 def _sum_over_parts(parts: xr.Dataset) -> Line:
     total = parts.cosine_change.sum("part").values
-    return Line(np.arange(1, len(total) + 1), total, "all of V", GREY, style="--", marker=".")
+    return Line(np.arange(1, len(total) + 1), total, "all of V", theme().grey, style="--", marker=".")

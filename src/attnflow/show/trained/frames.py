@@ -2,23 +2,31 @@
 
 import os
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.panels import Line, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
 from attnflow.show.parts.principal_components import principal_scene
 from attnflow.show.parts.scene import Scene, Snapshot
-from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
+from attnflow.show.parts.style import line_colour
 from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 from attnflow.trained.measures import ANGLE, directions
 
-NAMES = {"x": "x, as they are", "V": r"$e^{-tV}x$", "S": r"$e^{-tS}x$", "A": r"$e^{-tA}x$"}
+NAMES = {"x": "$x$, as they are", "V": r"$e^{-tV}x$", "S": r"$e^{-tS}x$", "A": r"$e^{-tA}x$"}
 
 
-@in_house_style()
-def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+@draws
+def frames(
+    seen: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw the directions of tokens through the layers in each frame, and their mean cosine and effective rank.
 
     Parameters
@@ -27,6 +35,15 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         Made by `trained.frames`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> seen = trained.frames(model, "The cat sat on the mat.")  # doctest: +SKIP
+    >>> frames(seen, "frames.pdf", size="page")  # doctest: +SKIP
     """
     units = directions(seen)
     scenes = {name: _scene(units.sel(frame=name)) for name in NAMES}
@@ -39,13 +56,13 @@ def frames(seen: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         layer_panel(_lines(seen.effective_rank), "Effective rank of the tokens", ylim=(0, None), columns=2),
     ]
     caption = (
-        "Above: directions x / |x| from embedding to last layer in two principal components; tokens closer than "
+        "Above: directions $x/|x|$ from embedding to last layer in two principal components; tokens closer than "
         f"{ANGLE:g} at the end share a colour. V is the sum over a layer's heads, S and A are its symmetric and "
         "antisymmetric parts, and a layer is the unit of time. Biases, norms and MLP are in the tokens, not "
         f"in the frame.{_divided(seen)}"
     )
-    title = f"{quoted_prompt(seen)} in {seen.attrs['model']}, seen from moving frames"
-    return save_and_return(panel_figure([paths, measures], title, caption, width=3.0, heights=[3.2, 3.3]), path)
+    heading = f"{quoted_prompt(seen)} in {seen.attrs['model']}, seen from moving frames"
+    return panel_picture([paths, measures], heading, caption, width=3.0, heights=[3.2, 3.3])
 
 
 def _divided(seen: xr.Dataset) -> str:
@@ -66,8 +83,8 @@ def _scene(units: xr.DataArray) -> Scene:
 
 def _lines(values: xr.DataArray) -> list[Line]:
     """One line a frame; the frame of A only rotates, so that its line is that of x, and one is drawn for both."""
-    labels = {"x": r"x and $e^{-tA}x$, a rotation", "V": NAMES["V"], "S": NAMES["S"]}
+    labels = {"x": r"$x$ and $e^{-tA}x$, a rotation", "V": NAMES["V"], "S": NAMES["S"]}
     return [
-        Line(values.time, values.sel(frame=frame), name, colour, marker=".")
-        for (frame, name), colour in zip(labels.items(), OKABE_ITO, strict=False)
+        Line(values.time, values.sel(frame=frame), name, line_colour(index), marker=".")
+        for index, (frame, name) in enumerate(labels.items())
     ]

@@ -2,18 +2,25 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
+from attnflow.show.parts.style import line_colour
 from attnflow.trained.head_subsets import count_rows, mean_interval
 
 
-@in_house_style()
-def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None = None) -> Figure:
+@draws
+def head_counts(
+    rows: Sequence[dict[str, Any]],
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw flows with 1, 2, 4, ... heads: cosines over time, the rate of alignment, clusters and ranks at the end.
 
     Parameters
@@ -22,6 +29,15 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
         Made by `trained.by_number_of_heads`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> rows = trained.by_number_of_heads(model, layer=0)  # doctest: +SKIP
+    >>> head_counts(rows, "heads.pdf", size="page")  # doctest: +SKIP
     """
     counts = count_rows(rows)
     numbers = [row["heads"] for row in counts]
@@ -29,7 +45,7 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
     columns = {name: _column(counts, name) for name in ("rate", "clusters", "attention_rank")}
     ranges = {name: (_column(counts, f"{name}_low"), _column(counts, f"{name}_high")) for name in columns}
     panels = [over_time, *against_count(numbers, **columns, ranges=ranges)]
-    title = f"Tokens under more and more heads of {rows[0]['model']}, layer {rows[0]['layer']}"
+    heading = f"Tokens under more and more heads of {rows[0]['model']}, layer {rows[0]['layer']}"
     unfitted = len(rows) - sum(row["with_rate"] for row in counts)
     lacking = (
         f" {unfitted} of {len(rows)} runs have no rate: tokens do not align at one, or do so between two kept times."
@@ -41,8 +57,7 @@ def head_counts(rows: Sequence[dict[str, Any]], path: str | os.PathLike | None =
         f"{max(row['subsets'] for row in counts)} of each number; bands: 95 % t intervals of the mean over all "
         f"subsets of that number.{lacking}"
     )
-    figure = panel_figure([panels], title, caption, width=3.5, heights=[3.9])
-    return save_and_return(figure, path)
+    return panel_picture([panels], heading, caption, width=3.5, heights=[3.9])
 
 
 def _curve(rows: Sequence[dict[str, Any]], count: int) -> Line:
@@ -70,12 +85,14 @@ def against_count(
     """
     bands = ranges or {}
     ends = [
-        Line(numbers, clusters, "clusters", OKABE_ITO[2], marker="o", width=4.0, alpha=0.5, band=bands.get("clusters")),
+        Line(
+            numbers, clusters, "clusters", line_colour(2), marker="o", width=4.0, alpha=0.5, band=bands.get("clusters")
+        ),
         Line(
             numbers,
             attention_rank,
             "rank of attention, mean over heads",
-            OKABE_ITO[1],
+            line_colour(1),
             marker="s",
             band=bands.get("attention_rank"),
         ),

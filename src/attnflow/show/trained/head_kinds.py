@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
 from attnflow.show.parts.principal_components import principal_scene
 from attnflow.show.parts.scene import Snapshot
-from attnflow.show.parts.style import OKABE_ITO, in_house_style, save_and_return
+from attnflow.show.parts.style import line_colour
 from attnflow.trained.head_flows import misalignment, time_course
 from attnflow.trained.head_limits import KINDS
 
@@ -23,8 +25,14 @@ STARTS = {
 CLUSTER_DISTANCE = 0.1  # tokens on the unit sphere closer than this at the end share a colour
 
 
-@in_house_style()
-def head_kinds(runs: Mapping[str, xr.Dataset], path: str | os.PathLike | None = None) -> Figure:
+@draws
+def head_kinds(
+    runs: Mapping[str, xr.Dataset],
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw flows of heads of each kind: principal components, and alignment, clusters and rank of P over time.
 
     Parameters
@@ -33,6 +41,15 @@ def head_kinds(runs: Mapping[str, xr.Dataset], path: str | os.PathLike | None = 
         Made by `trained.flows_by_kind`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> runs = trained.flows_by_kind(model)  # doctest: +SKIP
+    >>> head_kinds(runs, "kinds.pdf", style="slides")  # doctest: +SKIP
     """
     first = next(iter(runs.values())).attrs
     paths = [path_panel(run, f"{kind}: {_layer_and_head(run)}") for kind, run in runs.items()]
@@ -47,8 +64,8 @@ def head_kinds(runs: Mapping[str, xr.Dataset], path: str | os.PathLike | None = 
         f"{STARTS[first['start']]}, under attention alone: no biases, norms or MLP.{lacking} Above: two principal "
         f"components; tokens closer than {CLUSTER_DISTANCE:g} at the end share a colour."
     )
-    title = f"The strongest head of each kind in {first['model']}"
-    return save_and_return(panel_figure([paths, over_time], title, caption, width=3.6, heights=[3.4, 3.5]), path)
+    heading = f"The strongest head of each kind in {first['model']}"
+    return panel_picture([paths, over_time], heading, caption, width=3.6, heights=[3.4, 3.5])
 
 
 def path_panel(run: xr.Dataset, title: str) -> Snapshot:
@@ -59,8 +76,8 @@ def path_panel(run: xr.Dataset, title: str) -> Snapshot:
 def alignment_panel(courses: Mapping[str, tuple[np.ndarray, np.ndarray]], *, has_legend: bool = True) -> Lines:
     """Panel of the misalignment of each kind over time, from pairs (times, misalignment)."""
     lines = [
-        Line(times, np.maximum(values, 1e-12), kind if has_legend else "", colour)  # far below the axis
-        for (kind, (times, values)), colour in zip(courses.items(), OKABE_ITO, strict=False)
+        Line(times, np.maximum(values, 1e-12), kind if has_legend else "", line_colour(index))  # far below the axis
+        for index, (kind, (times, values)) in enumerate(courses.items())
     ]
     return Lines(lines, yscale="log", ylim=(1e-8, 2), title="1 − mean squared cosine")
 
@@ -72,7 +89,13 @@ def _layer_and_head(run: xr.Dataset) -> str:
 def _measure_panel(measures: Mapping[str, list[dict[str, float]]], name: str, title: str) -> Lines:
     """Panel of a measure of each kind; later lines are thinner, so that equal counts are all seen."""
     lines = [
-        Line([row["time"] for row in rows], [row[name] for row in rows], kind, colour, width=width)
-        for (kind, rows), colour, width in zip(measures.items(), OKABE_ITO, (4.0, 2.6, 1.4), strict=False)
+        Line(
+            [row["time"] for row in rows],
+            [row[name] for row in rows],
+            kind,
+            line_colour(index),
+            width=4.0 - 1.2 * index,
+        )
+        for index, (kind, rows) in enumerate(measures.items())
     ]
     return Lines(lines, ylim=(0, None), title=title)

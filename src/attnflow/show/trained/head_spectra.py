@@ -2,17 +2,19 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, LinearSegmentedColormap
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from attnflow.show.parts.panels import panel_figure
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO, PALE, fix_ticks, in_house_style, save_and_return
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
+from attnflow.show.parts.style import fix_ticks, legend_below, line_colour
 from attnflow.show.trained.by_layer import has_name, layer_colours
 from attnflow.trained.head_controls import controls_sentences
 
@@ -37,13 +39,13 @@ class Eigenvalues:
             axes.scatter(*where, s=7, color=colours[place], linewidths=0, label=name, zorder=order)
         if self.untrained is not None:
             where = np.real(self.untrained).ravel(), np.imag(self.untrained).ravel()
-            axes.scatter(*where, s=7, color=OKABE_ITO[1], linewidths=0, label="freshly initialised", zorder=4)
-        axes.axvline(0, color=GREY, linewidth=0.8, zorder=1)
-        axes.axhline(0, color=PALE, linewidth=0.8, zorder=1)
+            axes.scatter(*where, s=7, color=line_colour(1), linewidths=0, label="freshly initialised", zorder=4)
+        axes.axvline(0, color=theme().grey, linewidth=0.8, zorder=1)
+        axes.axhline(0, color=theme().pale, linewidth=0.8, zorder=1)
         axes.set(xlabel="real part", ylabel="imaginary part")
         axes.set_aspect("equal", adjustable="datalim")
         axes.set_title("All eigenvalues of all heads", loc="left")
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0, ncols=3, markerscale=2)
+        legend_below(axes, columns=3)
         fix_ticks(axes)
 
 
@@ -69,16 +71,21 @@ class HeadGrid:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title("Real part of the leading eigenvalue", loc="left")
         if axes.get_legend_handles_labels()[1]:  # without simulations there are no marks
-            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0, ncols=2)
+            legend_below(axes, columns=2)
         fix_ticks(axes)
         bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
         fix_ticks(bar.ax)
 
 
-@in_house_style()
+@draws
 def head_spectra(
-    table: xr.Dataset, path: str | os.PathLike | None = None, *, untrained: np.ndarray | None = None
-) -> Figure:
+    table: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    untrained: np.ndarray | None = None,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw a table of heads: all eigenvalues in the complex plane, and a cell for each head.
 
     Parameters
@@ -89,15 +96,23 @@ def head_spectra(
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     untrained
         Eigenvalues of the freshly initialised model, `trained.eigenvalues_of_heads(model.reinitialised(0))`.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> table = trained.head_table(model)  # doctest: +SKIP
+    >>> head_spectra(table, "spectra.pdf", size="page")  # doctest: +SKIP
     """
-    figure = panel_figure(
+    return panel_picture(
         [[Eigenvalues(table, untrained), HeadGrid(table)]],
         f"Eigenvalues of the heads of {table.attrs['model']}",
         _caption(table),
         width=4.6,
         heights=[4.2],
     )
-    return save_and_return(figure, path)
 
 
 def _caption(table: xr.Dataset) -> str:
@@ -105,7 +120,7 @@ def _caption(table: xr.Dataset) -> str:
     counts = [f"{int(np.sum(kinds == kind))} {kind}" for kind in ("real-positive", "real-negative", "complex")]
     d, k = table.attrs["width"], table.sizes["eigenvalue"]
     return (
-        f"V = W_O W_V of {kinds.size} heads: {k} eigenvalues each, all others of the {d} are 0. "
+        f"$V = W_O W_V$ of {kinds.size} heads: {k} eigenvalues each, all others of the {d} are 0. "
         f"The leading one, of largest real part, is {', '.join(counts)}. " + " ".join(controls_sentences(table)[:1])
     )
 
@@ -115,14 +130,14 @@ def _marks(table: xr.Dataset) -> dict[str, tuple[str, str, np.ndarray]]:
     is_complex, agreement = (table.kind == "complex").values, table.agreement.values
     is_simulated, agrees = (table.simulated != "").values, agreement >= 0.5
     marks = {
-        "real: as predicted": (".", INK, ~is_complex & agrees),
-        "complex: as predicted": ("o", INK, is_complex & agrees),
-        "does otherwise": ("x", OKABE_ITO[1], is_simulated & (agreement < 0.5)),
-        "undecided": ("_", GREY, is_simulated & np.isnan(agreement)),
+        "real: as predicted": (".", theme().ink, ~is_complex & agrees),
+        "complex: as predicted": ("o", theme().ink, is_complex & agrees),
+        "does otherwise": ("x", line_colour(1), is_simulated & (agreement < 0.5)),
+        "undecided": ("_", theme().grey, is_simulated & np.isnan(agreement)),
     }
     return {name: mark for name, mark in marks.items() if mark[2].any()}
 
 
 def _attraction() -> LinearSegmentedColormap:
     """Colour map: orange where tokens repel, white at zero, blue where they attract."""
-    return LinearSegmentedColormap.from_list("attnflow attraction", [OKABE_ITO[1], "#ffffff", OKABE_ITO[0]])
+    return LinearSegmentedColormap.from_list("attnflow attraction", [line_colour(1), theme().paper, line_colour(0)])

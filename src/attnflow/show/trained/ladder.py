@@ -2,14 +2,17 @@
 
 import json
 import os
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
-from attnflow.show.parts.panels import Line, Lines, panel_figure
-from attnflow.show.parts.style import INK, from_oklch, in_house_style, save_and_return
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
+from attnflow.show.parts.style import from_oklch
 from attnflow.show.parts.tables import Table
 from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 
@@ -20,8 +23,14 @@ PANELS = {
 }
 
 
-@in_house_style()
-def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+@draws
+def ladder(
+    climbed: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw a ladder: cosine, clusters and rank by layer, a line a rung, and how each rung ends.
 
     Parameters
@@ -30,6 +39,15 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
         Made by `trained.ladder`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> climbed = trained.ladder(model, "The cat sat on the mat.")  # doctest: +SKIP
+    >>> ladder(climbed, "ladder.pdf", size="page")  # doctest: +SKIP
     """
     panels = [_panel(climbed, place) for place in range(len(PANELS))]
     table = Table(
@@ -46,11 +64,10 @@ def ladder(climbed: xr.Dataset, path: str | os.PathLike | None = None) -> Figure
         f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
         f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."
     )
-    title = "From attention alone to the true block: which part changes how far tokens are apart?"
-    figure = panel_figure(
-        [panels, [table]], title, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)]
+    heading = "From attention alone to the true block: which part changes how far tokens are apart?"
+    return panel_picture(
+        [panels, [table]], heading, caption, width=3.4, heights=[3.5, 0.26 * (climbed.sizes["rung"] + 2)]
     )
-    return save_and_return(figure, path)
 
 
 def _other_mask(climbed: xr.Dataset) -> str:
@@ -76,7 +93,7 @@ def _panel(climbed: xr.Dataset, panel: int) -> Lines:
 def _colour(place: int, count: int) -> str:
     """Colour of a rung from light blue through green to orange, different also in lightness; the model is black."""
     if place == count - 1:
-        return INK
+        return theme().ink
     share = place / max(count - 2, 1)
     rgb = from_oklch(np.array([0.80 - 0.22 * share]), np.array([0.13]), np.array([4.2 - 3.4 * share]))[0]
     return to_hex(rgb)

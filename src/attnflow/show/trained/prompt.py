@@ -1,19 +1,25 @@
 """`prompt`: the tokens of a prompt through the layers of a trained model, and the words of their clusters."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attnflow._common.plain import evenly_spaced
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.page import current_page, theme
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import HEADLINE, Picture, Title
 from attnflow.show.parts.ridgeline import RidgelinePanel
-from attnflow.show.parts.style import OKABE_ITO, PALE, colours, fix_ticks, in_house_style, save_and_return
+from attnflow.show.parts.style import colours, fix_ticks, line_colour, size_in_inches
+from attnflow.show.parts.symbols import BETA
+from attnflow.show.runs.moments import saved_places
 from attnflow.show.trained.by_layer import layer_panel, quoted_prompt
 from attnflow.trained.neural_collapse import class_counts, classes_sentence
 
@@ -48,7 +54,7 @@ class WordClusters:
         some = f": {len(order)} of {len(self.words)} tokens" if len(order) < len(self.words) else ""
         axes.set_title(f"{self.title}{some}", loc="left")
         fix_ticks(axes)
-        axes.tick_params(axis="y", length=0, labelsize=7 if len(order) > 25 else 8)
+        axes.tick_params(axis="y", length=0, labelsize=_word_size(axes, len(order)))
         for spine in axes.spines.values():
             spine.set_visible(False)
 
@@ -62,7 +68,7 @@ class WordClusters:
 
     def _picture(self) -> np.ndarray:
         """Colours (token, time, 3); the first colours go to the clusters that are largest over all layers."""
-        picture = np.full((*self.labels.T.shape, 3), to_rgb(PALE))
+        picture = np.full((*self.labels.T.shape, 3), to_rgb(theme().pale))
         weights: dict[int, int] = {}
         for row in self.labels:
             for label, size in zip(*np.unique(row[row >= 0], return_counts=True), strict=True):
@@ -75,8 +81,21 @@ class WordClusters:
         return picture
 
 
-@in_house_style()
-def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
+def _word_size(axes: Axes, count: int) -> float:
+    """Size of the words of `count` rows in points, so that they do not overlap, but not below six."""
+    inches = size_in_inches(axes)[1]
+    return float(np.clip(72 * inches / count / 1.15, 6.0, 0.8 * current_page().text))
+
+
+@draws
+def prompt(
+    report: xr.Dataset,
+    path: str | os.PathLike | None = None,
+    *,
+    times: Sequence[float] | None = None,
+    title: Title = HEADLINE,
+    **page: Unpack[PageOptions],
+) -> Picture:
     """Draw a prompt's report: cosines by layer, clusters and their words, energy, ranks, attention graphs, collapse.
 
     For a single token only its clusters are drawn, since the other measures compare two tokens.
@@ -87,29 +106,45 @@ def prompt(report: xr.Dataset, path: str | os.PathLike | None = None) -> Figure:
         Made by `trained.prompt_report`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
+    times
+        Layers whose cosines are drawn, 0 for the embedding; by default at most nine, evenly spread.
+    title
+        Instead of the usual title; None: no title and no caption.
+
+    Examples
+    --------
+    >>> from attnflow import models, trained  # doctest: +SKIP
+    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
+    >>> report = trained.prompt_report(model, "The cat sat on the mat.")  # doctest: +SKIP
+    >>> prompt(report, "prompt.pdf", times=[0, 6, 12], size="page")  # doctest: +SKIP
     """
     n, layers = report.sizes["token"], report.sizes["time"] - 1
     clusters = WordClusters(report.cluster.values.astype(int), [str(word) for word in report.word.values])
-    title = f"{quoted_prompt(report)} in {report.attrs['model']}"
+    heading = f"{quoted_prompt(report)} in {report.attrs['model']}"
     if n == 1:
         caption = f"One token through {layers} layers: there are no two to compare."
-        figure = panel_figure([[clusters]], title, caption, width=PANEL_WIDTH, heights=[1.2])
-    else:
-        tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
-        below = [
-            [_cosines(report), _energy(report), _halves(report)],
-            [_ranks(report), _mixing(report), *_collapse(report)],
-        ]
-        rows = [[_cosine_densities(report), clusters], *below]
-        figure = panel_figure(rows, title, _caption(report), width=PANEL_WIDTH, heights=[tall, 3.3, 3.3])
-    return save_and_return(figure, path)
+        return panel_picture([[clusters]], heading, caption, width=PANEL_WIDTH, heights=[1.2])
+    tall = float(np.clip(0.16 * min(n, MOST_WORDS), 3.2, 6.4))
+    below = [
+        [_cosines(report), _energy(report), _halves(report)],
+        [_ranks(report), _mixing(report), *_collapse(report)],
+    ]
+    chosen = None if times is None else np.array(saved_places(times, report.time.values))
+    rows = [[_cosine_densities(report, chosen), clusters], *below]
+    return panel_picture(rows, heading, _caption(report), width=PANEL_WIDTH, heights=[tall, 3.3, 3.3])
 
 
 def density_panel(
-    density: xr.DataArray, mean_cosine: xr.DataArray, xlim: tuple[float, float] = (-1.0, 1.0)
+    density: xr.DataArray,
+    mean_cosine: xr.DataArray,
+    xlim: tuple[float, float] = (-1.0, 1.0),
+    chosen: np.ndarray | None = None,
 ) -> RidgelinePanel:
-    """Panel of the densities (time, cosine) of the cosines between distinct tokens, in at most nine layers."""
-    chosen = evenly_spaced(density.sizes["time"], 9)
+    """Panel of the densities (time, cosine) of the cosines between distinct tokens, in at most nine layers.
+
+    `chosen` are the layers drawn; None: evenly spread.
+    """
+    chosen = evenly_spaced(density.sizes["time"], 9) if chosen is None else chosen
     values = density.values[chosen]
     is_finite = np.isfinite(values).all(axis=1)
     names = ["embedding" if layer == 0 else f"layer {layer}" for layer in chosen[is_finite]]
@@ -125,9 +160,9 @@ def density_panel(
     )
 
 
-def _cosine_densities(report: xr.Dataset) -> RidgelinePanel:
+def _cosine_densities(report: xr.Dataset, chosen: np.ndarray | None) -> RidgelinePanel:
     has_left_half = report.cosine_density.sel(cosine=slice(None, -0.5)).sum() > 0
-    return density_panel(report.cosine_density, report.mean_cosine, (-1.0 if has_left_half else -0.5, 1.0))
+    return density_panel(report.cosine_density, report.mean_cosine, (-1.0 if has_left_half else -0.5, 1.0), chosen)
 
 
 def _caption(report: xr.Dataset) -> str:
@@ -136,7 +171,8 @@ def _caption(report: xr.Dataset) -> str:
     classes = classes_sentence(class_counts(report)) if "collapse_class" in report else "clusters of the last layer"
     return (
         f"{n} tokens through {layers} layers. Directions closer than {angle:g} rad, and chains of them, are one "
-        "cluster; colours last from layer to layer. Energy: mean of exp(β(cosine − 1)) over all pairs of tokens. "
+        "cluster; colours last from layer to layer. Energy: mean of "
+        "$e^{\\beta(\\mathrm{cosine}-1)}$ over all pairs of tokens. "
         f"Bands: from head to head. Neural collapse, complete at 0: {classes}."
     )
 
@@ -160,7 +196,7 @@ def _collapse(report: xr.Dataset) -> list[Lines]:
 
 def _energy(report: xr.Dataset) -> Lines:
     lines = [
-        Line(report.time.values, report.energy.sel(beta=beta).values, f"β = {beta:g}", marker=".")
+        Line(report.time.values, report.energy.sel(beta=beta).values, f"{BETA} = {beta:g}", marker=".")
         for beta in report.beta.values
     ]
     return layer_panel(lines, "Interaction energy", ylim=(0, None))
@@ -173,7 +209,7 @@ def _halves(report: xr.Dataset) -> Lines:
         Line(report.time.values[1:], report.change.sel(beta=beta, half=half).values, name, marker=".")
         for half, name in names.items()
     ]
-    return layer_panel(lines, f"Energy added, β = {beta:g}", levels={"": 0.0})
+    return layer_panel(lines, f"Energy added, {BETA} = {beta:g}", levels={"": 0.0})
 
 
 def _ranks(report: xr.Dataset) -> Lines:
@@ -181,9 +217,9 @@ def _ranks(report: xr.Dataset) -> Lines:
     heads = report.attention_rank.values
     band = (np.nanmin(heads, axis=1), np.nanmax(heads, axis=1))
     lines = [
-        Line(report.time.values, report.clusters.values, "clusters", OKABE_ITO[2], marker="."),
-        Line(report.time.values, report.effective_rank.values, "rank of tokens", OKABE_ITO[0], marker="."),
-        Line(after, heads.mean(axis=1), "rank of attention", OKABE_ITO[1], marker=".", band=band),
+        Line(report.time.values, report.clusters.values, "clusters", line_colour(2), marker="."),
+        Line(report.time.values, report.effective_rank.values, "rank of tokens", line_colour(0), marker="."),
+        Line(after, heads.mean(axis=1), "rank of attention", line_colour(1), marker=".", band=band),
     ]
     return layer_panel(lines, "Clusters and ranks", ylim=(0, None))
 
@@ -195,11 +231,11 @@ def _mixing(report: xr.Dataset) -> Lines:
         Line(
             report.time.values[1:],
             values.mean(axis=1),
-            "|λ₂| of attention, all heads",
-            OKABE_ITO[1],
+            r"$|\lambda_2|$ of attention, all heads",
+            line_colour(1),
             marker=".",
             band=band,
         ),
-        Line(report.time.values[1:], report.cka.values, "CKA with the layer before", OKABE_ITO[0], marker="."),
+        Line(report.time.values[1:], report.cka.values, "CKA with the layer before", line_colour(0), marker="."),
     ]
     return layer_panel(lines, "Mixing and similarity", ylim=(0, 1.02))

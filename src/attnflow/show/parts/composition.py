@@ -1,0 +1,181 @@
+"""Drawing a picture on the current page: places of panels, legend, title and caption."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import Collection, PathCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from attnflow.show.parts.layout import Extent, PanelRow, arranged, grid_places
+from attnflow.show.parts.page import Page, current_page
+from attnflow.show.parts.picture import Picture
+from attnflow.show.parts.style import letters_in, new_figure, size_in_inches, write_heading
+from attnflow.show.parts.symbols import wrapped
+
+LEGEND_COLUMN = 1.05  # inches, of a short entry in text of 10 points
+LEAST_SHARE = 0.6  # of its natural width, with text of 10 points, at which a picture keeps its own places
+
+
+def compose(picture: Picture) -> Figure:
+    """Draw a picture on the current page, as a figure that belongs to no window."""
+    page = current_page()
+    is_placed = picture.placing is not None and _has_room(picture, page)
+    figure, axes, strip = (_placed if is_placed else _in_rows)(picture, page)
+    if picture.complete is not None:
+        picture.complete(axes)
+    handles = list(picture.legend(axes)) if picture.legend is not None else []
+    room: dict[str, float] = {}
+    if handles:
+        room = _outer_legend(figure, handles, picture) if strip is None else _legend_in(strip, handles, figure)
+    if page.width is not None:
+        _fit_titles(axes, page)
+        _scale_marks(axes, page, picture)
+    if picture.title or picture.caption:
+        write_heading(figure, picture.title, picture.caption, **room)
+    return figure
+
+
+def _has_room(picture: Picture, page: Page) -> bool:
+    return page.width is None or page.width / page.scale >= LEAST_SHARE * picture.width
+
+
+def _placed(picture: Picture, page: Page) -> tuple[Figure, list[Any], Any]:
+    """Figure with the panels in the picture's own places."""
+    width, height = picture.width, picture.natural_height
+    strip = _strip_height(picture, page)
+    if page.width is not None:
+        share = page.width / page.scale / picture.width
+        height = page.height or page.scale * height * min(max(share, 0.7), 1.0) + strip
+        width = page.width
+    figure = new_figure(width, height)
+    outer = figure.add_gridspec(2 if strip else 1, 1, height_ratios=[height - strip, strip] if strip else None)
+    assert picture.placing is not None
+    places = picture.placing(outer[0])
+    return figure, _draw_panels(figure, picture.panels, places), figure.add_subplot(outer[1]) if strip else None
+
+
+def _in_rows(picture: Picture, page: Page) -> tuple[Figure, list[Any], Any]:
+    """Figure with the panels in rows, broken to the width of the page."""
+    strip = _strip_height(picture, page)
+    around = picture.natural_height - sum(row.height for row in picture.rows)
+    around = around if page.width is None else strip + _heading_height(picture, page)
+    natural = Extent(picture.width, sum(row.height for row in picture.rows), around)
+    arrangement = arranged(picture.rows, natural, page)
+    figure = new_figure(arrangement.width, arrangement.height)
+    places, below = grid_places(figure, arrangement, strip)
+    axes = _draw_panels(figure, picture.panels, places)
+    first = 0
+    for line, is_last in _with_last(arrangement.lines):
+        if line.is_shared:
+            _hide_inner_labels(axes[first : first + len(line.panels)], is_last)
+        first += len(line.panels)
+    return figure, axes, None if below is None else figure.add_subplot(below)
+
+
+def _draw_panels(figure: Figure, panels: Sequence[Any], places: Sequence[Any]) -> list[Any]:
+    axes = []
+    for panel, place in zip(panels, places, strict=True):
+        axes.append(figure.add_subplot(place, projection=panel.projection))
+        panel.draw(axes[-1])
+    return axes
+
+
+def _with_last(lines: Sequence[PanelRow]) -> list[tuple[PanelRow, bool]]:
+    """Lines, and whether each is the last of panels with the same axes."""
+    following = [*lines[1:], None]
+    return [(line, after is None or not after.is_shared) for line, after in zip(lines, following, strict=True)]
+
+
+def _hide_inner_labels(axes: Sequence[Axes], is_last: bool) -> None:
+    """Leave labels of common axes to the panel on the left and to the last line."""
+    for place, one in enumerate(axes):
+        if place > 0:
+            one.set_ylabel("")
+            one.tick_params(labelleft=False)
+        if not is_last:
+            one.set_xlabel("")
+            one.tick_params(labelbottom=False)
+
+
+def _heading_height(picture: Picture, page: Page) -> float:
+    """Inches for title and caption on a page of known width."""
+    assert page.width is not None
+    title = wrapped(picture.title, letters_in(page.width, 1.28 * page.text)).count("\n") + 1 if picture.title else 0
+    note = wrapped(picture.caption, letters_in(page.width, 0.86 * page.text)).count("\n") + 1 if picture.caption else 0
+    return (1.1 * title + 0.9 * note) * page.text * 1.3 / 72 + 0.1
+
+
+def _strip_height(picture: Picture, page: Page) -> float:
+    """Inches for a legend under all panels; at the natural size it stands beside the caption."""
+    return 0.0 if page.width is None or picture.legend is None else 3 * page.text * 1.4 / 72
+
+
+def _legend_in(strip: Axes, handles: list[Any], figure: Figure) -> dict[str, float]:
+    """Draw the legend into axes of its own under all panels."""
+    text, width = current_page().text, figure.get_figwidth()
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = int(np.clip(letters_in(width, 0.9 * text) / (longest + 5), 1, len(handles)))  # 5 letters for a handle
+    rows = -(-len(handles) // columns)
+    strip.set_axis_off()
+    for handle in handles:
+        if isinstance(handle, Line2D):
+            _scale_line(handle, current_page().scale)
+    tight: dict[str, float] = {"borderaxespad": 0, "borderpad": 0, "columnspacing": 1.2, "handletextpad": 0.4}
+    strip.legend(handles=handles, loc="upper left", ncols=-(-len(handles) // rows), **tight)
+    place: Any = strip.get_subplotspec()
+    grid = place.get_gridspec()
+    heights = list(grid.get_height_ratios())
+    needed = rows * text * 1.4 / 72
+    if current_page().height is None:
+        figure.set_figheight(figure.get_figheight() + needed - heights[-1])
+    grid.set_height_ratios([*heights[:-1], needed])
+    return {}
+
+
+def _outer_legend(figure: Figure, handles: list[Any], picture: Picture) -> dict[str, float]:
+    """Draw the legend beside the caption or the panels, and return the room it takes of title or caption, in inches."""
+    if picture.is_legend_beside:
+        figure.legend(handles=handles, loc="outside right upper")
+        return {"beside": 1.5 * LEGEND_COLUMN}
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    if longest > 14:  # letters: such entries leave no room for a caption
+        columns = int(np.clip(picture.width * 11 / (longest + 5), 1, len(handles)))  # 11 letters an inch
+        figure.legend(handles=handles, loc="outside lower left", ncols=columns, columnspacing=1.6, handlelength=1.4)
+        return {}
+    columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
+    figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)
+    return {"below": LEGEND_COLUMN * columns}
+
+
+def _fit_titles(axes: Sequence[Axes], page: Page) -> None:
+    """Break the headings of panels where they are wider than their panels."""
+    for one in axes:
+        inches = size_in_inches(one)[0]
+        for side in ("left", "center"):
+            heading = one.get_title(loc=side)
+            if heading:
+                one.set_title(wrapped(heading, letters_in(1.15 * inches, page.text)), loc=side)
+
+
+def _scale_marks(axes: Sequence[Axes], page: Page, picture: Picture) -> None:
+    """Scale lines and dots with the text, and dots also with the panels."""
+    assert page.width is not None
+    share = float(np.clip(page.width / page.scale / picture.width, 0.5, 1.0)) if len(axes) > 1 else 1.0
+    for one in axes:
+        for line in one.lines:
+            _scale_line(line, page.scale)
+        for collection in one.collections:
+            _scale_collection(collection, page.scale, share)
+
+
+def _scale_line(line: Line2D, scale: float) -> None:
+    line.set(linewidth=scale * line.get_linewidth(), markersize=scale * line.get_markersize())
+
+
+def _scale_collection(collection: Collection, scale: float, share: float) -> None:
+    collection.set_linewidth((scale * np.atleast_1d(collection.get_linewidth())).tolist())
+    if isinstance(collection, PathCollection):
+        collection.set_sizes(scale**2 * share * np.asarray(collection.get_sizes()))

@@ -1,0 +1,118 @@
+"""Places of the panels of a picture: in rows at the natural size, in more and shorter rows on a narrower page."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from attnflow.show.parts.page import Page
+
+
+@dataclass(frozen=True)
+class PanelRow:
+    """Panels side by side."""
+
+    panels: Sequence[Any]
+    """Of type `Panel`."""
+    height: float
+    """Inches at the natural size."""
+    least: float = 2.3
+    """Inches, with text of 10 points: where a panel would be narrower, the row is broken."""
+    is_shared: bool = False
+    """Whether the panels have the same axes, so that only the outer ones need labels."""
+    is_square: bool = False
+    """Whether the panels have one scale for both axes, and need as much height as width."""
+    widths: Sequence[float] = ()
+    """Relative widths while the row is whole; empty: equal."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The size of a figure, and its lines of panels from top to bottom."""
+
+    width: float
+    height: float
+    lines: tuple[PanelRow, ...]
+    is_natural: bool = False
+    """Whether the lines are the rows of the picture."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Natural size of the panels of a picture, in inches."""
+
+    width: float
+    height: float
+    around: float = 0.0
+    """Height of title, caption and legend on the page at hand."""
+
+
+def arranged(rows: Sequence[PanelRow], natural: Extent, page: Page) -> Arrangement:
+    """The rows broken to the width of a page; panels of a page of fixed height are as large as they can be."""
+    if page.width is None:
+        return Arrangement(natural.width, natural.height + natural.around, tuple(rows), is_natural=True)
+    if page.height is None:
+        return _broken(rows, natural, page.width, page.scale)
+    candidates = [_broken(rows, natural, page.width, page.scale)]
+    panels = [panel for row in rows for panel in row.panels]
+    least = max(row.least for row in rows)
+    for columns in range(1, min(len(panels), int(page.width / page.scale / least)) + 1):
+        merged = PanelRow(panels, max(row.height for row in rows), page.width / page.scale / columns)
+        candidates.append(_broken([merged], natural, page.width, page.scale))
+    best = max(candidates, key=lambda one: _least_magnification(one, natural, page))
+    return Arrangement(page.width, page.height, best.lines, best.is_natural)
+
+
+def _broken(rows: Sequence[PanelRow], natural: Extent, width: float, scale: float) -> Arrangement:
+    """Rows broken into lines whose panels are not narrower than `least`, each as high as its width requires."""
+    lines = []
+    for row in rows:
+        fitting = int(np.clip(width / scale / row.least, 1, len(row.panels)))
+        count = -(-len(row.panels) // fitting)
+        columns = -(-len(row.panels) // count)
+        magnified = (width / scale / columns) / (natural.width / len(row.panels))
+        height = row.height * scale * float(np.clip(magnified, 0.5, 1.0))
+        if row.is_square:
+            height = min(0.95 * width / columns, row.height * scale)
+        for first in range(0, len(row.panels), columns):
+            widths = row.widths if count == 1 else ()
+            panels = row.panels[first : first + columns]
+            lines.append(PanelRow(panels, height, row.least, row.is_shared, row.is_square, widths))
+    total = sum(line.height for line in lines) + natural.around
+    return Arrangement(width, total, tuple(lines), is_natural=len(lines) == len(rows))
+
+
+def _least_magnification(arrangement: Arrangement, natural: Extent, page: Page) -> float:
+    """Size of the smallest panel in units of its size in the arrangement, where a page has a fixed height."""
+    assert page.width is not None
+    assert page.height is not None
+    heights = sum(line.height for line in arrangement.lines)
+    vertical = max(page.height - natural.around, 0.1) / heights
+    horizontal = page.width / max(len(line.panels) for line in arrangement.lines) / page.scale
+    return min(vertical, 1.0) * min(horizontal, natural.width)
+
+
+def grid_places(figure: Figure, arrangement: Arrangement, strip: float) -> tuple[list[Any], Any]:
+    """Places of all panels in a figure, and the place of the legend under them if it has a height of `strip` inches."""
+    heights = [line.height for line in arrangement.lines] + ([strip] if strip else [])
+    outer = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    places: list[Any] = []
+    for index, line in enumerate(arrangement.lines):
+        columns = max(len(line.panels), _columns_above(arrangement, index))
+        ratios = list(line.widths) or [1.0] * columns
+        inner = outer[index].subgridspec(1, columns, width_ratios=ratios)
+        places += [inner[column] for column in range(len(line.panels))]
+    return places, outer[-1] if strip else None
+
+
+def _columns_above(arrangement: Arrangement, index: int) -> int:
+    """Number of panels in the line above if this line is the shorter rest of the same row, else 0."""
+    lines = arrangement.lines
+    is_rest = not arrangement.is_natural and index > 0 and lines[index - 1].height == lines[index].height
+    return len(lines[index - 1].panels) if is_rest else 0
+
+
+Placing = Callable[[Any], list[Any]]
+"""Function that gives the places of all panels, in their order, within one place of a figure."""

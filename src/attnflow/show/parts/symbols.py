@@ -1,0 +1,136 @@
+r"""The mathematics of all pictures: symbols, names of axes and times as mathtext, and sentences set with them.
+
+Sentences of other packages are plain text with words such as beta and Q^T K. `typeset` sets them as mathematics.
+"""
+
+import re
+import textwrap
+
+BETA = r"$\beta$"
+PLUS_MINUS_XI = r"$\pm\xi$"
+QUERY_KEY = r"$Q^\mathrm{T}K$"
+TIME_AXIS = "time $t$"
+
+# Greek letters that sentences name; the words are used in no other sense there.
+_LETTERS = ("beta", "xi", "lambda", "theta", "kappa", "phi", "alpha", "sigma", "epsilon", "eta")
+_POWER = re.compile(
+    rf"(?<![\w$\\])(?P<base>{'|'.join(_LETTERS)}|[A-Za-z])(?=[_^])(?:_(?P<index>[A-Za-z0-9])(?![A-Za-z0-9]))?"
+    r"(?:\^(?P<power>\{[^}]*\}|\([^)]*\)|[-−]?\d+(?:[./]\d+)?|[-−]?[A-Za-z]+))?(?<![_^])"
+    r"(?: (?P<factor>[KVx]\b))?"
+)
+_LETTER = re.compile(rf"(?<![\w$\\^{{])(?:{'|'.join(_LETTERS)})(?![\w^])")
+_EQUATION = re.compile(r"(?<![\w$\\.^])(?P<name>[A-Za-z]) = (?P<identity>-?I\b)?")
+_MATRIX = re.compile(r"(?<![\w$\\.^])[VQK](?=[\s,;:)]|$)")
+_MINUS = re.compile(r"(?<![\w.)^])-(?=\d)")
+_FORMULA = re.compile(r"(?<!\\)\$[^$]*(?<!\\)\$")
+
+
+def typeset(sentence: str) -> str:
+    r"""Set the Greek letters, powers, indices, transposes and names of a plain sentence as mathematics.
+
+    Formulas between dollar signs stay as they are.
+
+    Examples
+    --------
+    >>> typeset("beta = 4, V = I in R^2, falling like t^-2.00, Q^T K of W_O")
+    '$\\beta$ = 4, $V$ = $I$ in $\\mathbb{R}^{2}$, falling like $t^{-2.00}$, $Q^\\mathrm{T}K$ of $W_{O}$'
+    >>> typeset("from $e^{2}$ to beta^-1/2 in snake_case")
+    'from $e^{2}$ to $\\beta^{-1/2}$ in snake_case'
+    """
+    rules = (
+        (_POWER, _power),
+        (_LETTER, lambda found: f"$\\{found[0]}$"),
+        (_EQUATION, _equation),
+        (_MATRIX, lambda found: f"${found[0]}$"),
+        (_MINUS, lambda found: "\N{MINUS SIGN}"),
+    )
+    for pattern, set_as in rules:
+        sentence = _outside_formulas(pattern, set_as, sentence)
+    return sentence
+
+
+def literal(text: str) -> str:
+    """Text of a user, such as the words of a prompt, in which a dollar sign begins no formula."""
+    return text.replace("$", r"\$")
+
+
+def emphasised(text: str) -> str:
+    r"""A text for bold type, with bold formulas.
+
+    Examples
+    --------
+    >>> emphasised(r"$Q^\mathrm{T}K$ = I")
+    '$\\mathbfit{Q^\\mathbf{T}K}$ = I'
+    """
+    return _FORMULA.sub(lambda found: rf"$\mathbfit{{{found[0][1:-1]}}}$".replace(r"\mathrm", r"\mathbf"), text)
+
+
+def wrapped(text: str, letters: float) -> str:
+    r"""A text in lines of at most `letters` letters; a formula is never broken and counts as what is seen of it.
+
+    Examples
+    --------
+    >>> wrapped(r"the rate $e^{-2 t}$ of tokens", 16)
+    'the rate $e^{-2 t}$\nof tokens'
+    """
+    formulas: list[str] = []
+
+    def placeholder(found: re.Match[str]) -> str:
+        formulas.append(found[0])
+        seen = re.sub(r"\\[A-Za-z]+|[{}^_$]", "", found[0])
+        return "\0" + "\1" * max(len(seen) - 1, 0)
+
+    hidden = _FORMULA.sub(placeholder, text).replace(" = ", "\2=\2")  # equations are not broken either
+    lines = [textwrap.fill(line, max(int(letters), 8), break_long_words=False) for line in hidden.splitlines()]
+    remaining = iter(formulas)
+    return re.sub("\0\1*", lambda _: next(remaining), "\n".join(lines)).replace("\2", " ")
+
+
+def at_time(time: float) -> str:
+    """The words for a time, to three digits."""
+    return f"$t$ = {float(f'{time:.3g}'):g}".replace("-", "\N{MINUS SIGN}")
+
+
+def coordinate(letter: str, number: int | None) -> str:
+    """A coordinate of a token: its letter with an index, or without one on the line.
+
+    Examples
+    --------
+    >>> coordinate("z", 2), coordinate("x", None)
+    ('$z_{2}$', '$x$')
+    """
+    return f"${letter}$" if number is None else f"${letter}_{{{number}}}$"
+
+
+def power_of_e(exponent: float) -> str:
+    """A number, given its logarithm, as a power of e.
+
+    Examples
+    --------
+    >>> [power_of_e(value) for value in (-2.0, 0.0, 0.5, 500.0)]
+    ['$e^{-2}$', '1', '$e^{0.5}$', '$e^{500}$']
+    """
+    return "1" if exponent == 0 else f"$e^{{{exponent:.4g}}}$"
+
+
+def _power(found: re.Match[str]) -> str:
+    base, power = found["base"], (found["power"] or "").strip("{}()").replace("\N{MINUS SIGN}", "-")
+    if not (found["index"] or power):
+        return found[0]
+    letter = r"\mathbb{R}" if base == "R" else f"\\{base}" if base in _LETTERS else base
+    index = f"_{{{found['index']}}}" if found["index"] else ""
+    exponent = r"^\mathrm{T}" if power == "T" else f"^{{{power}}}" if power else ""
+    return f"${letter}{index}{exponent}{found['factor'] or ''}$"
+
+
+def _equation(found: re.Match[str]) -> str:
+    return f"${found['name']}$ = " + (f"${found['identity']}$" if found["identity"] else "")
+
+
+def _outside_formulas(pattern: re.Pattern[str], replacement, text: str) -> str:
+    """Replace matches of a pattern in the parts of a text that are no formulas."""
+    parts, last = [], 0
+    for formula in _FORMULA.finditer(text):
+        parts += [pattern.sub(replacement, text[last : formula.start()]), formula[0]]
+        last = formula.end()
+    return "".join([*parts, pattern.sub(replacement, text[last:])])
