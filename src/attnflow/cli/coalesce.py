@@ -12,7 +12,7 @@ from attnflow.cli.theory import print_verdicts, verdicts_on
 ACTING_SETTINGS = ("space", "n", "d", "beta", "attention", "query_key", "value", "start", "seed")
 
 
-def run_coalescing(prepared: Any, title: str, files: dict, overwrite: bool, as_json: bool) -> None:
+def run_coalescing(prepared: Any, title: str, files: dict, overwrite: bool, as_json: bool, drawing: dict) -> None:
     """Follow a scenario through all its metastable states; write the result and its staircase, print its verdicts."""
     import numpy as np
 
@@ -22,7 +22,7 @@ def run_coalescing(prepared: Any, title: str, files: dict, overwrite: bool, as_j
     found, flow = prepared.run(progress_of(as_json)), prepared.arguments["flow"]
     save_result(found, files["result"], overwrite)
     if "picture" in files:
-        staircase(found, files["picture"])
+        staircase(found, files["picture"], **drawing)
     facts = {"scenario": title, "headline": coalescing_headline(flow, found)} | coalescing_facts(found)
     facts |= as_text(files)
     checked = [one for one in verdicts_on(found) if one.verdict.verdict != "not_applicable"]

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from attnflow.cli.console import (
     progress_of,
     save_result,
 )
+from attnflow.cli.picture_options import with_picture_options
 from attnflow.cli.run import PANEL, draw_run, finish, first_run
 
 
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
         rerun: "attnflow rerun polytope.zarr --out again.zarr",
         config: "attnflow config polytope.zarr --out polytope.toml",
         describe: "attnflow describe polytope.zarr",
-        show: "attnflow show polytope.zarr --out polytope.pdf",
+        show: "attnflow show polytope.zarr --out polytope.pdf --size column",
     }
     for command, example in examples.items():
         app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
@@ -75,8 +76,10 @@ def describe(
     print_json_or(as_json, description.as_dict(), lambda: print_facts(description.headline, description.facts))
 
 
+@with_picture_options
 def show(
     path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    drawing: dict[str, Any],
     out: Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -93,13 +96,13 @@ def show(
     if kind_of(result) is ResultKind.COALESCENCE:
         from attnflow.show import staircase
 
-        staircase(result, picture)
+        staircase(result, picture, **drawing)
     elif flow is None:
         from attnflow.show import prompt
 
-        prompt(result, picture)
+        prompt(result, picture, **drawing)
     else:
-        draw_run(flow, result, picture, final_matrix(flow, first_run(result)))
+        draw_run(flow, result, picture, final_matrix(flow, first_run(result)), drawing)
     print_json_or(as_json, {"picture": str(picture)}, lambda: print(picture))
 
 

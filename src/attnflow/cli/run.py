@@ -19,6 +19,7 @@ from attnflow.cli.console import (
     progress_of,
     save_result,
 )
+from attnflow.cli.picture_options import require_picture, with_picture_options
 from attnflow.cli.run_table import readable_run
 from attnflow.cli.scenario_options import NameOrFile, config_named, default_result, with_scenario_options
 from attnflow.experiments.options import COALESCING, COMPUTING, LIMITS
@@ -36,9 +37,11 @@ def _option(name: str) -> Any:
 
 
 @with_scenario_options
+@with_picture_options
 def run(
     name: NameOrFile,
     changes: dict[str, Any],
+    drawing: dict[str, Any],
     clustered: Annotated[float | None, _option("clustered")] = None,
     settled: Annotated[float | None, _option("settled")] = None,
     diverged: Annotated[float | None, _option("diverged")] = None,
@@ -73,6 +76,7 @@ def run(
     if prepared.scenario is not None and prepared.scenario.study:
         studies.require_suited(prepared.scenario.study, prepared.arguments["flow"])
     out = out or default_result(name)
+    require_picture(drawing, has_picture=not no_picture)
     drawn = picture_beside(out, picture, no_picture)
     files = free_files({"result": out, "picture": drawn, "settings_file": save_config}, overwrite)
     if "settings_file" in files:
@@ -81,17 +85,23 @@ def run(
         write(prepared.config, files["settings_file"], overwrite=overwrite)
     title = prepared.scenario.name if prepared.scenario is not None else Path(name).stem
     if prepared.method == "coalesce":
-        coalesce.run_coalescing(prepared, title, files, overwrite, as_json)
+        coalesce.run_coalescing(prepared, title, files, overwrite, as_json, drawing)
     elif prepared.method == "stream":
         from attnflow.cli.stream import run_streaming
 
-        run_streaming(prepared, title, files, overwrite, as_json)
+        run_streaming(prepared, title, files, overwrite, as_json, drawing)
     else:
-        _run_simulation(prepared, title, files, overwrite, as_json, began)
+        _run_simulation(prepared, title, files, overwrite, as_json, began, drawing)
 
 
 def _run_simulation(
-    prepared: Any, title: str, files: dict[str, Path], overwrite: bool, as_json: bool, began: float
+    prepared: Any,
+    title: str,
+    files: dict[str, Path],
+    overwrite: bool,
+    as_json: bool,
+    began: float,
+    drawing: dict[str, Any],
 ) -> None:
     """Compute a run of `simulate`, and the study that belongs to its scenario."""
     result, scenario = prepared.run(progress_of(as_json)), prepared.scenario
@@ -100,9 +110,9 @@ def _run_simulation(
     flow = prepared.arguments["flow"]
     if scenario is not None and scenario.study:
         drawn = files.pop("picture", None)
-        heading["experiment"] = studies.STUDIES[scenario.study](flow, prepared.settings, drawn)
+        heading["experiment"] = studies.STUDIES[scenario.study](flow, prepared.settings, drawn, drawing)
         heading |= {} if drawn is None else {"experiment_picture": str(drawn)}
-    finish(title, flow, result, files, overwrite, heading, began, as_json)
+    finish(title, flow, result, files, overwrite, heading, began, as_json, drawing)
 
 
 def finish(
@@ -114,6 +124,7 @@ def finish(
     heading: dict[str, Any],
     began: float,
     as_json: bool,
+    drawing: dict[str, Any] | None = None,
 ) -> None:
     """Write the files that are asked for and print the summary of a run of `simulate`."""
     from attnflow.experiments.headline import headline
@@ -124,7 +135,7 @@ def finish(
     if "result" in files:
         save_result(result, files["result"], overwrite)
     if "picture" in files:
-        draw_run(flow, result, files["picture"], last)
+        draw_run(flow, result, files["picture"], last, drawing or {})
     heading |= {"headline": headline(flow, result)}
     summary |= {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
     print_json_or(as_json, heading | summary, lambda: print_facts(title, readable_run(heading, summary)))
@@ -136,10 +147,13 @@ def first_run(result: Any) -> Any:
     return result.isel(run=0) if "run" in result.dims else result
 
 
-def draw_run(flow: Any, result: Any, path: Path, last: Any) -> None:
-    """Draw a run, with its attention matrices at the start and at the end (`last`) if they are small enough."""
+def draw_run(flow: Any, result: Any, path: Path, last: Any, drawing: dict[str, Any]) -> None:
+    """Draw an ensemble, or a run with its attention matrices at the start and end (`last`) if they are small enough."""
     from attnflow.experiments.run_summary import first_matrix
     from attnflow.show import summary as draw
 
+    if result.sizes.get("run", 1) > 1:
+        draw(result, path=path, **drawing)
+        return
     first = first_matrix(flow, first_run(result))
-    draw(result, matrices=None if first is None else [first, last], path=path)
+    draw(result, matrices=None if first is None else [first, last], path=path, **drawing)

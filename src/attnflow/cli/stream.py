@@ -71,13 +71,20 @@ def stream(
     run_streaming(prepared, prepared.scenario.name if prepared.scenario else Path(name).stem, files, overwrite, as_json)
 
 
-def run_streaming(prepared: Any, title: str, files: dict[str, Path], overwrite: bool, as_json: bool) -> None:
+def run_streaming(
+    prepared: Any,
+    title: str,
+    files: dict[str, Path],
+    overwrite: bool,
+    as_json: bool,
+    drawing: dict[str, Any] | None = None,
+) -> None:
     """Compute a run of `stream`, write and draw it, and print its facts."""
     began = time.monotonic()
     run = prepared.run(progress_of(as_json))
     save_result(run, files["result"], overwrite)
     if "picture" in files:
-        _draw(run, files["picture"])
+        _draw(run, files["picture"], drawing or {})
     facts = {"scenario": title} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
     print_json_or(as_json, facts, lambda: print_facts(title, _readable(facts, prepared.arguments["tolerance"])))
     end_with_code_of(run)
@@ -122,7 +129,7 @@ def _readable(facts: dict[str, Any], tolerance: float) -> dict[str, str]:
     return shown | {name: facts[name] for name in ("result", "picture") if name in facts}
 
 
-def _draw(run: Any, path: Path) -> None:
+def _draw(run: Any, path: Path, drawing: dict[str, Any]) -> None:
     """Draw the Rényi centres where they are defined, else the paths of the tokens."""
     from attnflow import show
     from attnflow.results import provenance
@@ -130,7 +137,7 @@ def _draw(run: Any, path: Path) -> None:
 
     flow = provenance.flow_of(run)
     has_centres = flow.is_on_sphere and flow.beta > 0
-    (centres if has_centres else show.trajectories)(run, path)
+    (centres if has_centres else show.trajectories)(run, path, **drawing)
 
 
 def register(app: typer.Typer) -> None:

@@ -163,7 +163,7 @@ def _interval(bounds: list[float]) -> str:
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
-def conjecture1(flow: Any, settings: Any, picture: Path | None) -> dict[str, Any]:
+def conjecture1(flow: Any, settings: Any, picture: Path | None, drawing: dict[str, Any]) -> dict[str, Any]:
     """The findings of the counterexample to Conjecture 1, as facts; drawn if a path is given."""
     from attnflow.theorems.studies.conjecture1 import investigate, scan_diagonal, scan_gaussian
 
@@ -175,7 +175,7 @@ def conjecture1(flow: Any, settings: Any, picture: Path | None) -> dict[str, Any
     if picture is not None:
         from attnflow.show.theory.conjecture1 import conjecture1 as draw
 
-        draw(found, scan, picture)
+        draw(found, scan, picture, **drawing)
     return {
         "report": found.report(),
         "refutes": found.refutes,
@@ -203,7 +203,7 @@ def require_suited(study: str, flow: Any) -> None:
 
 
 STUDIES = {"conjecture1": conjecture1}
-"""Studies by the name in a scenario's field `study`; each takes the flow, the settings and the path of a picture."""
+"""Studies by the name in a scenario's field `study`; each takes flow, settings, path and options of a picture."""
 
 
 def study_facts(found: dict[str, Any]) -> dict[str, str]:

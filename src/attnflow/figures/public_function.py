@@ -45,7 +45,7 @@ def numbers(data: xr.Dataset) -> dict[str, float | int | str]:
     --------
     >>> from attnflow import figures
     >>> round(figures.numbers(figures.force(beta=3.0).data)["tau*"], 4)
-    0.5408
+    0.5602
     """
     return find(figure_id(data)).numbers(data)
 

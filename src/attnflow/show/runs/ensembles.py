@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 from scipy.spatial.distance import pdist
 from scipy.special import stdtrit
 
-from attnflow._common.checks import InputError
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import order
 from attnflow.experiments.headline import headline_parts
@@ -74,7 +73,7 @@ class Members:
 
 
 def ensemble_picture(run: xr.Dataset, distance: float | None) -> Picture:
-    """Picture of all runs of an ensemble; tokens closer than `distance` are one cluster."""
+    """Picture of all runs of an ensemble, some of which did not fail; tokens closer than `distance` are one cluster."""
     members = _members(run, distance)
     names = [name for name in observable_names(run) if set(run[name].dims) == {"run", "time"}]
     over_time = _token_panels(members) if "tokens" in run else [_observable_panel(run, name) for name in names]
@@ -110,13 +109,17 @@ def mean_with_interval(values: Sequence[float] | np.ndarray) -> str:
     return f"mean {mean:.3g}, {100 * CONFIDENCE:g} % interval {mean - half:.2g} to {mean + half:.2g}"
 
 
-def _members(run: xr.Dataset, distance: float | None) -> Members:
+def failed_runs(run: xr.Dataset) -> np.ndarray:
+    """Whether each run of an ensemble failed, or left no finite tokens."""
     failed = run.failed.values.astype(bool) if "failed" in run else np.zeros(run.sizes["run"], bool)
-    if "final_tokens" in run:
-        failed = failed | ~np.isfinite(run.final_tokens).all(("token", "coordinate")).values
+    if "final_tokens" not in run:
+        return failed
+    return failed | ~np.isfinite(run.final_tokens).all(("token", "coordinate")).values
+
+
+def _members(run: xr.Dataset, distance: float | None) -> Members:
+    failed = failed_runs(run)
     kept = np.flatnonzero(~failed)
-    if len(kept) == 0:
-        raise InputError("`run` must hold a run that did not fail, but all failed. Draw one of them with `member`.")
     drawn = tuple(run_to_draw(run, int(index), distance=distance) for index in kept)
     stopped = np.array([not reached_end(run.isel(run=int(index))) for index in kept])
     return Members(drawn, np.array([one.times[-1] for one in drawn]), stopped, int(failed.sum()))

@@ -14,7 +14,7 @@ from attnflow.show.parts.matrix import MatrixInRow, colour_scale
 from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
 from attnflow.show.parts.projection import points_of
 from attnflow.show.runs.claims import ShownMeasures, draw_measure, mark_centres, shown_measures
-from attnflow.show.runs.ensembles import ensemble_picture
+from attnflow.show.runs.ensembles import ensemble_picture, failed_runs
 from attnflow.show.runs.observables import observable_names, observables_picture
 from attnflow.show.runs.trajectories import View, legend_entries, view_of
 
@@ -74,7 +74,7 @@ def summary(
     ['$z_{2}$', 'clusters']
     """
     one = one_run(run, member)
-    if member is None and run.sizes.get("run", 1) > 1:
+    if member is None and run.sizes.get("run", 1) > 1 and not failed_runs(run).all():
         if matrices is not None:
             raise InputError("`matrices` are those of one run, but `run` holds several. Choose one with `member`.")
         return ensemble_picture(run, distance)

@@ -39,7 +39,7 @@ def robustness(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
-        Instead of the headline, which states the level of the intervals and the number of starts; None: no title and no caption.
+        Instead of the headline, which states the level of the intervals and the number of starts; None: none of it.
 
     Examples
     --------

@@ -40,10 +40,10 @@ def frames(
 
     Examples
     --------
-    >>> from attnflow import models, trained  # doctest: +SKIP
-    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
-    >>> seen = trained.frames(model, "The cat sat on the mat.")  # doctest: +SKIP
-    >>> frames(seen, "frames.pdf", size="page")  # doctest: +SKIP
+    >>> from attnflow import trained
+    >>> figure = frames(trained.frames(model, [5, 17, 3, 39]), size="page", title=None)
+    >>> float(figure.get_figwidth())
+    7.0
     """
     units = directions(seen)
     scenes = {name: _scene(units.sel(frame=name)) for name in NAMES}

@@ -46,10 +46,10 @@ def head_kinds(
 
     Examples
     --------
-    >>> from attnflow import models, trained  # doctest: +SKIP
-    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
-    >>> runs = trained.flows_by_kind(model)  # doctest: +SKIP
-    >>> head_kinds(runs, "kinds.pdf", style="slides")  # doctest: +SKIP
+    >>> from attnflow import trained
+    >>> figure = head_kinds(trained.flows_by_kind(model), size="page", title=None)
+    >>> float(figure.get_figwidth())
+    7.0
     """
     first = next(iter(runs.values())).attrs
     paths = [path_panel(run, f"{kind}: {_layer_and_head(run)}") for kind, run in runs.items()]

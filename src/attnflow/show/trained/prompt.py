@@ -113,10 +113,10 @@ def prompt(
 
     Examples
     --------
-    >>> from attnflow import models, trained  # doctest: +SKIP
-    >>> model = models.load("albert-base-v2")  # doctest: +SKIP
-    >>> report = trained.prompt_report(model, "The cat sat on the mat.")  # doctest: +SKIP
-    >>> prompt(report, "prompt.pdf", times=[0, 6, 12], size="page")  # doctest: +SKIP
+    >>> from attnflow import trained
+    >>> figure = prompt(trained.prompt_report(model, [5, 17, 3, 39]), times=[0, 3], size="page", title=None)
+    >>> float(figure.get_figwidth())
+    7.0
     """
     n, layers = report.sizes["token"], report.sizes["time"] - 1
     clusters = WordClusters(report.cluster.values.astype(int), [str(word) for word in report.word.values])

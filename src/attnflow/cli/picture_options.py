@@ -1,0 +1,63 @@
+"""Options for the picture of a result, shared by all commands that draw one: --size, --style, --no-title."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+PICTURE_OPTIONS = {
+    "size": Annotated[
+        str | None,
+        typer.Option(help="Size of the picture: column (3.4 inches wide), page (7), slide, or WIDTHxHEIGHT in inches."),
+    ],
+    "style": Annotated[str | None, typer.Option(help="Style of the picture: paper, slides or dark.")],
+    "no_title": Annotated[bool, typer.Option("--no-title", help="Write no title and no caption in the picture.")],
+}
+
+
+def with_picture_options(command: Callable) -> Callable:
+    """A command that takes `PICTURE_OPTIONS` besides its own and gets them as the dict `drawing`, for `show`."""
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "drawing"]
+    optional = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, optional, default=False if name == "no_title" else None, annotation=kind)
+        for name, kind in PICTURE_OPTIONS.items()
+    ]
+
+    @functools.wraps(command)
+    def taking_options(**given: Any) -> Any:
+        chosen = {name: given.pop(name) for name in PICTURE_OPTIONS}
+        return command(drawing=drawing_of(**chosen), **given)
+
+    first, rest = own[0], [one.replace(kind=optional) for one in own[1:]]
+    wrapped: Any = taking_options
+    wrapped.__signature__ = inspect.Signature([first, *rest, *added])
+    wrapped.__annotations__ = {one.name: one.annotation for one in (*own, *added)}
+    return wrapped
+
+
+def drawing_of(size: str | None, style: str | None, no_title: bool) -> dict[str, Any]:
+    """The options as arguments of `show`, checked before anything is computed.
+
+    Examples
+    --------
+    >>> drawing_of("5x4", "paper", True)
+    {'size': ('5', '4'), 'style': 'paper', 'title': None}
+    """
+    chosen: Any = tuple(size.split("x")) if size is not None and "x" in size else size
+    if size is not None or style is not None:
+        from attnflow.show.parts.page import page_of
+
+        page_of(chosen, style, None)
+    return {"size": chosen, "style": style} | ({"title": None} if no_title else {})
+
+
+def require_picture(drawing: dict[str, Any], *, has_picture: bool) -> None:
+    """Require that options of the picture are given only where one is drawn."""
+    from attnflow._common.checks import InputError
+
+    is_given = "title" in drawing or drawing["size"] is not None or drawing["style"] is not None
+    if is_given and not has_picture:
+        raise InputError("--size, --style and --no-title have no effect with --no-picture. Leave one of them out.")
