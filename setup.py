@@ -34,11 +34,11 @@ setup(
     ext_modules=[
         Extension(
             "attnflow.model.native._kernels",
-            [f"{NATIVE}/attention_sums.cpp", f"{NATIVE}/other_sums.cpp", f"{NATIVE}/subcycling.cpp"],
-            depends=[f"{NATIVE}/simd.h", f"{NATIVE}/pair_sums.h"],
+            [f"{NATIVE}/{name}.cpp" for name in ("attention_sums", "other_sums", "runs", "subcycling")],
+            depends=sorted(str(path) for path in Path(NATIVE).glob("*.h")),
             include_dirs=[xla_headers(), NATIVE],
             language="c++",
-            extra_compile_args=["-std=c++17", "-O3", *QUIET],
+            extra_compile_args=["-std=c++17", "-O3", "-fno-math-errno", *QUIET],
             optional=True,  # without a compiler the same sums go through XLA
         )
     ],

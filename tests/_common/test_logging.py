@@ -18,9 +18,11 @@ def test_nothing_is_printed_unless_asked():
 def test_a_run_tells_how_it_is_computed(caplog):
     with caplog.at_level(logging.INFO, logger="attnflow"):
         af.simulate(af.EuclideanAttention(af.Head.identity(1)), [[[1.0]], [[2.0]]], [0, 1], progress=False)
+        others = af.EuclideanAttention(af.Head.identity(1), mask=af.masks.others)
+        af.simulate(others, [[1.0], [2.0]], [0, 1], progress=False)
     said = "\n".join(caplog.messages)
     assert "simulate: 2 runs of 1 tokens in float64" in said
-    assert "native kernels" in said
+    assert "compiled by XLA, since the mask is masks.others" in said
     assert "compiled, or read from the cache" in said
     assert "runs ended early: none" in said
     assert {record.name.partition(".")[0] for record in caplog.records} == {"attnflow"}

@@ -108,7 +108,8 @@ def test_a_file_that_exists_is_mentioned_only_when_everything_else_is_right(name
 def test_a_file_that_exists_is_mentioned_before_anything_is_computed(tmp_path, monkeypatch):
     (tmp_path / "sphere.zarr").mkdir()
     (tmp_path / "a.toml").write_text("precious")
-    monkeypatch.setattr("attnflow.integrate.ensemble.integrate", None)  # not callable
+    for path in ("ensemble", "native_runs"):
+        monkeypatch.setattr(f"attnflow.integrate.{path}.integrate", None)  # not callable
 
     assert "sphere.zarr exists already" in attnflow("run", "sphere", cwd=tmp_path, code=2)[1]
     _, error = attnflow("run", "polytope", "--save-config", "a.toml", cwd=tmp_path, code=2)

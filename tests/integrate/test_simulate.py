@@ -178,6 +178,7 @@ class SlowSteps:
     """A clock that only compiled steps advance, by `seconds` each, in place of the wall clock."""
 
     def __init__(self, monkeypatch, seconds):
+        monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
         self.now, self.longest_call, compiled = 0.0, 0, ensemble.advance
 
         def advance(task, cursors, *others):
@@ -322,7 +323,8 @@ class Compilations:
         jax.monitoring.unregister_event_duration_listener(self.hear)
 
 
-def test_changing_beta_weights_times_and_tolerances_compiles_nothing():
+def test_changing_beta_weights_times_and_tolerances_compiles_nothing(monkeypatch):
+    monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
     tokens = circle_tokens(rng=0)
 
     def go(beta, value, end, rtol, tokens):
@@ -343,6 +345,14 @@ def test_changing_beta_weights_times_and_tolerances_compiles_nothing():
     assert first.count > 0
     assert again.count == 0
     assert other_size.count > 0  # the counter does count
+
+
+def test_native_runs_compile_nothing_for_any_number_of_tokens():
+    with Compilations() as compilations:
+        for n in (41, 42):
+            assert af.simulate(CIRCLE, circle_tokens(n, rng=0), [0.0, 1.0]).attrs["computed_by"] == "native runs"
+
+    assert compilations.count == 0
 
 
 def test_jax_keeps_its_global_precision():

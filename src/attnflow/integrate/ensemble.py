@@ -5,9 +5,7 @@ XLA releases Python's lock while it computes, so that threads use all cores.
 
 import dataclasses
 import logging
-import os
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import jax
@@ -18,13 +16,13 @@ from attnflow._common.progress import Watch
 from attnflow.integrate.compiled_loop import TargetWindow, advance, begin
 from attnflow.integrate.plan import Plan
 from attnflow.integrate.targets import steps_for
-from attnflow.model.native import library
+from attnflow.integrate.workers import completed_fractions, on_workers, reason_to_stop, worker_count
 from attnflow.results.run_arrays import RunArrays
 from attnflow.solvers.base import Cursor
 from attnflow.solvers.status import Status
 
 log = logging.getLogger(__name__)
-SECONDS_PER_CALL = 0.3  # the interval at which progress, time budget and Ctrl-C are looked at
+SECONDS_PER_CALL = 0.3  # the interval at which progress and time budget are looked at
 MAX_SECONDS_LATE = 1.0  # by which a run may exceed its budget, unless its first step alone takes longer
 
 
@@ -32,42 +30,11 @@ def integrate(plan: Plan, watch: Watch) -> RunArrays:
     """Integrate all runs; Ctrl-C ends the integration early and keeps what was computed."""
     drop_old_programs()
     results = _empty_results(plan)
+    pace = Pace()
     starts = range(0, plan.runs, plan.runs_per_call)
-    workers = min(os.cpu_count() or 1, len(starts))
-    pace, began = Pace(), time.monotonic()
-    unused = library.reason_unused()
-    log.info(
-        "simulate: %d runs of %d tokens in %s, %d in a compiled call, on %d threads; native kernels %s",
-        plan.runs, plan.states.tokens.shape[1], plan.dtype, plan.runs_per_call, workers,
-        "in use" if unused is None else f"not in use: {unused}",
-    )  # fmt: skip
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        jobs = [pool.submit(_integrate_chunk, plan, first, results, watch, pace) for first in starts]
-        try:
-            while wait(jobs, timeout=SECONDS_PER_CALL).not_done:
-                pass
-        except KeyboardInterrupt:
-            watch.is_interrupted = True
-            wait(jobs)
-    _raise_first_error(jobs)
-    _log_end(results, time.monotonic() - began)
+    log.info("simulate: %d runs in a compiled call, on %d threads", plan.runs_per_call, worker_count(starts))
+    on_workers(lambda first: _integrate_chunk(plan, first, results, watch, pace), starts, watch)
     return results
-
-
-def _log_end(results: RunArrays, seconds: float) -> None:
-    reasons = {
-        Status.OUT_OF_TIME: "out of time",
-        Status.INTERRUPTED: "interrupted",
-        Status.OUT_OF_STEPS: "out of steps",
-    }
-    counts = {words: int(np.sum(results.status == status)) for status, words in reasons.items()}
-    early = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
-    log.info("simulate: %d steps in %.2f s; runs ended early: %s", results.accepted.sum(), seconds, early or "none")
-
-
-def _raise_first_error(jobs: list[Future]) -> None:
-    for job in jobs:
-        job.result()
 
 
 @dataclasses.dataclass
@@ -99,7 +66,7 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
     """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
     runs = np.arange(first, min(first + plan.runs_per_call, plan.runs))
     if watch.should_stop():
-        results.status[runs] = _reason(watch)
+        results.status[runs] = reason_to_stop(watch)
         return
     with plan.precision():
         # A short last chunk repeats its last run: arrays of another size would compile again.
@@ -113,7 +80,7 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
         status = _statuses(plan, cursors, position)
         while np.any(status == Status.RUNNING):
             if watch.should_stop() or pace.is_too_slow(watch.seconds_left()):
-                status = np.where(status == Status.RUNNING, _reason(watch), status)
+                status = np.where(status == Status.RUNNING, reason_to_stop(watch), status)
                 results.status[runs] = status[: len(runs)]
                 return
             began, asked, attempts = time.monotonic(), pace.steps, _attempts(cursors)
@@ -182,22 +149,7 @@ def _empty_results(plan: Plan) -> RunArrays:
         state = jax.tree.map(lambda leaf: leaf[0], plan.states)
         shapes = jax.eval_shape(plan.task.measure, np.asarray(plan.start, plan.dtype), state)
     count = int(np.max(plan.saves)) + 1
-    saved = {name: _blank((plan.runs, count, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
-    return RunArrays(
-        saved=saved,
-        status=np.full(plan.runs, Status.RUNNING),
-        time=np.full(plan.runs, plan.start),
-        tokens=np.array(plan.states.tokens),
-        radii=None if plan.states.radii is None else np.array(plan.states.radii),
-        accepted=np.zeros(plan.runs, int),
-        rejected=np.zeros(plan.runs, int),
-        drift=np.zeros(plan.runs),
-    )
-
-
-def _blank(shape: tuple, dtype: Any) -> np.ndarray:
-    """An array of NaN; whole numbers and truth values become floats, which can say that a run has no value."""
-    return np.full(shape, np.nan, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+    return RunArrays.empty(shapes, count, plan.start, plan.states.tokens, plan.states.radii)
 
 
 def _store(results: RunArrays, runs: np.ndarray, saved: dict[str, Any]) -> None:
@@ -205,14 +157,9 @@ def _store(results: RunArrays, runs: np.ndarray, saved: dict[str, Any]) -> None:
         results.saved[name][runs, 0] = np.asarray(values)[: len(runs)]
 
 
-def _reason(watch: Watch) -> int:
-    return Status.INTERRUPTED if watch.is_interrupted else Status.OUT_OF_TIME
-
-
 def _fraction(plan: Plan, times: np.ndarray, status: np.ndarray) -> np.ndarray:
     """The completed part of every run: of its targets, and of the time to the next one."""
-    targets = np.concatenate([[plan.start], plan.targets.time])
-    done = np.interp(times, targets, np.linspace(0, 1, len(targets)))
+    done = completed_fractions(np.concatenate([[plan.start], plan.targets.time]), times)
     return np.where(status == Status.RUNNING, done, 1.0)
 
 

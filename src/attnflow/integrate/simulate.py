@@ -1,14 +1,18 @@
 """`simulate`: from a model and its first tokens to a labelled dataset."""
 
+import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_positive_number
 from attnflow._common.progress import Progress, Watch, reporting
 from attnflow._common.seeds import Rng, takes_rng
-from attnflow.integrate import ensemble
+from attnflow.integrate import ensemble, native_runs
+from attnflow.integrate.native_problem import computed_by, reason_not_native
 from attnflow.integrate.normalisation_notes import normalisation_notes
 from attnflow.integrate.plan import Plan
 from attnflow.integrate.request import DEFAULT_MEMORY, checked_request
@@ -18,7 +22,10 @@ from attnflow.results import outcome, run_dataset
 from attnflow.results.run_arrays import RunArrays
 from attnflow.results.run_dataset import Request
 from attnflow.solvers.base import AbstractSolver
+from attnflow.solvers.status import Status
 from attnflow.solvers.stopping import AbstractStop
+
+log = logging.getLogger(__name__)
 
 
 @takes_rng
@@ -114,14 +121,29 @@ def simulate(
     )
     if budget is not None:
         require_positive_number(budget, "budget", "It is a number of seconds; None is no limit.")
+    reason = reason_not_native(request)
     with reporting(progress) as report:
-        results = ensemble.integrate(Plan.of(request), Watch(report, budget))
-    return _dataset(request, results)
+        results = _integrated(request, Watch(report, budget), reason)
+    return _dataset(request, results, reason)
 
 
-def _dataset(request: Request, results: RunArrays) -> xr.Dataset:
+def _integrated(request: Request, watch: Watch, reason: str | None) -> RunArrays:
+    """The runs by the native library, or by programs that XLA compiles if there is a reason not to use it."""
+    runs, began = len(request.tokens) if request.is_ensemble else 1, time.monotonic()
+    n, path = request.tokens.shape[-2], computed_by(reason)
+    log.info("simulate: %d runs of %d tokens in %s, computed by %s", runs, n, request.dtype, path)
+    results = native_runs.integrate(request, watch) if reason is None else ensemble.integrate(Plan.of(request), watch)
+    early = {Status.OUT_OF_TIME: "out of time", Status.INTERRUPTED: "interrupted", Status.OUT_OF_STEPS: "out of steps"}
+    counts = {words: int(np.sum(results.status == status)) for status, words in early.items()}
+    ended = ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "none"
+    seconds = time.monotonic() - began
+    log.info("simulate: %d steps in %.2f s; runs ended early: %s", results.accepted.sum(), seconds, ended)
+    return results
+
+
+def _dataset(request: Request, results: RunArrays, reason: str | None) -> xr.Dataset:
     run = run_dataset.labelled(results, request.times, request.tokens)
     sentences = outcome.sentences(results, request.stops)
     notes = (resolution_note(request.flow, run), *normalisation_notes(request.flow, request.solver, run))
     summary = " ".join(text for text in (outcome.summary(sentences, results.status), *notes) if text)
-    return run.assign_attrs(run_dataset.attributes(request, summary, sentences))
+    return run.assign_attrs(run_dataset.attributes(request, summary, sentences, computed_by(reason)))

@@ -47,8 +47,11 @@ class Request:
         return self.tokens.ndim == 3
 
 
-def attributes(request: Request, outcome: str, outcomes: list[str]) -> dict[str, Any]:
-    """The provenance of a run of `simulate`; `outcome` is one sentence for all runs, `outcomes` has one for each."""
+def attributes(request: Request, outcome: str, outcomes: list[str], computed_by: str) -> dict[str, Any]:
+    """The provenance of a run of `simulate`; `outcome` is one sentence for all runs, `outcomes` has one for each.
+
+    `computed_by` names the path taken: native runs, or programs compiled by XLA, and why.
+    """
     return stamp(
         ResultKind.TRAJECTORY,
         outcome,
@@ -62,6 +65,7 @@ def attributes(request: Request, outcome: str, outcomes: list[str]) -> dict[str,
         dtype=request.dtype,
         memory=float(request.memory),
         requested_times=request.times,
+        computed_by=computed_by,
     )
 
 

@@ -27,6 +27,7 @@ from attnflow.results.run_dataset import Request
 from attnflow.solvers.status import Status
 
 SUFFIXES = {"dataset": ".nc", "code": ".py", "html": ".html", "mp4": ".mp4", "gif": ".gif"}
+COMPUTED_BY = "programs compiled by XLA, since the explorer shows single steps"
 _DRAWING = threading.Lock()  # matplotlib has one style for all threads
 
 
@@ -110,7 +111,7 @@ def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:
     sentence = f"Reached t = {times[-1]:.6g}, watched in the explorer."
     later = [f"t = {time:.6g}" for time, _ in snapshot.later]
     changed = f" The model was changed at {', '.join(later)}; `rerun` repeats what followed the last." if later else ""
-    attributes = run_dataset.attributes(snapshot.request, sentence + changed, [sentence])
+    attributes = run_dataset.attributes(snapshot.request, sentence + changed, [sentence], COMPUTED_BY)
     dataset = run_dataset.labelled(_run_arrays(snapshot), times, snapshot.request.tokens).assign_attrs(attributes)
     if labels := catalogue.labels(snapshot.run.settings):
         dataset = dataset.assign_coords(word=("token", np.array(labels, dtype=object)))

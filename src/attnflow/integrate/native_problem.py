@@ -1,0 +1,156 @@
+"""The requests that the native library integrates as whole runs, and a request in the structs of that library."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.model.flows import EuclideanAttention, SphereAttention
+from attnflow.model.heads import Head
+from attnflow.model.native.library import reason_unused
+from attnflow.model.native.runs import (
+    Arrays,
+    NativeMethod,
+    NativeSpace,
+    NativeStop,
+    RunsHead,
+    RunsProblem,
+    RunsStop,
+)
+from attnflow.model.normalisation import Post
+from attnflow.results.run_dataset import Request
+from attnflow.solvers.adaptive import Adaptive
+from attnflow.solvers.fixed_step import RK4, Euler, Heun
+from attnflow.solvers.stopping import Clustered, Diverged, Settled
+
+MOST_PAIRS = 2**20  # of tokens, over all heads; beyond, one step takes so long that its pairs are shared among cores
+MOST_COORDINATES = 32  # beyond, the matrix products of XLA are faster
+
+SPACES = {EuclideanAttention: NativeSpace.EUCLIDEAN, SphereAttention: NativeSpace.SPHERE}
+METHODS = {
+    Adaptive: NativeMethod.TSIT5,
+    Euler: NativeMethod.EULER,
+    Heun: NativeMethod.HEUN,
+    RK4: NativeMethod.RUNGE_KUTTA_4,
+}
+STOPS = {Clustered: NativeStop.CLUSTERED, Settled: NativeStop.SETTLED, Diverged: NativeStop.DIVERGED}
+
+
+def reason_not_native(request: Request) -> str | None:
+    """The part of a request that the native library does not integrate, or None if it serves the request."""
+    flow, solver = request.flow, request.solver
+    n = request.tokens.shape[-2]
+    # Types, not `isinstance`: a subclass may change any rule.
+    parts = {
+        f"the flow is {type(flow).__name__}": type(flow) not in SPACES,
+        f"the attention is {type(flow.attention).__name__}": type(flow.attention) not in (Softmax, Unnormalised),
+        "the weights change in time": any(type(head) is not Head for head in flow.heads),
+        f"the mask is {flow.mask!r}": flow.mask.reach() is None,
+        "the flow has an MLP": flow.mlp is not None,
+        "the flow has noise": flow.noise is not None,
+        **_normalisation_reason(flow),
+        f"the solver is {solver!r}": not _serves_solver(solver),
+        "a stopping condition is not one of attnflow's": any(type(stop) not in STOPS for stop in request.stops),
+        f"tokens have more than {MOST_COORDINATES} coordinates": flow.dimension > MOST_COORDINATES,
+        f"{n} tokens are many: pairs are shared among cores": n * n * len(flow.heads) > MOST_PAIRS,
+    }
+    return next((reason for reason, holds in parts.items() if holds), None) or reason_unused()
+
+
+def _normalisation_reason(flow: Any) -> dict[str, bool]:
+    if not isinstance(flow, SphereAttention):
+        return {}
+    return {f"the normalisation is {type(flow.normalisation).__name__}": type(flow.normalisation) is not Post}
+
+
+def computed_by(reason: str | None) -> str:
+    """The path that a result records, from the reason not to use the native library."""
+    return "native runs" if reason is None else f"programs compiled by XLA, since {reason}"
+
+
+def _serves_solver(solver: Any) -> bool:
+    is_tsit5 = type(solver) is Adaptive and solver.order == 5 and not solver.stiff
+    return is_tsit5 or type(solver) in (Euler, Heun, RK4)
+
+
+@dataclass(frozen=True)
+class NativeProblem:
+    """The structs of a request, and the arrays they point to."""
+
+    struct: RunsProblem
+    arrays: Arrays
+
+    @classmethod
+    def of(cls, request: Request) -> "NativeProblem":
+        """The problem of a request that the native library serves."""
+        flow, solver, arrays = request.flow, request.solver, Arrays(request.dtype)
+        n, d = request.tokens.shape[-2:]
+        rule, reach = flow.attention.exponential(), flow.mask.reach()
+        assert rule is not None  # checked by `reason_not_native`
+        assert reach is not None
+        masses = None if flow.masses is None else np.asarray(flow.masses)
+        heads = [_head_struct(head, float(rule.factor), arrays) for head in flow.heads if isinstance(head, Head)]
+        stops = [_stop_struct(stop) for stop in request.stops]
+        targets = request.times[1:]
+        struct = RunsProblem(
+            bytes_per_number=arrays.dtype.itemsize,
+            tokens=n,
+            dimension=d,
+            space=SPACES[type(flow)],
+            is_normalised=rule.relative,
+            before=reach[0],
+            after=reach[1],
+            heads=len(heads),
+            stops=len(stops),
+            targets=len(targets),
+            method=METHODS[type(solver)],
+            step_limit=solver.step_limit,
+            log_factor=-float(rule.factor) * float(rule.offset),
+            total_mass=n if masses is None else masses.sum(),
+            head=arrays.structs(RunsHead, heads),
+            stop=arrays.structs(RunsStop, stops),
+            log_masses=arrays.address(None if masses is None else np.log(masses)),
+            is_frozen=arrays.address(flow.frozen, np.uint8),
+            target_times=arrays.address(targets),
+            **_numbers_of(solver),
+        )
+        return cls(struct, arrays)
+
+
+def _numbers_of(solver: Any) -> dict[str, float]:
+    names = ("rtol", "atol", "min_step") if isinstance(solver, Adaptive) else ("step",)
+    return {name: float(getattr(solver, name)) for name in names}
+
+
+def _stop_struct(stop: Any) -> RunsStop:
+    if isinstance(stop, Clustered):
+        return RunsStop(NativeStop.CLUSTERED, stop.count, float(stop.tolerance))
+    if isinstance(stop, Settled):
+        return RunsStop(NativeStop.SETTLED, 0, float(stop.speed))
+    return RunsStop(NativeStop.DIVERGED, 0, float(stop.distance))
+
+
+def _head_struct(head: Head, beta: float, arrays: Arrays) -> RunsHead:
+    """The head with the fewest numbers a pair: products Q^T K and O V are formed unless their factors are narrower."""
+    query, key, value = (np.asarray(matrix, float) for matrix in (head.query, head.key, head.value))
+    output = None if head.output is None else np.asarray(head.output, float)
+    d, struct = head.dimension, RunsHead(query_scale=1.0, output_scale=1.0)
+    if len(query) >= d:
+        query, key = beta * (key.T @ query), None
+    else:
+        query = beta * query
+    if output is None or len(value) >= d:
+        output, value = value if output is None else output @ value, None
+    struct.coordinates, struct.channels = len(query), d if value is None else len(value)
+    struct.key, struct.value = arrays.address(key), arrays.address(value)
+    struct.query, struct.query_scale = _as_multiple(query, arrays)
+    struct.output, struct.output_scale = _as_multiple(output, arrays)
+    return struct
+
+
+def _as_multiple(matrix: np.ndarray, arrays: Arrays) -> tuple[int | None, float]:
+    """The matrix, or no matrix and the factor of a multiple of the identity."""
+    factor = matrix[0, 0]
+    is_multiple = matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, factor * np.eye(len(matrix)))
+    return (None, float(factor)) if is_multiple else (arrays.address(matrix), 1.0)

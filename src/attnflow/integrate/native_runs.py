@@ -1,0 +1,191 @@
+"""The integration of many runs by the native library: chunks of runs on worker threads, window after window of times.
+
+The library releases Python's lock and returns after a fraction of a second, so that the host can show progress, respect
+a time budget and be interrupted. Runs are independent: chunks, windows and threads change no bit.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.jit_cache import drop_old_programs
+from attnflow._common.precision import cast
+from attnflow._common.progress import Watch
+from attnflow.integrate.native_problem import NativeProblem
+from attnflow.integrate.plan import precision, targets_per_call
+from attnflow.integrate.workers import completed_fractions, on_workers, reason_to_stop
+from attnflow.model.native.runs import CURSOR, advance, memory_bytes
+from attnflow.results.run_arrays import RunArrays
+from attnflow.results.run_dataset import Request
+from attnflow.solvers.status import Status
+
+SECONDS_PER_CALL = 0.1  # the interval at which progress, time budget and Ctrl-C are looked at
+MOST_RUNS = 64  # a chunk: few enough for all cores to be busy until the end of most ensembles
+PAIRS_AT_A_TIME = 2**16  # over states whose observables are computed together: many are sums over pairs
+
+
+@dataclass(frozen=True)
+class NativePlan:
+    """Everything that a worker needs."""
+
+    request: Request
+    problem: NativeProblem
+    measure: Callable | None
+    """Observables of tokens of shape (runs, times, n, d) at times of shape (times,); None without observables."""
+    runs: int
+    chunk: int
+    """Runs of a chunk."""
+    window: int
+    """Saving times of a window."""
+
+    @classmethod
+    def of(cls, request: Request) -> "NativePlan":
+        """The plan of a request."""
+        *runs, n, d = request.tokens.shape
+        problem, count = NativeProblem.of(request), runs[0] if runs else 1
+        window = targets_per_call(len(request.times)) if request.observables else len(request.times)
+        saved = window * n * d * np.dtype(request.dtype).itemsize if request.observables else 0
+        workers = os.cpu_count() or 1
+        room = int(request.memory / workers // (memory_bytes(problem.struct) + saved))
+        chunk = int(np.clip(min(room, -(-count // (8 * workers))), 1, MOST_RUNS))
+        return cls(request, problem, _measure_of(request, window), count, chunk, window)
+
+    @property
+    def times(self) -> np.ndarray:
+        """The saving times in the precision of the runs."""
+        return self.request.times.astype(self.request.dtype)
+
+
+def integrate(request: Request, watch: Watch) -> RunArrays:
+    """Integrate all runs; Ctrl-C ends the integration early and keeps what was computed."""
+    if request.observables:
+        drop_old_programs()
+    plan = NativePlan.of(request)
+    results = _empty_results(plan)
+    starts = range(0, plan.runs, plan.chunk)
+    on_workers(lambda first: _integrate_chunk(plan, first, results, watch), starts, watch)
+    return results
+
+
+def _integrate_chunk(plan: NativePlan, first: int, results: RunArrays, watch: Watch) -> None:
+    """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
+    runs = slice(first, min(first + plan.chunk, plan.runs))
+    count = runs.stop - runs.start
+    cursors = np.zeros(count, CURSOR)
+    cursors["time"] = plan.times[0]
+    memory = np.empty((count, memory_bytes(plan.problem.struct)), np.uint8)
+    for begin in range(0, len(plan.times), plan.window):
+        window = slice(begin, min(begin + plan.window, len(plan.times)))
+        saved = _place_to_save(plan, runs, window, results)
+        is_complete = _advance_window(plan, runs, cursors, memory, saved, window, results, watch)
+        if plan.measure is not None and saved is not None:
+            _keep_measured(plan, runs, cursors["position"], saved, window, results)
+        if not is_complete or np.all(results.status[runs] != Status.RUNNING):
+            return
+
+
+def _place_to_save(plan: NativePlan, runs: slice, window: slice, results: RunArrays) -> np.ndarray | None:
+    """The array that takes the tokens at the times of a window; the first tokens are at the first time already."""
+    if plan.measure is None:
+        return results.saved["tokens"][runs] if plan.request.keep_tokens else None
+    # All places hold tokens at any time: observables of the places that a run does not reach are computed and dropped.
+    return np.repeat(results.tokens[_members(plan, runs), None], plan.window, axis=1)
+
+
+def _members(plan: NativePlan, runs: slice) -> np.ndarray:
+    """The runs of a whole chunk; a short last chunk repeats its last run, since another size would compile again."""
+    return np.minimum(np.arange(runs.start, runs.start + plan.chunk), plan.runs - 1)
+
+
+def _advance_window(plan, runs, cursors, memory, saved, window, results, watch) -> bool:
+    """Take runs through the times of a window; False if the watch has stopped them before."""
+    last = window.stop - 1  # target k is saving time k + 1
+    while True:
+        seconds = min(SECONDS_PER_CALL, max(0.0, watch.seconds_left()))
+        left = 0
+        if not watch.should_stop():
+            tokens = results.tokens[runs]
+            left = advance(plan.problem.struct, cursors, memory, tokens, saved, window.start - 1, last, seconds)
+        _keep_cursors(plan, runs, cursors, results)
+        is_running = results.status[runs] == Status.RUNNING
+        if watch.should_stop() and np.any(is_running):
+            results.status[runs] = np.where(is_running, reason_to_stop(watch), results.status[runs])
+            return False
+        fractions = np.where(is_running, completed_fractions(plan.times, cursors["time"]), 1.0)
+        share = len(cursors) / plan.runs
+        watch.report(runs.start, float(fractions.mean()), share, f"t = {float(cursors['time'].min()):.4g}")
+        if left == 0:
+            return True
+
+
+def _keep_cursors(plan: NativePlan, runs: slice, cursors: np.ndarray, results: RunArrays) -> None:
+    status = cursors["status"].copy()
+    is_running = status == Status.RUNNING
+    attempts = cursors["accepted"] + cursors["rejected"]
+    status[is_running & (attempts >= plan.request.solver.step_limit)] = Status.OUT_OF_STEPS
+    status[is_running & (cursors["position"] >= len(plan.times) - 1)] = Status.REACHED
+    results.status[runs] = status
+    for name in ("time", "accepted", "rejected", "drift"):
+        getattr(results, name)[runs] = cursors[name]
+
+
+def _keep_measured(plan, runs, positions, saved, window, results) -> None:
+    """Compute the observables of a window and keep what the runs have reached."""
+    times = np.resize(plan.times[window], plan.window)
+    with precision(plan.request.dtype):
+        values = {name: np.asarray(array) for name, array in plan.measure(times, saved).items()}
+    if plan.request.keep_tokens:
+        values["tokens"] = saved
+    for row, run in enumerate(range(runs.start, runs.stop)):
+        reached = int(np.clip(positions[row] + 1 - window.start, 0, window.stop - window.start))
+        places = slice(window.start, window.start + reached)
+        for name, array in values.items():
+            results.saved[name][run, places] = array[row, :reached]
+
+
+def _measure_of(request: Request, window: int) -> Callable | None:
+    """The observables of tokens of shape (runs, window, n, d), or None without observables."""
+    if not request.observables:
+        return None
+    together = 1
+    while 2 * together * request.tokens.shape[-2] ** 2 <= PAIRS_AT_A_TIME and 2 * together <= window:
+        together *= 2
+    with precision(request.dtype):
+        return functools.partial(_measured, cast(dict(request.observables), request.dtype), together)
+
+
+def _observed(observables: dict[str, Any], time: Any, tokens: Any) -> dict[str, Any]:
+    return {name: jnp.asarray(function(time, tokens)) for name, function in observables.items()}
+
+
+@eqx.filter_jit
+def _measured(observables: dict[str, Any], together: int, times: Any, tokens: Any) -> dict[str, Any]:
+    """The observables of all states, `together` neighbouring times of a run at once; it divides the number of times."""
+    runs, count, *shape = tokens.shape
+    groups = (jnp.tile(times, runs).reshape(-1, together), tokens.reshape(-1, together, *shape))
+    at_once = jax.vmap(lambda time, x: _observed(observables, time, x))
+    values = jax.lax.map(lambda group: at_once(*group), groups)
+    return {name: array.reshape(runs, count, *array.shape[2:]) for name, array in values.items()}
+
+
+def _empty_results(plan: NativePlan) -> RunArrays:
+    request, shapes = plan.request, {}
+    tokens = request.tokens.reshape(plan.runs, *request.tokens.shape[-2:]).astype(request.dtype)
+    if request.keep_tokens:
+        shapes["tokens"] = tokens[0]
+    if plan.measure is not None:
+        with precision(request.dtype):
+            shapes |= jax.eval_shape(
+                lambda: _observed(dict(request.observables), plan.times[0], jnp.asarray(tokens[0]))
+            )
+    results = RunArrays.empty(dict(sorted(shapes.items())), len(plan.times), float(request.times[0]), tokens)
+    if request.keep_tokens:
+        results.saved["tokens"][:, 0] = tokens
+    return results

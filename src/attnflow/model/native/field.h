@@ -1,0 +1,188 @@
+// The velocity of one run's tokens: scores, weights, sums over tokens, value matrices, tangent part.
+//
+// Tokens are stored coordinate by coordinate, each coordinate padded with zeros to whole vectors (`stride` numbers).
+// Padding behaves like tokens that no row sees and that rest.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "pair_sums.h"
+#include "runs.h"
+#include "simd.h"
+
+namespace {
+
+constexpr int64_t kAlignment = 64;  // bytes
+
+INLINE Vector<double>& vector_at(double* numbers) { return *reinterpret_cast<Vector<double>*>(numbers); }
+INLINE Vector<float>& vector_at(float* numbers) { return *reinterpret_cast<Vector<float>*>(numbers); }
+INLINE const Vector<double>& vector_at(const double* numbers) { return *reinterpret_cast<const Vector<double>*>(numbers); }
+INLINE const Vector<float>& vector_at(const float* numbers) { return *reinterpret_cast<const Vector<float>*>(numbers); }
+
+// The first aligned address in memory that has kAlignment bytes more than needed.
+template <typename T>
+T* aligned(char* memory) {
+  return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory) + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+template <typename T>
+INLINE Vector<T> square_root(Vector<T> values) {
+  for (int lane = 0; lane < Lanes<T, kBytes>::kCount; ++lane) values[lane] = std::sqrt(values[lane]);
+  return values;
+}
+
+template <typename T>
+INLINE Vector<T> larger(Vector<T> first, Vector<T> second) {
+  return first > second ? first : second;
+}
+
+template <typename T>
+INLINE Vector<T> absolute(Vector<T> values) {
+  return values < 0 ? -values : values;
+}
+
+// The problem in the precision T, and memory for one evaluation of the velocity.
+template <typename T>
+class Field {
+ public:
+  explicit Field(const RunsProblem& problem)
+      : p(problem),
+        n(problem.tokens),
+        d(problem.dimension),
+        stride(padded(n)),
+        size(d * stride),
+        width_(largest_width(problem)),
+        bytes_((4 * width_ + 5) * stride * sizeof(T) + kAlignment) {
+    queries = aligned<T>(bytes_.data());
+    keys = queries + width_ * stride, values = keys + width_ * stride, sums = values + width_ * stride;
+    shifts = sums + (width_ + 1) * stride, log_masses = shifts + stride, moves = log_masses + stride;
+    bounds = moves + stride;
+    std::fill(queries, queries + (4 * width_ + 5) * stride, T(0));
+    for (int64_t i = 0; i < n; ++i) {
+      if (p.log_masses) log_masses[i] = static_cast<const T*>(p.log_masses)[i];
+      largest_log_mass = std::max(largest_log_mass, std::abs(log_masses[i]));
+      moves[i] = p.is_frozen && static_cast<const char*>(p.is_frozen)[i] ? T(0) : T(1);
+    }
+  }
+
+  const RunsProblem& p;
+  const int64_t n, d, stride, size;
+
+ private:
+  static int64_t largest_width(const RunsProblem& problem) {
+    int64_t width = problem.dimension;
+    for (int64_t h = 0; h < problem.heads; ++h)
+      width = std::max({width, problem.head[h].coordinates, problem.head[h].channels});
+    return width;
+  }
+
+  const int64_t width_;
+  std::vector<char> bytes_;
+
+ public:
+  T *queries, *keys, *values, *sums, *shifts, *log_masses, *bounds;
+  T* moves;  // (stride): 1 for tokens that move, 0 for frozen ones and padding
+  T largest_log_mass = 0;
+};
+
+// out = matrix times the columns of x, or scale times x without a matrix; all rows have `stride` numbers.
+template <typename T>
+INLINE void multiply(const void* matrix, T scale, int64_t rows, int64_t columns, const T* x, int64_t stride, T* out) {
+  constexpr int count = Lanes<T, kBytes>::kCount;
+  const T* entries = static_cast<const T*>(matrix);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < stride; i += count) {
+      Vector<T> total = (entries ? entries[row * columns] : scale) * vector_at(x + (entries ? 0 : row) * stride + i);
+      for (int64_t c = 1; entries && c < columns; ++c) total += entries[row * columns + c] * vector_at(x + c * stride + i);
+      vector_at(out + row * stride + i) = total;
+    }
+}
+
+// The largest length of the columns of x; NaN if one has a NaN.
+template <typename T>
+INLINE T largest_length(const T* x, int64_t rows, int64_t stride) {
+  Vector<T> largest{};
+  for (int64_t i = 0; i < stride; i += Lanes<T, kBytes>::kCount) {
+    Vector<T> square{};
+    for (int64_t c = 0; c < rows; ++c) square += vector_at(x + c * stride + i) * vector_at(x + c * stride + i);
+    largest = square <= largest ? largest : square;
+  }
+  T result = 0;
+  for (int lane = 0; lane < Lanes<T, kBytes>::kCount; ++lane) result = largest[lane] <= result ? result : largest[lane];
+  return std::sqrt(result);
+}
+
+// Add the output of one head, O V sum_j A_ij x_j, to `out`; scores are those of `x`, values those of `received`.
+template <typename T>
+INLINE void add_head(const Field<T>& f, const RunsHead& head, const T* x, const T* received, T* out) {
+  constexpr int count = Lanes<T, kBytes>::kCount;
+  const int64_t channels = head.channels;
+  multiply<T>(head.query, T(head.query_scale), head.coordinates, f.d, x, f.stride, f.queries);
+  if (head.key) multiply<T>(head.key, T(1), head.coordinates, f.d, x, f.stride, f.keys);
+  if (head.value) multiply<T>(head.value, T(1), channels, f.d, received, f.stride, f.values);
+  const T* keys = head.key ? f.keys : x;
+  const T bound = largest_length(f.queries, head.coordinates, f.stride) * largest_length(keys, head.coordinates, f.stride);
+  std::fill(f.bounds, f.bounds + f.stride, bound + f.largest_log_mass);
+  PairProblem<T> pairs;
+  pairs.rows = pairs.columns = f.n, pairs.stride = f.stride;
+  pairs.key_size = head.coordinates, pairs.value_size = channels;
+  pairs.before = f.p.before, pairs.after = f.p.after;
+  pairs.queries = f.queries, pairs.keys = keys, pairs.values = head.value ? f.values : received;
+  pairs.log_weights = f.p.log_masses ? f.log_masses : nullptr;
+  pairs.bounds = f.bounds, pairs.sums = f.sums, pairs.shifts = f.shifts;
+  pair_sums(pairs, 0, f.n);
+  // A row without weights has sums of zero, which stay zero.
+  const Vector<T> tiny = Vector<T>{} + std::numeric_limits<T>::min();
+  for (int64_t i = 0; i < f.stride; i += count) {
+    Vector<T> factor = 1 / larger<T>(vector_at(f.sums + channels * f.stride + i), tiny);
+    if (!f.p.is_normalised)
+      factor = exponential<T, Exponents::kAny>(vector_at(f.shifts + i) + T(f.p.log_factor)) / T(f.p.total_mass);
+    for (int64_t c = 0; c < channels; ++c) vector_at(f.sums + c * f.stride + i) *= factor;
+  }
+  const T* entries = static_cast<const T*>(head.output);
+  for (int64_t row = 0; row < f.d; ++row)
+    for (int64_t i = 0; i < f.stride; i += count) {
+      Vector<T>& total = vector_at(out + row * f.stride + i);
+      if (!entries) total += T(head.output_scale) * vector_at(f.sums + row * f.stride + i);
+      for (int64_t c = 0; entries && c < channels; ++c)
+        total += entries[row * channels + c] * vector_at(f.sums + c * f.stride + i);
+    }
+}
+
+// Remove the component of `out` along each token, and set it to zero for tokens that rest.
+template <typename T>
+INLINE void constrain(const Field<T>& f, const T* x, T* out) {
+  for (int64_t i = 0; i < f.stride; i += Lanes<T, kBytes>::kCount) {
+    Vector<T> along{};
+    if (f.p.space == kSphere)
+      for (int64_t c = 0; c < f.size; c += f.stride) along += vector_at(x + c + i) * vector_at(out + c + i);
+    for (int64_t c = 0; c < f.size; c += f.stride) {
+      const Vector<T> tangent = vector_at(out + c + i) - along * vector_at(x + c + i);
+      vector_at(out + c + i) = vector_at(f.moves + i) != 0 ? tangent : Vector<T>{};
+    }
+  }
+}
+
+template <typename T>
+INLINE void velocity_of(const Field<T>& f, T time, const T* x, T* out) {
+  (void)time;
+  std::fill(out, out + f.size, T(0));
+  for (int64_t h = 0; h < f.p.heads; ++h) add_head<T>(f, f.p.head[h], x, x, out);
+  constrain<T>(f, x, out);
+}
+
+FOR_EVERY_PROCESSOR void velocity(const Field<double>& f, double time, const double* x, double* out) {
+  velocity_of<double>(f, time, x, out);
+}
+
+FOR_EVERY_PROCESSOR void velocity(const Field<float>& f, float time, const float* x, float* out) {
+  velocity_of<float>(f, time, x, out);
+}
+
+}  // namespace

@@ -1,0 +1,268 @@
+"""Native runs against the runs that XLA compiles, against the oracle, and against themselves."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.helpers import oracle
+from tests.helpers.both_paths import native_and_compiled
+from tests.helpers.oracle import Weights, mask, solve
+
+import attnflow as af
+from attnflow.integrate.native_problem import reason_not_native
+from attnflow.integrate.request import checked_request
+from attnflow.model.native.library import reason_unused
+
+pytestmark = pytest.mark.skipif(reason_unused() is not None, reason="the native library is not in use")
+
+SPACES = {
+    "R^d": (af.EuclideanAttention, oracle.Euclidean),
+    "sphere": (af.SphereAttention, oracle.Sphere),
+}
+RULES = {
+    "softmax": (af.Softmax(1.7), oracle.softmax(1.7)),
+    "unnormalised": (af.Unnormalised(0.8, 0.3), oracle.unnormalised(0.8, 0.3)),
+}
+MASKS = {
+    "full": (af.masks.full, lambda i, j: True),
+    "causal": (af.masks.causal, lambda i, j: j <= i),
+    "strictly causal": (af.masks.strictly_causal, lambda i, j: j < i),
+    "window": (af.masks.window(2), lambda i, j: abs(i - j) <= 2),
+    "causal window": (af.masks.causal & af.masks.window(1), lambda i, j: 0 <= i - j <= 1),
+}
+SOLVERS = [af.Adaptive(), af.Euler(0.03), af.Heun(0.04), af.RK4(0.05)]
+
+
+def heads(kind, d, seed=0):
+    """A multiple of the identity, a generic head, or three of different ranks, for attnflow and for the oracle."""
+    rng = np.random.default_rng(seed)
+    draw = lambda *shape: rng.normal(size=shape) / np.sqrt(d)
+    if kind == "identity":
+        return [af.Head.identity(d)], [Weights(np.eye(d), np.eye(d), np.eye(d))]
+    sizes = [(d, None)] if kind == "generic" else [(d, None), (max(1, d - 1), 1), (d + 1, d + 2)]
+    ours, theirs = [], []
+    for width, inner in sizes:
+        query, key = draw(width, d), draw(width, d)
+        value, output = (draw(d, d), None) if inner is None else (draw(inner, d), draw(d, inner))
+        ours.append(af.Head(query=query, key=key, value=value, output=output))
+        theirs.append(Weights(query, key, value if output is None else output @ value))
+    return ours, theirs
+
+
+def start(space, n, d, seed=1, runs=None):
+    """Gaussian tokens of moderate length, on the sphere where they must be."""
+    tokens = 0.6 * np.random.default_rng(seed).normal(size=(n, d) if runs is None else (runs, n, d))
+    return tokens / np.linalg.norm(tokens, axis=-1, keepdims=True) if space == "sphere" else tokens
+
+
+def options(n, has_masses, has_frozen, mask_name="full"):
+    """Masses and frozen tokens; the first token is frozen under a mask that hides all tokens from it."""
+    frozen = np.arange(n) % 3 == 1 if has_frozen else np.zeros(n, bool)
+    frozen = frozen | ((np.arange(n) == 0) & (mask_name == "strictly causal"))
+    masses = 0.5 + np.random.default_rng(4).random(n) if has_masses else None
+    return {"masses": masses, "frozen": frozen if frozen.any() else None}
+
+
+GRID = list(itertools.product(SPACES, RULES, MASKS, ["identity", "generic", "three"], [False, True], [False, True]))
+
+
+@pytest.mark.parametrize(("space", "rule", "mask_name", "kind", "has_masses", "has_frozen"), GRID)
+def test_native_runs_solve_the_equations_of_the_oracle(space, rule, mask_name, kind, has_masses, has_frozen):
+    n, d, times = 6, 3, [0.0, 0.3, 0.8]
+    parts = options(n, has_masses, has_frozen, mask_name)
+    ours, theirs = heads(kind, d)
+    flow = SPACES[space][0](ours, RULES[rule][0], MASKS[mask_name][0], **parts)
+    frozen = np.zeros(n, bool) if parts["frozen"] is None else parts["frozen"]
+    model = SPACES[space][1](theirs, RULES[rule][1], mask(n, MASKS[mask_name][1]), parts["masses"], frozen)
+
+    run = af.simulate(flow, start(space, n, d), times, solver=af.Adaptive(rtol=1e-10, atol=1e-12))
+
+    assert run.attrs["computed_by"] == "native runs"
+    np.testing.assert_allclose(run.tokens, solve(model, start(space, n, d), times)[0], rtol=1e-8, atol=1e-8)
+
+
+CASES = [
+    ("sphere", "softmax", "full", "identity", 13, 3, 0),
+    ("sphere", "unnormalised", "causal", "three", 9, 5, 1),
+    ("sphere", "softmax", "causal window", "generic", 17, 17, 2),
+    ("R^d", "softmax", "window", "three", 11, 2, 3),
+    ("R^d", "unnormalised", "full", "generic", 5, 1, 0),
+    ("R^d", "softmax", "strictly causal", "identity", 8, 4, 2),
+]
+
+
+def case_flow(space, rule, mask_name, kind, n, d):
+    parts = options(n, kind != "identity", mask_name != "full", mask_name)
+    return SPACES[space][0](heads(kind, d)[0], RULES[rule][0], MASKS[mask_name][0], **parts)
+
+
+@pytest.mark.parametrize(
+    ("space", "rule", "mask_name", "kind", "n", "d", "solver", "dtype"),
+    [(*case, "float64") for case in CASES] + [(*case, "float32") for case in CASES[:2]],
+)
+def test_native_runs_take_the_steps_of_compiled_runs(space, rule, mask_name, kind, n, d, solver, dtype):
+    """Step for step, so that two paths differ by rounding, not by the tolerance."""
+    flow, tokens = case_flow(space, rule, mask_name, kind, n, d), start(space, n, d, runs=3)
+    loose = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {}
+    method = SOLVERS[solver] if solver else af.Adaptive(**loose)
+    seen = {"longest": af.observables.largest_norm}
+
+    native, compiled = native_and_compiled(
+        flow, tokens, np.linspace(0.5, 1.7, 9), solver=method, dtype=dtype, observables=seen, stop=af.Settled(1e-30)
+    )
+
+    roundings = 1e-11 if dtype == "float64" else 1e-3
+    for name in ("tokens", "final_tokens", "final_time", "longest"):
+        assert native[name].dtype == compiled[name].dtype
+        np.testing.assert_allclose(native[name], compiled[name], rtol=roundings, atol=roundings)
+    # In float32 the length of the first step, and with it all others, depends on rounding.
+    np.testing.assert_allclose(native.drift, compiled.drift, rtol=0.5, atol=1e-6 if dtype == "float32" else 1e-14)
+    slack = 0 if dtype == "float64" else 2  # an error estimate near one may round to either side
+    np.testing.assert_allclose(native.steps, compiled.steps, atol=slack)
+    np.testing.assert_array_equal(native.status, compiled.status)
+    assert list(native.data_vars) == list(compiled.data_vars)
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [af.Clustered(0.05), af.Clustered(4.0), af.Clustered(0.4, count=2), [af.Settled(1e-3), af.Diverged(2.0)]],
+    ids=repr,
+)
+def test_stopping_conditions_end_native_runs_where_they_end_compiled_runs(stop):
+    flow, tokens = af.SphereAttention(af.Head.identity(3), af.Softmax(2.0)), start("sphere", 7, 3, runs=4)
+
+    native, compiled = native_and_compiled(flow, tokens, np.linspace(0, 40, 9), stop=stop)
+
+    np.testing.assert_array_equal(native.status, compiled.status)
+    np.testing.assert_allclose(native.final_time, compiled.final_time, rtol=1e-7)
+    np.testing.assert_allclose(native.tokens, compiled.tokens, rtol=1e-7, atol=1e-8)
+    assert native.outcome == compiled.outcome
+
+
+def test_divergence_in_space_ends_native_runs_where_it_ends_compiled_runs():
+    flow, tokens = af.EuclideanAttention(af.Head.identity(2)), start("R^d", 5, 2, runs=2)
+
+    native, compiled = native_and_compiled(flow, tokens, [0.0, 50.0], stop=af.Diverged(100.0))
+
+    assert native.outcome == "Of 2 runs 2 stopped."
+    np.testing.assert_allclose(native.final_time, compiled.final_time, rtol=1e-7)
+
+
+FAILURES = {
+    "blow-up": ([[2.0]], af.Adaptive(), [0.0, 0.001, 1.0], "resolution of time"),
+    "overflow at the start": ([[40.0]], af.Adaptive(), [0.0, 1.0], "resolution of time"),
+    "fixed step": ([[3.0]], af.Euler(0.1), np.linspace(0, 1, 11), "NaN or infinity"),
+    "few steps": ([[0.2]], af.Adaptive(max_steps=3), [0.0, 1.0], "largest number of steps"),
+    "late": ([[0.2]], af.Adaptive(), [1e300, 2e300], "resolution of time"),
+    "least step": ([[2.0]], af.Adaptive(min_step=1e-4), [0.0, 0.001, 1.0], "resolution of time"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_native_runs_fail_like_compiled_runs(name):
+    """x' = e^{x^2} x leaves every bound in finite time."""
+    flow = af.EuclideanAttention(af.Head.identity(1), af.Unnormalised(1.0))
+    tokens, solver, times, words = FAILURES[name]
+
+    native, compiled = native_and_compiled(flow, tokens, times, solver=solver)
+
+    assert words in native.outcome
+    np.testing.assert_array_equal(native.status, compiled.status)
+    np.testing.assert_allclose(native.final_time, compiled.final_time, rtol=1e-6)
+    assert int(native.steps) == pytest.approx(int(compiled.steps), rel=0.1)  # rounding decides near the end
+
+
+def test_scores_beyond_the_range_of_the_exponential_are_divided_by_the_largest_of_a_row():
+    """Scores of 1e5 overflow as exponentials; the weights of a row do not depend on a common factor."""
+    tokens = 100 * start("R^d", 9, 2)
+    flow = af.EuclideanAttention(af.Head.bilinear(10 * np.eye(2), -np.eye(2)), masses=np.geomspace(1e-3, 1e3, 9))
+
+    native, compiled = native_and_compiled(flow, tokens, [0.0, 0.1, 1.0])
+
+    np.testing.assert_allclose(native.tokens, compiled.tokens, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33])
+def test_any_number_of_tokens_is_served(n):
+    """Two equations without attention: V = I at beta = 0 moves every token by the mean, in closed form."""
+    tokens = start("R^d", n, 2)
+
+    run = af.simulate(af.EuclideanAttention(af.Head.identity(2), af.Softmax(0.0)), tokens, [0.0, 0.7])
+
+    mean = tokens.mean(axis=0)
+    np.testing.assert_allclose(run.final_tokens, tokens + (np.exp(0.7) - 1) * mean, rtol=1e-7)
+
+
+def test_chunks_threads_and_neighbours_change_no_bit(monkeypatch):
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(4.0), af.masks.causal)
+    tokens, times = start("sphere", 11, 3, runs=37), np.linspace(0, 6, 150)
+    seen = {"energy": af.observables.Energy(4.0), "order": af.observables.order_parameter}
+
+    whole = af.simulate(flow, tokens, times, observables=seen)
+    tight = af.simulate(flow, tokens, times, observables=seen, memory=1e3)
+    alone = af.simulate(flow, tokens[5], times, observables=seen)
+    light = af.simulate(flow, tokens, times, observables=seen, keep_tokens=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    serial = af.simulate(flow, tokens, times, observables=seen)
+    monkeypatch.setattr("attnflow.integrate.native_runs.SECONDS_PER_CALL", 0.0)  # one look at the clock a step
+
+    for other in (tight, serial, af.simulate(flow, tokens[:4], times, observables=seen)):
+        for name in ("tokens", "energy", "order", "final_tokens", "steps"):
+            np.testing.assert_array_equal(other[name], whole[name][: other.sizes["run"]])
+    for name in ("energy", "order"):
+        np.testing.assert_array_equal(light[name], whole[name])
+        np.testing.assert_array_equal(alone[name], whole[name][5])
+    np.testing.assert_array_equal(alone.tokens, whole.tokens[5])
+
+
+def test_observables_of_a_run_that_has_stopped_are_nan():
+    flow, tokens = af.SphereAttention(af.Head.identity(3)), start("sphere", 4, 3, runs=5)
+    seen = {"clock": lambda time, x: time, "count": lambda time, x: jnp.sum(x[:, 0] > -2)}
+
+    run = af.simulate(flow, tokens, np.linspace(0, 90, 101), observables=seen, stop=af.Clustered(0.01))
+
+    assert run.sizes["time"] < 101
+    has_ended = run.time.values > run.final_time.values[:, None]
+    np.testing.assert_array_equal(run["clock"], np.where(has_ended, np.nan, run.time.values))
+    np.testing.assert_array_equal(run["count"], np.where(has_ended, np.nan, 4))
+
+
+NOT_SERVED = {
+    "Hardmax": {"attention": af.Hardmax()},
+    "masks.others": {"mask": af.masks.others},
+    "MLP": {"mlp": af.MLP(np.eye(2))},
+    "change in time": {"heads": af.PiecewiseHead([1.0], [af.Head.identity(2)] * 2)},
+    "Pre": {"normalisation": af.Pre()},
+}
+
+
+@pytest.mark.parametrize("words", NOT_SERVED)
+def test_a_request_that_is_not_served_is_computed_by_xla_and_says_why(words):
+    parts = {"heads": af.Head.identity(2), **NOT_SERVED[words]}
+    run = af.simulate(af.SphereAttention(**parts), np.eye(2), [0.0, 0.01])
+
+    assert run.attrs["computed_by"].startswith("programs compiled by XLA, since ")
+    assert words in run.attrs["computed_by"]
+
+
+@pytest.mark.parametrize("solver", [af.Adaptive(order=8), af.Adaptive(stiff=True), af.Layers(0.1)])
+def test_solvers_that_are_not_served(solver):
+    request = checked_request(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 0.1], solver=solver)
+
+    assert "solver" in str(reason_not_native(request))
+
+
+def test_many_tokens_share_the_cores_instead():
+    flow = af.SphereAttention(af.Head.identity(2))
+    few, many = (checked_request(flow, af.initial.sphere(n, 2, rng=0), [0.0, 1.0]) for n in (1024, 1025))
+
+    assert reason_not_native(few) is None
+    assert "1025 tokens" in str(reason_not_native(many))
+
+
+def test_the_environment_turns_native_runs_off(monkeypatch):
+    monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
+    run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 0.01])
+
+    assert "ATTNFLOW_NATIVE=0" in run.attrs["computed_by"]
