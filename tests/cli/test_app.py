@@ -153,6 +153,7 @@ BAD = {
     "unknown mask": (["run", "sphere", "--mask", "casual"], "Did you mean 'causal'"),
     "unknown attention": (["run", "sphere", "--attention", "soft"], "Did you mean 'softmax'"),
     "unknown solver": (["run", "sphere", "--solver", "rk5"], "Did you mean 'rk4'"),
+    "unknown activation": (["run", "mlp", "--mlp", "sigmoid"], "`mlp` 'sigmoid' is not known. Known: relu, tanh, gelu, identity."),
     "unknown start": (["run", "sphere", "--start", "cube"], "is not known"),
     "unknown space": (["run", "sphere", "--space", "torus"], "Known: euclidean, rescaled, sphere."),
     "numbers in a word": (["run", "sphere", "--start", "box:a,b"], "must be a name, then a colon and numbers"),

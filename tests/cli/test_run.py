@@ -48,6 +48,8 @@ def test_a_file_without_a_scenario_is_named_by_itself(tmp_path):
     found = json.loads(text)
     assert (found["scenario"], found["paper"], found["result"]) == ("own", "", "own.zarr")
     assert found["settings"]["start"] == [[1.0, 0.0], [0.0, 1.0]]
+    assert found["settings"]["head"] == [{"value": [[2.0, 0.0], [0.0, 1.0]]}]
+    assert found["settings"]["value"] is None, "the table of the head replaces it"
 
 
 def test_files_of_settings_can_ask_for_the_other_methods(tmp_path):

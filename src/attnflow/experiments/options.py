@@ -97,7 +97,7 @@ FURTHER_SOLVER = {
 FILE_OPTIONS = {
     "Origin": ORIGIN,
     "Model": MODEL | FURTHER_MODEL,
-    "First tokens": TOKENS,
+    "Tokens": TOKENS,
     "Times": TIMES | FURTHER_TIMES,
     "Computation": SOLVER | LIMITS | COALESCING | STREAMING | COMPUTING | FURTHER_SOLVER,
 }

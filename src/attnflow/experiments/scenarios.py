@@ -153,6 +153,8 @@ def _flow(settings: Settings, seed: np.random.SeedSequence, given: dict[str, Any
             f"`normalisation` {settings.normalisation!r} belongs to the sphere, but the space is "
             f"{settings.space!r}. Use the sphere, or leave the normalisation out."
         )
+    if settings.mlp is not None:
+        require_known(settings.mlp, MLP.activations, "mlp")
     matrices = {name: given.pop(name, getattr(settings, name)) for name in ("query_key", "value")}
     parts: dict[str, Any] = {
         "attention": specs.attention(settings.attention, settings.beta),

@@ -86,9 +86,10 @@ class PreparedRun:
         return found.assign_attrs(named | ({"settings": config_text(expanded(self.config))} if is_in_words else {}))
 
     def shown_settings(self) -> dict[str, Any]:
-        """The settings as JSON knows them, with the arrays and tables of the file."""
-        given = {name: value for name, value in self.config.values.items() if not isinstance(value, str | int | float)}
-        return asdict(self.settings) | {name: _plain(value) for name, value in given.items()}
+        """The settings as JSON knows them, with the arrays and tables of the file; None for what these replace."""
+        values = self.config.values
+        given = {name: _plain(value) for name, value in values.items() if not isinstance(value, str | int | float)}
+        return asdict(self.settings) | dict.fromkeys(_replaced(values)) | given
 
 
 def prepare(config: RunConfig) -> PreparedRun:
@@ -128,6 +129,11 @@ def _require_meaning(values: Mapping[str, Any], scenario: Scenario | None) -> No
     for name, needed in NEEDED.items():
         if name in values and values.get(needed, getattr(defaults, needed)) is None:
             raise InputError(f"`{name}` needs `{needed}`, which is not given.")
+
+
+def _replaced(values: Mapping[str, Any]) -> list[str]:
+    """Fields of the settings that other keys replace."""
+    return [name for key, names in IDLE_BESIDE.items() if key in values for name in names if name in FIELDS]
 
 
 def _settings(values: Mapping[str, Any], scenario: Scenario | None) -> Settings:
@@ -186,8 +192,7 @@ def expanded(config: RunConfig) -> RunConfig:
     """The same run with every setting that acts on it, also those that the scenario or a default gives."""
     prepared = prepare(config)
     values, settings, method = prepared.config.values, prepared.settings, prepared.method
-    idle = {name for key, names in IDLE_BESIDE.items() if key in values for name in names}
-    idle |= {"n", "runs"} if isinstance(values.get("start"), np.ndarray) else set()
+    idle = {*_replaced(values), *(("n", "runs") if isinstance(values.get("start"), np.ndarray) else ())}
     idle |= {"normalisation"} if settings.space != "sphere" else set()
     idle |= {"end", "rtol"} if method == "coalesce" else set()  # those of the settings are not used
     acting = {name: getattr(settings, name) for name in FIELDS if name not in idle}
