@@ -59,6 +59,7 @@ from attnflow.model.normalisation import Sqrt as Sqrt
 from attnflow.results.files import load as load
 from attnflow.results.files import save as save
 from attnflow.results.provenance import flow_of as flow_of
+from attnflow.show.runs.display import display as display
 from attnflow.solvers import observables as observables
 from attnflow.solvers.adaptive import Adaptive as Adaptive
 from attnflow.solvers.fixed_step import RK4 as RK4

@@ -129,7 +129,12 @@ def test_the_summary_of_a_prompt_in_sentences():
     assert trained_summaries._falls([], 6) == "nowhere"
     assert trained_summaries._clusters([["a", "b"], ["c"] * 21]) == "a b\n" + "c x 21"
     merges = [{"after_layer": 3, "parts": [["a"], ["b", "c"]]}] * 10
-    assert trained_summaries._merges(merges).splitlines()[7:] == ["layer 3: a + b c", "and 2 more, see --json"]
+    told = trained_summaries._merges(merges).splitlines()
+    assert told[0] == "10: 10 in layer 3"
+    assert told[8:] == ["layer 3: a + b c", "and 2 more, see --json"]
+    assert trained_summaries._merges(merges[:1]) == "layer 3: a + b c"
+    faint = [{"half": "mlp", "layer": 2, "change": -0.2, "pairs": [{"words": ["cat", "dog"], "share": 1e-5}]}]
+    assert trained_summaries._falls(faint, 6).endswith("-0.2: no pair has more than 1 % of it")
 
 
 @pytest.mark.parametrize("layers", [6, 48, 128])

@@ -18,7 +18,7 @@ from attnflow.cli.console import (
     save_result,
 )
 from attnflow.cli.picture_options import with_picture_options
-from attnflow.cli.run import PANEL, draw_run, finish, first_run
+from attnflow.cli.run import PANEL, finish
 
 
 def register(app: typer.Typer) -> None:
@@ -86,23 +86,12 @@ def show(
 ) -> None:
     """Draw the picture of a result file."""
     from attnflow._common.files import with_suffix
-    from attnflow.experiments.run_summary import final_matrix
     from attnflow.results.files import load
-    from attnflow.results.provenance import ResultKind, flow_of, kind_of
+    from attnflow.show.runs.display import result_picture
 
     result = load(path)
-    flow = None if kind_of(result) is ResultKind.PROMPT and "cosine_density" in result else flow_of(result)
     picture = free_files({"picture": out or with_suffix(path, ".png")}, overwrite)["picture"]
-    if kind_of(result) is ResultKind.COALESCENCE:
-        from attnflow.show import staircase
-
-        staircase(result, picture, **drawing)
-    elif flow is None:
-        from attnflow.show import prompt
-
-        prompt(result, picture, **drawing)
-    else:
-        draw_run(flow, result, picture, final_matrix(flow, first_run(result)), drawing)
+    result_picture(result, picture, **drawing)
     print_json_or(as_json, {"picture": str(picture)}, lambda: print(picture))
 
 

@@ -9,6 +9,7 @@ from attnflow.cli.numbers import ROUNDING, column, number
 
 MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
 MAX_WORDS = 20  # of a cluster that are printed
+LEAST_SHARE = 0.01  # of a fall of the energy from which on a pair of words is named: all pairs of a long text have less
 MAX_LAYERS = 33  # rows of a table: all layers of most models
 # e^(-tA) with antisymmetric A is a rotation, under which cosines are those of x: the two share a column.
 FRAMES = {"x": "x and e^(-tA) x", "V": "e^(-tV) x", "S": "e^(-tS) x"}
@@ -142,7 +143,9 @@ def _falls(falls: list[dict[str, Any]], layers: int) -> str:
         return "nowhere"
     counts = [f"{name} in {sum(fall['half'] == half for fall in falls)}" for half, name in HALVES.items()]
     worst = min(falls, key=lambda fall: fall["change"])
-    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.2g} %" for one in worst["pairs"][:3]]
+    shown = [one for one in worst["pairs"][:3] if one["share"] >= LEAST_SHARE]
+    pairs = [f"“{'” and “'.join(one['words'])}” {100 * one['share']:.2g} %" for one in shown]
+    pairs = pairs or [f"no pair has more than {100 * LEAST_SHARE:g} % of it"]
     where = f"most by {HALVES[worst['half']]} of layer {worst['layer'] + 1}, {worst['change']:.2g}"
     return f"by {', '.join(counts)} of {layers} layers; {where}: {', '.join(pairs)}"
 
@@ -155,6 +158,14 @@ def _rows(layers: int) -> list[int]:
 
 
 def _merges(merges: list[dict[str, Any]]) -> str:
+    """The first merges by their words, after the number of merges in each layer where there are many."""
+    layers = Counter(one["after_layer"] for one in merges)
+    each = ", ".join(f"{count} in layer {layer}" for layer, count in sorted(layers.items()))
+    heading = [f"{len(merges)}: {each}"] if len(merges) > MAX_GROUPS else []
+    return "\n".join([*heading, _merges_in_words(merges)])
+
+
+def _merges_in_words(merges: list[dict[str, Any]]) -> str:
     return _first([f"layer {one['after_layer']}: " + _first(map(_said, one["parts"]), " + ") for one in merges])
 
 

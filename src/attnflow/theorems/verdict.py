@@ -172,7 +172,7 @@ class Verdicts(list):
 
     def _repr_html_(self) -> str:
         rows = [[one.id, one.verdict, f"{one.explanation()}\n{one.paper}"] for one in self.applying]
-        return html_rows(("statement", "verdict", "why"), rows, self._rest)
+        return html_rows(("statement", "verdict", "why"), rows, f"{len(rows)} of {len(self)} statements apply")
 
 
 def _value_text(measured: Measurement) -> str:

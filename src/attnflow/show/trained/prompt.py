@@ -51,7 +51,11 @@ class WordClusters:
         axes.set_yticks(range(len(order)), [self.words[token] for token in order])
         axes.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10]))
         axes.set(xlabel="layer")
-        some = f": {len(order)} of {len(self.words)} tokens" if len(order) < len(self.words) else ""
+        some = (
+            f": {len(order)} of {len(self.words)} tokens, in turn from each cluster"
+            if len(order) < len(self.words)
+            else ""
+        )
         axes.set_title(f"{self.title}{some}", loc="left")
         fix_ticks(axes)
         axes.tick_params(axis="y", length=0, labelsize=_word_size(axes, len(order)))
@@ -191,7 +195,12 @@ def _collapse(report: xr.Dataset) -> list[Lines]:
         for name, label in COLLAPSE.items()
         if np.isfinite(report[name].values).any()
     ]
-    return [layer_panel(lines, "Neural collapse", ylim=(0, None))] if lines else []
+    if not lines:
+        return []
+    # In a long text the spread within classes is many times the other measures, which are of size one.
+    values = np.array([report[name].values for name in COLLAPSE])
+    is_wide = np.nanmax(values) > 10 and np.nanmin(values) > 0
+    return [layer_panel(lines, "Neural collapse", **({"yscale": "log"} if is_wide else {"ylim": (0, None)}))]
 
 
 def _energy(report: xr.Dataset) -> Lines:

@@ -1,0 +1,43 @@
+"""Results in notebooks: headline, picture and dataset; the dataset alone is xarray's."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import attnflow as af
+from attnflow._common.checks import InputError
+
+
+@pytest.fixture(scope="module")
+def run():
+    flow = af.SphereAttention(af.Head.identity(2))
+    return af.simulate(flow, np.eye(2), np.linspace(0, 20, 9), progress=False)
+
+
+def test_a_run_is_displayed_as_headline_picture_and_dataset(run):
+    shown = af.display(run)
+    page = shown._repr_html_()
+    assert shown.picture.startswith(b"\x89PNG")
+    assert "one cluster at t = 20" in page
+    assert "data:image/png;base64," in page
+    assert run._repr_html_()[:40] in page
+    assert repr(shown) == f"{shown.headline}\n{run.attrs['outcome']}"
+
+
+def test_every_kind_of_result_has_a_picture():
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta=9.0), af.masks.causal)
+    streamed = af.stream(flow, af.initial.circle(3, rng=0), [0.0, 1.0, 10.0], progress=False)
+    merged = af.coalesce(af.SphereAttention(af.Head.identity(2)), np.eye(2), progress=False)
+    assert "3 tokens on the circle" in af.display(streamed).headline
+    assert "1 merge" in af.display(merged).headline
+
+
+def test_texts_of_a_file_are_escaped(run):
+    page = af.display(run.assign_attrs(outcome="<script>alert(1)</script>"))._repr_html_()
+    assert "&lt;script&gt;" in page
+    assert "<script>alert(1)" not in page.split("<details>")[0]
+
+
+def test_other_datasets_are_refused():
+    with pytest.raises(InputError, match="`run`"):
+        af.display(xr.Dataset())
