@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,7 +121,7 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
     print_table(table, title)
 
 
-def print_columns(title: str, columns: dict[str, Sequence[str]]) -> None:
+def print_columns(title: str, columns: Mapping[str, Sequence[str]]) -> None:
     """Print columns of equal length under their headings: the first to the left, the others, of numbers, to the right.
 
     A column without any text is left out. Headings are wrapped, cells never.
