@@ -14,29 +14,15 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import attnflow as af
+from attnflow.experiments.bench.baselines import sphere_velocity
 
 MAX_ERROR = 1e-7  # of a coordinate at the last time
 
 
-def numpy_velocity(beta, n):
-    """The velocity of causal softmax attention on the circle, with whole arrays."""
-    hidden = np.triu(np.full((n, n), -np.inf), k=1)
-
-    def velocity(_, flat):
-        x = flat.reshape(n, 2)
-        scores = beta * (x @ x.T) + hidden
-        scores -= scores.max(axis=1, keepdims=True)
-        np.exp(scores, out=scores)
-        output = (scores @ x) / scores.sum(axis=1, keepdims=True)
-        return (output - np.sum(output * x, axis=1, keepdims=True) * x).ravel()
-
-    return velocity
-
-
 def numpy_runs(tokens, beta, end, method, rtol):
     """The last tokens of every run."""
-    n = tokens.shape[1]
-    velocity = numpy_velocity(beta, n)
+    shape = tokens.shape[1:]
+    velocity = lambda _, flat: sphere_velocity(flat.reshape(shape), beta, is_causal=True, xp=np).ravel()
     ends = [
         solve_ivp(velocity, (0, end), x.ravel(), method=method, rtol=rtol, atol=rtol / 100).y[:, -1] for x in tokens
     ]

@@ -1,8 +1,7 @@
 """The speed of the polytope scenario against the published scheme.
 
-The baseline is our own implementation of the published algorithm: forward Euler, nested Python loops over tokens i, j
-and k, and a matrix exponential for every score inside the loops, as in the scripts of arXiv:2305.05465 (whose four
-stages reduce to one Euler step). A second, faster baseline evaluates one exponential for each pair.
+The baseline, `baselines.nested_loops`, has a matrix exponential for every score inside its loops; a second, faster one
+has one for each pair. `attnflow bench --rows polytope` has the same row without the command in a new process.
 
     python -m benchmarks.published_scheme
 """
@@ -14,30 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg import expm
 
 import attnflow as af
-
-
-def published_scheme(tokens, end, step, *, per_score):
-    """Forward Euler for z = e^{-tV} x with A = V = I; `per_score` evaluates e^{tV} for every score."""
-    value = np.eye(tokens.shape[1])
-    z = tokens.copy()
-    n = len(z)
-    for index in range(round(end / step)):
-        t = index * step
-        moved = z.copy()
-        for i in range(n):
-            for j in range(n):
-                growth = expm(t * value)
-                total = 0.0
-                for k in range(n):
-                    if per_score:
-                        growth = expm(t * value)
-                    total += np.exp(np.dot(growth @ z[i], growth @ (z[k] - z[j])))
-                moved[i] += step / total * (value @ (z[j] - z[i]))
-        z = moved
-    return z
+from attnflow.experiments.bench.baselines import nested_loops
 
 
 def seconds(function, repeats=1):
@@ -69,19 +47,11 @@ def measure(n=20, end=5.0, step=0.1):
     warm()
     with np.errstate(over="ignore"):
         return {
-            "published scheme": seconds(lambda: published_scheme(tokens, end, step, per_score=True)),
-            "one exponential per pair": seconds(lambda: published_scheme(tokens, end, step, per_score=False)),
+            "published scheme": seconds(lambda: nested_loops(tokens, end, step, per_score=True)),
+            "one exponential per pair": seconds(lambda: nested_loops(tokens, end, step, per_score=False)),
             "attnflow, warm": seconds(warm, repeats=5),
             "attnflow, cold command": cold_command(end),
         }
-
-
-def test_the_baseline_is_forward_euler_of_the_same_flow():
-    tokens = af.initial.box(4, 2, -1, 1, rng=0)
-    flow = af.RescaledAttention(af.Head.identity(2))
-    euler = af.simulate(flow, tokens, np.linspace(0, 0.5, 6), solver=af.Euler(0.1)).final_tokens
-    for per_score in (True, False):
-        np.testing.assert_allclose(published_scheme(tokens, 0.5, 0.1, per_score=per_score), euler, atol=1e-12)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attnflow.cli import (
+    bench,
     explore,
     figures,
     listing,
@@ -147,6 +148,7 @@ trained_heads.register(app)
 trained_prompts.register(app)
 figures.register(app)
 explore.register(app)
+bench.register(app)
 app.command(epilog="Example: attnflow doctor", rich_help_panel="Figures, page, installation")(doctor)
 app.command(epilog="Example: attnflow cite >> references.bib", rich_help_panel="Figures, page, installation")(cite)
 for registered in app.registered_commands:

@@ -18,6 +18,7 @@ from attnflow._common.checks import InputError, require_all_finite
 from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter
 from attnflow.model.attention import AbstractAttention, Softmax
+from attnflow.model.coordinates import mapped
 from attnflow.model.head_products import can_be_joined, joined_output
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead, TimeDependentHead
 from attnflow.model.masks import AbstractMask, Full
@@ -168,7 +169,7 @@ class AbstractDynamics(Module):
         return State(self._unless_frozen(moves), _zeros_like(state.radii))
 
     def _pairs(self, head: Head, tokens: Tokens, log_scale: AnyArray | None = None) -> Pairs:
-        queries, keys = tokens @ head.query.T, tokens @ head.key.T
+        queries, keys = mapped(tokens, head.query), mapped(tokens, head.key)
         return Pairs(self.attention, self.mask, queries, keys, self.masses, log_scale)
 
     def _attention_output(self, time: Scalar, tokens: Tokens) -> Tokens:

@@ -28,5 +28,5 @@ def joined_output(
     projected = tokens @ jnp.concatenate(matrices).T
     by_head: AnyArray = projected.reshape(len(tokens), 3, count, size).transpose(1, 2, 0, 3)
     sums = jax.vmap(weighted_sums)(*by_head)
-    outputs = jnp.concatenate([head.output for head in heads], axis=1)
+    outputs = jnp.concatenate([head.output for head in heads if head.output is not None], axis=1)
     return sums.transpose(1, 0, 2).reshape(len(tokens), count * size) @ outputs.T

@@ -18,6 +18,7 @@ from attnflow._common.checks import (
 )
 from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter, parameter
+from attnflow.model.coordinates import mapped
 
 LAWS = ("identity", "gaussian", "goe")
 VALUE_LAWS = (*LAWS, "query_key", "minus_query_key")
@@ -104,11 +105,11 @@ class Head(Module):
 
     def project_values(self, tokens: Tokens) -> Tokens:
         """The first factor of the value map, applied before the sum over tokens."""
-        return tokens @ self.value.T
+        return mapped(tokens, self.value)
 
     def project_output(self, sums: Tokens) -> Tokens:
         """The second factor of the value map, applied to the sums: once for a row, not for every pair."""
-        return sums if self.output is None else sums @ self.output.T
+        return sums if self.output is None else mapped(sums, self.output)
 
     def _require_matching_shapes(self) -> None:
         d, width = self.dimension, self.value.shape[0]

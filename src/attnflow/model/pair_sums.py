@@ -9,12 +9,12 @@ from jax.scipy.special import logsumexp
 
 from attnflow._common.arrays import AnyArray, Masses, Tokens
 from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, Softmax, scale_of
+from attnflow.model.coordinates import SMALL_DIMENSION
 from attnflow.model.masks import AbstractMask
 from attnflow.model.native import attention_sums
 from attnflow.model.native.library import reason_unused
 
 BLOCK_ENTRIES = 2**20  # weights formed at a time: 8 MB in float64, little beside the default memory limit
-SMALL_DIMENSION = 4  # coordinates; up to here XLA fuses sums over coordinates with the exponential
 
 
 class Pairs(eqx.Module):

@@ -5,6 +5,7 @@ import numpy as np
 
 from attnflow._common.arrays import AnyArray, Tokens
 from attnflow._common.module import Module
+from attnflow.model.coordinates import sum_over_coordinates
 
 
 class Euclidean(Module):
@@ -33,15 +34,15 @@ class Sphere(Module):
 
     def tangent_part(self, tokens: Tokens, vectors: Tokens) -> Tokens:
         """Each vector without its component along its token."""
-        return vectors - jnp.sum(tokens * vectors, axis=-1, keepdims=True) * tokens
+        return vectors - sum_over_coordinates(tokens * vectors) * tokens
 
     def retract(self, tokens: Tokens) -> Tokens:
         """The nearest points of the sphere: each token divided by its length."""
-        return tokens / jnp.linalg.norm(tokens, axis=-1, keepdims=True)
+        return tokens / jnp.sqrt(sum_over_coordinates(tokens**2))
 
     def drift(self, tokens: Tokens) -> AnyArray:
         """Largest distance of a token from the sphere."""
-        return jnp.max(jnp.abs(jnp.linalg.norm(tokens, axis=-1) - 1))
+        return jnp.max(jnp.abs(jnp.sqrt(sum_over_coordinates(tokens**2)) - 1))
 
     def distance(self, first: AnyArray, second: AnyArray) -> AnyArray:
         """Angle between unit vectors, over the last axis.

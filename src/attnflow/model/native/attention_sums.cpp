@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "pair_sums.h"
@@ -61,22 +63,34 @@ void run_tasks(ffi::ThreadPool& pool, int64_t count, std::function<void(int64_t)
   tasks->wait();
 }
 
-// kSize is the number of coordinates if it is known at compile time, and 0 otherwise.
-template <int kSize, typename Real>
-void copy_by_coordinate(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
-  size = kSize ? kSize : size;
-  for (int64_t i = 0; i < tokens; ++i)
-    for (int64_t c = 0; c < size; ++c) into[c * stride + i] = from[i * size + c];
+// Calls `copy` with the number of coordinates as a constant if it is small, which unrolls its loops, and with 0 otherwise.
+template <typename Copy>
+void with_constant_size(int64_t size, Copy copy) {
+  switch (size) {
+    case 1: return copy(std::integral_constant<int, 1>());
+    case 2: return copy(std::integral_constant<int, 2>());
+    case 3: return copy(std::integral_constant<int, 3>());
+    case 4: return copy(std::integral_constant<int, 4>());
+    default: return copy(std::integral_constant<int, 0>());
+  }
 }
 
 template <typename Real>
 void by_coordinate(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
-  switch (size) {
-    case 1: return copy_by_coordinate<1>(from, tokens, size, stride, into);
-    case 2: return copy_by_coordinate<2>(from, tokens, size, stride, into);
-    case 3: return copy_by_coordinate<3>(from, tokens, size, stride, into);
-    default: return copy_by_coordinate<0>(from, tokens, size, stride, into);
-  }
+  with_constant_size(size, [=](auto constant) {
+    const int64_t count = constant ? constant : size;
+    for (int64_t i = 0; i < tokens; ++i)
+      for (int64_t c = 0; c < count; ++c) into[c * stride + i] = from[i * count + c];
+  });
+}
+
+template <typename Real>
+void by_token(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
+  with_constant_size(size, [=](auto constant) {
+    const int64_t count = constant ? constant : size;
+    for (int64_t i = 0; i < tokens; ++i)
+      for (int64_t c = 0; c < count; ++c) into[i * count + c] = from[c * stride + i];
+  });
 }
 
 // Memory of a thread for one set of tokens, which lasts from call to call.
@@ -123,9 +137,7 @@ struct Call {
   void sum_rows(const PairProblem<Real>& p, int64_t set, int64_t begin, int64_t end) const {
     pair_sums(p, begin, end);
     const int64_t size = p.value_size + 1;
-    Real* into = sums + set * p.rows * size;
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t c = 0; c < size; ++c) into[i * size + c] = p.sums[c * p.stride + i];
+    by_token(p.sums + begin, end - begin, size, p.stride, sums + (set * p.rows + begin) * size);
   }
 };
 

@@ -268,17 +268,26 @@ void pair_sums(const PairProblem<Real>& p, int64_t begin, int64_t end) {
 // next, or one of them where the row sees the first or the last column.
 template <typename Real>
 void largest_of_visible(const PairProblem<Real>& p, const Real* x, Real* memory, Real* result) {
+  const auto larger = [](Real a, Real b) { return a > b ? a : b; };
+  if (p.before >= p.rows && p.after >= p.columns) {
+    Real lanes[8] = {};  // independent of each other, so that they form vectors
+    for (int64_t j = 0; j + 8 <= p.columns; j += 8)
+      for (int lane = 0; lane < 8; ++lane) lanes[lane] = larger(x[j + lane], lanes[lane]);
+    for (int64_t j = p.columns / 8 * 8; j < p.columns; ++j) lanes[0] = larger(x[j], lanes[0]);
+    std::fill(result, result + p.rows, *std::max_element(lanes, lanes + 8));
+    return;
+  }
   const int64_t block = std::max<int64_t>(1, std::min(p.before, p.rows + p.columns) + std::min(p.after, p.columns) + 1);
   Real *from_begin = memory, *to_end = memory + p.stride;
-  const auto larger = [](Real a, Real b) { return a > b ? a : b; };
-  for (int64_t j = 0; j < p.columns; ++j) from_begin[j] = larger(x[j], j % block ? from_begin[j - 1] : Real(0));
-  const bool all_begin_at_zero = p.before >= p.rows;
-  for (int64_t j = p.columns - 1; j >= 0 && !all_begin_at_zero; --j)
-    to_end[j] = larger(x[j], (j + 1) % block && j + 1 < p.columns ? to_end[j + 1] : Real(0));
+  for (int64_t j = 0, place = 0; j < p.columns; ++j, place = place + 1 == block ? 0 : place + 1)
+    from_begin[j] = larger(x[j], place ? from_begin[j - 1] : Real(0));
+  if (p.before < p.rows)
+    for (int64_t j = p.columns - 1; j >= 0; --j)
+      to_end[j] = larger(x[j], (j + 1) % block && j + 1 < p.columns ? to_end[j + 1] : Real(0));
   for (int64_t i = 0; i < p.rows; ++i) {
     const int64_t first = std::max<int64_t>(0, i - p.before), last = std::min(p.columns, i + p.after + 1) - 1;
     if (first > last) result[i] = 0;
-    else if (first % block == 0) result[i] = from_begin[last];
+    else if (first == 0 || first % block == 0) result[i] = from_begin[last];
     else if (first / block == last / block) result[i] = to_end[first];
     else result[i] = larger(to_end[first], from_begin[last]);
   }

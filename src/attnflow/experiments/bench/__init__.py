@@ -1,0 +1,1 @@
+"""The speed of attnflow beside other ways to compute the same numbers; the command is `attnflow bench`."""

@@ -1,0 +1,99 @@
+"""Rows of single velocities, each evaluated many times in one call: pairs of tokens on the sphere, and many heads."""
+
+import os
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attnflow._common.precision import cast
+from attnflow.experiments.bench import plain_loop
+from attnflow.experiments.bench.baselines import (
+    blocked_velocity,
+    heads_products,
+    heads_velocity,
+    repeated,
+    sphere_velocity,
+)
+from attnflow.experiments.bench.timing import Contender, Row
+from attnflow.model import masks
+from attnflow.model.attention import Softmax
+from attnflow.model.dynamics import State
+from attnflow.model.flows import SphereAttention
+from attnflow.model.heads import Head
+from attnflow.model.initial import sphere
+
+MAX_WHOLE_ARRAYS = 6000  # tokens, up to which plain JAX and NumPy form the n x n weights at once
+
+
+def pairs(
+    name: str, n: int, d: int, beta: float, *, calls: int, sets: int | None = None, is_causal: bool = False
+) -> Row:
+    """Velocities of softmax attention on the sphere with Q = K = V = I, of one set of tokens or several."""
+    tokens = np.asarray(sphere(n, d, rng=0, runs=sets))
+    flow = SphereAttention(Head.identity(d), Softmax(beta), masks.causal if is_causal else masks.full)
+    ours = of_flow(flow)
+    plain = (
+        (lambda x: blocked_velocity(x, beta))
+        if n > MAX_WHOLE_ARRAYS
+        else (lambda x: sphere_velocity(x, beta, is_causal=is_causal))
+    )
+    units = float(calls * (sets or 1) * (n * (n + 1) / 2 if is_causal else n * n))
+    contenders = [
+        Contender("attnflow", _compiled(jax.vmap(ours) if sets else ours, tokens, calls), units),
+        Contender("plain JAX", _compiled(jax.vmap(plain) if sets else plain, tokens, calls), units),
+    ]
+    if n <= MAX_WHOLE_ARRAYS:
+        arrays = lambda: sphere_velocity(tokens, beta, is_causal=is_causal, xp=np)
+        contenders.append(Contender("NumPy", arrays, units / calls))
+    if plain_loop.compiler() is not None:
+        contenders.append(Contender("bare loop in C", lambda: _by_plain_loop(tokens, beta, is_causal, calls), units))
+    many = f"{sets} sets of " if sets else ""
+    title = f"one velocity: {many}n={n:,}, d={d}, beta={beta:g}{', causal' if is_causal else ''}"
+    return Row(name, title, "pair", tuple(contenders))
+
+
+def heads(name: str, *, count: int = 12, n: int = 256, d: int = 768, calls: int) -> Row:
+    """Velocities of many heads, beside plain JAX and their matrix products alone."""
+    rng, size = np.random.default_rng(0), d // count
+    shapes = {"query": (size, d), "key": (size, d), "value": (size, d), "output": (d, size)}
+    drawn = [
+        Head(**{part: rng.normal(size=shape) / np.sqrt(d) for part, shape in shapes.items()}) for _ in range(count)
+    ]
+    beta = 1 / np.sqrt(size)
+    flow = SphereAttention(drawn, Softmax(beta))
+    tokens = np.asarray(sphere(n, d, rng=0))
+    weights = tuple(jnp.stack([getattr(head, part) for head in cast(flow, "float64").heads]) for part in shapes)
+    joined = jnp.concatenate([one.reshape(-1, d) for one in weights[:3]])
+    outputs = jnp.concatenate(list(weights[3]), axis=1)
+    contenders = (
+        Contender("attnflow", _compiled(of_flow(flow), tokens, calls), calls),
+        Contender("plain JAX", _compiled(lambda x: heads_velocity(x, weights, beta), tokens, calls), calls),
+        Contender(
+            "matrix products alone",
+            _compiled(lambda x: heads_products(x, joined, outputs, count), tokens, calls),
+            calls,
+            has_same_numbers=False,
+        ),
+    )
+    return Row(name, f"one velocity: {count} heads, n={n}, d={d}", "velocity", contenders)
+
+
+def of_flow(flow: SphereAttention) -> Callable:
+    """The velocity of tokens as a function of arrays."""
+    in_jax = cast(flow, "float64")
+    return lambda x: in_jax.velocity(jnp.zeros(()), State(x)).tokens
+
+
+def _compiled(velocity: Callable, tokens: np.ndarray, calls: int) -> Callable[[], np.ndarray]:
+    program, given = repeated(velocity, calls), jnp.asarray(tokens)
+    return lambda: np.asarray(program(given))
+
+
+def _by_plain_loop(tokens: np.ndarray, beta: float, is_causal: bool, calls: int) -> np.ndarray:
+    """The velocity from the averages, whose tangent part NumPy forms once."""
+    sets = tokens if tokens.ndim == 3 else tokens[None]
+    cores = os.cpu_count() or 1
+    averages = plain_loop.averages(sets, beta, is_causal=is_causal, threads=cores, calls=calls).reshape(tokens.shape)
+    return averages - np.sum(averages * tokens, axis=-1, keepdims=True) * tokens
