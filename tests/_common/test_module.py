@@ -48,6 +48,8 @@ def test_repr_inside_a_compiled_function_does_not_need_values():
 def test_a_copy_equals_its_model_and_another_parameter_does_not():
     flow = af.SphereAttention(af.Head.identity(3), af.Softmax(4.0), af.masks.causal)
     assert copy.deepcopy(flow) == flow
+    assert copy.copy(flow) == flow
+    assert (flow == 3) is False
     assert flow != af.SphereAttention(af.Head.identity(3), af.Softmax(4.5), af.masks.causal)
     assert flow != af.SphereAttention(af.Head.identity(3), af.Softmax(4.0))
 

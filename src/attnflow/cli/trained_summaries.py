@@ -1,7 +1,7 @@
 """The summary of a prompt in a trained model: tables with a row for each layer, and facts in words."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attnflow.cli.console import print_columns, print_facts
@@ -14,7 +14,7 @@ MAX_LAYERS = 33  # rows of a table: all layers of most models
 # e^(-tA) with antisymmetric A is a rotation, under which cosines are those of x: the two share a column.
 FRAMES = {"x": "x and e^(-tA) x", "V": "e^(-tV) x", "S": "e^(-tS) x"}
 HALVES = {"attention": "attention", "mlp": "the MLP"}
-Columns = dict[str, list[float | None]]
+Columns = Mapping[str, Sequence[float | None]]
 
 
 def print_prompt(found: dict[str, Any], files: dict[str, str]) -> None:
@@ -61,7 +61,7 @@ def _token_columns(found: dict[str, Any]) -> Columns:
 
 
 def _layer_columns(found: dict[str, Any]) -> Columns:
-    columns: Columns = {
+    columns: dict[str, Sequence[float | None]] = {
         "similarity (CKA)": found["cka"],
         "attention rank": found["attention_rank"],
         "second eigenvalue": found["second_eigenvalue"],
@@ -75,8 +75,8 @@ def _layer_columns(found: dict[str, Any]) -> Columns:
 
 
 def _part_columns(parts: dict[str, dict[str, list[float]]]) -> Columns:
-    lengths: Columns = {f"{part} length": [*values["length"]] for part, values in parts.items()}
-    return lengths | {f"{part} cosine rate": [*values["cosine_change"]] for part, values in parts.items()}
+    lengths = {f"{part} length": values["length"] for part, values in parts.items()}
+    return lengths | {f"{part} cosine rate": values["cosine_change"] for part, values in parts.items()}
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:
