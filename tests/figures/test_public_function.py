@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from tests.helpers import figure_stub
 
 import attnflow as af
 from attnflow._common.checks import InputError
@@ -40,7 +41,7 @@ def test_figure_and_data_are_returned():
     assert data.attrs["figure_command"] == (
         "attnflow reproduce polytope-2d --quick --set end=1.0 --set n=5 --set saves=3"
     )
-    np.testing.assert_array_equal(data.tokens[-1], data.final_tokens)
+    np.testing.assert_allclose(data.tokens[-1], data.final_tokens)
 
 
 def test_a_wrong_argument_is_refused_with_the_parameters():
@@ -50,3 +51,8 @@ def test_a_wrong_argument_is_refused_with_the_parameters():
 
 def test_data_hold_the_parameters_as_json():
     assert json.loads(af.figures.force(points=7).data.attrs["figure_parameters"]) == {"beta": 10.0, "points": 7}
+
+
+def test_editors_read_the_signatures_of_the_catalogue():
+    """Else: python -m tests.helpers.figure_stub."""
+    assert figure_stub.PATH.read_text("utf-8") == figure_stub.text()
