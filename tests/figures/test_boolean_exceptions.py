@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from attnflow.figures.entries import boolean_exceptions
+from attnflow.show.parts.composition import compose
 
 BETA = 32.0
 
@@ -48,7 +49,7 @@ def test_the_predicted_time_is_that_of_two_leaders_alone():
 
 
 def test_the_picture_says_how_many_rows(data):
-    picture = boolean_exceptions.draw_exceptions(data)
+    picture = compose(boolean_exceptions.draw_exceptions(data))
     texts = " ".join(" ".join(text.get_text() for text in picture.texts).split())
     assert len(picture.axes) == 3
     assert "4 of 6 rows are not Boolean" in texts

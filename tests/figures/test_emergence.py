@@ -9,6 +9,7 @@ from scipy.spatial import ConvexHull
 from attnflow.experiments.scenarios import Settings, build
 from attnflow.figures.entries import emergence, emergence_attention, emergence_limits, emergence_rates, leaders_graph
 from attnflow.figures.entries.scenario_runs import scenario_run, value_of
+from attnflow.show.parts.composition import compose
 
 RESCALED = {"space": "rescaled", "start": "box:-5,5", "n": 8, "seed": 1, "saves": 31}
 FIGURES = {figure.id: figure for figure in emergence.FIGURES}
@@ -74,15 +75,16 @@ def test_hyperplanes_are_levels_of_the_leading_left_eigenvector():
     assert numbers["parallel lines at the end"] == len(levels) <= 3  # Theorem 4.2
     found = [float(word) for word in numbers["coordinates of each"].split("; ")]
     np.testing.assert_allclose(found, levels, atol=0.06)
-    lines = [np.transpose(line.get_data()) for line in emergence_limits.draw_hyperplanes(run).axes[-1].lines]
+    lines = [np.transpose(line.get_data()) for line in compose(emergence_limits.draw_hyperplanes(run)).axes[-1].lines]
     np.testing.assert_allclose(np.ptp([ends @ row for ends in lines], axis=1), 0, atol=1e-9)  # one level a line
     np.testing.assert_allclose(np.sort([abs(ends[0] @ row) for ends in lines]), np.sort(np.abs(found)), atol=0.01)
 
 
 def test_dots_grow_where_tokens_meet_and_not_where_they_only_share_a_line():
     """At the end of the polygon eight tokens stand in a few places; on two lines they stay apart."""
-    polygon = emergence_limits.draw_polytope(scenario_run(False, d=2, end=12.0, **RESCALED))
-    lines = emergence_limits.draw_hyperplanes(scenario_run(False, d=2, value="published-2d", end=8.0, **RESCALED))
+    polygon = compose(emergence_limits.draw_polytope(scenario_run(False, d=2, end=12.0, **RESCALED)))
+    run = scenario_run(False, d=2, value="published-2d", end=8.0, **RESCALED)
+    lines = compose(emergence_limits.draw_hyperplanes(run))
     areas = [drawing.axes[-1].collections[-1].get_sizes() for drawing in (polygon, lines)]
 
     assert np.ptp(areas[0]) > 1
@@ -141,7 +143,7 @@ def test_on_the_line_attention_becomes_boolean(line):
 
 
 def test_the_weights_are_drawn_at_the_moments_asked_for(line):
-    titles = [axes.get_title(loc="left") for axes in emergence_attention.draw_boolean(line[0]).axes]
+    titles = [axes.get_title(loc="left") for axes in compose(emergence_attention.draw_boolean(line[0])).axes]
 
     assert titles[:3] == ["t = 0", "t = 1", "t = 12"]
 

@@ -18,4 +18,4 @@ def test_profiles_agree_and_the_control_does_not():
         assert numbers[name + "full mask"] > 0.2
     assert [one.verdict for one in lost_in_middle.influence_verdicts(data)] == ["holds"] * 3
     assert np.all(np.isfinite(data.iterated))
-    assert len(lost_in_middle.draw_influence(data).axes) == 2
+    assert len(lost_in_middle.draw_influence(data).panels) == 2

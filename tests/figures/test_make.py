@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.figure import Figure as Picture
+from matplotlib.figure import Figure as MatplotlibFigure
 from PIL import Image
 from tests.helpers import tiny_models
 from typer.testing import CliRunner
@@ -23,6 +23,7 @@ from attnflow.figures import html_report, make, records, thumbnails
 from attnflow.figures.catalogue import catalogue, chapter_of, find
 from attnflow.figures.figure import Figure
 from attnflow.show.parts.animation import Movie, has_video, save_movie
+from attnflow.show.parts.panels import Line, Lines, panel_picture
 
 calls = []
 
@@ -32,14 +33,12 @@ def compute(progress, *, size, seed):
     return xr.Dataset({"values": ("place", np.random.default_rng(seed).normal(size=size))})
 
 
-def draw(dataset):
-    picture = Picture(figsize=(2, 2))
-    picture.add_subplot().plot(dataset.values)
-    return picture
+def draw(values):
+    return panel_picture([[Lines([Line(np.arange(values.size), values.values)])]], "A headline", "A caption", width=2.0)
 
 
 def movie(dataset):
-    picture = Picture(figsize=(2.01, 2.01))
+    picture = MatplotlibFigure(figsize=(2.01, 2.01))
     (line,) = picture.add_subplot(xlim=(0, 1), ylim=(0, 1)).plot([0, 1], [0, 1])
     return Movie(picture, 4, lambda frame: line.set_ydata([0, frame / 3]))
 
@@ -310,3 +309,29 @@ def test_entries_of_the_catalogue_are_complete():
 def test_an_unknown_figure_has_its_neighbours_named():
     with pytest.raises(InputError, match="polytope-2d"):
         find("polytop-2d")
+
+
+def test_only_the_picture_is_made_again_for_another_size(made):
+    _, folder = made
+    column = {"size": "column", "title": None}
+
+    again = make.make(SMALL, folder, is_quick=True, drawing=column)
+
+    assert again.state == "made"
+    assert calls == [4]  # the data of the folder are used again
+    assert again.caption == ["A headline", "A caption"]
+    with Image.open(folder / "small-quick.png") as opened:
+        assert opened.width == 680  # 3.4 inches
+    assert "size='column', title=None" in (folder / "small-quick.py").read_text()
+    assert make.make(SMALL, folder, is_quick=True, drawing=column).state == "kept"
+    assert make.make(SMALL, folder, is_quick=True).state == "made"
+    [page] = [html_report.write_report([(SMALL, again)], folder, is_quick=True).read_text()]
+    assert "attnflow reproduce small --quick --size column --no-title" in page
+    assert "<p>A headline A caption</p>" in page
+
+
+def test_fonts_of_pdf_files_are_embedded_as_truetype(made):
+    content = (made[1] / "small-quick.pdf").read_bytes()
+
+    assert b"/CIDFontType2" in content or b"/TrueType" in content
+    assert b"/Type3" not in content

@@ -11,12 +11,13 @@ from tests.helpers import figure_stub
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.figures.catalogue import catalogue
+from attnflow.figures.public_function import OPTIONS
 
 
 def test_every_figure_has_a_function():
     names = {figure.function_name for figure in catalogue().values()}
 
-    assert names | {"draw", "numbers", "save"} == set(af.figures.__all__) == set(dir(af.figures))
+    assert names | {"caption", "draw", "numbers", "save"} == set(af.figures.__all__) == set(dir(af.figures))
 
 
 @pytest.mark.parametrize("name", list(catalogue()))
@@ -25,9 +26,7 @@ def test_a_function_has_the_parameters_of_its_figure(name):
     function = getattr(af.figures, figure.function_name)
     arguments = inspect.signature(function).parameters
 
-    assert {key: one.default for key, one in arguments.items() if key not in ("quick", "progress")} == (
-        figure.parameters_of(False)
-    )
+    assert {key: one.default for key, one in arguments.items() if key not in OPTIONS} == (figure.parameters_of(False))
     assert figure.title in function.__doc__
     assert function.__name__ == figure.function_name
 

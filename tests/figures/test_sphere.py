@@ -7,6 +7,7 @@ from tests.helpers import oracle
 from attnflow.analyse import clusters
 from attnflow.figures.entries import phase_diagrams, sphere
 from attnflow.model import initial
+from attnflow.show.parts.composition import compose
 
 TIMES = np.linspace(0, 6, 5)
 
@@ -103,7 +104,7 @@ def test_histograms_are_of_the_tokens_of_their_time():
 
 
 def test_the_title_counts_the_clusters_of_every_row_and_all_rows_share_a_camera(clustering):
-    figure = sphere.draw_clustering(clustering)
+    figure = compose(sphere.draw_clustering(clustering))
 
     for beta in (1.0, 9.0):
         count = int(clusters.count(clustering.sel(beta=beta), sphere.CLUSTER_DISTANCE)[-1])

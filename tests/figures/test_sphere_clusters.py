@@ -5,6 +5,7 @@ import pytest
 
 from attnflow.analyse import renyi
 from attnflow.figures.entries import sphere_clusters
+from attnflow.show.parts.composition import compose
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_the_control_grows_like_the_circle_and_not_like_the_sphere(data):
 
 
 def test_the_picture_names_the_measured_exponents(data):
-    picture = sphere_clusters.draw_clusters(data)
+    picture = compose(sphere_clusters.draw_clusters(data))
     texts = " ".join(text.get_text() for text in picture.texts) + str(picture.get_suptitle())
     assert len(picture.axes) == 2
     assert "95 % intervals" in " ".join(texts.split())

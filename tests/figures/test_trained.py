@@ -6,6 +6,7 @@ from tests.helpers import tiny_models
 
 import attnflow as af
 from attnflow.figures.entries import trained
+from attnflow.show.parts.composition import compose
 
 FIGURES = {figure.id: figure for figure in trained.FIGURES}
 IDS = tiny_models.IDS  # the tiny models have no tokenizer
@@ -18,7 +19,7 @@ def model(tmp_path_factory):
 
 
 def drawn(figure, dataset):
-    return len(figure.draw(dataset).axes)
+    return len(compose(figure.draw(dataset)).axes)
 
 
 def test_spectra_are_counted_by_kind(model):
@@ -77,9 +78,7 @@ def test_heads_are_drawn_at_random_and_named(model):
     dataset = figure.compute(False, model=model, layer=0, counts=[1], seed=3, **SMALL)
     order = np.random.default_rng(3).permutation(tiny_models.HEADS).tolist()
     assert list(dataset.attrs["drawn_heads"]) == order
-    assert f"(seed 3): {', '.join(str(head) for head in order)}." in figure.draw(dataset).get_supxlabel().replace(
-        "\n", " "
-    )
+    assert f"(seed 3): {', '.join(str(head) for head in order)}." in figure.draw(dataset).caption.replace("\n", " ")
 
 
 def test_a_model_that_cannot_read_starts_from_random_ids(model):
@@ -91,7 +90,7 @@ def test_a_model_that_cannot_read_starts_from_random_ids(model):
     units = units / np.linalg.norm(units, axis=1, keepdims=True)
     expected = np.mean((units @ units.T)[~np.eye(count, dtype=bool)])
     np.testing.assert_allclose(figure.numbers(dataset)["mean cosine, embedding, trained"], expected)
-    assert f"{count} random ids" in figure.draw(dataset).get_suptitle()
+    assert f"{count} random ids" in figure.draw(dataset).title
 
 
 def test_a_model_of_fewer_layers_has_its_last_one_taken(model):

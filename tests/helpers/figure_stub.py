@@ -11,13 +11,17 @@ from attnflow.figures.catalogue import catalogue
 PATH = Path(attnflow.__file__).parent / "figures" / "functions.pyi"
 HEADER = '''"""Signatures of the functions of all figures, for type checkers and editors; made from the catalogue."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from attnflow._common.progress import Progress
 from attnflow.figures.public_function import DrawnFigure
+from attnflow.show.parts.picture import Title
 
 '''
-OPTIONS = {"quick": "bool", "progress": "Progress"}
+OPTIONS = {
+    "quick": "bool", "size": "str | Sequence[float] | None", "style": "str | None", "title": "Title", "progress": "Progress",
+}  # fmt: skip
 
 
 def text() -> str:

@@ -11,6 +11,7 @@ import typer
 from attnflow._common.progress import reporting
 from attnflow.cli import completion
 from attnflow.cli.console import AsJson, print_json, progress_of
+from attnflow.cli.picture_options import with_picture_options
 
 DEFAULT_FOLDER = Path("attnflow-figures")
 MIN_WIDTH_WITH_SOURCES = 110  # columns of a terminal; a narrower one has no room for the sources
@@ -20,7 +21,9 @@ STATES = ("made", "kept", "skipped", "failed")
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     example = "attnflow reproduce polytope-2d boolean-1d --quick --out figures"
-    app.command(epilog=f"Example: {example}", rich_help_panel="Figures, page, installation")(reproduce)
+    app.command(epilog=f"Example: {example}", rich_help_panel="Figures, page, installation")(
+        with_picture_options(reproduce)
+    )
 
 
 def reproduce(
@@ -38,6 +41,7 @@ def reproduce(
     model: Annotated[str | None, typer.Option(help="Directory or hub name for figures of trained weights.")] = None,
     parameters: Annotated[bool, typer.Option("--parameters", help="Show the parameters, make nothing.")] = False,
     as_json: AsJson = False,
+    drawing: dict[str, Any] | None = None,
 ) -> None:
     """Make published figures, and one self-contained HTML report of all figures in the folder.
 
@@ -47,6 +51,7 @@ def reproduce(
     """
     from attnflow._common.files import require_folder
     from attnflow.figures.catalogue import catalogue, find
+    from attnflow.figures.drawing import drawing_options
     from attnflow.figures.html_report import write_report
 
     chosen = [find(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
@@ -59,7 +64,7 @@ def reproduce(
     began = time.monotonic()
     say = (lambda *words: None) if as_json else (lambda *words: print(*words, file=sys.stderr))
     say(_announcement(chosen, quick))
-    entries = _make_all(chosen, folder, quick, say, as_json)
+    entries = _make_all(chosen, folder, quick, drawing_options(drawing or {}), say, as_json)
     report = write_report(_in_folder(entries, folder, quick), folder, is_quick=quick)
     facts = _facts(entries, report, round(time.monotonic() - began, 1))
     if as_json:
@@ -149,7 +154,9 @@ def _announcement(chosen: Sequence[Any], quick: bool) -> str:
     return f"{count}, {kind}: about {_span(seconds)} on two idle cores (an estimate), less where figures are kept."
 
 
-def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_json: bool) -> list:
+def _make_all(
+    chosen: Sequence[Any], folder: Path, quick: bool, drawing: dict[str, Any], say: Any, as_json: bool
+) -> list:
     from attnflow.figures.make import make
     from attnflow.figures.records import Made
 
@@ -158,13 +165,13 @@ def _make_all(chosen: Sequence[Any], folder: Path, quick: bool, say: Any, as_jso
         try:
             with reporting(progress_of(as_json)) as report:
                 named = lambda share, words, name=figure.id, show=report: show(share, f"{name}: {words}")
-                made = make(figure, folder, is_quick=quick, progress=named)
+                made = make(figure, folder, is_quick=quick, drawing=drawing, progress=named)
         except KeyboardInterrupt:
             say(f"Interrupted at {figure.id}. {place} of {len(chosen)} are made; the same command continues.")
             raise
         except Exception as problem:  # one that fails costs none of the others
             note = f"Failed: {type(problem).__name__}: {problem}{_asked_for(figure)}"
-            made = Made(figure.id, "failed", figure.settings_of(quick), quick, note=note)
+            made = Made(figure.id, "failed", figure.settings_of(quick), quick, changes=figure.changes, note=note)
         entries.append((figure, made))
         took = f" in {_span(made.seconds)}" if made.state == "made" else ""
         say(f"[{place + 1}/{len(chosen)}] {figure.id}: {made.note or made.state + took}")

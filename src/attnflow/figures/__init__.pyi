@@ -46,6 +46,7 @@ from attnflow.figures.functions import trained_prompt as trained_prompt
 from attnflow.figures.functions import trained_spectra as trained_spectra
 from attnflow.figures.functions import two_time_scales as two_time_scales
 from attnflow.figures.functions import value_spectrum as value_spectrum
+from attnflow.figures.public_function import caption as caption
 from attnflow.figures.public_function import draw as draw
 from attnflow.figures.public_function import numbers as numbers
 from attnflow.figures.public_function import save as save

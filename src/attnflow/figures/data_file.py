@@ -10,6 +10,7 @@ import xarray as xr
 import attnflow
 from attnflow._common.checks import InputError
 from attnflow._common.files import written_beside
+from attnflow.figures.drawing import command_options
 from attnflow.figures.figure import Figure
 from attnflow.figures.variable_names import attributes_of
 
@@ -64,12 +65,14 @@ def read_data(path: Path) -> xr.Dataset:
     return xr.load_dataset(path, engine="scipy")
 
 
-def write_script(figure: Figure, folder: Path, *, is_quick: bool, size: str) -> Path:
+def write_script(figure: Figure, folder: Path, *, is_quick: bool, drawing: dict[str, Any]) -> Path:
     """Write a Python script that draws the figure from the data beside it."""
-    stem, options = figure.stem(is_quick), f", size={size!r}" if size else ""
+    stem = figure.stem(is_quick)
+    options = "".join(f", {name}={value!r}" for name, value in drawing.items())
+    command = figure.command(is_quick) + command_options(drawing)
     path = folder / f"{stem}.py"
     with written_beside(path) as beside:
-        text = SCRIPT.format(id=figure.id, stem=stem, command=figure.command(is_quick), options=options)
+        text = SCRIPT.format(id=figure.id, stem=stem, command=command, options=options)
         beside.write_text(text, "utf-8")
     return path
 

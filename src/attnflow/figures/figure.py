@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 if TYPE_CHECKING:
-    import matplotlib.figure
-
     from attnflow.show.parts.animation import Movie
+    from attnflow.show.parts.picture import Picture
     from attnflow.theorems.verdict import Verdict
 
 
@@ -34,7 +33,8 @@ class Figure:
     """How it differs from the published figure, and why; empty if it does not."""
     compute: Callable[..., xr.Dataset]
     """compute(progress, **settings): all arrays that are drawn or counted; `progress` is that of `simulate`."""
-    draw: Callable[[xr.Dataset], matplotlib.figure.Figure]
+    draw: Callable[[xr.Dataset], Picture]
+    """Describes the picture; `figures.drawing.drawn` draws it."""
     numbers: Callable[[xr.Dataset], dict[str, float | int | str]]
     """Numbers printed beside the picture, from the same arrays."""
     settings: dict[str, Any]

@@ -1,9 +1,11 @@
 """Signatures of the functions of all figures, for type checkers and editors; made from the catalogue."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from attnflow._common.progress import Progress
 from attnflow.figures.public_function import DrawnFigure
+from attnflow.show.parts.picture import Title
 
 def boolean_1d(
     *,
@@ -14,6 +16,9 @@ def boolean_1d(
     seed: int = ...,
     moments: list[float] = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def polytope_2d(
@@ -25,6 +30,9 @@ def polytope_2d(
     seed: int = ...,
     frames: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def polytope_3d(
@@ -36,6 +44,9 @@ def polytope_3d(
     seed: int = ...,
     frames: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def hyperplanes_2d(
@@ -47,6 +58,9 @@ def hyperplanes_2d(
     seed: int = ...,
     frames: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def hyperplanes_3d_decaying(
@@ -57,6 +71,9 @@ def hyperplanes_3d_decaying(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def hyperplanes_3d_growing(
@@ -67,6 +84,9 @@ def hyperplanes_3d_growing(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def codimension_2(
@@ -77,6 +97,9 @@ def codimension_2(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def polytope_times_hyperplane(
@@ -87,6 +110,9 @@ def polytope_times_hyperplane(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def leaders_graph(
@@ -96,6 +122,9 @@ def leaders_graph(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def rank_80(
@@ -106,6 +135,9 @@ def rank_80(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def coordinates_128(
@@ -116,6 +148,9 @@ def coordinates_128(
     step: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def minus_identity(
@@ -127,6 +162,9 @@ def minus_identity(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def two_time_scales(
@@ -138,6 +176,9 @@ def two_time_scales(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def boolean_exceptions(
@@ -150,6 +191,9 @@ def boolean_exceptions(
     runs: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def slides_boolean(
@@ -160,6 +204,9 @@ def slides_boolean(
     seed: int = ...,
     moments: list[float] = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def slides_polytope(
@@ -170,6 +217,9 @@ def slides_polytope(
     seed: int = ...,
     frames: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def multihead_eigenvalues(
@@ -181,6 +231,9 @@ def multihead_eigenvalues(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def multihead_more_tokens(
@@ -192,6 +245,9 @@ def multihead_more_tokens(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def multihead_circle(
@@ -202,6 +258,9 @@ def multihead_circle(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def multihead_3d(
@@ -213,6 +272,9 @@ def multihead_3d(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def multihead_rate(
@@ -224,6 +286,9 @@ def multihead_rate(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def start_laws(
@@ -235,6 +300,9 @@ def start_laws(
     end: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def master_equation(
@@ -245,6 +313,9 @@ def master_equation(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def sphere_clustering(
@@ -256,6 +327,9 @@ def sphere_clustering(
     frames: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def phase_diagrams(
@@ -272,6 +346,9 @@ def phase_diagrams(
     published_n: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def inner_products(
@@ -283,6 +360,9 @@ def inner_products(
     bins: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def causal_limits(
@@ -295,6 +375,9 @@ def causal_limits(
     starts: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def value_spectrum(
@@ -305,6 +388,9 @@ def value_spectrum(
     deviation: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def renyi_centres(
@@ -318,6 +404,9 @@ def renyi_centres(
     frames: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def captured_fraction(
@@ -331,6 +420,9 @@ def captured_fraction(
     runs: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def force(
@@ -338,6 +430,9 @@ def force(
     beta: float = ...,
     points: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def cluster_number_sphere(
@@ -354,6 +449,9 @@ def cluster_number_sphere(
     draws: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def five_tokens(
@@ -361,6 +459,9 @@ def five_tokens(
     tokens: list[list[float]] = ...,
     beta: float = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def energy_staircase(
@@ -368,6 +469,9 @@ def energy_staircase(
     betas: list[float] = ...,
     units: list[float] = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def merge_tree(
@@ -376,6 +480,9 @@ def merge_tree(
     beta: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def plateau_lengths(
@@ -385,6 +492,9 @@ def plateau_lengths(
     starts: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def normalisation_rates(
@@ -396,6 +506,9 @@ def normalisation_rates(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def hardmax_leaders(
@@ -406,6 +519,9 @@ def hardmax_leaders(
     n: int = ...,
     seeds: Any = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def long_context(
@@ -415,6 +531,9 @@ def long_context(
     largest: float = ...,
     points: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def lost_in_the_middle(
@@ -425,6 +544,9 @@ def lost_in_the_middle(
     factors: list[float] = ...,
     n: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def noise_phases(
@@ -439,6 +561,9 @@ def noise_phases(
     step: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def cluster_number(
@@ -450,6 +575,9 @@ def cluster_number(
     ripple: float = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def trained_spectra(
@@ -458,6 +586,9 @@ def trained_spectra(
     runs: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def trained_flow(
@@ -469,6 +600,9 @@ def trained_flow(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def trained_heads(
@@ -481,6 +615,9 @@ def trained_heads(
     saves: int = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
 def trained_prompt(
@@ -489,5 +626,8 @@ def trained_prompt(
     prompt: str = ...,
     seed: int = ...,
     quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...

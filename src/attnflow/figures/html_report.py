@@ -15,6 +15,7 @@ from typing import Any
 
 from attnflow._common.files import written_beside
 from attnflow.figures.catalogue import chapter_of
+from attnflow.figures.drawing import command_options
 from attnflow.figures.figure import Figure
 from attnflow.figures.records import LIBRARIES, Made
 from attnflow.figures.thumbnails import thumbnail
@@ -36,7 +37,7 @@ def write_report(entries: Entries, folder: Path, *, is_quick: bool) -> Path:
 
 def remake_command(figure: Figure, made: Made) -> str:
     """Command that makes a figure again, with its parameters, model and size."""
-    return figure.command(made.is_quick) + (f" --size {made.size}" if made.size else "")
+    return figure.command(made.is_quick) + command_options(made.drawing)
 
 
 def _page(entries: Entries, folder: Path, is_quick: bool) -> str:
@@ -117,6 +118,8 @@ def _article(figure: Figure, made: Made, folder: Path) -> str:
     if not made.is_there:
         return "".join([*parts, f'<p class="quick">{_text(made.note)}</p></article>'])
     name = figure.stem(made.is_quick)
+    if "title" in made.drawing:  # the picture itself has no title and no caption
+        parts.append(f"<p>{_text(' '.join(made.caption))}</p>")
     parts += [_media(figure, name, made, folder), _numbers(made.numbers), _verdicts(made.verdicts)]
     if figure.deviates:
         own = " with the parameters of the catalogue" if figure.changes else ""

@@ -16,6 +16,7 @@ from attnflow._common import extras
 from attnflow._common.files import written_beside
 from attnflow._common.progress import Progress, Report, reporting
 from attnflow.figures.data_file import read_data, stamped, write_data, write_script
+from attnflow.figures.drawing import drawn
 from attnflow.figures.figure import Figure
 from attnflow.figures.records import Made, data_key, digest_of, kept, recorded
 from attnflow.figures.thumbnails import panel_box
@@ -23,17 +24,19 @@ from attnflow.show.parts.animation import has_video, save_movies
 from attnflow.show.parts.style import save_figure
 
 
-def make(figure: Figure, folder: Path, *, is_quick: bool, size: str = "", progress: Progress = None) -> Made:
+def make(
+    figure: Figure, folder: Path, *, is_quick: bool, drawing: dict[str, Any] | None = None, progress: Progress = None
+) -> Made:
     """Make a figure in a folder, unless it is there with the same parameters, made by the same code.
 
-    Picture, movie and numbers come from the data as they are in the file ``NAME.nc``, so that its script draws the same
-    picture. Where only the size of the picture differs, the data of the folder are used again. The record ``NAME.json``
-    is written last, so that a figure that was interrupted is made again.
+    `drawing` has the arguments of `drawn`. Picture, movie and numbers come from the data as they are in the file
+    ``NAME.nc``, so that its script draws the same picture. Where only `drawing` differs, the data of the folder are
+    used again. The record ``NAME.json`` is written last, so that a figure that was interrupted is made again.
     """
-    settings, name = figure.settings_of(is_quick), figure.stem(is_quick)
+    settings, name, drawing = figure.settings_of(is_quick), figure.stem(is_quick), drawing or {}
     if figure.needs and (missing := extras.missing(figure.needs)):
         return Made(figure.id, "skipped", settings, is_quick, note=extras.needs("Skipped: the figure", *missing))
-    if (already := kept(figure, folder, is_quick=is_quick, size=size)) is not None:
+    if (already := kept(figure, folder, is_quick=is_quick, drawing=drawing)) is not None:
         return already
     has_data = recorded(figure, folder, is_quick=is_quick) is not None
     record, data_path = folder / f"{name}.json", folder / f"{name}.nc"
@@ -47,14 +50,15 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, size: str = "", progre
         data = read_data(data_path)
         numbers = {name: _plain(value) for name, value in figure.numbers(data).items()}
         verdicts = [one.as_dict() for one in figure.verdicts(data)] if figure.verdicts else []
-        pictures, panel = _write_pictures(figure, data, folder / name, size, report)
-        files = [*pictures, data_path, write_script(figure, folder, is_quick=is_quick, size=size)]
+        pictures, panel = _write_pictures(figure, data, folder / name, drawing, report)
+        described = figure.draw(data)
+        files = [*pictures, data_path, write_script(figure, folder, is_quick=is_quick, drawing=drawing)]
         require_uninterrupted()
     names = [path.name for path in files]
     made = Made(
         figure.id, "made", settings, is_quick, round(time.monotonic() - began, 2), numbers, verdicts, names,
-        changes=figure.changes, size=size, panel=panel, data_key=data_key(figure, is_quick=is_quick),
-        digest=digest_of(folder, names),
+        changes=figure.changes, drawing=drawing, panel=panel, caption=[described.title, described.caption],
+        data_key=data_key(figure, is_quick=is_quick), digest=digest_of(folder, names),
     )  # fmt: skip
     with written_beside(record) as beside:
         beside.write_text(json.dumps(asdict(made), indent=2), "utf-8")
@@ -62,11 +66,11 @@ def make(figure: Figure, folder: Path, *, is_quick: bool, size: str = "", progre
 
 
 def _write_pictures(
-    figure: Figure, data: xr.Dataset, stem: Path, size: str, report: Report
+    figure: Figure, data: xr.Dataset, stem: Path, drawing: dict[str, Any], report: Report
 ) -> tuple[list[Path], list[float]]:
     """Write picture and movie; returns the paths, and the place of the panel that stands for the picture."""
     report(0.0, "drawing")
-    picture, paths = figure.draw(data), []
+    picture, paths = drawn(figure, data, **drawing), []
     for suffix in (".png", ".pdf"):
         paths.append(save_figure(picture, _with(stem, suffix)))
         picture.set_layout_engine("none")  # a second layout would give the same and double the time

@@ -33,8 +33,10 @@ class Made:
     """Names of its files in the folder of the report."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Parameters that differ from those of the catalogue."""
-    size: str = ""
-    """Size of the picture as it was asked for; empty for that of the catalogue."""
+    drawing: dict[str, Any] = field(default_factory=dict)
+    """Size, style and title of the picture as they were asked for; empty for those of the catalogue."""
+    caption: list[str] = field(default_factory=list)
+    """Title and caption, whether the picture has them or not."""
     panel: list[float] = field(default_factory=list)
     """Edges of the panel that stands for the picture in the overview, as shares of its width and height."""
     data_key: str = ""
@@ -50,10 +52,12 @@ class Made:
         return self.state in ("made", "kept")
 
 
-def kept(figure: Figure, folder: Path, *, is_quick: bool, size: str = "") -> Made | None:
+def kept(figure: Figure, folder: Path, *, is_quick: bool, drawing: dict[str, Any] | None = None) -> Made | None:
     """The record in a folder, if it is of the same figure and its files are unchanged; else None."""
     record = recorded(figure, folder, is_quick=is_quick)
-    is_same = record is not None and record.size == size and bool(record.files) and has_movies(record, figure)
+    is_same = (
+        record is not None and record.drawing == (drawing or {}) and bool(record.files) and has_movies(record, figure)
+    )
     return replace(record, state="kept") if record is not None and is_same else None
 
 
@@ -76,7 +80,9 @@ def figures_in(folder: Path, *, is_quick: bool) -> list[tuple[Figure, Made]]:
         if record is None or record.id not in catalogue() or record.is_quick != is_quick:
             continue
         figure = catalogue()[record.id].with_changes(record.changes)
-        if path.stem == figure.stem(is_quick) and (made := kept(figure, folder, is_quick=is_quick, size=record.size)):
+        if path.stem == figure.stem(is_quick) and (
+            made := kept(figure, folder, is_quick=is_quick, drawing=record.drawing)
+        ):
             found.append((figure, made))
     order = list(catalogue())
     return sorted(found, key=lambda entry: order.index(entry[0].id))

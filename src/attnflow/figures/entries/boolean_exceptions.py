@@ -16,7 +16,8 @@ from attnflow.model import initial
 from attnflow.model.attention import Softmax
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY, OKABE_ITO
 
 BLUE, ORANGE, GREEN = OKABE_ITO[:3]
@@ -78,7 +79,7 @@ def measured_times(data: xr.Dataset) -> np.ndarray:
     return np.where(rows.any(axis=1), data.time.values[np.argmax(rows, axis=1)], np.inf)
 
 
-def draw_exceptions(data: xr.Dataset) -> Any:
+def draw_exceptions(data: xr.Dataset) -> Picture:
     """Draw the tokens' paths, the entropy of a row for each offset, and the share of rows that are not Boolean."""
     rows = f"{_count_at_end(data)} of {data.sizes['token']}"
     caption = (
@@ -87,7 +88,7 @@ def draw_exceptions(data: xr.Dataset) -> Any:
         f"highest axis token. Random: {data.sizes['run']} starts of as many tokens in [−1, 1]$^d$."
     )
     title = f"Rows of attention that are not Boolean at t = {float(data.time[-1]):g}: {rows} from a mirrored start"
-    return panel_figure([[_paths(data), _entropies(data), _shares(data)]], title, caption, width=3.5, heights=[3.9])
+    return panel_picture([[_paths(data), _entropies(data), _shares(data)]], title, caption, width=3.5, heights=[3.9])
 
 
 def _count_at_end(data: xr.Dataset) -> int:

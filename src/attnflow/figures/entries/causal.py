@@ -17,7 +17,9 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
-from attnflow.show.parts.panels import panel_figure
+from attnflow.show.parts.page import current_page
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.sphere_panel import SpherePanel
 from attnflow.show.parts.tables import Table
 from attnflow.theorems.verify import verify
@@ -25,6 +27,7 @@ from attnflow.theorems.verify import verify
 PAPER = "arXiv:2411.04990"
 ARRIVAL_ANGLE = 1e-3  # radians: a token closer than this to its limit has arrived
 ANGLE_ERROR = 1e-8  # radians: the relative tolerance of the solver
+TABLE_WIDTH = 10.0  # inches, with text of 10 points: on narrower pages the columns of the table would overlap
 CLUSTER_DISTANCE = 0.05  # tokens closer than this cannot be told apart in the picture
 
 
@@ -84,7 +87,7 @@ def angles_to_limit(spectrum: np.ndarray, first: np.ndarray, final: np.ndarray) 
     return np.arctan2(np.linalg.norm(final - inside, axis=-1), np.linalg.norm(along, axis=-1))
 
 
-def draw_limits(data: xr.Dataset) -> Any:
+def draw_limits(data: xr.Dataset) -> Picture:
     """Draw one globe for each row of the table, and the table."""
     panels = []
     for case, spectrum in enumerate(data.spectrum.values):
@@ -108,7 +111,10 @@ def draw_limits(data: xr.Dataset) -> Any:
         "eigenvalue is negative, the side of L, and no paths are drawn."
     )
     title = f"Causal attention under several spectra of V: tokens at t = {float(data.time[-1]):g} beside Table 1"
-    return panel_figure([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9])
+    page = current_page()
+    if page.width is not None and page.width / page.scale < TABLE_WIDTH:
+        return panel_picture([panels], title, caption, width=2.6, heights=[2.7], least=1.3)
+    return panel_picture([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9], least=1.3)
 
 
 def _coloured(drawn: DrawnRun, basis: np.ndarray, is_attracted: bool) -> DrawnRun:

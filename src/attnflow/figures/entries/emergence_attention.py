@@ -14,7 +14,8 @@ from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
 from attnflow.show.parts.matrix import Matrix, colour_scale
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.solvers.adaptive import Adaptive
 
@@ -39,7 +40,7 @@ def compute_boolean(progress: Progress, moments: list[float], **settings: Any) -
     return run.assign(attention=weights, log_missing=("time", missing)).assign_coords(moment=drawn)
 
 
-def draw_boolean(run: xr.Dataset) -> Any:
+def draw_boolean(run: xr.Dataset) -> Picture:
     """Draw P at several times with its columns above 1/2; below, positions and the distance of P to Boolean."""
     chosen = at_times(run, run.moment.values.tolist())
     scale = colour_scale(np.stack([one.attention for one in chosen[1:]]))
@@ -55,7 +56,7 @@ def draw_boolean(run: xr.Dataset) -> Any:
     ]
     below = [_positions(run), _distance_to_boolean(run), _double_logarithm(run)]
     caption = "Tokens are numbered from left to right. Triangles: tokens that get over half of a token's attention."
-    return panel_figure([matrices, below], boolean_title(run), caption, width=2.5, heights=[2.6, 3.1])
+    return panel_picture([matrices, below], boolean_title(run), caption, width=2.5, heights=[2.6, 3.1], least=1.6)
 
 
 def boolean_title(run: xr.Dataset) -> str:
@@ -136,7 +137,7 @@ def compute_rank(progress: Progress, *, n: int, d: int, end: float, saves: int, 
     return run.assign(attention=attention_over_time(run), attention_free=(dims, without))
 
 
-def draw_rank(run: xr.Dataset) -> Any:
+def draw_rank(run: xr.Dataset) -> Picture:
     """Draw P of both flows at four times, and its rank over time."""
     chosen = at_times(run, times_until_end(run, [0.0, 4.0, 7.0]))
     scale = colour_scale(np.stack([one.attention for one in chosen]))
@@ -149,7 +150,7 @@ def draw_rank(run: xr.Dataset) -> Any:
         Line(run.time, attention_matrices.rank(run.attention_free), "x' = V x, without", ORANGE, "--"),
     ]
     panel = Lines(ranks, ylabel="rank of P", title="Rank over time", ylim=(0, None), columns=2)
-    return panel_figure([*rows, [panel]], rank_title(run), "", width=2.7, heights=[2.8, 2.8, 3.0])
+    return panel_picture([*rows, [panel]], rank_title(run), "", width=2.7, heights=[2.8, 2.8, 3.0], least=1.9)
 
 
 def rank_title(run: xr.Dataset) -> str:

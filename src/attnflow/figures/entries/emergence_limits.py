@@ -11,7 +11,8 @@ from attnflow._common.progress import Progress
 from attnflow.analyse import hyperplanes, polytope
 from attnflow.figures.entries.scenario_runs import scenario_run, times_until_end, value_of
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.panels import panel_figure
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of, snapshots
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
@@ -35,12 +36,12 @@ def _solver_error(run: xr.Dataset) -> float:
 # -- V = I: a polytope -------------------------------------------------------------------------------------------------
 
 
-def draw_polytope(run: xr.Dataset) -> Any:
+def draw_polytope(run: xr.Dataset) -> Picture:
     """Draw the tokens and their hull at six times."""
     drawn = snapshots(_polytope_scene(run), times_until_end(run, [0, 0.5, 1, 2, 5]))
     caption = f"{DOTS} Grey: convex hull of all tokens."
     rows = [row for row in (drawn[:3], drawn[3:]) if row]
-    return panel_figure(rows, polytope_title(run), caption, width=3.3)
+    return panel_picture(rows, polytope_title(run), caption, width=3.3, least=2.1)
 
 
 def polytope_title(run: xr.Dataset) -> str:
@@ -88,7 +89,7 @@ def _cluster_distance(run: xr.Dataset) -> float:
 # -- A simple leading eigenvalue: parallel hyperplanes --------------------------------------------------------------
 
 
-def draw_hyperplanes(run: xr.Dataset) -> Any:
+def draw_hyperplanes(run: xr.Dataset) -> Picture:
     """Draw the tokens at four times, with the parallel hyperplanes on which they end."""
     scene, groups = _hyperplane_scene(run)
     elevation, azimuth = _view(scene)
@@ -97,9 +98,11 @@ def draw_hyperplanes(run: xr.Dataset) -> Any:
     scales = "" if scene.is_to_scale else " Each axis has a scale of its own."
     caption = f"Coloured {kind}: where the tokens of that colour end. Hollow dots: start.{scales}"
     if run.sizes["coordinate"] == 2:
-        return panel_figure([drawn], _group_title(run, groups, kind), caption, width=3.2)
+        return panel_picture([drawn], _group_title(run, groups, kind), caption, width=3.2, least=2.1)
     rows = [row for row in (drawn[:2], drawn[2:]) if row]  # boxes in space need room for three axes
-    return panel_figure(rows, _group_title(run, groups, kind), caption, width=4.0, heights=[3.4] * len(rows))
+    return panel_picture(
+        rows, _group_title(run, groups, kind), caption, width=4.0, heights=[3.4] * len(rows), least=2.1
+    )
 
 
 def hyperplane_title(run: xr.Dataset) -> str:
@@ -170,7 +173,7 @@ def _numbers(values: np.ndarray) -> str:
 # -- Two leading directions and one that diverges: seen along the third -----------------------------------------------
 
 
-def draw_columns(run: xr.Dataset) -> Any:
+def draw_columns(run: xr.Dataset) -> Picture:
     """Draw three times in eigen-coordinates, with lines through the final groups, and the end seen from above."""
     turned, groups = _eigen_run(run), _columns(run)
     subspaces = tuple(AffineSubspace(np.eye(3)[:2], level, "#7a7a7a") for level in groups.levels)
@@ -184,8 +187,8 @@ def draw_columns(run: xr.Dataset) -> Any:
     caption = (
         f"{DOTS} Axes: coordinates along the left eigenvectors of V, each with a scale of its own. Grey: the lines."
     )
-    return panel_figure(
-        [drawn[:2], drawn[2:]], _group_title(run, groups, "lines"), caption, width=4.0, heights=[3.4, 3.4]
+    return panel_picture(
+        [drawn[:2], drawn[2:]], _group_title(run, groups, "lines"), caption, width=4.0, heights=[3.4, 3.4], least=2.1
     )
 
 

@@ -13,7 +13,8 @@ from attnflow.integrate.evaluate import attention_over_time
 from attnflow.integrate.simulate import simulate
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.solvers.layers import Layers
 
@@ -52,7 +53,7 @@ def sparse_spectrum(d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
     return np.where(np.abs(eigenvalues) <= 1, moved, eigenvalues), vectors
 
 
-def draw_coordinates(run: xr.Dataset) -> Any:
+def draw_coordinates(run: xr.Dataset) -> Picture:
     """Draw the standard deviation of every coordinate over time, and at the end against its eigenvalue."""
     spread, eigenvalues = run.spread, run.eigenvalue.values
     shades = np.where(eigenvalues > 0, BLUE, ORANGE)
@@ -71,7 +72,7 @@ def draw_coordinates(run: xr.Dataset) -> Any:
         Lines(ends, "eigenvalue of V", "standard deviation", "At the end", yscale="log"),
         Lines(means, "eigenvalue of V", "coordinate", "Eigenvalue above 0: mean \N{PLUS-MINUS SIGN} deviation"),
     ]
-    return panel_figure([panels], coordinate_title(run), "", width=3.6, heights=[3.9])
+    return panel_picture([panels], coordinate_title(run), "", width=3.6, heights=[3.9])
 
 
 def coordinate_title(run: xr.Dataset) -> str:
@@ -113,7 +114,7 @@ def compute_minus(progress: Progress, **settings: Any) -> xr.Dataset:
     return run.assign(covariance=(("time", "row", "column"), covariance), apart=("time", apart))
 
 
-def draw_minus(run: xr.Dataset) -> Any:
+def draw_minus(run: xr.Dataset) -> Picture:
     """Draw the norms, the covariance against 1/(2t), and the weights against 1/n."""
     later = run.isel(time=slice(1, None))
     time, levels = later.time.values, np.linalg.eigvalsh(later.covariance.values)
@@ -131,7 +132,7 @@ def draw_minus(run: xr.Dataset) -> Any:
         Lines(spread, title="2t times the covariance", xscale="log", levels={"1, the limit": 1.0}),
         Lines(weights, title="Distance of attention from 1/n", **log),
     ]
-    return panel_figure([panels], minus_title(run), "", width=3.4, heights=[3.9])
+    return panel_picture([panels], minus_title(run), "", width=3.4, heights=[3.9])
 
 
 def minus_title(run: xr.Dataset) -> str:
@@ -177,7 +178,7 @@ def compute_scales(progress: Progress, **settings: Any) -> xr.Dataset:
     )
 
 
-def draw_scales(run: xr.Dataset) -> Any:
+def draw_scales(run: xr.Dataset) -> Picture:
     """Draw the shrinking hull, the approach of attention to hardmax, and that of tokens to vertices, like e^-t."""
     left, soft = _above(run.volume - run.volume[-1], 1e-6 * float(run.volume[0])), _above(run.softness, 1e-16)
     late, hardmax = float(run.time[-1]) / 2, hardmax_time(run)
@@ -200,7 +201,7 @@ def draw_scales(run: xr.Dataset) -> Any:
         "marked_x": {"hardmax within 0.01": hardmax} if np.isfinite(hardmax) else {},
     }
     shown = [replace(panel, **options) for panel in panels]
-    return panel_figure([shown], scale_title(run), "", width=3.4, heights=[3.9])
+    return panel_picture([shown], scale_title(run), "", width=3.4, heights=[3.9])
 
 
 def scale_title(run: xr.Dataset) -> str:

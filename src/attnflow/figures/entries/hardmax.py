@@ -15,7 +15,8 @@ from attnflow.model import initial
 from attnflow.model.attention import Hardmax
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.panels import panel_figure
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.scene import Snapshot, scene_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.verify import verify
@@ -56,7 +57,7 @@ def _filled(points: list, n: int, seed: int) -> np.ndarray:
     return np.concatenate([corners, shares @ corners])
 
 
-def draw_leaders(data: xr.Dataset) -> Any:
+def draw_leaders(data: xr.Dataset) -> Picture:
     """Draw the best matches of all tokens at the start, above, and the paths to the end, below."""
     above, below, reach = [], [], 1.1 * float(np.abs(data.tokens).max())
     for name in data.start.values.tolist():
@@ -68,7 +69,7 @@ def draw_leaders(data: xr.Dataset) -> Any:
     caption = (
         "Arrows: the best match a token moves to. Rings: tokens that are a best match. Colours: cluster at the end."
     )
-    return panel_figure([above, below], leader_title(data), caption, width=2.9)
+    return panel_picture([above, below], leader_title(data), caption, width=2.9, least=1.9)
 
 
 def leader_title(data: xr.Dataset) -> str:

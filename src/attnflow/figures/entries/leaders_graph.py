@@ -1,7 +1,6 @@
 """Leaders in the plane: arrows from every token to the tokens that it attends to."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,7 +13,8 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
-from attnflow.show.parts.panels import panel_figure
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.scene import scene_of, snapshots
 
 
@@ -27,7 +27,7 @@ def compute_leaders(progress: Progress, *, n: int, end: float, saves: int, seed:
     return run.assign(attention=attention_over_time(run))
 
 
-def draw_leaders(run: xr.Dataset) -> Any:
+def draw_leaders(run: xr.Dataset) -> Picture:
     """Draw four times, with arrows to every token that gets attention."""
     scene = scene_of(run, arrows=run.attention.values > attention_matrices.DRAWN_WEIGHT)
     last_leader = np.unique(run.attention[-1].argmax("attended"), return_inverse=True)[1]
@@ -42,7 +42,7 @@ def draw_leaders(run: xr.Dataset) -> Any:
         "Colours: the leader of each token at the end."
     )
     rows = [row for row in (drawn[:2], drawn[2:]) if row]
-    return panel_figure(rows, leader_title(run), caption, width=3.6)
+    return panel_picture(rows, leader_title(run), caption, width=3.6, least=2.1)
 
 
 def leader_title(run: xr.Dataset) -> str:

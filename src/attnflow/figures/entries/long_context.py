@@ -1,13 +1,12 @@
 """Figure of arXiv:2510.05554: one layer on long contexts."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from attnflow._common.progress import Progress
 from attnflow.figures.figure import Figure
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
@@ -26,7 +25,7 @@ def compute_contexts(
     return xr.Dataset({"cosine": (("log10_n", "gamma"), values)}, coordinates, {"rho": rho, "critical": critical})
 
 
-def draw_contexts(data: xr.Dataset) -> Any:
+def draw_contexts(data: xr.Dataset) -> Picture:
     """Draw one line for each n, and the jump in the limit."""
     rho, critical = data.attrs["rho"], data.attrs["critical"]
     shades = np.linspace(0.35, 1.0, data.sizes["log10_n"])
@@ -47,7 +46,7 @@ def draw_contexts(data: xr.Dataset) -> Any:
     )
     caption = f"Tokens with common cosine ρ = {rho:g} before the layer. {critical_sentence(data)}"
     title = "Cosine of tokens after one layer against γ = β / log n"
-    return panel_figure([[panel]], title, caption, width=6.6, heights=[4.2])
+    return panel_picture([[panel]], title, caption, width=6.6, heights=[4.2])
 
 
 def critical_sentence(data: xr.Dataset) -> str:

@@ -7,7 +7,8 @@ import xarray as xr
 
 from attnflow._common.progress import Progress
 from attnflow.figures.figure import Figure
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
@@ -35,7 +36,7 @@ def compute_influence(
     return xr.Dataset(variables, coordinates, {**parameters, "critical": critical, "n": n})
 
 
-def draw_influence(data: xr.Dataset) -> Any:
+def draw_influence(data: xr.Dataset) -> Picture:
     """Draw closed form and iteration for each time; beside it the iteration with a full mask."""
     every = slice(2, None, max(1, data.sizes["place"] // 28))
     places, causal, full = data.place.values, [], []
@@ -57,7 +58,7 @@ def draw_influence(data: xr.Dataset) -> Any:
         f"iteration of the weights of {parameters['n']} tokens."
     )
     title = "Influence of a place on the last place, before and after the critical time"
-    return panel_figure([panels], title, caption, width=4.4, heights=[3.9])
+    return panel_picture([panels], title, caption, width=4.4, heights=[3.9])
 
 
 def _over_mean(values: xr.DataArray) -> np.ndarray:

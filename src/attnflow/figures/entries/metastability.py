@@ -10,6 +10,7 @@ from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import plateau_forecasts
 from attnflow.coalescence.coalesce import coalesce
+from attnflow.figures.drawing import described
 from attnflow.figures.figure import Figure
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
@@ -19,6 +20,7 @@ from attnflow.show.merging.merge_tree import merge_tree
 from attnflow.show.merging.plateau_lengths import plateau_lengths
 from attnflow.show.merging.staircase import staircases
 from attnflow.show.merging.through_clusters import through_clusters
+from attnflow.show.parts.picture import Picture
 from attnflow.theorems.verify import verify
 
 PAPER = "arXiv:2410.06833"
@@ -55,9 +57,9 @@ def compute_five(progress: Progress, *, tokens: list[list[float]], beta: float) 
     return coalesce(flow, np.array(tokens), progress=progress)
 
 
-def draw_five(data: xr.Dataset) -> Any:
+def draw_five(data: xr.Dataset) -> Picture:
     """Draw the circle at several times, and all angles."""
-    return through_clusters(data, title=five_title(data))
+    return described(through_clusters, data, title=five_title(data))
 
 
 def five_title(data: xr.Dataset) -> str:
@@ -92,9 +94,9 @@ def compute_staircase(progress: Progress, *, betas: list[float], units: list[flo
     return packed(runs).assign_coords(beta=("run", np.array(betas, dtype=float)))
 
 
-def draw_staircase(data: xr.Dataset) -> Any:
+def draw_staircase(data: xr.Dataset) -> Picture:
     """Draw all energies over logarithmic time."""
-    return staircases(unpacked(data), title=staircase_title(data))
+    return described(staircases, unpacked(data), title=staircase_title(data))
 
 
 def staircase_title(data: xr.Dataset) -> str:
@@ -148,9 +150,9 @@ def compute_plateaus(progress: Progress, *, n: int, beta: float, starts: int, se
     return packed([coalesce(flow, one, progress=share) for one, share in zip(tokens, shares, strict=True)])
 
 
-def draw_plateaus(data: xr.Dataset) -> Any:
+def draw_plateaus(data: xr.Dataset) -> Picture:
     """Draw the duration before every merge against the formula for an isolated pair."""
-    return plateau_lengths(unpacked(data))
+    return described(plateau_lengths, unpacked(data))
 
 
 def plateau_numbers(data: xr.Dataset) -> dict:
@@ -176,9 +178,9 @@ def compute_tree(progress: Progress, *, n: int, beta: float, seed: int) -> xr.Da
     return coalesce(flow, initial.circle(n, rng=seed), progress=progress)
 
 
-def draw_tree(data: xr.Dataset) -> Any:
+def draw_tree(data: xr.Dataset) -> Picture:
     """Draw the tree of merges."""
-    return merge_tree(data, title="The tree of merges")
+    return described(merge_tree, data, title="The tree of merges")
 
 
 def tree_numbers(data: xr.Dataset) -> dict:

@@ -14,7 +14,8 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.scene import Scene, Snapshot, scene_of, snapshots
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.show.parts.subspaces import AffineSubspace
@@ -56,7 +57,7 @@ def _tokens(dataset: xr.Dataset, n: int) -> xr.DataArray:
     return dataset.tokens.sel(n=n, drop=True).isel(token=slice(n))
 
 
-def draw_heads(dataset: xr.Dataset) -> Any:
+def draw_heads(dataset: xr.Dataset) -> Picture:
     """Draw three times, the eigenvalues of every head and of their sum, and the growth rate."""
     count = int(dataset.n[-1])
     scene = _scene(dataset, count)
@@ -64,7 +65,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
     panels = snapshots(scene, [0, end / 3, end])
     below = [_eigenvalue_panel(dataset), _growth_panel(dataset)]
     title = f"{_heads(dataset)} in dimension {dataset.sizes['coordinate']}, {angle_words(dataset)}"
-    return panel_figure([panels, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+    return panel_picture([panels, below], title, NOTE, width=3.3, heights=[3.4, 3.6], least=2.0)
 
 
 def angle_words(dataset: xr.Dataset) -> str:
@@ -82,13 +83,13 @@ def _degrees(dataset: xr.Dataset, n: int) -> str:
     return f"{text_with_error(_largest_angle(dataset, n), ANGLE_ERROR, 2)}°"
 
 
-def draw_more_tokens(dataset: xr.Dataset) -> Any:
+def draw_more_tokens(dataset: xr.Dataset) -> Picture:
     """Draw the end of every run, and the growth rate of all runs."""
     last = len(dataset.time) - 1
     ends = [Snapshot(_scene(dataset, n), last, f"n = {n}, t = {float(dataset.time[-1]):.3g}") for n in _counts(dataset)]
     below = [_growth_panel(dataset), _eigenvalue_panel(dataset)]
     title = f"{_heads(dataset)}, {angle_words(dataset)}"
-    return panel_figure([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6])
+    return panel_picture([ends, below], title, NOTE, width=3.3, heights=[3.4, 3.6], least=2.0)
 
 
 def head_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

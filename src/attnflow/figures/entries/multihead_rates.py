@@ -13,7 +13,8 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.solvers.adaptive import Adaptive
 
@@ -49,7 +50,7 @@ def compute_rates(
     return xr.Dataset(variables, {"law": list(LAWS), "heads": heads, "time": times[:-1]})
 
 
-def draw_rates(dataset: xr.Dataset) -> Any:
+def draw_rates(dataset: xr.Dataset) -> Picture:
     """Draw rates and times of all runs with their medians, and the steps of one run for every number of heads."""
     heads = dataset.heads.values
     first = dataset.step.sel(law="Gaussian").isel(run=0)
@@ -75,7 +76,7 @@ def draw_rates(dataset: xr.Dataset) -> Any:
         f"Rates are read from the last {FIT_TIME:g} units of time above the error of the solver, where both halves of "
         f"them agree within {RATE_TOLERANCE:g}: in {_settled(dataset)} runs. Dots: runs. Diamonds: medians."
     )
-    return panel_figure([panels], title, caption, width=3.7, heights=[4.2])
+    return panel_picture([panels], title, caption, width=3.7, heights=[4.2])
 
 
 def rate_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

@@ -1,5 +1,7 @@
 """Figures of the role of beta on the circle: order against noise, and the number of clusters."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.noise import Noise
 from attnflow.show.parts.heatmaps import HeatMap, plain_log_ticks
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY, INK, OKABE_ITO
 from attnflow.solvers import observables
 from attnflow.solvers.fixed_step import StochasticHeun
@@ -64,7 +67,7 @@ def compute_order(
     return xr.Dataset(variables, coordinates, {"n": n, "end": end})
 
 
-def draw_order(data: xr.Dataset) -> Any:
+def draw_order(data: xr.Dataset) -> Picture:
     """Draw one map for each start, with the curve at which the uniform distribution loses its stability."""
     panels = []
     for start in STARTS:
@@ -90,7 +93,7 @@ def draw_order(data: xr.Dataset) -> Any:
         f"short mean, too. {order_sentence(data)}"
     )
     title = "Length of the mean token over β and κ, and the κ above which the uniform distribution is unstable"
-    return panel_figure([panels], title, caption, width=4.0, heights=[3.8])
+    return panel_picture([panels], title, caption, width=4.0, heights=[3.8])
 
 
 def order_sentence(data: xr.Dataset) -> str:
@@ -165,7 +168,7 @@ def compute_counts(
     return xr.Dataset(variables, coordinates, {"n": n, "end": end, "c": 4.0})
 
 
-def draw_counts(data: xr.Dataset) -> Any:
+def draw_counts(data: xr.Dataset) -> Picture:
     """Draw mean counts with their ranges, and the laws."""
     betas, c = data.beta.values, data.attrs["c"]
     fine = np.geomspace(betas[0], betas[-1], 400)  # so that the jumps of the mode are vertical
@@ -186,10 +189,13 @@ def draw_counts(data: xr.Dataset) -> Any:
         f"starts; bars: least to most. {exponent_sentence(data)}"
     )
     title = "Mean number of clusters against β"
-    figure = panel_figure([[panel]], title, caption, width=6.2, heights=[4.6])
-    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+    picture = panel_picture([[panel]], title, caption, width=6.2, heights=[4.6])
+    return replace(picture, complete=_set_plain_ticks)
+
+
+def _set_plain_ticks(axes: Sequence[Any]) -> None:
+    for axis in (axes[0].xaxis, axes[0].yaxis):
         plain_log_ticks(axis)
-    return figure
 
 
 def exponent_sentence(data: xr.Dataset) -> str:
@@ -230,7 +236,7 @@ FIGURES = (
             "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
             "end": 20.0, "step": 0.01, "seed": 0,
         },
-        quick={"n": 64, "betas": 9, "kappas": 9, "end": 8.0},
+        quick={"n": 64, "betas": 7, "kappas": 7, "end": 8.0},
         seconds=(55.0, 9.0),
         verdicts=order_verdicts,
     ),

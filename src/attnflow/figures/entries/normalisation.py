@@ -15,7 +15,8 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.theorems.verify import verify
 
@@ -84,7 +85,7 @@ def _scaled_time(scheme: str, times: np.ndarray) -> np.ndarray:
     return np.sqrt(times + 1) if scheme == "LayerNorm scaling" else times
 
 
-def draw_rates(data: xr.Dataset) -> Any:
+def draw_rates(data: xr.Dataset) -> Picture:
     """Draw schemes with exponential decay over time, and schemes with algebraic decay over logarithmic time."""
     times, panels = data.time.values, {False: [], True: []}
     for place, scheme in enumerate(data.scheme.values.tolist()):
@@ -111,7 +112,7 @@ def draw_rates(data: xr.Dataset) -> Any:
         f"prefactor fitted at the end. {rate_sentence(data)}"
     )
     title = "1 − cosine of the two tokens farthest apart, by place of layer normalisation"
-    return panel_figure([row], title, caption, width=4.2, heights=[4.2])
+    return panel_picture([row], title, caption, width=4.2, heights=[4.2])
 
 
 def _law(scheme: str, times: np.ndarray, fit: rates.Fit) -> np.ndarray:

@@ -16,7 +16,8 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.heatmaps import HeatMap
-from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.panels import Line, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.solvers.observables import ClosePairs
 
@@ -99,7 +100,7 @@ def spanned(tokens: np.ndarray) -> np.ndarray:
     return tokens if d <= n else np.swapaxes(np.linalg.qr(np.swapaxes(tokens, 1, 2))[1], 1, 2)
 
 
-def draw_phases(data: xr.Dataset) -> Any:
+def draw_phases(data: xr.Dataset) -> Picture:
     """Draw one panel for each dimension, with the curve of equiangular tokens."""
     n, published_n, cosine = data.attrs["n"], data.attrs["published_n"], data.attrs["cosine"]
     curves = [
@@ -126,7 +127,7 @@ def draw_phases(data: xr.Dataset) -> Any:
         "Curves: when tokens that start orthogonal to each other reach that cosine. "
         f"{half_time_sentence(data)}"
     )
-    return panel_figure([panels], "Share of close pairs of tokens over time and β", caption)
+    return panel_picture([panels], "Share of close pairs of tokens over time and β", caption)
 
 
 def half_time_sentence(data: xr.Dataset) -> str:

@@ -16,7 +16,8 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR, CirclePanel, circle_movie
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY
 from attnflow.show.runs.over_time import continuous_angles
 from attnflow.solvers.adaptive import Adaptive
@@ -62,7 +63,7 @@ def _kinds(data: xr.Dataset) -> list[tuple[str, str, np.ndarray]]:
     return [("Rényi centres", RENYI_COLOUR, is_centre & ~is_strong), ("strong Rényi centres", STRONG_COLOUR, is_strong)]
 
 
-def draw_centres(data: xr.Dataset) -> Any:
+def draw_centres(data: xr.Dataset) -> Picture:
     """Draw the circle at several times, and all angles over time."""
     kinds, moments = _kinds(data), data.moment.values
     circles = [CirclePanel(data.tokens.sel(time=moment).values, kinds, f"t = {moment:g}") for moment in moments]
@@ -75,7 +76,7 @@ def draw_centres(data: xr.Dataset) -> Any:
     paths = Lines(lines, ylabel="angle", xscale="log", xlim=(float(later.time[0]), float(later.time[-1])), columns=2)
     n, beta, delta = data.sizes["token"], data.attrs["beta"], data.attrs["delta"]
     caption = f"{n} tokens in order of arrival, β = {beta:g}, δ = {delta:g}. Dots at one place are stacked outwards."
-    return panel_figure([circles, [paths]], centre_title(data), caption, width=2.35, heights=[2.7, 3.2])
+    return panel_picture([circles, [paths]], centre_title(data), caption, width=2.35, heights=[2.7, 3.2], least=1.4)
 
 
 def centre_title(data: xr.Dataset) -> str:
@@ -146,7 +147,7 @@ def compute_captured(
     return xr.Dataset({"captured": (("kind", "run", "time"), values)}, {"kind": list(KINDS), "time": times}, attributes)
 
 
-def draw_captured(data: xr.Dataset) -> Any:
+def draw_captured(data: xr.Dataset) -> Picture:
     """Draw mean and quantiles over time, for both kinds of centres."""
     lines = []
     for kind, colour in zip(KINDS, (RENYI_COLOUR, STRONG_COLOUR), strict=True):
@@ -161,7 +162,7 @@ def draw_captured(data: xr.Dataset) -> Any:
         f"{data.attrs['radius']:.3g} of a centre of the start. Lines: mean of {data.sizes['run']} runs. "
         f"Bands: 0.1 to 0.9 quantiles. {captured_sentence(data)}"
     )
-    return panel_figure(
+    return panel_picture(
         [[panel]], "Share of tokens near a Rényi centre of the start", caption, width=6.4, heights=[4.0]
     )
 

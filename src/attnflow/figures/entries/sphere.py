@@ -17,7 +17,8 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.drawn_run import run_to_draw
-from attnflow.show.parts.panels import panel_figure
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.ridgeline import RidgelinePanel
 from attnflow.show.parts.sphere_panel import sphere_movie, sphere_panels
 from attnflow.show.parts.view3d import camera_of
@@ -47,7 +48,7 @@ def compute_clustering(
     return data.assign_attrs(frames=frames)
 
 
-def draw_clustering(data: xr.Dataset) -> Any:
+def draw_clustering(data: xr.Dataset) -> Picture:
     """Draw one row of globes for each beta."""
     end = float(data.time[-1])
     times = [0.0, end / 5, end / 2, end]
@@ -59,7 +60,8 @@ def draw_clustering(data: xr.Dataset) -> Any:
         "The same start in every row. Colours: clusters at the last time of the row. "
         "Hollow dots: start. The far side is faint."
     )
-    return panel_figure(rows, f"Attention on the sphere at t = {end:g}: {', '.join(counts)}", caption)
+    title = f"Attention on the sphere at t = {end:g}: {', '.join(counts)}"
+    return panel_picture(rows, title, caption, least=1.4)
 
 
 def clustering_numbers(data: xr.Dataset) -> dict:
@@ -110,7 +112,7 @@ def equiangular_cosines(n: int, beta: float, times: Any) -> np.ndarray:
     return solve_ivp(rate, (times[0], times[-1]), [0.0], t_eval=times, rtol=1e-10, atol=1e-12).y[0]
 
 
-def draw_cosines(data: xr.Dataset) -> Any:
+def draw_cosines(data: xr.Dataset) -> Picture:
     """Draw the histograms above each other."""
     names = [f"t = {time:g}" for time in data.time.values]
     n, d = data.sizes["token"], data.sizes["coordinate"]
@@ -125,7 +127,7 @@ def draw_cosines(data: xr.Dataset) -> Any:
     )
     caption = f"{n} tokens in {d} dimensions, β = {data.attrs['beta']:g}. Every histogram is drawn to its own height."
     title = "Inner products between distinct tokens over time"
-    return panel_figure([[ridges]], title, caption, width=6.0, heights=[4.6])
+    return panel_picture([[ridges]], title, caption, width=6.0, heights=[4.6])
 
 
 def cosine_numbers(data: xr.Dataset) -> dict:

@@ -17,7 +17,8 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import GREY, OKABE_ITO
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.catalogue import find
@@ -78,7 +79,7 @@ def _centres(tokens: np.ndarray, delta: float) -> list[np.ndarray]:
     return [renyi.count(tokens, delta, strong=kind == "strong").values for kind in KINDS]
 
 
-def draw_clusters(data: xr.Dataset) -> Any:
+def draw_clusters(data: xr.Dataset) -> Picture:
     """Draw counts with error bars over beta beside their predictions, one panel for each sphere."""
     panels = [_panel(data.sel(dimension=d), int(d)) for d in data.dimension.values]
     exponents = "; ".join(
@@ -91,7 +92,7 @@ def draw_clusters(data: xr.Dataset) -> Any:
         f"clusters, with 95 % intervals: {exponents}."
     )
     title = "Clusters and Rényi centres of causal attention on spheres, beside the power β$^{(d-1)/2}$"
-    return panel_figure([panels], title, caption, width=3.5, heights=[3.7])
+    return panel_picture([panels], title, caption, width=3.5, heights=[3.7])
 
 
 def _panel(data: xr.Dataset, d: int) -> Lines:

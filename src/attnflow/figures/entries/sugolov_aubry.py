@@ -8,6 +8,7 @@ import xarray as xr
 from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import frozen_attention
+from attnflow.figures.drawing import described
 from attnflow.figures.entries import emergence_attention, emergence_limits, multihead, multihead_rates
 from attnflow.figures.entries.emergence import verdicts_of
 from attnflow.figures.figure import Figure
@@ -16,9 +17,10 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.show import robustness as draw_robustness
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.theory.robustness import robustness as robustness_picture
 from attnflow.theorems.studies.robustness import robustness
 
 SLIDES = "Sugolov and Aubry 2023, slides"
@@ -35,6 +37,11 @@ def compute_laws(
 ) -> xr.Dataset:
     """Vertices, clusters, leaders and rates from many starts of each law."""
     return robustness(laws, n, d, seeds=seeds, end=end, seed=seed, progress=progress if callable(progress) else None)
+
+
+def draw_laws(dataset: xr.Dataset) -> Picture:
+    """Draw means and intervals of every law against the number of tokens."""
+    return described(robustness_picture, dataset)
 
 
 def law_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
@@ -72,7 +79,7 @@ def compute_frozen(progress: Progress, *, n: int, sizes: list[float], end: float
     )
 
 
-def draw_frozen(run: xr.Dataset) -> Any:
+def draw_frozen(run: xr.Dataset) -> Picture:
     """Draw tokens and prediction at every size, the error over time, and the rates of the modes."""
     sizes = run.size.values
     paths = [_path_panel(run, place) for place in range(len(sizes))]
@@ -89,7 +96,7 @@ def draw_frozen(run: xr.Dataset) -> Any:
     caption = (
         f"Above: first coordinates of the tokens. Lines: the flow. Dashes: the prediction. {accuracy_sentence(run)}"
     )
-    return panel_figure([paths, below], title, caption, width=3.4, heights=[3.1, 3.5])
+    return panel_picture([paths, below], title, caption, width=3.4, heights=[3.1, 3.5])
 
 
 def accuracy_sentence(run: xr.Dataset) -> str:
@@ -234,7 +241,7 @@ FIGURES = (
         "is one.",
         deviates="The slides show single runs; here every point is a mean over many starts.",
         compute=compute_laws,
-        draw=draw_robustness,
+        draw=draw_laws,
         numbers=law_numbers,
         settings={"laws": ["gaussian", "box", "ball", "shell"], "n": [10, 20, 40, 80], "d": [2, 3], "seeds": 20,
                   "end": 12.0, "seed": 0},

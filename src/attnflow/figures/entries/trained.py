@@ -4,18 +4,18 @@ They are made with all-MiniLM-L6-v2; `attnflow reproduce --model DIR` makes them
 the title of every picture.
 """
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from attnflow import trained
 from attnflow._common.progress import Progress
+from attnflow.figures.drawing import described
 from attnflow.figures.entries import trained_flows, trained_prompts
 from attnflow.figures.entries.trained_prompts import ITERATED_LAYERS
 from attnflow.figures.figure import Figure
 from attnflow.models import load
 from attnflow.show import head_spectra
+from attnflow.show.parts.picture import Picture
 from attnflow.trained.head_limits import KINDS
 
 SLIDES = "Sugolov and Aubry 2023, slides"
@@ -35,9 +35,9 @@ def compute_spectra(progress: Progress, *, model: str, runs: int, seed: int) -> 
     return table.assign(untrained_real=(dims, np.real(untrained)), untrained_imaginary=(dims, np.imag(untrained)))
 
 
-def draw_spectra(table: xr.Dataset) -> Any:
+def draw_spectra(table: xr.Dataset) -> Picture:
     """Draw all eigenvalues, and a cell for each head."""
-    return head_spectra(table, untrained=_untrained_eigenvalues(table))
+    return described(head_spectra, table, untrained=_untrained_eigenvalues(table))
 
 
 def spectra_numbers(table: xr.Dataset) -> dict[str, float | int | str]:

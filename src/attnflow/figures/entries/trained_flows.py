@@ -14,7 +14,8 @@ from attnflow.figures.entries.trained_prompts import prompt_or_ids
 from attnflow.models import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.principal_components import DOT_DISTANCE, principal_scene
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of
 from attnflow.show.trained.head_counts import against_count, counted_heads
@@ -57,7 +58,7 @@ def compute_heads(
     return xr.Dataset(variables, coordinates, {"model": loaded.name, "words": words})
 
 
-def draw_heads(dataset: xr.Dataset) -> Any:
+def draw_heads(dataset: xr.Dataset) -> Picture:
     """Draw principal components from the prompt (above) and the circle (below), and the misalignment over time."""
     kinds, last = dataset.kind.values.tolist(), dataset.sizes["time"] - 1
     rows: list[list[Any]] = []
@@ -72,7 +73,7 @@ def draw_heads(dataset: xr.Dataset) -> Any:
         "colour."
     )
     title = f"The flow of one trained head: the strongest of each kind in {dataset.attrs['model']}"
-    return panel_figure(rows, title, caption, width=3.0, heights=[3.5, 3.5])
+    return panel_picture(rows, title, caption, width=3.0, heights=[3.5, 3.5], least=2.0)
 
 
 def _scene(dataset: xr.Dataset, start: str, kind: str) -> Scene:
@@ -139,7 +140,7 @@ def compute_counts(
     return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
 
 
-def draw_counts(dataset: xr.Dataset) -> Any:
+def draw_counts(dataset: xr.Dataset) -> Picture:
     """Draw the misalignment over time, and its rate, the clusters and the rank of P against the number of heads."""
     curves = [
         Line(dataset.time, np.maximum(dataset.misalignment.sel(heads=count), 1e-12), counted_heads(count))
@@ -155,7 +156,7 @@ def draw_counts(dataset: xr.Dataset) -> Any:
         f"On the unit sphere, attention alone. Heads are added in random order (seed {dataset.attrs['seed']}): "
         f"{', '.join(str(head) for head in np.ravel(dataset.attrs['drawn_heads']))}.{missing_rates(dataset)}"
     )
-    return panel_figure([panels], title, caption, width=3.5, heights=[3.9])
+    return panel_picture([panels], title, caption, width=3.5, heights=[3.9])
 
 
 def missing_rates(dataset: xr.Dataset) -> str:

@@ -1,7 +1,5 @@
 """Figures of trained weights: the prompt that enters a model, and its cosines layer by layer."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -10,7 +8,8 @@ from attnflow.analyse import order
 from attnflow.models import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
-from attnflow.show.parts.panels import Line, panel_figure
+from attnflow.show.parts.panels import Line, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.show.trained.by_layer import layer_panel
 from attnflow.show.trained.prompt import density_panel
@@ -44,7 +43,7 @@ def compute_prompt(progress: Progress, *, model: str, prompt: Prompt, seed: int)
     return joined.assign_attrs(model=loaded.name, words=words)
 
 
-def draw_prompt(dataset: xr.Dataset) -> Any:
+def draw_prompt(dataset: xr.Dataset) -> Picture:
     """Draw a histogram for every layer, with trained and with fresh weights."""
     drawn = [density_panel(dataset.density.sel(kind=kind), dataset.mean_cosine.sel(kind=kind)) for kind in dataset.kind]
     lines = [
@@ -55,7 +54,7 @@ def draw_prompt(dataset: xr.Dataset) -> Any:
     means = layer_panel(lines, "Mean cosine", ylim=(lowest, 1.02))
     title = f"Cosines between the tokens of {dataset.attrs['words']}, layer by layer, in {dataset.attrs['model']}"
     caption = "Left: trained weights. Middle: fresh weights. Marks: means."
-    return panel_figure([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
+    return panel_picture([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
 
 
 def prompt_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

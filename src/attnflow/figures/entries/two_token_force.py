@@ -1,7 +1,5 @@
 """Figure 4 of arXiv:2411.04990: the force between two tokens at an angle."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -9,7 +7,8 @@ from attnflow._common.progress import Progress
 from attnflow.analyse import renyi
 from attnflow.figures.entries.causal import PAPER
 from attnflow.figures.figure import Figure
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
@@ -27,7 +26,7 @@ def compute_force(progress: Progress, *, beta: float, points: int) -> xr.Dataset
     return xr.Dataset(variables, {"angle": angles, "beta": betas}, {"beta_shown": beta})
 
 
-def draw_force(data: xr.Dataset) -> Any:
+def draw_force(data: xr.Dataset) -> Picture:
     """Draw h with its peak, and the peak between its bounds."""
     beta = data.attrs["beta_shown"]
     peak_angle = renyi.interaction_peak(beta)
@@ -48,7 +47,7 @@ def draw_force(data: xr.Dataset) -> Any:
         ],
         xlabel="β", ylabel="angle times β$^{1/2}$", title="the peak between its bounds", xscale="log", columns=3,
     )  # fmt: skip
-    return panel_figure([[force, peak]], "The force between two tokens at an angle", "", width=4.0, heights=[3.6])
+    return panel_picture([[force, peak]], "The force between two tokens at an angle", "", width=4.0, heights=[3.6])
 
 
 def force_numbers(data: xr.Dataset) -> dict:

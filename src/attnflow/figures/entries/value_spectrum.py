@@ -1,13 +1,12 @@
 """Figure 5 of arXiv:2411.04990: the spectrum of a value matrix at initialisation."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from attnflow._common.progress import Progress, parts_of
 from attnflow.figures.figure import Figure
-from attnflow.show.parts.panels import Line, Lines, panel_figure
+from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import OKABE_ITO
 
 PAPER = "arXiv:2411.04990"
@@ -42,7 +41,7 @@ def spectral_radius(share: float, width: int, head_width: int, deviation: float)
     return float(deviation**2 * np.sqrt(inner * (inner + width - head_width)))
 
 
-def draw_spectrum(data: xr.Dataset) -> Any:
+def draw_spectrum(data: xr.Dataset) -> Picture:
     """Draw the eigenvalues of one head in the complex plane, and the distribution of the moduli of all heads."""
     shape = (data.attrs["width"], data.attrs["head_width"], data.attrs["deviation"])
     turn, shares = np.linspace(0, 2 * np.pi, 200), np.linspace(0, 1, 101)
@@ -67,7 +66,7 @@ def draw_spectrum(data: xr.Dataset) -> Any:
         f"V = W_O W_V of width {shape[0]} and rank {shape[1]}, Gaussian weights of deviation {shape[2]:g}; "
         "all other eigenvalues are 0."
     )
-    return panel_figure([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])
+    return panel_picture([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])
 
 
 def spectrum_numbers(data: xr.Dataset) -> dict:

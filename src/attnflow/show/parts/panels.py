@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from attnflow.show.parts.composition import compose
 from attnflow.show.parts.layout import PanelRow
 from attnflow.show.parts.page import theme
 from attnflow.show.parts.picture import Panel, Picture
-from attnflow.show.parts.style import fix_ticks, in_house_style, legend_below, line_colour
+from attnflow.show.parts.style import fix_ticks, legend_below, line_colour
 from attnflow.show.parts.symbols import TIME_AXIS
 
 
@@ -102,16 +100,16 @@ class Lines:
                 axis.set_minor_locator(NullLocator())
 
 
-@in_house_style()
-def panel_figure(
+def panel_picture(
     rows: Sequence[Sequence[Panel]],
     title: str,
     caption: str = "",
     *,
     width: float = 3.1,
     heights: Sequence[float] | None = None,
-) -> Figure:
-    """Draw rows of panels under one title, at their natural size.
+    least: float = 2.3,
+) -> Picture:
+    """Picture of rows of panels under one title.
 
     Parameters
     ----------
@@ -122,22 +120,16 @@ def panel_figure(
     width
         Width of a panel in the longest row, in inches.
     heights
-        Height of each row, in inches; by default `width`.
+        Height of each row, in inches; by default `width`. A row of one panel keeps it on narrower pages.
+    least
+        Width, in inches and with text of 10 points, below which the longest rows are broken.
     """
-    return compose(panel_picture(rows, title, caption, width=width, heights=heights))
-
-
-def panel_picture(
-    rows: Sequence[Sequence[Panel]],
-    title: str,
-    caption: str = "",
-    *,
-    width: float = 3.1,
-    heights: Sequence[float] | None = None,
-) -> Picture:
-    """Picture of rows of panels under one title; see `panel_figure`."""
-    given = [PanelRow(row, height) for row, height in zip(rows, heights or [width] * len(rows), strict=True)]
-    return Picture(given, title, caption, 0.3 + width * max(len(row) for row in rows))
+    longest = max(len(row) for row in rows)
+    given = [
+        PanelRow(row, height, least if len(row) == longest else 2.3, is_square=len(row) == 1)
+        for row, height in zip(rows, heights or [width] * len(rows), strict=True)
+    ]
+    return Picture(given, title, caption, 0.3 + width * longest)
 
 
 def _draw_line(axes: Axes, line: Line, colour: str) -> None:
