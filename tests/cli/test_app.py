@@ -96,6 +96,31 @@ def test_rerun_compares_and_show_draws(tmp_path):
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_pictures_have_the_size_and_style_asked_for(tmp_path):
+    result = tmp_path / "sphere.zarr"
+    small = ("--n", 6, "--runs", 3, "--end", 2, "--out", result)
+    attnflow("run", "sphere", *small, "--size", "column", "--no-title", cwd=tmp_path)
+    sides = [png_size(result.with_suffix(".png"))]
+    for number, options in enumerate((["--size", "5x4"], ["--style", "slides"])):
+        attnflow("show", result, "--out", tmp_path / f"{number}.png", *options, cwd=tmp_path)
+        sides.append(png_size(tmp_path / f"{number}.png"))
+    assert [width for width, _ in sides] == [680, 1000, 2666]  # at 200 dots an inch
+    assert [height for _, height in sides[1:]] == [800, 1500]
+
+
+def png_size(path):
+    """Width and height of a PNG file in dots."""
+    header = path.read_bytes()[16:24]
+    return int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
+
+
+@pytest.mark.parametrize("option", [["--size", "colum"], ["--style", "papr"], ["--size", "page", "--no-picture"]])
+def test_a_wrong_size_or_style_computes_nothing(tmp_path, option):
+    _, said = attnflow("run", "sphere", "--out", tmp_path / "sphere.zarr", *option, cwd=tmp_path, code=2)
+    assert option[0].strip("-") in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_without_variables_that_were_added_later_is_repeated_bit_for_bit(tmp_path):
     run = af.simulate(af.EuclideanAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0])
     af.save(run.drop_vars("status"), tmp_path / "old.zarr")

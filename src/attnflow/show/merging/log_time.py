@@ -46,7 +46,7 @@ def write_note(axes: Axes, words: str) -> None:
 def write_times(axis: Axis, label: str = TIME_AXIS, count: int = 7) -> None:
     """Label an axis of log t with times as powers of e."""
     page = current_page()
-    few = count if page.width is None or page.width / page.scale > 5 else 5  # inches
+    few = count if page.width is None else 5
     axis.set_major_locator(MaxNLocator(nbins=few, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_e(value)))
     axis.set_label_text(label)

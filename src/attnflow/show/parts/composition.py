@@ -67,10 +67,13 @@ def _in_rows(picture: Picture, page: Page) -> tuple[Figure, list[Any], Any]:
     figure = new_figure(arrangement.width, arrangement.height)
     places, below = grid_places(figure, arrangement, strip)
     axes = _draw_panels(figure, picture.panels, places)
+    if page.width is not None:
+        _make_room_for_legends(figure, axes, arrangement.lines, page)
     first = 0
     for line, is_last in _with_last(arrangement.lines):
         if line.is_shared:
-            _hide_inner_labels(axes[first : first + len(line.panels)], is_last)
+            # Square panels keep all numbers, so that all lines have the same size.
+            _hide_inner_labels(axes[first : first + len(line.panels)], not is_last and not line.is_square)
         first += len(line.panels)
     return figure, axes, None if below is None else figure.add_subplot(below)
 
@@ -83,19 +86,42 @@ def _draw_panels(figure: Figure, panels: Sequence[Any], places: Sequence[Any]) -
     return axes
 
 
+def _make_room_for_legends(figure: Figure, axes: Sequence[Axes], lines: Sequence[PanelRow], page: Page) -> None:
+    """Make lines higher by the legends under their panels, and the figure with them unless its height is fixed."""
+    place: Any = axes[0].get_subplotspec()
+    grid = place.get_topmost_subplotspec().get_gridspec()
+    heights, first = list(grid.get_height_ratios()), 0
+    for index, line in enumerate(lines):
+        legends = [_legend_height(one) for one in axes[first : first + len(line.panels)]]
+        heights[index] += max(max(legends) - page.text * 1.3 / 72, 0.0)  # one line of text has room as it is
+        first += len(line.panels)
+    if page.height is None:
+        figure.set_figheight(figure.get_figheight() + sum(heights) - sum(grid.get_height_ratios()))
+    grid.set_height_ratios(heights)
+
+
+def _legend_height(axes: Axes) -> float:
+    """Height of the legend under axes in inches, 0 without one."""
+    legend, figure = axes.get_legend(), axes.get_figure(root=True)
+    if legend is None or figure is None:
+        return 0.0
+    box = legend.get_window_extent()
+    return box.height / figure.dpi if box.y1 <= axes.get_window_extent().y0 else 0.0
+
+
 def _with_last(lines: Sequence[PanelRow]) -> list[tuple[PanelRow, bool]]:
     """Lines, and whether each is the last of panels with the same axes."""
     following = [*lines[1:], None]
     return [(line, after is None or not after.is_shared) for line, after in zip(lines, following, strict=True)]
 
 
-def _hide_inner_labels(axes: Sequence[Axes], is_last: bool) -> None:
+def _hide_inner_labels(axes: Sequence[Axes], has_others_below: bool) -> None:
     """Leave labels of common axes to the panel on the left and to the last line."""
     for place, one in enumerate(axes):
         if place > 0:
             one.set_ylabel("")
             one.tick_params(labelleft=False)
-        if not is_last:
+        if has_others_below:
             one.set_xlabel("")
             one.tick_params(labelbottom=False)
 
@@ -117,7 +143,7 @@ def _legend_in(strip: Axes, handles: list[Any], figure: Figure) -> dict[str, flo
     """Draw the legend into axes of its own under all panels."""
     text, width = current_page().text, figure.get_figwidth()
     longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = int(np.clip(letters_in(width, 0.9 * text) / (longest + 5), 1, len(handles)))  # 5 letters for a handle
+    columns = int(np.clip(letters_in(width, 0.9 * text) / (longest + 8), 1, len(handles)))  # 8 letters for a handle
     rows = -(-len(handles) // columns)
     strip.set_axis_off()
     for handle in handles:
@@ -169,6 +195,12 @@ def _scale_marks(axes: Sequence[Axes], page: Page, picture: Picture) -> None:
             _scale_line(line, page.scale)
         for collection in one.collections:
             _scale_collection(collection, page.scale, share)
+        legend = one.get_legend()
+        for handle in legend.legend_handles if legend is not None else ():
+            if isinstance(handle, Line2D):
+                _scale_line(handle, page.scale)
+            elif isinstance(handle, Collection):
+                _scale_collection(handle, page.scale, 1.0)
 
 
 def _scale_line(line: Line2D, scale: float) -> None:

@@ -50,11 +50,13 @@ def draws(function: Callable[Parameters, Picture]) -> Callable[Parameters, Any]:
     The arguments `path` and `title` are those of the function, which returns the picture under its headline.
     """
     signature = inspect.signature(function)
+    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    own = signature.replace(parameters=kept)  # in which an unknown argument is refused
 
     @wraps(function)
     def draw(*positional: Any, **named: Any) -> Any:
         options = {name: named.pop(name, None) for name in PageOptions.__annotations__}
-        given = signature.bind(*positional, **named).arguments
+        given = own.bind(*positional, **named).arguments
         path, title = given.get("path"), _require_title(given.get("title", HEADLINE))
         if path is not None:
             require_free_picture(path)
@@ -71,7 +73,6 @@ def draws(function: Callable[Parameters, Picture]) -> Callable[Parameters, Any]:
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in PageOptions.__annotations__
     ]
-    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     setattr(draw, "__signature__", signature.replace(parameters=[*kept, *added], return_annotation=Any))  # noqa: B010
     draw.__doc__ = _with_options(function.__doc__ or "")
     return draw

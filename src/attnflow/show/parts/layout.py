@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 
 from attnflow.show.parts.page import Page
 
+OWN_ROWS = 1.28  # factor by which panels must become larger before the rows of a picture are given up
+
 
 @dataclass(frozen=True)
 class PanelRow:
@@ -55,13 +57,15 @@ def arranged(rows: Sequence[PanelRow], natural: Extent, page: Page) -> Arrangeme
         return Arrangement(natural.width, natural.height + natural.around, tuple(rows), is_natural=True)
     if page.height is None:
         return _broken(rows, natural, page.width, page.scale)
-    candidates = [_broken(rows, natural, page.width, page.scale)]
+    own = _broken(rows, natural, page.width, page.scale)
     panels = [panel for row in rows for panel in row.panels]
-    least = max(row.least for row in rows)
+    least, high = 0.8 * max(row.least for row in rows), max(row.height for row in rows)
+    best, size = own, OWN_ROWS * _smallest_side(own, natural, page)
     for columns in range(1, min(len(panels), int(page.width / page.scale / least)) + 1):
-        merged = PanelRow(panels, max(row.height for row in rows), page.width / page.scale / columns)
-        candidates.append(_broken([merged], natural, page.width, page.scale))
-    best = max(candidates, key=lambda one: _least_magnification(one, natural, page))
+        merged = PanelRow(panels, high, page.width / page.scale / columns)
+        other = _broken([merged], natural, page.width, page.scale)
+        if _smallest_side(other, natural, page) > size:
+            best, size = other, _smallest_side(other, natural, page)
     return Arrangement(page.width, page.height, best.lines, best.is_natural)
 
 
@@ -73,9 +77,11 @@ def _broken(rows: Sequence[PanelRow], natural: Extent, width: float, scale: floa
         count = -(-len(row.panels) // fitting)
         columns = -(-len(row.panels) // count)
         magnified = (width / scale / columns) / (natural.width / len(row.panels))
-        height = row.height * scale * float(np.clip(magnified, 0.5, 1.0))
+        height = row.height * scale * float(np.clip(magnified, 0.75, 1.0))
         if row.is_square:
             height = min(0.95 * width / columns, row.height * scale)
+        elif row.height > 2.4:  # inches; lower rows, such as a table, need their height
+            height = min(height, max(0.75 * width / columns, 2.0 * scale))
         for first in range(0, len(row.panels), columns):
             widths = row.widths if count == 1 else ()
             panels = row.panels[first : first + columns]
@@ -84,14 +90,13 @@ def _broken(rows: Sequence[PanelRow], natural: Extent, width: float, scale: floa
     return Arrangement(width, total, tuple(lines), is_natural=len(lines) == len(rows))
 
 
-def _least_magnification(arrangement: Arrangement, natural: Extent, page: Page) -> float:
-    """Size of the smallest panel in units of its size in the arrangement, where a page has a fixed height."""
+def _smallest_side(arrangement: Arrangement, natural: Extent, page: Page) -> float:
+    """The smallest side of all panels on a page of fixed height, in inches; heights count 1.3 times."""
     assert page.width is not None
     assert page.height is not None
-    heights = sum(line.height for line in arrangement.lines)
-    vertical = max(page.height - natural.around, 0.1) / heights
-    horizontal = page.width / max(len(line.panels) for line in arrangement.lines) / page.scale
-    return min(vertical, 1.0) * min(horizontal, natural.width)
+    total = sum(line.height for line in arrangement.lines)
+    room = max(page.height - natural.around, 0.1)
+    return min(min(page.width / len(line.panels), 1.3 * room * line.height / total) for line in arrangement.lines)
 
 
 def grid_places(figure: Figure, arrangement: Arrangement, strip: float) -> tuple[list[Any], Any]:

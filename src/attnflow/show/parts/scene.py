@@ -16,7 +16,7 @@ from scipy.spatial import ConvexHull, QhullError
 from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
-from attnflow.show.parts.page import theme
+from attnflow.show.parts.page import current_page, theme
 from attnflow.show.parts.style import fix_ticks, in_house_style, new_figure, write_heading
 from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
 from attnflow.show.parts.symbols import at_time
@@ -179,7 +179,7 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
     box, names = scene.box, scene.names or coordinates
     axes.set(xlim=box[0], ylim=box[1], xlabel=names[0], ylabel=names[1])
     if scene.projection == SPACE_VIEW:
-        axes.locator_params(nbins=4, min_n_ticks=3)
+        axes.locator_params(nbins=4 if current_page().width is None else 3, min_n_ticks=3)
     else:
         axes.locator_params(nbins=5)
     fix_ticks(axes)

@@ -132,7 +132,7 @@ def _token_panels(members: Members) -> list[FunctionPanel]:
         return [_band_panel(RunQuantiles.of(members.times, lengths), "length of the mean", is_log=False)]
     counts = cluster_quantiles(members)
     distances = RunQuantiles.of(members.times, _at_times(members, _largest_distance))
-    name = "largest distance of two tokens" + (" / largest norm" if members.drawn[0].is_scaled else "")
+    name = "largest distance" + (" / largest norm" if members.drawn[0].is_scaled else "")
     return [_band_panel(counts, members.groups_name, is_log=False), _band_panel(distances, name, is_log=True)]
 
 
@@ -166,8 +166,9 @@ def _largest_distance(one: DrawnRun, index: int) -> float:
 
 
 def _observable_panel(run: xr.Dataset, name: str) -> FunctionPanel:
-    kept = run[name].transpose("run", "time").values.astype(float)
-    filled = xr.DataArray(kept, dims=("run", "time")).ffill("time").values
+    kept = run[name].transpose("run", "time").values.astype(float)[~failed_runs(run)]
+    known = np.maximum.accumulate(np.where(np.isfinite(kept), np.arange(kept.shape[1]), 0), axis=1)
+    filled = np.take_along_axis(kept, known, axis=1)  # the last value of a run that stopped
     return _band_panel(RunQuantiles.of(run.time.values, filled), name.replace("_", " "), is_log=False)
 
 
@@ -231,10 +232,12 @@ def _caption(run: xr.Dataset, members: Members) -> str:
     first = members.drawn[0]
     parts = [f"{len(members.drawn)} runs of {run.sizes['token']} tokens."]
     if members.failed:
-        parts.append(f"{members.failed} runs that failed are left out.")
+        parts.append(f"Runs that failed and are left out: {members.failed}.")
     if not members.is_noisy:
         counted = mean_with_interval(final_counts(members))
         parts.append(f"{members.groups_name.capitalize()} at the end (closer than {first.distance:.2g}): {counted}.")
+    if "tokens" in run and not members.is_noisy:
+        parts.append("Largest distance: of two tokens.")
     if members.is_stopped.all():
         parts.append(f"Stopping time: {mean_with_interval(members.final_times)}.")
     elif members.is_stopped.any():

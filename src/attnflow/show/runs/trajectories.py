@@ -137,7 +137,7 @@ def _moments(drawn: DrawnRun, times: Sequence[float], caption: str) -> Picture:
     """Picture with one panel for each of some times."""
     panels = moment_panels(drawn, times)
     rows = [panels[first : first + MOST_BESIDE] for first in range(0, len(panels), MOST_BESIDE)]
-    least = 1.9 if panels[0].projection == "3d" else 1.5
+    least = 2.6 if panels[0].projection == "3d" else 1.5
     return Picture(
         [PanelRow(row, MOMENT_WIDTH, least, is_square=True) for row in rows],
         drawn.title,
