@@ -172,6 +172,14 @@ def test_doctor_finds_a_healthy_installation(tmp_path):
     assert json.loads(text)["healthy"] is True
 
 
+def test_doctor_names_the_path_of_a_scenario(tmp_path):
+    for name, words in {"sphere": "native runs", "noisy": "since the flow has noise"}.items():
+        text, _ = attnflow("doctor", "--json", "--flow", name, cwd=tmp_path)
+        assert words in json.loads(text)[f"{name} is computed by"]
+
+    assert "sphere" in attnflow("doctor", "--flow", "spere", cwd=tmp_path, code=2)[1]
+
+
 BAD = {
     "unknown scenario": (["run", "polytop"], "`scenario` 'polytop' is not known. Did you mean 'polytope'"),
     "unknown spectrum": (["run", "sphere", "--value", "identiti"], "Did you mean 'identity'"),

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(reason_unused() is not None, reason="the native 
 SPACES = {
     "R^d": (af.EuclideanAttention, oracle.Euclidean),
     "sphere": (af.SphereAttention, oracle.Sphere),
+    "rescaled": (af.RescaledAttention, oracle.Rescaled),
 }
 RULES = {
     "softmax": (af.Softmax(1.7), oracle.softmax(1.7)),
@@ -89,6 +90,8 @@ CASES = [
     ("R^d", "softmax", "window", "three", 11, 2, 3),
     ("R^d", "unnormalised", "full", "generic", 5, 1, 0),
     ("R^d", "softmax", "strictly causal", "identity", 8, 4, 2),
+    ("rescaled", "softmax", "causal", "generic", 6, 3, 0),
+    ("rescaled", "unnormalised", "full", "three", 5, 2, 3),
 ]
 
 
@@ -181,6 +184,33 @@ def test_scores_beyond_the_range_of_the_exponential_are_divided_by_the_largest_o
     native, compiled = native_and_compiled(flow, tokens, [0.0, 0.1, 1.0])
 
     np.testing.assert_allclose(native.tokens, compiled.tokens, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "law"), [(af.Sqrt(), oracle.sqrt), (af.NGPT(0.3), oracle.ngpt(0.3))], ids=["sqrt", "nGPT"]
+)
+def test_schemes_without_lengths_solve_the_equations_of_the_oracle(scheme, law):
+    ours, theirs = heads("three", 3)
+    tokens, times, frozen = start("sphere", 6, 3), [0.2, 0.5, 1.1], np.arange(6) == 2
+    flow = af.SphereAttention(ours, RULES["softmax"][0], normalisation=scheme, frozen=frozen)
+    model = oracle.Sphere(theirs, RULES["softmax"][1], mask(6), frozen=frozen, normalisation=law)
+
+    run = af.simulate(flow, tokens, times, solver=af.Adaptive(rtol=1e-10, atol=1e-12))
+
+    assert run.attrs["computed_by"] == "native runs"
+    np.testing.assert_allclose(run.tokens, solve(model, tokens, times)[0], atol=1e-8)
+
+
+def test_a_frame_of_its_own_and_late_times_are_those_of_compiled_runs():
+    """At t = 400 scores have the factor e^800, which is no float."""
+    tokens = start("R^d", 7, 2)
+    framed = af.RescaledAttention(heads("generic", 2)[0], rescaling=np.diag([0.7, 0.4]))
+    late = af.RescaledAttention(af.Head.bilinear(np.eye(2), np.diag([1.0, 0.9])), masses=1.0 + np.arange(7))
+
+    for flow, times in ((framed, [0.0, 0.5, 2.0]), (late, [0.0, 1.0, 5.0, 400.0])):
+        native, compiled = native_and_compiled(flow, tokens, times)
+        np.testing.assert_allclose(native.tokens, compiled.tokens, rtol=1e-6, atol=1e-7)
+        assert native.outcome.split(",")[0] == compiled.outcome.split(",")[0]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33])

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from attnflow.cli import (
     bench,
+    completion,
     explore,
     figures,
     listing,
@@ -121,11 +122,18 @@ app = typer.Typer(
 )
 
 
-def doctor(as_json: AsJson = False) -> None:
-    """Print versions, missing extras, and whether a small run has the known result."""
-    from attnflow.cli.doctor import diagnose
+ScenarioName = Annotated[
+    str | None,
+    typer.Option(help="Also print what computes the runs of this scenario.", autocompletion=completion.scenarios),
+]
 
-    facts = diagnose()
+
+def doctor(flow: ScenarioName = None, as_json: AsJson = False) -> None:
+    """Print versions, missing extras, and whether a small run has the known result."""
+    from attnflow.cli.doctor import diagnose, path_of
+
+    path = {} if flow is None else {f"{flow} is computed by": path_of(flow)}
+    facts = diagnose() | path
     print_json_or(as_json, facts, lambda: print_facts("attnflow doctor", facts))
     if not facts["healthy"]:
         raise typer.Exit(1)

@@ -31,6 +31,19 @@ def diagnose() -> dict[str, Any]:
     return facts
 
 
+def path_of(name: str) -> str:
+    """What computes the runs of a scenario: the native library, or programs compiled by XLA and why."""
+    from attnflow.experiments import scenarios
+    from attnflow.integrate.native_problem import computed_by, reason_not_native
+    from attnflow.integrate.request import checked_request
+
+    if scenarios.get(name).coalesces:
+        return "coalesce, which has an integrator of its own"
+    setup = scenarios.scenario(name)
+    request = checked_request(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
+    return computed_by(reason_not_native(request))
+
+
 def _version(name: str) -> str:
     try:
         return version(name)

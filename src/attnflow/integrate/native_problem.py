@@ -6,19 +6,20 @@ from typing import Any
 import numpy as np
 
 from attnflow.model.attention import Softmax, Unnormalised
-from attnflow.model.flows import EuclideanAttention, SphereAttention
+from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.native.library import reason_unused
 from attnflow.model.native.runs import (
     Arrays,
     NativeMethod,
+    NativeSlowness,
     NativeSpace,
     NativeStop,
     RunsHead,
     RunsProblem,
     RunsStop,
 )
-from attnflow.model.normalisation import Post
+from attnflow.model.normalisation import NGPT, Post, Sqrt
 from attnflow.results.run_dataset import Request
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.fixed_step import RK4, Euler, Heun
@@ -27,7 +28,16 @@ from attnflow.solvers.stopping import Clustered, Diverged, Settled
 MOST_PAIRS = 2**20  # of tokens, over all heads; beyond, one step takes so long that its pairs are shared among cores
 MOST_COORDINATES = 32  # beyond, the matrix products of XLA are faster
 
-SPACES = {EuclideanAttention: NativeSpace.EUCLIDEAN, SphereAttention: NativeSpace.SPHERE}
+SPACES = {
+    EuclideanAttention: NativeSpace.EUCLIDEAN,
+    SphereAttention: NativeSpace.SPHERE,
+    RescaledAttention: NativeSpace.RESCALED,
+}
+SLOWNESSES = {
+    Post: NativeSlowness.NONE,
+    Sqrt: NativeSlowness.SQUARE_ROOT_OF_TIME,
+    NGPT: NativeSlowness.OUTPUT_LENGTH,
+}
 METHODS = {
     Adaptive: NativeMethod.TSIT5,
     Euler: NativeMethod.EULER,
@@ -61,7 +71,7 @@ def reason_not_native(request: Request) -> str | None:
 def _normalisation_reason(flow: Any) -> dict[str, bool]:
     if not isinstance(flow, SphereAttention):
         return {}
-    return {f"the normalisation is {type(flow.normalisation).__name__}": type(flow.normalisation) is not Post}
+    return {f"the normalisation is {type(flow.normalisation).__name__}": type(flow.normalisation) not in SLOWNESSES}
 
 
 def computed_by(reason: str | None) -> str:
@@ -90,7 +100,9 @@ class NativeProblem:
         assert rule is not None  # checked by `reason_not_native`
         assert reach is not None
         masses = None if flow.masses is None else np.asarray(flow.masses)
-        heads = [_head_struct(head, float(rule.factor), arrays) for head in flow.heads if isinstance(head, Head)]
+        heads = [
+            _head_struct(head, float(rule.factor), arrays, type(flow)) for head in flow.heads if isinstance(head, Head)
+        ]
         stops = [_stop_struct(stop) for stop in request.stops]
         targets = request.times[1:]
         struct = RunsProblem(
@@ -114,6 +126,8 @@ class NativeProblem:
             is_frozen=arrays.address(flow.frozen, np.uint8),
             target_times=arrays.address(targets),
             **_numbers_of(solver),
+            **_slowness_of(flow),
+            **_frame_of(flow, arrays),
         )
         return cls(struct, arrays)
 
@@ -121,6 +135,22 @@ class NativeProblem:
 def _numbers_of(solver: Any) -> dict[str, float]:
     names = ("rtol", "atol", "min_step") if isinstance(solver, Adaptive) else ("step",)
     return {name: float(getattr(solver, name)) for name in names}
+
+
+def _slowness_of(flow: Any) -> dict[str, Any]:
+    if not isinstance(flow, SphereAttention):
+        return {}
+    scheme = flow.normalisation
+    scale = float(scheme.alpha) if isinstance(scheme, NGPT) else 1.0
+    return {"slowness": SLOWNESSES[type(scheme)], "slowness_scale": scale}
+
+
+def _frame_of(flow: Any, arrays: Arrays) -> dict[str, Any]:
+    """The matrix V of z = e^{-tV} x, and whether it is that of the only head, which then commutes with e^{tV}."""
+    if not isinstance(flow, RescaledAttention):
+        return {}
+    is_of_head = len(flow.heads) == 1 and flow.rescaling is None
+    return {"rescaling": arrays.address(flow.rescaling_matrix), "is_frame_of_head": is_of_head}
 
 
 def _stop_struct(stop: Any) -> RunsStop:
@@ -131,7 +161,7 @@ def _stop_struct(stop: Any) -> RunsStop:
     return RunsStop(NativeStop.DIVERGED, 0, float(stop.distance))
 
 
-def _head_struct(head: Head, beta: float, arrays: Arrays) -> RunsHead:
+def _head_struct(head: Head, beta: float, arrays: Arrays, kind: type) -> RunsHead:
     """The head with the fewest numbers a pair: products Q^T K and O V are formed unless their factors are narrower."""
     query, key, value = (np.asarray(matrix, float) for matrix in (head.query, head.key, head.value))
     output = None if head.output is None else np.asarray(head.output, float)
@@ -140,12 +170,13 @@ def _head_struct(head: Head, beta: float, arrays: Arrays) -> RunsHead:
         query, key = beta * (key.T @ query), None
     else:
         query = beta * query
-    if output is None or len(value) >= d:
+    is_rescaled = kind is RescaledAttention  # the whole value matrix changes with the frame
+    if output is None or len(value) >= d or is_rescaled:
         output, value = value if output is None else output @ value, None
     struct.coordinates, struct.channels = len(query), d if value is None else len(value)
     struct.key, struct.value = arrays.address(key), arrays.address(value)
     struct.query, struct.query_scale = _as_multiple(query, arrays)
-    struct.output, struct.output_scale = _as_multiple(output, arrays)
+    struct.output, struct.output_scale = (arrays.address(output), 1.0) if is_rescaled else _as_multiple(output, arrays)
     return struct
 
 

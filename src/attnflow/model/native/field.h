@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "matrix_exponential.h"
 #include "pair_sums.h"
 #include "runs.h"
 #include "simd.h"
@@ -58,12 +59,12 @@ class Field {
         stride(padded(n)),
         size(d * stride),
         width_(largest_width(problem)),
-        bytes_((4 * width_ + 5) * stride * sizeof(T) + kAlignment) {
+        bytes_((5 * width_ + 5) * stride * sizeof(T) + kAlignment) {
     queries = aligned<T>(bytes_.data());
     keys = queries + width_ * stride, values = keys + width_ * stride, sums = values + width_ * stride;
     shifts = sums + (width_ + 1) * stride, log_masses = shifts + stride, moves = log_masses + stride;
-    bounds = moves + stride;
-    std::fill(queries, queries + (4 * width_ + 5) * stride, T(0));
+    bounds = moves + stride, framed = bounds + stride;
+    std::fill(queries, queries + (5 * width_ + 5) * stride, T(0));
     for (int64_t i = 0; i < n; ++i) {
       if (p.log_masses) log_masses[i] = static_cast<const T*>(p.log_masses)[i];
       largest_log_mass = std::max(largest_log_mass, std::abs(log_masses[i]));
@@ -87,6 +88,7 @@ class Field {
 
  public:
   T *queries, *keys, *values, *sums, *shifts, *log_masses, *bounds;
+  T* framed;  // (d, stride): e^{tV} z over the scale of e^{tV}
   T* moves;  // (stride): 1 for tokens that move, 0 for frozen ones and padding
   T largest_log_mass = 0;
 };
@@ -118,12 +120,24 @@ INLINE T largest_length(const T* x, int64_t rows, int64_t stride) {
   return std::sqrt(result);
 }
 
-// Add the output of one head, O V sum_j A_ij x_j, to `out`; scores are those of `x`, values those of `received`.
+// What a head sees of the tokens: scores are those of `x` times `scale`, if they are scaled; values are those of `received`.
 template <typename T>
-INLINE void add_head(const Field<T>& f, const RunsHead& head, const T* x, const T* received, T* out) {
+struct Seen {
+  const T *x, *received;
+  bool is_scaled = false;
+  T scale = 1;
+  const T* output = nullptr;  // in place of the head's own matrix
+};
+
+// Add the output of one head, O V sum_j A_ij x_j, to `out`.
+template <typename T>
+INLINE void add_head(const Field<T>& f, const RunsHead& head, const Seen<T>& seen, T* out) {
+  const T *x = seen.x, *received = seen.received;
   constexpr int count = Lanes<T, kBytes>::kCount;
   const int64_t channels = head.channels;
   multiply<T>(head.query, T(head.query_scale), head.coordinates, f.d, x, f.stride, f.queries);
+  if (seen.is_scaled && !f.p.is_normalised)  // these weights overflow where their scores do
+    multiply<T>(nullptr, seen.scale, head.coordinates, head.coordinates, f.queries, f.stride, f.queries);
   if (head.key) multiply<T>(head.key, T(1), head.coordinates, f.d, x, f.stride, f.keys);
   if (head.value) multiply<T>(head.value, T(1), channels, f.d, received, f.stride, f.values);
   const T* keys = head.key ? f.keys : x;
@@ -136,6 +150,7 @@ INLINE void add_head(const Field<T>& f, const RunsHead& head, const T* x, const 
   pairs.queries = f.queries, pairs.keys = keys, pairs.values = head.value ? f.values : received;
   pairs.log_weights = f.p.log_masses ? f.log_masses : nullptr;
   pairs.bounds = f.bounds, pairs.sums = f.sums, pairs.shifts = f.shifts;
+  pairs.scaled = seen.is_scaled && f.p.is_normalised, pairs.scale = seen.scale;
   pair_sums(pairs, 0, f.n);
   // A row without weights has sums of zero, which stay zero.
   const Vector<T> tiny = Vector<T>{} + std::numeric_limits<T>::min();
@@ -145,7 +160,7 @@ INLINE void add_head(const Field<T>& f, const RunsHead& head, const T* x, const 
       factor = exponential<T, Exponents::kAny>(vector_at(f.shifts + i) + T(f.p.log_factor)) / T(f.p.total_mass);
     for (int64_t c = 0; c < channels; ++c) vector_at(f.sums + c * f.stride + i) *= factor;
   }
-  const T* entries = static_cast<const T*>(head.output);
+  const T* entries = seen.output ? seen.output : static_cast<const T*>(head.output);
   for (int64_t row = 0; row < f.d; ++row)
     for (int64_t i = 0; i < f.stride; i += count) {
       Vector<T>& total = vector_at(out + row * f.stride + i);
@@ -169,11 +184,53 @@ INLINE void constrain(const Field<T>& f, const T* x, T* out) {
   }
 }
 
+// Divide the outputs by the slowness of the normalisation.
+template <typename T>
+INLINE void slow_down(const Field<T>& f, T time, T* out) {
+  const Vector<T> tiny = Vector<T>{} + std::numeric_limits<T>::min();
+  for (int64_t i = 0; i < f.stride; i += Lanes<T, kBytes>::kCount) {
+    Vector<T> slowness = Vector<T>{} + std::sqrt(time + 1);
+    if (f.p.slowness == kOutputLength) {
+      Vector<T> square{};
+      for (int64_t c = i; c < f.size; c += f.stride) square += vector_at(out + c) * vector_at(out + c);
+      slowness = larger<T>(square_root<T>(square), tiny) / T(f.p.slowness_scale);
+    }
+    for (int64_t c = i; c < f.size; c += f.stride) vector_at(out + c) /= slowness;
+  }
+}
+
+// z' = sum_h sum_j A_ij M^{-1} V_h M z_j - V z_i with the weights of x = e^{tV} z, M being e^{tV} over its scale. Frozen
+// tokens, which are constant in x, move with the frame.
+template <typename T>
+void velocity_in_frame(const Field<T>& f, T time, const T* z, T* out) {
+  const T* v = static_cast<const T*>(f.p.rescaling);
+  const auto [frame, log_scale] = scaled_exponential<T>(v, f.d, time);
+  const T limit = std::log(std::numeric_limits<T>::max()) - 1;
+  multiply<T>(frame.data(), T(1), f.d, f.d, z, f.stride, f.framed);
+  for (int64_t h = 0; h < f.p.heads; ++h) {
+    const RunsHead& head = f.p.head[h];
+    Seen<T> seen{f.framed, z, true, std::exp(f.p.is_normalised ? std::min(2 * log_scale, limit) : 2 * log_scale)};
+    Matrix<T> own;
+    if (!f.p.is_frame_of_head) {
+      const T* value = static_cast<const T*>(head.output);
+      own = solve<T>(frame, product<T>(Matrix<T>(value, value + f.d * f.d), frame, f.d), f.d);
+      seen.output = own.data();
+    }
+    add_head<T>(f, head, seen, out);
+  }
+  constrain<T>(f, z, out);
+  for (int64_t row = 0; row < f.d; ++row)
+    for (int64_t c = 0; c < f.d; ++c)
+      for (int64_t i = 0; i < f.stride; i += Lanes<T, kBytes>::kCount)
+        vector_at(out + row * f.stride + i) -= v[row * f.d + c] * vector_at(z + c * f.stride + i);
+}
+
 template <typename T>
 INLINE void velocity_of(const Field<T>& f, T time, const T* x, T* out) {
-  (void)time;
   std::fill(out, out + f.size, T(0));
-  for (int64_t h = 0; h < f.p.heads; ++h) add_head<T>(f, f.p.head[h], x, x, out);
+  if (f.p.space == kRescaled) return velocity_in_frame<T>(f, time, x, out);
+  for (int64_t h = 0; h < f.p.heads; ++h) add_head<T>(f, f.p.head[h], {x, x}, out);
+  if (f.p.slowness != kNoSlowness) slow_down<T>(f, time, out);
   constrain<T>(f, x, out);
 }
 

@@ -17,7 +17,8 @@ enum StopKind { kClustered = 0, kSettled = 1, kDiverged = 2 };
 enum RunStatus { kRunning = 0, kNotFinite = 1, kStepTooSmall = 2, kFirstStop = 10 };
 
 // One head: the score of tokens i and j is <Q x_i, K x_j>, and token i receives O V x_j. A missing matrix is a multiple of
-// the identity: `query_scale` for Q, one for K and V, `output_scale` for O. Q includes the factor beta.
+// the identity: `query_scale` for Q, one for K and V, `output_scale` for O. Q includes the factor beta. Rescaled flows with
+// several heads, or with a frame of their own, have only the matrix O, which is then the whole value matrix.
 struct RunsHead {
   int64_t coordinates, channels;
   const void* query;   // T (coordinates, d), or null
@@ -36,6 +37,7 @@ struct RunsProblem {
   int64_t bytes_per_number, tokens, dimension;
   int64_t space, slowness;
   int64_t is_normalised;  // weights of a row are divided by their sum; else by the total mass
+  int64_t is_frame_of_head;  // rescaled: the matrix of the frame is that of the only head, and commutes with the frame
   int64_t before, after;  // row i sees the columns from i - before to i + after
   int64_t heads, stops, targets, method, step_limit;
   double log_factor;  // of every weight, where rows are not normalised

@@ -27,6 +27,14 @@ class NativeMethod(enum.IntEnum):
     RUNGE_KUTTA_4 = 3
 
 
+class NativeSlowness(enum.IntEnum):
+    """The slowness of a normalisation, with the numbers of `Slowness` in `runs.h`."""
+
+    NONE = 0
+    SQUARE_ROOT_OF_TIME = 1
+    OUTPUT_LENGTH = 2
+
+
 class NativeStop(enum.IntEnum):
     """The kind of a stopping condition, with the numbers of `StopKind` in `runs.h`."""
 
@@ -56,8 +64,8 @@ class RunsProblem(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("bytes_per_number", "tokens", "dimension", "space", "slowness")),
-        *((name, ctypes.c_int64) for name in ("is_normalised", "before", "after", "heads", "stops", "targets")),
-        *((name, ctypes.c_int64) for name in ("method", "step_limit")),
+        *((name, ctypes.c_int64) for name in ("is_normalised", "is_frame_of_head", "before", "after", "heads")),
+        *((name, ctypes.c_int64) for name in ("stops", "targets", "method", "step_limit")),
         *((name, ctypes.c_double) for name in ("log_factor", "total_mass", "slowness_scale", "rtol", "atol")),
         *((name, ctypes.c_double) for name in ("min_step", "step")),
         ("head", ctypes.POINTER(RunsHead)),
