@@ -1,5 +1,7 @@
 """`attnflow config`: the settings of a result."""
 
+import json
+
 import numpy as np
 from tests.helpers.command_line import attnflow
 
@@ -36,6 +38,10 @@ def test_a_scenario_is_a_template(tmp_path):
     printed, _ = attnflow("config", "polytope", cwd=tmp_path)
 
     assert 'start = "box:-5,5"' in printed
+    text, _ = attnflow("config", "polytope", "--out", "a.toml", "--json", cwd=tmp_path)
+    found = json.loads(text)
+    assert (found["settings"]["start"], found["settings_file"]) == ("box:-5,5", "a.toml")
+    assert (tmp_path / "a.toml").read_text() == printed
 
 
 def test_what_has_no_settings_is_refused(tmp_path):

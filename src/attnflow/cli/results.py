@@ -101,6 +101,7 @@ def config(
         Path | None, typer.Option(help="File to write, .toml; arrays of more than 64 numbers are written beside it.")
     ] = None,
     overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print or write the settings from which 'attnflow run' computes a result again."""
     from attnflow.cli.scenario_options import config_named
@@ -108,12 +109,12 @@ def config(
     from attnflow.experiments.configs.config_files import save_config
     from attnflow.experiments.configs.config_of import config_of
     from attnflow.experiments.configs.config_text import config_text
-    from attnflow.experiments.configs.prepared_run import expanded
+    from attnflow.experiments.configs.prepared_run import expanded, plain
     from attnflow.results.files import load
 
     is_named = name in CATALOGUE or Path(name).suffix.lower() == ".toml"
     found = expanded(config_named(name, {}) if is_named else config_of(load(name)))
-    if out is None:
-        print(config_text(found), end="")
-    else:
-        print(save_config(found, out, overwrite=overwrite))
+    written = {} if out is None else {"settings_file": str(save_config(found, out, overwrite=overwrite))}
+    text = config_text(found) if out is None else f"{out}\n"
+    facts = {"settings": plain(dict(found.values))} | written
+    print_json_or(as_json, facts, lambda: print(text, end=""))

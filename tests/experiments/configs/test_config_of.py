@@ -1,5 +1,7 @@
 """A result gives back its settings, and these give the same result, bit for bit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.helpers.random_flows import random_flow, random_solver, random_stops, random_tokens
@@ -12,6 +14,7 @@ from attnflow.experiments.configs.words_of_parts import WORDS, model_values, sol
 from attnflow.results import records
 
 N, D = 5, 3
+FILES_OF_0_1_0 = Path(__file__).parents[2] / "results" / "files_of_0_1_0"
 
 
 def same_run(first, second):
@@ -95,6 +98,13 @@ def test_streamed_runs_are_computed_again(tmp_path):
     path = af.save_config(af.config_of(run), tmp_path / "a.toml")
 
     assert same_run(af.load_config(path).run(), run)
+
+
+@pytest.mark.parametrize("name", ["coalescing", "noisy_ensemble", "piecewise_hardmax", "streamed"])
+def test_files_of_0_1_0_are_computed_again(name):
+    old = af.load(FILES_OF_0_1_0 / f"{name}.nc")
+
+    assert af.config_of(old).run().equals(af.rerun(old))
 
 
 def test_settings_in_words_are_given_back_in_words(tmp_path):

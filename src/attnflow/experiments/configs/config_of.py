@@ -76,7 +76,7 @@ def _describes(prepared: PreparedRun, run: xr.Dataset) -> bool:
     """Whether a prepared run has the recorded model, tokens and arguments."""
     if prepared.method == "simulate":
         request = prepared.simulating_request()
-        made, names = run_dataset.attributes(request, "", []), set(SIMULATING)
+        made, names = run_dataset.attributes(request, "", [], ""), set(SIMULATING)
         names |= set() if request.flow.noise is None else {"seed"}  # nothing else is random
         tokens = request.tokens
     elif prepared.method == "coalesce":

@@ -88,7 +88,7 @@ class PreparedRun:
     def shown_settings(self) -> dict[str, Any]:
         """The settings as JSON knows them, with the arrays and tables of the file; None for what these replace."""
         values = self.config.values
-        given = {name: _plain(value) for name, value in values.items() if not isinstance(value, str | int | float)}
+        given = {name: plain(value) for name, value in values.items() if not isinstance(value, str | int | float)}
         return asdict(self.settings) | dict.fromkeys(_replaced(values)) | given
 
 
@@ -205,9 +205,10 @@ def expanded(config: RunConfig) -> RunConfig:
     return RunConfig({"method": method} | known | dict(values))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value of the settings as JSON knows it: arrays as lists."""
     if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
