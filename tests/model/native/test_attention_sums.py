@@ -161,3 +161,80 @@ def test_sums_of_others_keep_what_is_small_but_not_below_rounding():
         sums, best = attention_sums.sums_of_others(np.array([[exponent]]), keys, values, np.zeros(3), np.array([0]))
         np.testing.assert_allclose(best, 0.0)
         np.testing.assert_allclose(sums[0, 0] - 1.0, 2 * np.exp(-exponent), atol=2e-16)
+
+
+WINDOW = (3, 2)  # positions before and after
+
+
+def exact_averages(queries, keys, values, reach):
+    """The averages in extended precision."""
+    wide = [np.asarray(array, np.longdouble) for array in (queries, keys, values)]
+    sums = numpy_sums(*wide, 0, None, reach, True)
+    return (sums[:, :-1] / np.maximum(sums[:, -1:], 1e-300)).astype(float)
+
+
+@pytest.mark.parametrize("n", [1, 7, 33, 600])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 17])
+@pytest.mark.parametrize("reach", [(2**40, 2**40), (2**40, 0), WINDOW], ids=["full", "causal", "window"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("size", [1.0, 40.0])  # of the scores: within and beyond the bound of float32
+def test_averages_have_few_units_in_the_last_place_of_error(n, d, reach, dtype, size):
+    """4 units for sums and quotient, and 2 for each unit of the largest score, whose rounding the weights magnify."""
+    arrays = [array.astype(dtype) for array in draw(n, d)]
+    arrays[0] *= np.asarray(size / np.abs(arrays[0] @ arrays[1].T).max(), dtype)
+    largest = np.linalg.norm(arrays[0], axis=1).max() * np.linalg.norm(arrays[1], axis=1).max()
+    found = averages(kernel(*arrays, reach=reach, dtype=dtype))
+    allowed = (4 + 2 * largest) * np.finfo(dtype).eps * np.abs(arrays[2]).max()
+
+    np.testing.assert_allclose(found, exact_averages(*arrays, reach), rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("float64", 300.0), ("float32", 30.0)])
+@pytest.mark.parametrize("ratio", [0.99, 1.01, 3.0, 100.0])  # of the scores to the largest that need no maximum
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_large_scores_neither_overflow_nor_vanish(dtype, limit, ratio, sign):
+    size = limit * ratio
+    keys = np.array([[1.0], [1.0 - 1 / size], [1.0 - 2 / size]]).astype(dtype)
+    values = 1e10 * np.eye(3, dtype=dtype)
+    queries = np.full((3, 1), sign * size, dtype)
+    sums = kernel(queries, keys, values, dtype=dtype)
+
+    assert np.all(np.isfinite(sums))
+    expected = exact_averages(queries, keys, values, (2**40, 2**40))
+    np.testing.assert_allclose(averages(sums), expected, rtol=10 * size * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("which", [1, 2], ids=["keys", "values"])
+@pytest.mark.parametrize("d", [2, 5])
+def test_a_hidden_token_changes_no_bit_whatever_it_holds(bad, which, d):
+    arrays = draw(40, d)
+    for reach, seeing in (((2**40, 0), np.arange(40) >= 20), (WINDOW, np.abs(np.arange(40) - 20.5) < 4)):
+        changed = arrays.copy()
+        changed[which, 20] = bad
+        before, after = kernel(*arrays, reach=reach), kernel(*changed, reach=reach)
+        np.testing.assert_array_equal(after[~seeing], before[~seeing])
+        assert not np.array_equal(after[20], before[20])  # the token sees itself
+
+
+def test_a_visible_nan_makes_its_rows_nan():
+    queries, keys, values = draw(20, 3)
+    keys[4, 1] = np.nan
+    found = kernel(queries, keys, values, reach=(2**40, 0))
+
+    assert not np.isnan(found[:4]).any()
+    assert np.isnan(found[4:]).all()
+
+
+@pytest.mark.parametrize("sizes", [(3, 32, 3), (5, 9, 2), (2, 300, 3)], ids=str)
+def test_many_sets_have_the_bits_of_each_alone(sizes):
+    queries, keys, values = np.random.default_rng(0).normal(size=(3, *sizes))
+    masses = np.random.default_rng(1).uniform(0.5, 2, sizes[:2])
+    with double():
+        sums = lambda *arrays: attention_sums.weighted_sums(*arrays, None, reach=(2**40, 0), relative=True)
+        together = np.asarray(jax.vmap(sums)(*map(jnp.asarray, (queries, keys, values, np.log(masses)))))
+        alone = [
+            np.asarray(sums(*map(jnp.asarray, one))) for one in zip(queries, keys, values, np.log(masses), strict=True)
+        ]
+
+    np.testing.assert_array_equal(together, alone)
