@@ -8,7 +8,7 @@ import pytest
 import attnflow as af
 from attnflow._common.precision import double
 from attnflow.experiments.bench import baselines, plain_loop, velocities
-from attnflow.experiments.bench.rows import ROWS
+from attnflow.experiments.bench.rows import ROWS, mean_of_cosines
 
 BETA = 3.0
 TOKENS = af.initial.sphere(16, 3, rng=0)
@@ -101,3 +101,10 @@ def test_contenders_of_velocity_rows_have_the_same_numbers():
 def test_rows_have_their_names():
     with double():
         assert all(ROWS[name](True).name == name for name in ("polytope", "large-run", "causal-ensemble"))
+
+
+def test_the_observable_of_the_phase_diagram_is_that_of_the_package():
+    with double():
+        expected = float(af.observables.mean_cosine(0.0, jnp.asarray(TOKENS)))
+
+    np.testing.assert_allclose(mean_of_cosines(np.stack([TOKENS, TOKENS])), [expected, expected], rtol=1e-12)

@@ -33,9 +33,8 @@ def phase_diagram(is_quick: bool) -> Row:
     tokens, times = np.asarray(initial.sphere(n, d, rng=0, runs=runs)), np.linspace(0, end, saves)
     tolerances, some = (1e-5, 1e-7), 4
     flow = SphereAttention(Head.identity(d), Softmax(beta))
-    cosine = lambda x: jnp.mean(x @ x.T)
     one_run = lambda x: diffrax_solution(
-        lambda y: sphere_velocity(y, beta), x, jnp.asarray(times), tolerances, observable=cosine
+        lambda y: sphere_velocity(y, beta), x, jnp.asarray(times), tolerances, observable=mean_of_cosines
     )
     together = jax.jit(jax.vmap(one_run))
 
@@ -48,7 +47,7 @@ def phase_diagram(is_quick: bool) -> Row:
 
     def by_scipy():
         paths = (scipy_solution(lambda y: sphere_velocity(y, beta, xp=np), x, times, tolerances) for x in tokens[:some])
-        return np.array([np.mean(path @ path.transpose(0, 2, 1), axis=(1, 2)) for path in paths])
+        return np.array([mean_of_cosines(path) for path in paths])
 
     contenders = [
         Contender("attnflow", ours, runs),
@@ -59,6 +58,12 @@ def phase_diagram(is_quick: bool) -> Row:
     return Row("phase-diagram", f"{runs:,} runs, n={n}, d={d}, beta={beta:g}, t={end:g}", "run", tuple(contenders))
 
 
+def mean_of_cosines(x):
+    """The mean of <x_i, x_j> over pairs of unit vectors, (|sum_i x_i|^2 - n) / (n (n - 1)), in any array library."""
+    n = x.shape[-2]
+    return ((x.sum(-2) ** 2).sum(-1) - n) / (n * (n - 1))
+
+
 def _published_batch(tokens, beta, end, saves) -> list[Contender]:
     """The published batch of Euler steps of 0.1, if torch is installed."""
     if importlib.util.find_spec("torch") is None:
@@ -66,8 +71,9 @@ def _published_batch(tokens, beta, end, saves) -> list[Contender]:
     import torch  # pyright: ignore[reportMissingImports]
 
     given = torch.tensor(tokens)
-    cosine = lambda x: (x.mean(1) ** 2).sum(-1)
-    batch = lambda: np.array(torch.stack(euler_batch(given, beta, end, 0.1, saves, xp=torch, observable=cosine), 1))
+    batch = lambda: np.array(
+        torch.stack(euler_batch(given, beta, end, 0.1, saves, xp=torch, observable=mean_of_cosines), 1)
+    )
     return [Contender("published torch batch", batch, len(tokens))]
 
 

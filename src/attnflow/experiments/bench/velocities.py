@@ -24,6 +24,7 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import sphere
 
+MIN_PAIRS_OF_THREADS = 2**16  # pairs, some 50 microseconds
 MAX_WHOLE_ARRAYS = 6000  # tokens, up to which plain JAX and NumPy form the n x n weights at once
 
 
@@ -94,6 +95,8 @@ def _compiled(velocity: Callable, tokens: np.ndarray, calls: int) -> Callable[[]
 def _by_plain_loop(tokens: np.ndarray, beta: float, is_causal: bool, calls: int) -> np.ndarray:
     """The velocity from the averages, whose tangent part NumPy forms once."""
     sets = tokens if tokens.ndim == 3 else tokens[None]
-    cores = os.cpu_count() or 1
+    # Fewer pairs take less time than the start of a second thread, which no way of computing them then needs.
+    is_large = len(sets) * sets.shape[1] ** 2 > MIN_PAIRS_OF_THREADS
+    cores = (os.cpu_count() or 1) if is_large else 1
     averages = plain_loop.averages(sets, beta, is_causal=is_causal, threads=cores, calls=calls).reshape(tokens.shape)
     return averages - np.sum(averages * tokens, axis=-1, keepdims=True) * tokens
