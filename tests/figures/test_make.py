@@ -322,7 +322,7 @@ def test_only_the_picture_is_made_again_for_another_size(made):
     assert again.caption == ["A headline", "A caption"]
     with Image.open(folder / "small-quick.png") as opened:
         assert opened.width == 680  # 3.4 inches
-    assert "size='column', title=None" in (folder / "small-quick.py").read_text()
+    assert 'size="column", title=None' in (folder / "small-quick.py").read_text()
     assert make.make(SMALL, folder, is_quick=True, drawing=column).state == "kept"
     assert make.make(SMALL, folder, is_quick=True).state == "made"
     [page] = [html_report.write_report([(SMALL, again)], folder, is_quick=True).read_text()]

@@ -26,8 +26,9 @@ import attnflow as af
 import xarray as xr
 
 here = Path(__file__).parent
-data = xr.load_dataset(here / "{stem}.nc", engine="scipy")  # prints its dimensions, units and parameters
-figure = af.figures.draw(data{options})  # a matplotlib figure: change it here, as in figure.axes[0].set_xlabel("t")
+data = xr.load_dataset(here / "{stem}.nc", engine="scipy")  # print(data) lists arrays and parameters
+figure = af.figures.draw(data{options})
+# Change the matplotlib figure here, as in figure.axes[0].set_xlabel("t").
 af.figures.save(figure, here / "{stem}-again.png")  # or .pdf, .svg
 '''
 
@@ -68,13 +69,18 @@ def read_data(path: Path) -> xr.Dataset:
 def write_script(figure: Figure, folder: Path, *, is_quick: bool, drawing: dict[str, Any]) -> Path:
     """Write a Python script that draws the figure from the data beside it."""
     stem = figure.stem(is_quick)
-    options = "".join(f", {name}={value!r}" for name, value in drawing.items())
+    options = "".join(f", {name}={_quoted(value)}" for name, value in drawing.items())
     command = figure.command(is_quick) + command_options(drawing)
     path = folder / f"{stem}.py"
     with written_beside(path) as beside:
         text = SCRIPT.format(id=figure.id, stem=stem, command=command, options=options)
         beside.write_text(text, "utf-8")
     return path
+
+
+def _quoted(value: Any) -> str:
+    """A value as Python code with double quotation marks."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def figure_id(data: Any) -> str:
