@@ -17,7 +17,6 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.normalisation import Post, Sqrt
 from attnflow.theorems.hypotheses import growth_rate, score_matrix
 from attnflow.theorems.limit_theorems import HEMISPHERE_RATE
-from attnflow.theorems.statements.normalised import LAST_RATE, expected_rate
 
 FITTED_HEIGHTS = (1e-12, 1e-3)  # of 1 - cosine: above rounding errors, and close to the limit
 ROUNDING = 1e-15  # of 1 - cosine: smaller values are rounding errors
@@ -103,8 +102,10 @@ def _fit(flow: AbstractDynamics, times: np.ndarray, heights: np.ndarray, has_roo
 
 def _expected(flow: AbstractDynamics, first: np.ndarray, last: np.ndarray) -> float | None:
     """The rate of 1 - cosine that a theorem gives. In the end tokens are in a hemisphere, as one theorem asks."""
-    if all(one.holds for one in LAST_RATE.hypotheses(flow, first)):
-        return expected_rate(flow)
+    from attnflow.theorems.statements import normalised  # 0.2 s to import, and few runs meet
+
+    if all(one.holds for one in normalised.LAST_RATE.hypotheses(flow, first)):
+        return normalised.expected_rate(flow)
     is_plain = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
     if not is_plain or not all(one.holds for one in HEMISPHERE_RATE.hypotheses(flow, last)):
         return None

@@ -2,11 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optimistix
 
 from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import (
@@ -98,7 +96,7 @@ class Adaptive(AbstractSolver):
         next_time = jnp.where(is_usable, next_time, jnp.nextafter(time + SHORT_STEP, jnp.inf))
         memory = method.init(term, time, next_time, state, None)
         # The shapes of a step do not depend on the field, and this field is traced in a fraction of the time.
-        simplest: Any = diffrax.ODETerm(lambda time, state, _: state)
+        simplest: Any = _diffrax().ODETerm(lambda time, state, _: state)
         dense = jax.eval_shape(lambda: method.step(simplest, time, next_time, state, None, memory, False)[2])
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), dense)
         return AdaptiveMemory(next_time, memory, control, jnp.array(False), (time, time, empty))
@@ -113,7 +111,7 @@ class Adaptive(AbstractSolver):
             term, cursor.time, end, cursor.state, None, memory.method, memory.has_jumped
         )
         # The error estimate has one stage more than the step, and overflows first.
-        succeeded = diffrax.is_okay(result) & is_finite(moved) & is_finite(error)
+        succeeded = _diffrax().is_okay(result) & is_finite(moved) & is_finite(error)
         error = jax.tree.map(lambda leaf: jnp.where(succeeded, leaf, jnp.inf), error)
         moved = choose(succeeded, moved, cursor.state)
         order: Any = method.error_order(term)
@@ -162,6 +160,7 @@ class Adaptive(AbstractSolver):
         require_resolvable(self.rtol, dtype)
 
     def _method(self):
+        diffrax = _diffrax()
         if self.stiff:
             tolerances: Any = {"rtol": self.rtol, "atol": self.atol}
             root_finder = diffrax.VeryChord(**tolerances)
@@ -170,5 +169,15 @@ class Adaptive(AbstractSolver):
 
     def _parts(self, flow, latest):
         field = lambda time, state, _: flow.velocity(jnp.minimum(time, latest), state)
+        diffrax = _diffrax()
+        import optimistix  # loaded by diffrax
+
         controller = diffrax.PIDController(rtol=self.rtol, atol=self.atol, norm=optimistix.max_norm)
         return self._method(), controller, diffrax.ODETerm(field)
+
+
+def _diffrax() -> Any:
+    """The library diffrax: it takes 0.3 s to import, and native runs do without it."""
+    with jax.ensure_compile_time_eval():  # its constants must not become part of a program that is being traced
+        import diffrax
+    return diffrax

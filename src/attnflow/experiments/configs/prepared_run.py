@@ -1,7 +1,7 @@
 """The run behind a file of settings: the function that computes it, and its arguments, checked before it begins."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -11,7 +11,6 @@ import xarray as xr
 
 from attnflow._common.checks import InputError, require_known, require_positive_number, require_times
 from attnflow._common.progress import Progress
-from attnflow.coalescence.coalesce import coalesce
 from attnflow.coalescence.request import CoalescingRequest
 from attnflow.experiments import scenarios, specs
 from attnflow.experiments.configs.config_text import config_text
@@ -27,7 +26,7 @@ from attnflow.results.run_dataset import Request
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.streaming.stream import require_supported, require_tolerance, stream
 
-FUNCTIONS = {"simulate": simulate, "coalesce": coalesce, "stream": stream}
+METHODS = ("simulate", "coalesce", "stream")
 FIRST_SAVED_TIME = 0.01  # of `stream`: the times from here on are evenly spaced in their logarithm
 FIELDS = tuple(entry.name for entry in fields(Settings))
 # Keys that other keys make idle, by the key that does.
@@ -80,7 +79,7 @@ class PreparedRun:
     def run(self, progress: Progress = None) -> xr.Dataset:
         """The dataset of the run, with the name of its scenario and its settings among the attributes."""
         with errors_of(self.config):
-            found = FUNCTIONS[self.method](**self.arguments, progress=progress)
+            found = _function_of(self.method)(**self.arguments, progress=progress)
         named = {} if self.scenario is None else {"scenario": self.scenario.name}
         is_in_words = all(isinstance(value, str | int | float) for value in self.config.values.values())
         return found.assign_attrs(named | ({"settings": config_text(expanded(self.config))} if is_in_words else {}))
@@ -92,13 +91,22 @@ class PreparedRun:
         return asdict(self.settings) | dict.fromkeys(_replaced(values)) | given
 
 
+def _function_of(method: str) -> Callable[..., xr.Dataset]:
+    """The function of a method; `coalesce` takes 0.2 s to import, and few runs need it."""
+    if method == "coalesce":
+        from attnflow.coalescence.coalesce import coalesce
+
+        return coalesce
+    return {"simulate": simulate, "stream": stream}[method]
+
+
 def prepare(config: RunConfig) -> PreparedRun:
     """The run behind some settings; InputError names the file, the key, what was expected and what was found."""
     with errors_of(config):
         values = checked(config.values, ALL_OPTIONS)
         scenario = scenarios.get(values["scenario"]) if "scenario" in values else None
         method = values.get("method", "coalesce" if scenario is not None and scenario.coalesces else "simulate")
-        require_known(method, FUNCTIONS, "method")
+        require_known(method, METHODS, "method")
         require_effect(values, method=method)
         _require_meaning(values, scenario)
         settings = _settings(values, scenario)
@@ -171,7 +179,7 @@ def _solver(values: Mapping[str, Any], setup: scenarios.Setup) -> Any:
 
 def _of_coalesce(values: Mapping[str, Any], settings: Settings, setup: scenarios.Setup) -> dict[str, Any]:
     taken = ("merge", "perturb", "shortcuts", "max_steps", "log_end", "rtol")
-    defaults = {name: inspect.signature(coalesce).parameters[name].default for name in taken}
+    defaults = {name: inspect.signature(_function_of("coalesce")).parameters[name].default for name in taken}
     arguments: dict[str, Any] = defaults | {name: values[name] for name in taken if name in values}
     if "end" in values:
         require_positive_number(values["end"], "end", "Use 1e9.")
