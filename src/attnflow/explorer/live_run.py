@@ -25,7 +25,6 @@ RESTARTING = frozenset({"space", "n", "d", "start", "seed", "heads", "runs", "re
 PLAYBACK_SETTINGS = frozenset({"end", "spacing", "saves"})  # settings that do not change the model
 LONGEST_FRAME = 0.2  # seconds of computing after which the time of a frame is put forward
 NEXT_LOOK = 0.05  # seconds of computing that the frame put forward may still take
-MAX_PARTS = 2**20  # of a frame in slow motion: smaller ones show no motion
 MAX_FRAMES_AHEAD = 40  # computed and not shown, so that the picture goes on while a step of a second is computed
 
 
@@ -232,14 +231,9 @@ class LiveRun:
         ends += [until] if until is not None else []
         ends += [time for time, _ in self._planned[:1]]
         nearest = min((end for end in ends if end > now), default=math.inf)
-        parts = 1 if until is not None or self.stepper is None else self._parts(self.clock.after(now, factor) - now)
+        spacing = self.clock.after(now, factor) - now
+        parts = 1 if until is not None or self.stepper is None else self.stepper.pace.parts(spacing)
         return min(self.clock.after(now, factor, parts), nearest)
-
-    def _parts(self, spacing: float) -> int:
-        """The power of two into which a frame is divided, so that computing keeps up with playing."""
-        assert self.stepper is not None
-        longest = min(max(self.stepper.pace.longest_spacing(), spacing / MAX_PARTS), spacing)
-        return 2 ** math.ceil(math.log2(spacing / longest))
 
     def due_change(self) -> dict[str, Any] | None:
         """Remove and return the next change that a link has for the time on display."""

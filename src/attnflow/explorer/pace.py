@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 WINDOW = 2.0  # seconds over which the pace is averaged
 SLOW_FRAMES_PER_SECOND = 30  # planned where computing is slow; some of the time goes into colours and interpolation
+MAX_PARTS = 2**20  # of a frame in slow motion: smaller ones show no motion
 MIN_SECONDS = 0.3  # of computing in a window: a run that computes less is not slowed by it
 
 
@@ -54,12 +55,13 @@ class RecentCalls:
             total = total.plus(call)
         return total if total.seconds >= MIN_SECONDS else None
 
-    def longest_spacing(self) -> float:
-        """Time of the run between frames at which computing keeps up with `SLOW_FRAMES_PER_SECOND`; may be infinite."""
+    def parts(self, spacing: float) -> int:
+        """The power of two of parts of a frame, `spacing` apart in time, at which computing keeps up with playing."""
         pace = self.recent()
         if pace is None or pace.advance <= 0:
-            return math.inf
-        return pace.advance / pace.seconds / SLOW_FRAMES_PER_SECOND
+            return 1
+        longest = pace.advance / pace.seconds / SLOW_FRAMES_PER_SECOND
+        return 2 ** max(0, math.ceil(math.log2(min(spacing / longest, MAX_PARTS))))
 
 
 def slow_words(pace: CallTime, wanted_speed: float) -> str | None:

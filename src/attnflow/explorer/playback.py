@@ -1,5 +1,6 @@
 """The playback of one viewer: whether and how fast its run plays, and when its next frame is due."""
 
+from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.playback_clock import FRAMES_PER_SECOND
 from attnflow.explorer.unpainted_frames import UnpaintedFrames
 
@@ -55,6 +56,11 @@ class Playback:
         """Whether the next frame should be shown or computed."""
         is_wanted = self.is_moving and not self.unpainted.is_full
         return self.is_stepping or (is_wanted and (self.until is not None or now >= self._next_frame))
+
+    def wants_frame(self, run: LiveRun, now: float) -> bool:
+        """Whether a further frame should be computed: for the page at once, or ahead of it while the run plays."""
+        is_ahead = self.plays and self.until is None and run.wants_frame_ahead
+        return is_ahead or (self.is_due(now) and not run.has_recorded_next)
 
     def seconds_until_due(self, now: float) -> float | None:
         """Seconds until a frame is due; None if no frame is wanted."""

@@ -153,18 +153,13 @@ class Player:
         self._say_slow(self.run)
         if self._undescribed_change is not None and self._may_describe(self.run):
             self._describe_change(self.run, self._undescribed_change)
-        elif self._wants_frame(self.run, now):
+        elif self.playback.wants_frame(self.run, now):
             self._compute_next(self.run, now)
 
     @property
     def _can_replay(self) -> bool:
         """Whether the next frame is computed already, so that it can be shown beside a computation."""
         return self.run is not None and not self.is_preparing and self.run.has_recorded_next
-
-    def _wants_frame(self, run: LiveRun, now: float) -> bool:
-        """Whether a further frame should be computed: for the page at once, or ahead of it while the run plays."""
-        is_ahead = self.playback.plays and self.playback.until is None and run.wants_frame_ahead
-        return is_ahead or (self.playback.is_due(now) and not run.has_recorded_next)
 
     def publish_state(self) -> None:
         """Publish the state of the playback."""
