@@ -14,7 +14,7 @@ from attnflow import show, trained
 from attnflow._common.checks import InputError
 from attnflow.cli import trained_heads, trained_summaries
 from attnflow.cli.app import app
-from attnflow.cli.numbers import interval_text
+from attnflow.cli.numbers import interval_text, rounding_of
 from attnflow.cli.trained_options import prompt_of
 from attnflow.models import load
 from attnflow.trained.head_limits import KINDS
@@ -152,8 +152,10 @@ def test_every_row_tells_of_the_layer_that_is_named(layers, capsys):
 
 def test_numbers_below_their_error_are_zero_with_it(capsys):
     """Tokens that agree have a variability of 1.5e-32, which is rounding."""
-    trained_summaries.print_by_layer("", 1, {"variability": [0.25, 1.5e-32]}, {"variability": 1e-28})
+    trained_summaries.print_by_layer("", 1, {"variability": [0.25, 1.5e-32]}, errors={"variability": 1e-28})
     assert "0 ± 1e-28" in capsys.readouterr().out
+    trained_summaries.print_by_layer("", 1, {"second eigenvalue": [0.25, 1e-9]}, rounding_of("float32"))
+    assert "0 ± 5e-06" in capsys.readouterr().out
     ratios = {"divisor": [1.0, 2.0], "divisor_least": [1.5e-32, 1.0], "divisor_greatest": [1.0, 8.0]}
     assert "tokens have 0 ± 1e-14 to 4 times the median" in trained_summaries.divisors_sentence(ratios)
 

@@ -8,6 +8,19 @@ DIGITS = 4  # significant digits of a printed number
 ROUNDING = 1e-14  # of float64 in quantities of size one: about fifty units in the last place, as sums over tokens have
 
 
+def rounding_of(dtype: str) -> float:
+    """The rounding error of quantities of size one in a precision, in the proportion of `ROUNDING` to float64.
+
+    Examples
+    --------
+    >>> rounding_of("float64"), f"{rounding_of('float32'):.0e}"
+    (1e-14, '5e-06')
+    """
+    import numpy as np
+
+    return ROUNDING * float(np.finfo(dtype).eps / np.finfo("float64").eps)
+
+
 def number(value: float | None, error: float = 0.0) -> str:
     """The number to four significant digits; "0 ± error" where it is not above its error, and nothing for None.
 

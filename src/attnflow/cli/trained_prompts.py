@@ -91,7 +91,7 @@ def prompt(
         draw(report, files["picture"])
         for name, measured in more.items():
             _draw_further(name, measured, beside[f"{name} picture"])
-    print_json_or(as_json, found | as_text(files), lambda: print_prompt(found, as_text(files)))
+    print_json_or(as_json, found | as_text(files), lambda: print_prompt(found, as_text(files), report.attrs["dtype"]))
 
 
 def ladder(

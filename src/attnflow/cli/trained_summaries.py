@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attnflow.cli.console import print_columns, print_facts
-from attnflow.cli.numbers import ROUNDING, column, number
+from attnflow.cli.numbers import ROUNDING, column, number, rounding_of
 
 MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
 MAX_WORDS = 20  # of a cluster that are printed
@@ -17,27 +17,35 @@ HALVES = {"attention": "attention", "mlp": "the MLP"}
 Columns = Mapping[str, Sequence[float | None]]
 
 
-def print_prompt(found: dict[str, Any], files: dict[str, str]) -> None:
-    """Print the summary of a prompt: tables by layer, then clusters, merges, plateau and falls of the energy."""
+def print_prompt(found: dict[str, Any], files: dict[str, str], dtype: str) -> None:
+    """Print the summary of a prompt: tables by layer, then clusters, merges, plateau and falls of the energy.
+
+    `dtype` is the precision in which the model computed, which limits all numbers.
+    """
+    rounding = rounding_of(dtype)
     layers, tokens = found["layers"], found["tokens"]
     title = (
         f"{tokens} token{'' if tokens == 1 else 's'} in {found['model']}, {layers} layer{'' if layers == 1 else 's'}"
     )
-    print_by_layer(title, layers, _token_columns(found))
-    print_by_layer("what each layer does", layers, _layer_columns(found))
+    print_by_layer(title, layers, _token_columns(found), rounding)
+    print_by_layer("what each layer does", layers, _layer_columns(found), rounding)
     if "displacement" in found:
-        print_by_layer("output of attention, split by parts of V", layers, _part_columns(found["displacement"]))
+        print_by_layer(
+            "output of attention, split by parts of V", layers, _part_columns(found["displacement"]), rounding
+        )
     if "cosine_in_frame" in found:
         framed = {label: found["cosine_in_frame"][name] for name, label in FRAMES.items()}
-        print_by_layer("mean cosine in frames that move with V, S and A", layers, framed)
+        print_by_layer("mean cosine in frames that move with V, S and A", layers, framed, rounding)
     measured = {name.replace("_", " "): values for name, values in found["neural_collapse"].items()}
     # Variability is a ratio of squares, whose rounding error is that of cosines squared.
-    errors = {name: ROUNDING**2 for name in measured if name.endswith("variability")}
-    print_by_layer("neural collapse (0 where it is complete)", layers, measured, errors)
+    errors = {name: rounding**2 for name in measured if name.endswith("variability")}
+    print_by_layer("neural collapse (0 where it is complete)", layers, measured, rounding, errors)
     print_facts("in words", _facts(found) | files)
 
 
-def print_by_layer(title: str, layers: int, columns: Columns, errors: dict[str, float] | None = None) -> None:
+def print_by_layer(
+    title: str, layers: int, columns: Columns, rounding: float = ROUNDING, errors: dict[str, float] | None = None
+) -> None:
     """Print quantities in columns, with a row for the embedding, 0, and one after each layer; then an empty line.
 
     Quantities of layers, which the embedding lacks, are blank in its row. A quantity without values is left out, and a
@@ -47,7 +55,7 @@ def print_by_layer(title: str, layers: int, columns: Columns, errors: dict[str, 
     told = {name: values for name, values in whole.items() if any(value is not None for value in values)}
     if told:
         largest = max(abs(value) for values in told.values() for value in values if value is not None)
-        error_of = dict.fromkeys(told, ROUNDING * max(1.0, largest)) | (errors or {})
+        error_of = dict.fromkeys(told, rounding * max(1.0, largest)) | (errors or {})
         rows = _rows(layers)
         shown = {name: column([values[row] for row in rows], error_of[name]) for name, values in told.items()}
         print_columns(title, {"layer": [str(row) for row in rows]} | shown)
