@@ -246,6 +246,22 @@ def test_chunks_threads_and_neighbours_change_no_bit(monkeypatch):
     np.testing.assert_array_equal(alone.tokens, whole.tokens[5])
 
 
+@pytest.mark.parametrize("runs", [None, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_order_of_a_given_array_in_memory_changes_no_bit(dtype, runs):
+    tokens = start("sphere", 5, 5, runs=runs)
+    turned = np.swapaxes(np.ascontiguousarray(np.swapaxes(tokens, -1, -2)), -1, -2)  # the same numbers, by columns
+    assert not turned.flags.c_contiguous
+    flow = af.SphereAttention(heads("generic", 5)[0])
+    found = [
+        af.simulate(flow, given, [0.0, 1.0], dtype=dtype, progress=False)
+        for given in (tokens, turned, tokens[..., ::1])
+    ]
+
+    for run in found[1:]:
+        np.testing.assert_array_equal(run.tokens, found[0].tokens)
+
+
 def test_observables_of_a_run_that_has_stopped_are_nan():
     flow, tokens = af.SphereAttention(af.Head.identity(3)), start("sphere", 4, 3, runs=5)
     seen = {"clock": lambda time, x: time, "count": lambda time, x: jnp.sum(x[:, 0] > -2)}

@@ -221,3 +221,12 @@ def test_matrices_of_a_run_are_those_of_its_flow():
     run = simulated(CIRCLE, af.initial.circle(5, rng=0), [0.0, 1.0, 2.0])
     images = [axes.images[0].get_array() for axes in show.attention(run, times=[2.0]).axes if axes.images]
     np.testing.assert_allclose(images[0], af.attention_matrix(CIRCLE, run.tokens.values[2]))
+
+
+def test_notebooks_show_a_figure_as_a_picture():
+    figure = show.attention(np.eye(3), size=(3, 2))
+    picture = figure._repr_png_()
+
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(picture[16:20]), int.from_bytes(picture[20:24]))
+    np.testing.assert_allclose([width, height], figure.get_size_inches() * figure.dpi, atol=1)

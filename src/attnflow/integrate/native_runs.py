@@ -177,7 +177,8 @@ def _measured(observables: dict[str, Any], together: int, times: Any, tokens: An
 
 def _empty_results(plan: NativePlan) -> RunArrays:
     request, shapes = plan.request, {}
-    tokens = request.tokens.reshape(plan.runs, *request.tokens.shape[-2:]).astype(request.dtype)
+    # The native code reads rows of coordinates, in whichever order the given array has them.
+    tokens = np.ascontiguousarray(request.tokens.reshape(plan.runs, *request.tokens.shape[-2:]), request.dtype)
     if request.keep_tokens:
         shapes["tokens"] = tokens[0]
     if plan.measure is not None:

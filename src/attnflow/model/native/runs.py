@@ -140,6 +140,8 @@ def advance(
     output = RunsOutput(None, 0, 0)
     if saved is not None:
         output = RunsOutput(saved.ctypes.data, saved.strides[0] // saved.itemsize, first)
+    for array in (cursors, memory, tokens):
+        assert array.flags.c_contiguous  # only addresses are passed on
     addresses = (cursors.ctypes.data, memory.ctypes.data, tokens.ctypes.data)
     return int(
         _functions()[1](ctypes.byref(problem), len(cursors), *addresses, ctypes.byref(output), last, float(seconds))

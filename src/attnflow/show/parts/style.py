@@ -1,5 +1,6 @@
 """Colours, headings and legends of all pictures; and writing pictures to files."""
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,12 @@ class PageFigure(Figure):
         """Save the figure as matplotlib does, with the settings of its page."""
         with drawing_on(self.page):
             super().savefig(*positional, **named)
+
+    def _repr_png_(self) -> bytes:
+        """The picture that notebooks show for a figure at the end of a cell."""
+        picture = io.BytesIO()
+        self.savefig(picture, format="png")
+        return picture.getvalue()
 
 
 def new_figure(width: float, height: float) -> PageFigure:
