@@ -98,7 +98,7 @@ class PageFigure(Figure):
     def _repr_png_(self) -> bytes:
         """The picture that notebooks show for a figure at the end of a cell."""
         picture = io.BytesIO()
-        self.savefig(picture, format="png")
+        self.savefig(picture, format="png", dpi="figure")
         return picture.getvalue()
 
 
