@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from tests.helpers.drawn_figures import artist, caption, heading, simulated
 
 import attnflow as af
@@ -86,3 +87,13 @@ def test_observables_of_an_ensemble_have_bands_too():
 
 def test_equal_values_have_no_interval():
     assert mean_with_interval([2, 2, 2]) == "2 in each run"
+
+
+def test_legend_and_caption_do_not_overlap(ensemble):
+    figure = summary(ensemble)
+    FigureCanvasAgg(figure).draw()
+    box, text = figure.legends[0].get_window_extent(), figure._supxlabel
+    line = text.get_window_extent().height / (text.get_text().count("\n") + 1)
+    lowest_letter = text.get_window_extent().y1 - line * len(text.get_text().rstrip().splitlines())
+
+    assert box.y1 <= lowest_letter + 2  # pixels

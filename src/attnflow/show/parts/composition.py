@@ -162,7 +162,7 @@ def _legend_in(strip: Axes, handles: list[Any], figure: Figure) -> dict[str, flo
 
 
 def _outer_legend(figure: Figure, handles: list[Any], picture: Picture) -> dict[str, float]:
-    """Draw the legend beside the caption or the panels, and return the room it takes of title or caption, in inches."""
+    """Draw the legend beside or under the caption or beside the panels, and return the room that it takes."""
     if picture.is_legend_beside:
         figure.legend(handles=handles, loc="outside right upper")
         return {"beside": 1.5 * LEGEND_COLUMN}
@@ -170,7 +170,7 @@ def _outer_legend(figure: Figure, handles: list[Any], picture: Picture) -> dict[
     if longest > 14:  # letters: such entries leave no room for a caption
         columns = int(np.clip(picture.width * 11 / (longest + 5), 1, len(handles)))  # 11 letters an inch
         figure.legend(handles=handles, loc="outside lower left", ncols=columns, columnspacing=1.6, handlelength=1.4)
-        return {}
+        return {"lines_under": 1.5 * -(-len(handles) // columns)}
     columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
     figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)
     return {"below": LEGEND_COLUMN * columns}

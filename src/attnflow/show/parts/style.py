@@ -1,6 +1,7 @@
 """Colours, headings and legends of all pictures; and writing pictures to files."""
 
 import io
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,19 @@ def new_figure(width: float, height: float) -> PageFigure:
     return PageFigure(figsize=(width, height), layout=layout)
 
 
-def write_heading(figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0) -> None:
-    """Write title and caption, wrapped; legends take `beside` inches of the title and `below` of the caption."""
+def write_heading(
+    figure: Figure, title: str, caption: str, *, beside: float = 0.0, below: float = 0.0, lines_under: float = 0.0
+) -> None:
+    """Write title and caption, wrapped.
+
+    Legends take `beside` inches of the title's width, `below` of the caption's, and `lines_under` the caption.
+    """
     width, text = figure.get_figwidth(), current_page().text
     left = 0.1 / width
     heading = emphasised(wrapped(title, letters_in(width - beside, 1.28 * text)))
     figure.suptitle(heading, x=left, ha="left", fontweight="bold")
     note = wrapped(caption, letters_in(width - below, 0.86 * text))
+    note += "\n" * math.ceil(lines_under) if note else ""
     figure.supxlabel(note, x=left, ha="left", fontsize=0.9 * text, color=theme().grey)
 
 
