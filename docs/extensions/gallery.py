@@ -1,0 +1,78 @@
+"""Gallery: every figure of `attnflow reproduce` with its text, numbers, command and code.
+
+Pictures are made as the site is built, in their quick size: of the figures that take two seconds or less, or of all
+with ATTNFLOW_GALLERY=full. Those in `_build/figures` that the same code has made are used again.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from generated import contents, linked, write_page
+from sphinx.application import Sphinx
+
+from attnflow._common import extras
+from attnflow.figures.catalogue import CHAPTERS, catalogue
+from attnflow.figures.figure import Figure
+from attnflow.figures.make import make
+from attnflow.figures.records import Made
+
+QUICK_SECONDS = 2.0  # of a figure that every build makes
+COPIED = (".png", ".pdf", ".nc", ".py", ".mp4", ".gif")
+
+
+def setup(app: Sphinx) -> dict:
+    """Write the pages before the sources are read."""
+    app.connect("builder-inited", lambda app: write_gallery(Path(app.srcdir)))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_gallery(source: Path) -> None:
+    """Make the figures and write a page for each chapter."""
+    pages = []
+    for number, (chapter, modules) in enumerate(CHAPTERS.items(), start=1):
+        figures = [figure for module in modules for figure in module.FIGURES]
+        sections = [_section(source, figure, _made(source, figure)) for figure in figures]
+        write_page(source, f"gallery/chapter_{number}.md", "\n\n".join([f"# {chapter}", *sections]) + "\n")
+        pages.append(f"chapter_{number}")
+    introduction = (
+        f"{len(catalogue())} published figures, each made by one command, `attnflow reproduce NAME`: picture "
+        "(PNG, PDF), data (netCDF), a script that draws it from the data, numbers, and the verdicts of the theorems "
+        "that apply. `--set n=80` changes a parameter, and in Python every figure is a function: "
+        "`attnflow.figures.polytope_2d(n=80)`. Pictures here have the size of `--quick`."
+    )
+    write_page(source, "gallery/index.md", contents("Gallery", introduction, pages))
+
+
+def _made(source: Path, figure: Figure) -> Made | None:
+    """The record of a figure; None where this build does not make it."""
+    is_wanted = os.environ.get("ATTNFLOW_GALLERY") == "full" or figure.seconds[1] <= QUICK_SECONDS
+    if not is_wanted or (figure.needs and extras.missing(figure.needs)):
+        return None
+    folder, shown = source / "_build" / "figures", source / "_build" / "extra" / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    shown.mkdir(parents=True, exist_ok=True)
+    made = make(figure, folder, is_quick=True, progress=False)
+    for file in folder.glob(f"{figure.id}.*"):
+        if file.suffix in COPIED:
+            shutil.copy2(file, shown / file.name)
+    return made
+
+
+def _section(source: Path, figure: Figure, made: Made | None) -> str:
+    parts = [f"(figure-{figure.id})=\n## {figure.title}", figure.shows, f"Source: {linked(figure.source)}."]
+    if figure.deviates:
+        parts.append(f"Differs from the published figure: {figure.deviates}")
+    parts.append(f"```console\n$ attnflow reproduce {figure.id}\n```")
+    if made is not None:
+        folder = source / "_build" / "extra" / "figures"
+        files = [f"{figure.id}{suffix}" for suffix in COPIED if (folder / f"{figure.id}{suffix}").exists()]
+        links = " · ".join(f'<a href="../../figures/{file}">{file}</a>' for file in files)
+        picture = f'<img src="../../figures/{figure.id}.png" alt="{figure.title}" loading="lazy">'
+        parts.append(f"```{{raw}} html\n{picture}\n<p>{links}</p>\n```")
+        rows = "\n".join(f"| {name} | {value} |" for name, value in made.numbers.items())
+        parts.append(f"| Number | Value |\n|---|---|\n{rows}" if rows else "")
+        script = folder / f"{figure.id}.py"
+        if script.exists():
+            parts.append(f":::{{dropdown}} The script that draws it\n```python\n{script.read_text().strip()}\n```\n:::")
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,79 @@
+"""The statements of `attnflow verify`, one generated part for each family, which the pages of the theory include.
+
+Every statement is checked on its example and on its control when the site is built.
+"""
+
+import importlib
+import inspect
+import re
+
+from generated import linked, write_page
+from sphinx.application import Sphinx
+
+from attnflow.theorems.catalogue import FAMILIES, find
+from attnflow.theorems.verify import Checked, verify_examples
+
+ANSWERS = {"holds": "holds", "fails": "fails", "not_applicable": "not applicable", "undecided": "undecided"}
+
+
+def setup(app: Sphinx) -> dict:
+    """Write the parts before the sources are read."""
+    app.connect("builder-inited", lambda app: write_parts(app.srcdir))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_parts(source: str) -> None:
+    """Write the statements of every family into generated/theory."""
+    modules = {family: importlib.import_module(f"attnflow.theorems.statements.{family}") for family in FAMILIES}
+    names = [statement.id for module in modules.values() for statement in module.STATEMENTS]
+    checked = {one.verdict.id: one for one in verify_examples(names)}
+    for family, module in modules.items():
+        sections = [_section(checked[statement.id]) for statement in module.STATEMENTS]
+        introduction = inspect.cleandoc(module.__doc__ or "").partition("\n\n")[2] or module.__doc__ or ""
+        write_page(source, f"theory/{family}.txt", "\n\n".join([_mathematics(introduction), *sections]) + "\n")
+
+
+def _section(checked: Checked) -> str:
+    verdict, control = checked.verdict, find(checked.verdict.id).verify_control()
+    status = "" if checked.proved else " *Not proved: a conjecture or an observation.*"
+    hypotheses = "".join(f"- {_mathematics(one.says)}\n" for one in verdict.hypotheses) or "- none\n"
+    measured = verdict.measurement
+    tolerance = "" if measured is None else f" The tolerance: {_mathematics(measured.why)}."
+    return (
+        f"({verdict.id})=\n### `{verdict.id}`\n\n"
+        f"{_mathematics(verdict.statement)}{status}\n\nSource: {linked(verdict.paper)}.\n\n"
+        ":::{dropdown} Hypotheses, measurement and control\n"
+        f"**Hypotheses**, as they are checked on a run:\n\n{hypotheses}\n"
+        f"**On its example** it {_answer(verdict.verdict)}: {_mathematics(verdict.explanation())}{tolerance}\n\n"
+        f"**On its control**, outside the hypotheses or with a wrong value, it {_answer(control.verdict)}: "
+        f"{_mathematics(control.explanation())}\n:::"
+    )
+
+
+def _answer(answer: str) -> str:
+    return answer if answer in ("holds", "fails") else f"is {ANSWERS[answer]}"
+
+
+GREEK = "alpha|beta|gamma|delta|kappa|lambda|mu|phi|rho|sigma|tau|theta|xi"
+FORMULA = re.compile(r"(?<![\w`])(?:[A-Za-z]{1,6}|[0-9.]+)(?:[_^](?:\{[^{}]*\}|\w+|\*|-?[\d./]+))+(?![\w`])")
+
+
+def _mathematics(text: str) -> str:
+    """The text with powers, indices and Greek letters as formulas, and other marks of Markdown made literal."""
+    kept: list[str] = []
+
+    def keep(part: str) -> str:
+        kept.append(part)
+        return f"\x00{len(kept) - 1}\x00"
+
+    text = re.sub(r"`[^`]+`", lambda match: keep(match[0]), text)
+    text = FORMULA.sub(lambda match: keep(f"${_latex(match[0])}$"), text)
+    text = re.sub(rf"\b({GREEK})\b", lambda match: keep(f"$\\{match[0]}$"), text)
+    text = re.sub(r"([\\*_<>\[\]|$#])", r"\\\1", text)
+    return re.sub("\x00(\\d+)\x00", lambda match: kept[int(match[1])], text)
+
+
+def _latex(formula: str) -> str:
+    formula = re.sub(rf"(?<![A-Za-z])({GREEK})(?![A-Za-z])", r"\\\1 ", formula)
+    formula = re.sub(r"([_^])(\w{2,}|-[\w./]+)", r"\1{\2}", formula)
+    return formula.replace("^T", "^{\\top}")

@@ -1,0 +1,86 @@
+"""The sources of the documentation: pages that are linked, code that names what exists, commands, citations.
+
+`make -C docs html` executes the code; here it is only read, which takes no time.
+"""
+
+import ast
+import re
+from functools import reduce
+from pathlib import Path
+
+import pytest
+import typer
+
+import attnflow
+from attnflow.cli.app import app
+from attnflow.theorems.catalogue import FAMILIES
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "generated"} & set(path.parts))
+CELLS = [
+    pytest.param(cell, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, cell in enumerate(re.findall(r"```\{code-cell\} python\n(.*?)```", page.read_text(), re.S))
+]
+
+
+def listed(page: Path) -> list[str]:
+    tables = re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.S)
+    return [line for table in tables for line in table.split() if line and not line.startswith(":") and line != "1"]
+
+
+def test_every_page_is_in_a_table_of_contents():
+    named = {(page.parent / f"{entry}.md").resolve() for page in PAGES for entry in listed(page)}
+    assert {page.resolve() for page in PAGES} - named == {(DOCS / "index.md").resolve()}
+
+
+def test_every_listed_page_exists_or_is_generated():
+    for page in PAGES:
+        for entry in listed(page):
+            path = (page.parent / f"{entry}.md").resolve()
+            assert path.exists() or "generated" in path.parts, f"{page.name} lists {entry}"
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_code_names_what_exists(cell):
+    for node in ast.walk(ast.parse(cell)):
+        chain = _chain(node)
+        if chain and chain[0] == "af":
+            reduce(getattr, chain[1:], attnflow)
+
+
+def _chain(node: ast.AST) -> list[str]:
+    """The names a, b, c of an expression a.b.c; empty for other nodes."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and (before := _chain(node.value)):
+        return [*before, node.attr]
+    return []
+
+
+def test_the_check_of_names_notices_a_wrong_one():
+    chain = next(filter(lambda names: len(names) == 3, map(_chain, ast.walk(ast.parse("af.clusters.cuont(run)")))))
+    with pytest.raises(AttributeError):
+        reduce(getattr, chain[1:], attnflow)
+
+
+def test_commands_of_the_pages_exist():
+    known = set(typer.main.get_command(app).commands) | {"--help", "--version", "NAME"}
+    for page in PAGES:
+        for word in re.findall(r"`attnflow ([a-z][\w-]*)|\$ attnflow ([a-z][\w-]*)", page.read_text()):
+            assert "".join(word) in known, f"{page.name}: attnflow {''.join(word)}"
+
+
+def test_citations_are_in_the_bibliography():
+    entries = set(re.findall(r"^@\w+\{([^,]+),", (DOCS / "references.bib").read_text(), re.M))
+    cited = {
+        key for page in PAGES for keys in re.findall(r"\{cite\}`([^`]+)`", page.read_text()) for key in keys.split(",")
+    }
+    assert cited
+    assert cited <= entries
+
+
+def test_every_family_of_statements_has_its_part_of_the_theory():
+    text = "".join(page.read_text() for page in (DOCS / "theory").glob("*.md"))
+    for family in FAMILIES:
+        assert f"generated/theory/{family}.txt" in text
