@@ -49,7 +49,7 @@ def errors(seed, rtol=RTOL):
 
 def test_a_coarser_run_exceeds_the_error_stated_for_a_finer_one():
     assert np.nanmax(errors(3)) < 4
-    assert np.nanmax(errors(3, rtol=1e-3)) > 4
+    assert np.nanmax(errors(3, rtol=1e-2)) > 4
 
 
 if __name__ == "__main__":

@@ -160,6 +160,7 @@ def test_ctrl_c_is_exit_code_130_and_the_result_is_written(tmp_path, monkeypatch
         return found
 
     monkeypatch.setattr(simulate.ensemble, "integrate", interrupted)
+    monkeypatch.setenv("ATTNFLOW_NATIVE", "0")  # the path that is replaced here
     attnflow("run", "sphere", "--n", 3, "--end", 1, *QUICK, cwd=tmp_path, code=130)
 
     assert "interrupted" in af.load(tmp_path / "sphere.zarr").outcome

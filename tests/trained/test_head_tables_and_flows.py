@@ -312,14 +312,14 @@ def test_all_numbers_of_heads_begin_with_the_same_tokens(models, start, monkeypa
 
     monkeypatch.setattr(head_flows, "simulate", recorded)
     settings = {"start": start, "n": 5, "end": 0.1, "saves": 2}
-    rows = trained.by_number_of_heads(models["bert"], 1, **settings)
+    rows = trained.by_number_of_heads(models["bert"], 1, subsets=3, **settings)
     for tokens in firsts[1:]:
         np.testing.assert_array_equal(tokens, firsts[0])
     assert [len(row["heads"]) for row in rows] == [1, 1, 1, 2, 2, 2, 4]
     assert len({tuple(row["heads"]) for row in rows}) == 7
-    again = trained.by_number_of_heads(models["bert"], 1, [2], **settings)
+    again = trained.by_number_of_heads(models["bert"], 1, [2], subsets=3, **settings)
     assert [row["heads"] for row in again] == [row["heads"] for row in rows[3:6]]
-    other = trained.by_number_of_heads(models["bert"], 1, seed=1, **settings)
+    other = trained.by_number_of_heads(models["bert"], 1, subsets=3, seed=1, **settings)
     assert [row["heads"] for row in other] != [row["heads"] for row in rows]
     with pytest.raises(InputError, match="`slots` must be a whole number, at least 2"):
         trained.head_flow(models["bert"], 0, [0, 1], slots=1, **settings)

@@ -54,7 +54,7 @@ def draw(
     --------
     >>> from attnflow import figures
     >>> data = figures.force(beta=3.0).data
-    >>> figures.draw(data, size="column", title=None).get_figwidth()
+    >>> float(figures.draw(data, size="column", title=None).get_figwidth())
     3.4
     """
     return drawn(find(figure_id(data)), data, size=size, style=style, title=title)

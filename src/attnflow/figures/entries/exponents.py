@@ -16,11 +16,11 @@ def exponent_in_words(betas: Any, counts: Any, digits: int = 2) -> str:
     --------
     >>> betas, counts = [1.0, 4.0, 16.0], np.array([[2], [4], [8]])
     >>> exponent_in_words(betas, counts + [[0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
-    '0.49 (0.41 to 0.50)'
+    '0.47 (0.42 to 0.50)'
     >>> exponent_in_words(betas, counts + [0, 0, 0, 0, 0, 0])
     '0.50 (no interval: all 6 runs have the same counts)'
     >>> exponent_in_words(betas, counts + [0, 1])
-    '0.43 (no interval from 2 runs)'
+    '0.44 (no interval from 2 runs)'
     """
     counts = np.asarray(counts)
     runs, fitted = counts.shape[1], growth_exponent(betas, counts)
