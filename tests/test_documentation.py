@@ -45,8 +45,7 @@ def test_every_listed_page_exists_or_is_generated():
 def test_code_names_what_exists(cell):
     for node in ast.walk(ast.parse(cell)):
         chain = _chain(node)
-        if chain and chain[0] == "af":
-            reduce(getattr, chain[1:], attnflow)
+        assert not chain or chain[0] != "af" or reduce(getattr, chain[1:], attnflow) is not None
 
 
 def _chain(node: ast.AST) -> list[str]:
