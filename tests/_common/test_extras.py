@@ -11,7 +11,7 @@ from attnflow._common.checks import InputError
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 DEPENDENCIES = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
-NOT_FOR_USERS = {"all", "test", "lint"}
+NOT_FOR_USERS = {"all", "docs", "test", "lint"}
 
 
 def packages(extra):
