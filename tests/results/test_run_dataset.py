@@ -1,5 +1,6 @@
 """Results: what they hold, and that files give them back bit for bit."""
 
+import gc
 import json
 import os
 from importlib.metadata import version
@@ -169,6 +170,19 @@ def test_a_missing_part_of_a_file_is_recognised(tmp_path):
 
     with pytest.raises(ValueError, match="is damaged: its numbers or attributes are not those"):
         af.load(path)
+
+
+def test_a_directory_with_several_damaged_arrays_is_refused_without_a_traceback(tmp_path, caplog):
+    """Zarr reads headers in tasks, and a task that fails without being awaited logs its traceback when it is removed."""
+    run = af.simulate(FLOWS["softmax"], tokens_for(FLOWS["softmax"]), TIMES)
+    path = af.save(run, tmp_path / "run.zarr")
+    for name in ("tokens", "initial_tokens", "final_tokens", "steps"):
+        (path / name / "zarr.json").write_text("{")
+
+    with pytest.raises(ValueError, match="cannot be read as a result file"):
+        af.load(path)
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 def test_overwriting_spares_directories_that_are_no_results(tmp_path):

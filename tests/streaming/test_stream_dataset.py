@@ -109,3 +109,11 @@ def test_a_record_of_another_solver_is_refused_with_a_sentence(run):
 
     with pytest.raises(ValueError, match="must be TokenByToken, but the dataset records Layers"):
         af.rerun(damaged)
+
+
+@pytest.mark.parametrize("tolerance", ['"attnflow stream"', "null", "-1", "[]", '{"is": "Softmax", "beta": 1.0}'])
+def test_a_record_of_a_tolerance_that_is_no_number_is_refused_with_a_sentence(run, tolerance):
+    damaged = run.assign_attrs(solver=f'{{"is": "TokenByToken", "tolerance": {tolerance}}}')
+
+    with pytest.raises(ValueError, match=r"tolerance|rtol"):
+        af.rerun(damaged)

@@ -116,11 +116,16 @@ def robustness(
     with reporting(progress_of(as_json)) as progress:
         found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
     draw(found, picture)
-    rows = _rows_of_intervals(found)
+    rows, unfinished = _rows_of_intervals(found), found.attrs["unfinished"]
     if as_json:
-        print_json({"rows": rows, "picture": str(picture)})
+        print_json({"rows": rows, "unfinished": unfinished, "picture": str(picture)})
     else:
         _print_intervals(rows)
+        if unfinished:
+            print_sentences(
+                f"{unfinished} of {found.vertices.size} runs did not reach t = {number(end)} and are left out of the "
+                "means. Use a smaller --end."
+            )
         print(picture)
 
 

@@ -112,7 +112,22 @@ def load(path: str | os.PathLike) -> xr.Dataset:
 
 
 def _opened(path: Path) -> xr.Dataset:
-    return xr.open_dataset(path, engine="scipy") if path.is_file() else xr.open_zarr(path, consolidated=False)
+    if path.is_file():
+        return xr.open_dataset(path, engine="scipy")
+    _read_headers(path)
+    return xr.open_zarr(path, consolidated=False)
+
+
+def _read_headers(path: Path) -> None:
+    """Read the header of each array of a Zarr directory, and raise what the first damaged one raises.
+
+    `open_zarr` reads all headers at once. If one is damaged, it leaves the other readers behind, and each of them that
+    fails prints a traceback later.
+    """
+    import zarr  # takes most of a second
+
+    for folder in sorted(part for part in path.iterdir() if part.is_dir()):
+        zarr.open_array(folder, mode="r")
 
 
 def _digest(run: xr.Dataset) -> str:

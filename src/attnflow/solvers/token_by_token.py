@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from attnflow._common.checks import require_positive_number
+
 
 @dataclasses.dataclass(frozen=True)
 class TokenByToken:
@@ -12,6 +14,9 @@ class TokenByToken:
 
     tolerance: float
     """Size of the last Legendre coefficients of a piece: absolute on the sphere, relative to the token in R^d."""
+
+    def __post_init__(self):
+        require_positive_number(self.tolerance, "tolerance")
 
     @property
     def rtol(self) -> float:

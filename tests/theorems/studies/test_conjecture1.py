@@ -170,6 +170,12 @@ def test_other_bad_input_is_a_sentence():
         two_tokens.interior_equilibria(query_key=np.zeros((3, 2, 2)))
 
 
+def test_a_last_time_long_after_rest_costs_nothing_and_changes_nothing():
+    usual, late = (conjecture1.investigate(runs=20, end=end) for end in (60.0, 1e12))
+    assert usual.interior.count == late.interior.count
+    assert usual.elsewhere == late.elsewhere == 0
+
+
 def test_angular_velocity_is_that_of_the_flow():
     found, angles = conjecture1.investigate(runs=2, end=1.0), np.linspace(-3, 3, 7)
     expected = [field(angle, INDEFINITE) for angle in angles]

@@ -37,3 +37,5 @@ def test_bad_input_is_a_sentence():
         af.frozen_validity(["cube"])
     with pytest.raises(ValueError, match="`seeds` must be a whole number, at least 2"):
         af.frozen_validity(seeds=1)
+    with pytest.raises(ValueError, match="`end` must be at most 1000, but it is 1e\\+300"):
+        af.frozen_validity(end=1e300)

@@ -8,6 +8,7 @@ from scipy.spatial import ConvexHull
 
 import attnflow as af
 from attnflow.show.theory.robustness import robustness as draw
+from attnflow.theorems.studies import robustness as study
 from attnflow.theorems.studies.robustness import LAWS, interval, outcomes, robustness
 
 
@@ -44,6 +45,20 @@ def test_the_rate_follows_the_value_matrix():
     """Negative control: under V = 2 I everything is twice as fast."""
     found = robustness("gaussian", n=12, d=2, seeds=3, end=6.0, flow=lambda d: _twice(d))
     np.testing.assert_allclose(found.rate.values, 2.0, atol=0.1)
+
+
+@pytest.mark.parametrize(("end", "expected"), [(12.0, 1.0), (40.0, 1.0), (1000.0, np.nan)])
+def test_tokens_at_rest_do_not_enter_the_rate(end, expected):
+    """After t = 20 tokens move by errors of the solver only, whose rate is zero."""
+    found = robustness("box", n=10, d=2, seeds=3, end=end)
+    np.testing.assert_allclose(found.rate.values, expected, atol=0.05)
+
+
+def test_runs_that_need_too_many_steps_are_counted_and_left_out(monkeypatch):
+    monkeypatch.setattr(study, "SOLVER", af.Adaptive(max_steps=10))
+    found = robustness("box", n=4, d=2, seeds=2, end=1e300)
+    assert found.attrs["unfinished"] == 2
+    assert np.isnan(found.vertices.values).all()
 
 
 def _twice(d):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from attnflow._common.checks import require_count, require_positive_number
+from attnflow._common.checks import InputError, require_count, require_positive_number
 from attnflow._common.memory import require_array_memory
 from attnflow.analyse import frozen_attention
 from attnflow.integrate.evaluate import attention_matrix
@@ -15,6 +15,8 @@ from attnflow.model.attention import Softmax
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.theorems.studies.robustness import interval, laws_by_name
+
+LONGEST = 1000.0  # time; with V = I tokens come to rest as e^{-t}, to rounding before t = 40
 
 
 def frozen_validity(
@@ -46,7 +48,8 @@ def frozen_validity(
     seeds
         Starts of each kind, two or more.
     end
-        Last time; where the error is below `tolerance` until then, the time is `end` and counts as a lower bound.
+        Last time, at most 1000; where the error is below `tolerance` until then, the time is `end` and counts as a
+        lower bound.
 
     Returns
     -------
@@ -64,6 +67,8 @@ def frozen_validity(
     require_count(seeds, "seeds", least=2)
     require_positive_number(tolerance, "tolerance")
     require_positive_number(end, "end")
+    if end > LONGEST:
+        raise InputError(f"`end` must be at most {LONGEST:g}, but it is {end:g}: tokens come to rest before t = 40.")
     require_array_memory(len(chosen), len(sizes), len(betas), seeds, what=f"{seeds} starts of each kind")
     found = np.full((len(chosen), len(sizes), len(betas), seeds), np.nan)
     for i, law in enumerate(chosen.values()):

@@ -33,7 +33,8 @@ QUANTITIES = {
     "leaders": "tokens that receive most of another token's attention",
     "rate": "rate of e^(-rate t) at which tokens come to rest",
 }
-SOLVER = Adaptive(rtol=1e-7, atol=1e-10)
+SOLVER = Adaptive(rtol=1e-7, atol=1e-10, max_steps=100_000)  # seconds; runs until 12 take about fifty steps
+SMALLEST_MOVE = 1e-6  # of the largest coordinate: three times the moves by errors of the solver in tokens at rest
 
 
 def robustness(
@@ -68,7 +69,8 @@ def robustness(
     Returns
     -------
     `vertices`, `clusters`, `leaders` and `rate` over (law, n, d, seed), and of each the mean with its confidence
-    interval, such as `vertices_interval` over (law, n, d, bound) with bounds low, mean, high.
+    interval, such as `vertices_interval` over (law, n, d, bound) with bounds low, mean, high. A run that does not reach
+    `end` within 100,000 steps has NaN, which the means leave out; the attribute `unfinished` counts such runs.
 
     Examples
     --------
@@ -95,13 +97,12 @@ def robustness(
 def outcomes(flow: AbstractDynamics, tokens: np.ndarray, end: float) -> np.ndarray:
     """The four quantities for every start, shape (quantity, run); NaN where a run failed."""
     run = simulate(flow, tokens, np.linspace(0, end, 49), solver=SOLVER, progress=False)
-    each = [_outcome(flow, run.time.values, path) for path in run.tokens.values]
-    return np.array(each).T
+    nothing = [np.nan] * len(QUANTITIES)
+    ends = zip(run.tokens.values, run.failed.values, strict=True)
+    return np.array([nothing if failed else _outcome(flow, run.time.values, path) for path, failed in ends]).T
 
 
 def _outcome(flow: AbstractDynamics, times: np.ndarray, path: np.ndarray) -> list[float]:
-    if not np.all(np.isfinite(path)):
-        return [np.nan] * len(QUANTITIES)
     last = path[-1]
     distance = CLUSTER_DISTANCE * (float(np.ptp(path[0], axis=0).max()) or 1.0)
     matrix = attention_matrix(flow, last, times[-1])
@@ -115,10 +116,14 @@ def _outcome(flow: AbstractDynamics, times: np.ndarray, path: np.ndarray) -> lis
 
 
 def _rate(times: np.ndarray, path: np.ndarray) -> float:
-    """The exponential rate of the moves between saved times, from a third of the time on; NaN where nothing moves."""
+    """The exponential rate of the moves between saved times, over the last two thirds of the time in which tokens move.
+
+    NaN where fewer saved times than a fit needs are among them.
+    """
     moves = np.linalg.norm(np.diff(path, axis=0), axis=-1).mean(axis=-1)
-    late = times[:-1] >= times[-1] / 3
-    late &= moves > 1e-9 * np.abs(path).max()  # smaller moves are errors of the solver
+    is_moving = moves > SMALLEST_MOVE * np.abs(path).max()
+    rest = times[1:][is_moving].max(initial=0.0)
+    late = is_moving & (times[:-1] >= rest / 3)
     return rates.exponential(times[:-1][late], moves[late]).rate if late.sum() >= rates.MIN_POINTS else np.nan
 
 
@@ -149,7 +154,8 @@ def _dataset(found: np.ndarray, laws: list[str], n: list[int], d: list[int], con
         variables[name] = ((*axes, "seed"), samples, {"long_name": text})
         variables[f"{name}_interval"] = ((*axes, "bound"), interval(samples, confidence), {"long_name": text})
     coordinates = {"law": laws, "n": n, "d": d, "bound": ["low", "mean", "high"]}
-    return xr.Dataset(variables, coordinates, {"confidence": confidence, "end": end})
+    unfinished = int(np.isnan(found[0]).sum())
+    return xr.Dataset(variables, coordinates, {"confidence": confidence, "end": end, "unfinished": unfinished})
 
 
 def laws_by_name(laws: Any) -> dict[str, Law]:
