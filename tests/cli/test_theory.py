@@ -63,7 +63,7 @@ def test_predict_speaks_of_the_scenario_and_its_changes(tmp_path):
 
 
 def test_atlas_draws_and_says_how_far_it_agrees(tmp_path):
-    text, _ = attnflow("atlas", "--size", 3, "--runs", 1, "--n", 6, "--out", "a.png", "--json", cwd=tmp_path)
+    text, _ = attnflow("atlas", "--values", 3, "--runs", 1, "--n", 6, "--out", "a.png", "--json", cwd=tmp_path)
     found = json.loads(text)
     assert 0 <= found["agreement"] <= 1
     assert len(found["predicted"]) == len(found["x"]) == 3
@@ -78,6 +78,38 @@ def test_robustness_prints_means_with_intervals(tmp_path):
     text, _ = attnflow("robustness", *options, "--overwrite", cwd=tmp_path)
     assert "vertices" in text
     assert (tmp_path / "robustness.png").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["atlas", "--kind", "phase"], ["atlas", "--beta", "0"], ["atlas", "--n", "2"], ["atlas", "--seed", "-1"],
+        ["robustness", "--law", "cube"], ["robustness", "--seeds", "1"], ["robustness", "--end", "0"],
+        ["robustness", "--seed", "-1"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_that_a_picture_exists_is_said_last(arguments, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"mine")
+    _, error = attnflow(*arguments, "--out", "a.png", cwd=tmp_path, code=2)
+    assert "exists already" not in error
+    _, error = attnflow(arguments[0], "--out", "a.png", cwd=tmp_path, code=2)
+    assert "a.png exists already" in error
+
+
+def test_studies_are_drawn_in_the_size_asked_for(tmp_path):
+    from PIL import Image
+
+    drawing = ["--size", "column", "--style", "dark", "--no-title", "--json", "--out", "a.png", "--overwrite"]
+    small = {
+        "atlas": ["--values", 2, "--runs", 1, "--n", 4],
+        "robustness": ["--law", "box", "--n", 4, "--d", 2, "--seeds", 2, "--end", 2],
+    }
+    for command, options in small.items():
+        attnflow(command, *options, *drawing, cwd=tmp_path)
+        picture = Image.open(tmp_path / "a.png").convert("RGB")
+        assert picture.width == 680  # 3.4 inches
+        assert max(picture.getpixel((0, 0))) < 50
 
 
 def test_conjecture1_is_an_experiment_of_its_own(tmp_path):
@@ -145,7 +177,9 @@ def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
         (["predict", "polytope", "--end", "5"], "`end` would change nothing here: a prediction"),
         (["predict", "sphere", "--runs", "3"], "`runs` would change nothing here: the first tokens of one run"),
         (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),
-        (["atlas", "--size", "1"], "`size` must be a whole number, at least 2"),
+        (["atlas", "--values", "1"], "`values` must be a whole number, at least 2"),
+        (["atlas", "--size", "15"], "`--size` must be column, page, slide, or inches such as 5x4"),
+        (["robustness", "--style", "drak"], "Did you mean 'dark'"),
         (["atlas", "--out", "a.doc"], ".png"),
         (["robustness", "--law", "cube"], "is not known"),
         (["robustness", "--seeds", "1"], "seeds"),

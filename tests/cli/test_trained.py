@@ -114,6 +114,46 @@ def test_pictures_beside_the_first_are_not_overwritten(folder, tmp_path):
     assert not (tmp_path / "way.png").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        ("heads", "--layers", "99"), ("heads", "--runs", -1), ("heads", "--seed", -1),
+        ("flow", "--start", "cube"), ("flow", "--heads", "99"), ("flow", "--layer", 99), ("flow", "--saves", 1),
+        ("flow", "--n", 1), ("flow", "--seed", -1),
+        ("prompt", "--angle", -1), ("prompt", "--betas", "a"), ("prompt", "--classes", "none"),
+        ("prompt", "--split", "half"), ("prompt", "--control", "no"),
+        ("prompt", "--depth", 99), ("prompt", "--seed", -1),
+        ("ladder", "--head", 99), ("ladder", "--mask", "no"), ("ladder", "--depth", 99), ("ladder", "--angle", 0),
+    ],
+    ids=lambda one: str(one),
+)  # fmt: skip
+def test_that_a_picture_exists_is_said_last(folder, tmp_path, command, option, value):
+    picture = tmp_path / "a.png"
+    picture.write_bytes(b"mine")
+    text = [IDS] if command in ("prompt", "ladder") else []
+    with pytest.raises(InputError) as error:
+        run(command, folder, *text, option, value, "--picture", picture)
+    assert "exists already" not in str(error.value)
+    with pytest.raises(InputError, match="exists already"):
+        run(command, folder, *text, "--picture", picture)
+
+
+@pytest.mark.parametrize(
+    "command", [["heads", "--runs", 0], ["flow", "--n", 3, "--end", 1, "--saves", 5], ["prompt", IDS], ["ladder", IDS]]
+)
+def test_pictures_have_the_size_and_style_asked_for(folder, tmp_path, command):
+    from PIL import Image
+
+    picture, (name, *rest) = tmp_path / "a.png", command
+    drawing = ["--size", "column", "--style", "dark", "--no-title"]
+    run(name, folder, *rest, *drawing, "--picture", picture, "--json")
+    opened = Image.open(picture).convert("RGB")
+    assert opened.width == 680  # 3.4 inches
+    assert max(opened.getpixel((0, 0))) < 50
+    with pytest.raises(InputError, match="none is asked for"):
+        run(name, folder, *rest, *drawing)
+
+
 def test_the_summary_of_a_prompt_in_sentences():
     summary = {"clusters": [5, 3, 3, 3, 1], "longest_plateau": 2.0, "collapse_time": 4.0, "plateau_to_collapse": 0.5}
     assert (

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attnflow.show.merging.merge_tree import MAX_COLOURED_CLUSTERS, _mark_plateau, _shades
-from attnflow.show.parts.style import GREY, INK
+from attnflow.show.parts.page import LIGHT
 
 
 @pytest.mark.parametrize(("coordinates", "place"), [([1.0, 2.0, 8.0, 9.0], 5.0), ([7.0, 8.0, 9.0], 3.5)])
@@ -28,9 +28,9 @@ def test_up_to_eight_clusters_have_colours_and_more_are_grey(count):
 
     own = {shades[2 * k] for k in range(count)}
     if count > MAX_COLOURED_CLUSTERS:
-        assert set(shades.values()) == {GREY}
+        assert set(shades.values()) == {LIGHT.grey}
     else:
         assert len(own) == count
         assert all(shades[2 * k] == shades[2 * k + 1] for k in range(count))
-        assert shades[2 * count] == INK
-    assert set(_shades(merges, [0, 1, 2], None).values()) == {INK}
+        assert shades[2 * count] == LIGHT.ink
+    assert set(_shades(merges, [0, 1, 2], None).values()) == {LIGHT.ink}

@@ -1,4 +1,4 @@
-"""Options for the picture of a result, shared by all commands that draw one: --size, --style, --no-title."""
+"""Options of pictures, shared by all commands that draw one: --size, --style, --no-title."""
 
 import functools
 import inspect
@@ -47,6 +47,10 @@ def drawing_of(size: str | None, style: str | None, no_title: bool) -> dict[str,
     {'size': ('5', '4'), 'style': 'paper', 'title': None}
     """
     chosen: Any = tuple(size.split("x")) if size is not None and "x" in size else size
+    if isinstance(chosen, str) and any(letter.isdigit() for letter in chosen):
+        from attnflow._common.checks import InputError
+
+        raise InputError(f"`--size` must be column, page, slide, or inches such as 5x4, but it is {size!r}.")
     if size is not None or style is not None:
         from attnflow.show.parts.page import page_of
 
@@ -54,10 +58,13 @@ def drawing_of(size: str | None, style: str | None, no_title: bool) -> dict[str,
     return {"size": chosen, "style": style} | ({"title": None} if no_title else {})
 
 
-def require_picture(drawing: dict[str, Any], *, has_picture: bool) -> None:
+def require_picture(drawing: dict[str, Any], *, has_picture: bool, asked_by: str = "--no-picture") -> None:
     """Require that options of the picture are given only where one is drawn."""
     from attnflow._common.checks import InputError
 
     is_given = "title" in drawing or drawing["size"] is not None or drawing["style"] is not None
-    if is_given and not has_picture:
+    if not is_given or has_picture:
+        return
+    if asked_by == "--no-picture":
         raise InputError("--size, --style and --no-title have no effect with --no-picture. Leave one of them out.")
+    raise InputError(f"--size, --style and --no-title are of the picture, but none is asked for. Add {asked_by}.")

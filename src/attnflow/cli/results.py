@@ -39,7 +39,10 @@ def rerun(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat the run that a result file records, and compare the two bit for bit."""
+    """Repeat the run that a result file records, and compare the two bit for bit.
+
+    They are equal with the same version, the same path of computation (native or XLA) and the same kind of processor.
+    """
     began = time.monotonic()
     from attnflow.experiments.rerun import rerun as repeat
     from attnflow.results.files import load

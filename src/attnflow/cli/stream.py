@@ -20,11 +20,13 @@ from attnflow.cli.console import (
     save_result,
 )
 from attnflow.cli.numbers import number
+from attnflow.cli.picture_options import require_picture, with_picture_options
 from attnflow.cli.run import PANEL
 from attnflow.cli.scenario_options import config_named, default_result, with_scenario_options
 
 
 @with_scenario_options
+@with_picture_options
 def stream(
     name: Annotated[
         str,
@@ -34,6 +36,7 @@ def stream(
         ),
     ],
     changes: dict[str, Any],
+    drawing: dict[str, Any],
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -62,13 +65,15 @@ def stream(
     prepared = prepare(config_named(name, given))
     prepared.require_valid()
     out = out or default_result(name, "-long")
+    require_picture(drawing, has_picture=not no_picture)
     drawn = picture_beside(out, picture, no_picture)
     files = free_files({"result": out, "picture": drawn, "settings_file": save_config}, overwrite)
     if "settings_file" in files:
         from attnflow.experiments.configs.config_files import save_config as write
 
         write(prepared.config, files["settings_file"], overwrite=overwrite)
-    run_streaming(prepared, prepared.scenario.name if prepared.scenario else Path(name).stem, files, overwrite, as_json)
+    title = prepared.scenario.name if prepared.scenario else Path(name).stem
+    run_streaming(prepared, title, files, overwrite, as_json, drawing)
 
 
 def run_streaming(
@@ -77,14 +82,14 @@ def run_streaming(
     files: dict[str, Path],
     overwrite: bool,
     as_json: bool,
-    drawing: dict[str, Any] | None = None,
+    drawing: dict[str, Any],
 ) -> None:
     """Compute a run of `stream`, write and draw it, and print its facts."""
     began = time.monotonic()
     run = prepared.run(progress_of(as_json))
     save_result(run, files["result"], overwrite)
     if "picture" in files:
-        _draw(run, files["picture"], drawing or {})
+        _draw(run, files["picture"], drawing)
     facts = {"scenario": title} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
     print_json_or(as_json, facts, lambda: print_facts(title, _readable(facts, prepared.arguments["tolerance"])))
     end_with_code_of(run)

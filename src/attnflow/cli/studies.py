@@ -18,6 +18,7 @@ from attnflow.cli.console import (
     progress_of,
 )
 from attnflow.cli.numbers import number
+from attnflow.cli.picture_options import with_picture_options
 from attnflow.cli.theory import PANEL
 
 
@@ -31,13 +32,15 @@ def register(app: typer.Typer) -> None:
         app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
 
 
+@with_picture_options
 def atlas(
+    drawing: dict[str, Any],
     kind: Annotated[str, typer.Option(help="Axes of the grid: eigenvalues or trace-determinant.")] = "eigenvalues",
     space: Annotated[str, typer.Option(help="rescaled, sphere-causal or sphere.")] = "rescaled",
     d: Annotated[int, typer.Option(help="Dimension.")] = 2,
     low: Annotated[float, typer.Option(help="Least value along both axes.")] = -2.0,
     high: Annotated[float, typer.Option(help="Largest value along both axes.")] = 2.0,
-    size: Annotated[int, typer.Option(help="Values along each axis.")] = 15,
+    values: Annotated[int, typer.Option(help="Number of values along each axis.")] = 15,
     n: Annotated[int, typer.Option(help="Number of tokens.")] = 12,
     runs: Annotated[int, typer.Option(help="Starts for each value matrix.")] = 4,
     beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
@@ -54,25 +57,19 @@ def atlas(
     from attnflow._common.plain import json_value
     from attnflow.show.theory.atlas import atlas as draw
     from attnflow.theorems.studies.atlas import atlas as survey
+    from attnflow.theorems.studies.atlas import require_atlas_arguments
 
-    require_count(size, "size", least=2)
+    require_count(values, "values", least=2)
     require_finite_number(low, "low")
     require_finite_number(high, "high")
-    require_array_memory(size, size, runs, what=f"A grid of {size} x {size} value matrices")
+    require_array_memory(values, values, runs, what=f"A grid of {values} x {values} value matrices")
+    grid, settings = np.linspace(low, high, values), {"d": d, "space": space, "n": n, "runs": runs, "beta": beta}
+    require_atlas_arguments(grid, kind, **settings)
+    require_count(seed, "seed", least=0)
     picture = free_files({"picture": out}, overwrite)["picture"]
     with reporting(progress_of(as_json)) as progress:
-        found = survey(
-            np.linspace(low, high, size),
-            kind,
-            d=d,
-            space=space,
-            n=n,
-            runs=runs,
-            beta=beta,
-            seed=seed,
-            progress=progress,
-        )
-    draw(found, picture)
+        found = survey(grid, kind, **settings, seed=seed, progress=progress)
+    draw(found, picture, **drawing)
     if as_json:
         words = {name: found[name].values.tolist() for name in ("predicted", "proved", "simulated")}
         axes = {"x": found.x.values.tolist(), "y": found.y.values.tolist()}
@@ -96,7 +93,9 @@ def _atlas_facts(counts: dict[str, Any]) -> dict[str, str]:
     }
 
 
+@with_picture_options
 def robustness(
+    drawing: dict[str, Any],
     laws: Annotated[list[str] | None, typer.Option("--law", help="gaussian, box, ball or shell; may repeat.")] = None,
     n: Annotated[list[int] | None, typer.Option(help="Numbers of tokens; may repeat.")] = None,
     d: Annotated[list[int] | None, typer.Option(help="Dimensions; may repeat.")] = None,
@@ -108,14 +107,18 @@ def robustness(
     as_json: AsJson = False,
 ) -> None:
     """Measure how vertices, clusters, leaders and rate depend on the law of the first tokens, n and d."""
+    from attnflow._common.checks import require_count
     from attnflow.show.theory.robustness import robustness as draw
+    from attnflow.theorems.studies.robustness import require_robustness_arguments
     from attnflow.theorems.studies.robustness import robustness as study
 
-    picture = free_files({"picture": out}, overwrite)["picture"]
     chosen = (laws or ["gaussian", "box", "ball"], n or [10, 20, 40], d or [2, 3])
+    require_robustness_arguments(*chosen, seeds=seeds, end=end)
+    require_count(seed, "seed", least=0)
+    picture = free_files({"picture": out}, overwrite)["picture"]
     with reporting(progress_of(as_json)) as progress:
         found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
-    draw(found, picture)
+    draw(found, picture, **drawing)
     rows, unfinished = _rows_of_intervals(found), found.attrs["unfinished"]
     if as_json:
         print_json({"rows": rows, "unfinished": unfinished, "picture": str(picture)})

@@ -16,6 +16,7 @@ from attnflow.cli.console import (
     progress_of,
     write_csv,
 )
+from attnflow.cli.picture_options import require_picture, with_picture_options
 from attnflow.cli.trained_options import PANEL, Ids, ModelName, Seed, prompt_of, whole_numbers
 from attnflow.cli.trained_tables import heads_named, print_by_heads, print_by_kind, print_flow, print_heads
 
@@ -30,7 +31,9 @@ def register(app: typer.Typer) -> None:
         app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
 
 
+@with_picture_options
 def heads(
+    drawing: dict[str, Any],
     model: ModelName = "minilm",
     layers: Annotated[str | None, typer.Option(help="Layers, such as 0,3. Default all.")] = None,
     runs: Annotated[int, typer.Option(help="Simulations for each head; 0 for spectra only.")] = 1,
@@ -53,12 +56,17 @@ def heads(
     Q = K = 0, with random Q and K, with those of the next head, and in an untrained head.
     """
     from attnflow import trained
+    from attnflow._common.checks import require_count
     from attnflow.models import load
+    from attnflow.trained.head_tables import require_table_arguments
 
-    files = free_files({"csv": out, "picture": picture}, overwrite)
+    require_count(seed, "seed", least=0)
+    require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
     opened = load(model)
-    asked = opened.reinitialised(seed) if untrained else opened
     chosen = None if layers is None else whole_numbers(layers, "layers")
+    require_table_arguments(opened, chosen, runs, controls)
+    files = free_files({"csv": out, "picture": picture}, overwrite)
+    asked = opened.reinitialised(seed) if untrained else opened
     table = trained.head_table(asked, chosen, runs=runs, seed=seed, controls=controls, progress=progress_of(as_json))
     rows = trained.head_rows(table)
     if "csv" in files:
@@ -67,7 +75,7 @@ def heads(
         from attnflow.show import head_spectra
 
         twin = None if untrained else trained.eigenvalues_of_heads(opened.reinitialised(seed), chosen)
-        head_spectra(table, files["picture"], untrained=twin)
+        head_spectra(table, files["picture"], untrained=twin, **drawing)
     print_json_or(
         as_json,
         {"model": table.attrs["model"], "rows": rows, "controls": trained.control_rows(table)} | as_text(files),
@@ -75,7 +83,9 @@ def heads(
     )
 
 
+@with_picture_options
 def flow(
+    drawing: dict[str, Any],
     model: ModelName = "minilm",
     layer: Annotated[
         int | None, typer.Option(help="Layer of the heads. Default 0, or all layers for the strongest head of a kind.")
@@ -90,7 +100,9 @@ def flow(
     space: Annotated[str, typer.Option(help="sphere or euclidean.")] = "sphere",
     n: Annotated[int | None, typer.Option(help="Number of random tokens. Default 24.")] = None,
     end: Annotated[float, typer.Option(help="Last time.")] = 30.0,
-    saves: Annotated[int, typer.Option(help="Number of times that are kept, and of frames of the movie.")] = 60,
+    saves: Annotated[
+        int, typer.Option(help="Number of times that are kept; a movie has a frame for each, at most 90.")
+    ] = 60,
     by_heads: Annotated[
         bool, typer.Option("--by-heads", help="Compare random subsets of 1, 2, 4, ... heads of the layer.")
     ] = False,
@@ -108,7 +120,9 @@ def flow(
 ) -> None:
     """Simulate the idealised flow with trained heads; print clusters, alignment and its rate."""
     from attnflow import trained
+    from attnflow._common.checks import require_count
     from attnflow.models import load
+    from attnflow.trained.head_flows import chosen_heads, require_flow_arguments
 
     if by_heads:
         _refuse_with("--by-heads", {"--by-kind": by_kind or None})
@@ -119,46 +133,64 @@ def flow(
         _refuse_with("--start prompt, which has the tokens of --text", {"--n": n})
     else:
         _refuse_with(f"--start {start}; for a prompt use --start prompt", {"--text": text, "--ids": ids or None})
-    files = free_files({"result": out, "picture": picture, "movie": movie}, overwrite)
+    require_count(seed, "seed", least=0)
+    require_count(subsets, "subsets")
+    require_picture(drawing, has_picture=picture is not None or movie is not None, asked_by="--picture or --movie")
     opened = load(model)
     prompt = None if text is None else prompt_of(opened, text, ids)
-    settings = {"space": space, "start": start, "prompt": prompt, "end": end, "saves": saves, "seed": seed}
-    settings |= {} if n is None else {"n": n}
+    if prompt is not None:
+        opened.encode(prompt)
+    settings = {
+        "space": space,
+        "start": start,
+        "prompt": prompt,
+        "end": end,
+        "saves": saves,
+        "n": 24 if n is None else n,
+    }
+    require_flow_arguments(**settings)
+    opened.require_layer(layer or 0)
+    where = (layer or 0, None) if by_heads or by_kind else _which_heads(opened, layer, heads or "all")
+    chosen_heads(opened, *where)
+    files = free_files({"result": out, "picture": picture, "movie": movie}, overwrite)
+    settings |= {"seed": seed}
     if by_heads or by_kind:
         settings |= {"subsets": subsets} if by_heads else {}
         compare, tell = (_by_heads, print_by_heads) if by_heads else (_by_kind, print_by_kind)
-        rows = compare(opened, layer, files, progress=progress_of(as_json), **settings)
+        rows = compare(opened, layer, files, drawing, progress=progress_of(as_json), **settings)
         print_json_or(as_json, {"model": opened.name, "rows": rows} | as_text(files), lambda: tell(rows))
         return
-    run = trained.head_flow(
-        opened, *_which_heads(opened, layer, heads or "all"), progress=progress_of(as_json), **settings
-    )
+    run = trained.head_flow(opened, *where, progress=progress_of(as_json), **settings)
     if "result" in files:
         from attnflow.results.files import save
 
         save(run, files["result"], overwrite=overwrite)
-    _draw_flow(run, files)
+    _draw_flow(run, files, drawing)
     summary = trained.flow_summary(run)
     print_json_or(as_json, summary | as_text(files), lambda: print_flow(summary, as_text(files)))
 
 
-def _by_heads(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
+def _by_heads(
+    model: Any, layer: int | None, files: dict[str, Path], drawing: dict[str, Any], **settings: Any
+) -> list[dict[str, Any]]:
     """One row for each subset of heads, drawn if a picture is wanted."""
     from attnflow import show, trained
 
     rows = trained.by_number_of_heads(model, layer or 0, **settings)
     if "picture" in files:
-        show.head_counts(rows, files["picture"])
+        show.head_counts(rows, files["picture"], **drawing)
     return rows
 
 
-def _by_kind(model: Any, layer: int | None, files: dict[str, Path], **settings: Any) -> list[dict[str, Any]]:
+def _by_kind(
+    model: Any, layer: int | None, files: dict[str, Path], drawing: dict[str, Any], **settings: Any
+) -> list[dict[str, Any]]:
     """One row for the strongest head of each kind, drawn if a picture is wanted."""
     from attnflow import show, trained
 
     runs = trained.flows_by_kind(model, None if layer is None else [layer], **settings)
     if "picture" in files:
-        show.head_kinds(runs, files["picture"])
+        show.head_kinds(runs, files["picture"], **drawing)
     return trained.kind_rows(runs)
 
 
@@ -189,14 +221,17 @@ def _which_heads(model: Any, layer: int | None, heads: str) -> tuple[int, list[i
     return found[0], [found[1]]
 
 
-def _draw_flow(run: Any, files: dict[str, Path]) -> None:
-    title = f"{run.attrs['model']}, layer {run.attrs['layer']}, {heads_named(run.attrs['heads'])}"
+def _draw_flow(run: Any, files: dict[str, Path], drawing: dict[str, Any]) -> None:
+    named = {"title": _flow_title(run)} | drawing
     if "picture" in files:
         from attnflow.show import trajectories
 
-        trajectories(run, files["picture"], title=title)
+        trajectories(run, files["picture"], **named)
     if "movie" in files:
-        from attnflow.show.parts.animation import save_movie
-        from attnflow.show.parts.principal_components import principal_movie
+        from attnflow.show import movie
 
-        save_movie(principal_movie(run, title), files["movie"])
+        movie(run, files["movie"], **named)
+
+
+def _flow_title(run: Any) -> str:
+    return f"{run.attrs['model']}, layer {run.attrs['layer']}, {heads_named(run.attrs['heads'])}"

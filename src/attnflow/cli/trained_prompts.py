@@ -16,6 +16,7 @@ from attnflow.cli.console import (
     progress_of,
     write_csv,
 )
+from attnflow.cli.picture_options import require_picture, with_picture_options
 from attnflow.cli.trained_options import PANEL, Angle, Control, Depth, Ids, ModelName, Seed, Text, numbers, prompt_of
 from attnflow.cli.trained_summaries import print_prompt
 from attnflow.cli.trained_tables import print_ladder
@@ -30,9 +31,11 @@ def register(app: typer.Typer) -> None:
         app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(command)
 
 
+@with_picture_options
 def prompt(
     model: ModelName,
     text: Text,
+    drawing: dict[str, Any],
     ids: Ids = False,
     layers: Depth = None,
     angle: Angle = 0.5,
@@ -64,8 +67,11 @@ def prompt(
     With --picture a.png, the measurements of --split, --frames and --coupling are drawn in a-frames.png and so on.
     """
     from attnflow import trained
-    from attnflow._common.checks import InputError
+    from attnflow._common.checks import InputError, require_count, require_known
     from attnflow.models import load
+    from attnflow.trained.coupling import require_coupling_arguments
+    from attnflow.trained.displacement import SPLITS
+    from attnflow.trained.prompt_reports import require_report_arguments
 
     asked_of_coupling = {name: value for name, value in {"token": token, "top": top}.items() if value is not None}
     if asked_of_coupling and not coupling:
@@ -73,9 +79,18 @@ def prompt(
     wanted = {"displacement": split is not None, "frames": frames, "coupling": coupling}
     further = [name for name, is_wanted in wanted.items() if is_wanted]
     beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
-    files = free_files({"result": out, "picture": picture, **beside}, overwrite)
+    require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
+    require_count(seed, "seed", least=0)
+    require_report_arguments(angle, numbers(betas, "betas"), classes)
+    if split is not None:
+        require_known(split, SPLITS, "split")
     opened = load(model)
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
+    length = len(opened.encode(asked[1]))
+    opened.require_depth(asked[2])
+    if coupling:
+        require_coupling_arguments(opened, length, **asked_of_coupling)
+    files = free_files({"result": out, "picture": picture, **beside}, overwrite)
     more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
     report = trained.prompt_report(
         *asked, angle=angle, betas=numbers(betas, "betas"), classes=classes, progress=progress_of(as_json)
@@ -88,15 +103,17 @@ def prompt(
     if "picture" in files:
         from attnflow.show import prompt as draw
 
-        draw(report, files["picture"])
+        draw(report, files["picture"], **drawing)
         for name, measured in more.items():
-            _draw_further(name, measured, beside[f"{name} picture"])
+            _draw_further(name, measured, beside[f"{name} picture"], drawing)
     print_json_or(as_json, found | as_text(files), lambda: print_prompt(found, as_text(files), report.attrs["dtype"]))
 
 
+@with_picture_options
 def ladder(
     model: ModelName,
     text: Text,
+    drawing: dict[str, Any],
     ids: Ids = False,
     layers: Depth = None,
     head: Annotated[int, typer.Option(help="Head of the rungs that have one head.")] = 0,
@@ -111,11 +128,18 @@ def ladder(
 ) -> None:
     """Add the parts of a block to attention one by one; print which of them prevents the collapse."""
     from attnflow import trained
+    from attnflow._common.checks import require_count
     from attnflow.models import load
+    from attnflow.trained.ladders import require_ladder_arguments
 
-    files = free_files({"csv": out, "picture": picture}, overwrite)
+    require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
+    require_count(seed, "seed", least=0)
     opened = load(model)
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
+    opened.encode(asked[1])
+    opened.require_depth(asked[2])
+    require_ladder_arguments(opened, head, mask, angle)
+    files = free_files({"csv": out, "picture": picture}, overwrite)
     climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress_of(as_json))
     rows = trained.ladder_rows(climbed)
     if "csv" in files:
@@ -123,7 +147,7 @@ def ladder(
     if "picture" in files:
         from attnflow.show import ladder as draw
 
-        draw(climbed, files["picture"])
+        draw(climbed, files["picture"], **drawing)
     facts = {"model": climbed.attrs["model"], "distance_to_model": climbed.attrs["distance_to_model"], "rows": rows}
     print_json_or(
         as_json, facts | as_text(files), lambda: print_ladder(rows, climbed.attrs["model"], climbed.sizes["token"])
@@ -139,10 +163,11 @@ def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, 
     return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked, **of_coupling)
 
 
-def _draw_further(name: str, measured: Any, path: Path) -> None:
+def _draw_further(name: str, measured: Any, path: Path, drawing: dict[str, Any]) -> None:
     from attnflow import show
 
-    {"displacement": show.displacements, "frames": show.frames, "coupling": show.coupling}[name](measured, path)
+    draw = {"displacement": show.displacements, "frames": show.frames, "coupling": show.coupling}[name]
+    draw(measured, path, **drawing)
 
 
 def _beside(picture: Path, name: str) -> Path:

@@ -22,7 +22,11 @@ ORIGIN = ("scenario", "settings")  # attributes of runs of a scenario, which hol
 
 @renamed_argument("until", "log_end")
 def rerun(source: Any, **changes: Any) -> xr.Dataset:
-    """Repeat the run recorded in a dataset or file: the same numbers, bit for bit, on the same machine.
+    """Repeat the run that a dataset or file records.
+
+    The numbers are the same bit for bit with the same version of attnflow and of its libraries, the same path of
+    computation (the attribute ``computed_by``: native or XLA) and the same kind of processor. Otherwise they differ by
+    rounding, which a chaotic or unstable flow enlarges, within the tolerances of the solver at each step.
 
     Parameters
     ----------

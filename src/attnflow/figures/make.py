@@ -21,6 +21,7 @@ from attnflow.figures.figure import Figure
 from attnflow.figures.records import Made, data_key, digest_of, kept, recorded
 from attnflow.figures.thumbnails import panel_box
 from attnflow.show.parts.animation import has_video, save_movies
+from attnflow.show.parts.page import drawing_on, page_of
 from attnflow.show.parts.style import save_figure
 
 
@@ -77,7 +78,9 @@ def _write_pictures(
     panel = panel_box(picture)
     if figure.movie is not None:
         suffixes = (".mp4", ".gif") if has_video() else (".gif",)
-        paths += save_movies(figure.movie(data), [_with(stem, suffix) for suffix in suffixes], report)
+        style = "dark" if drawing.get("style") == "dark" else None  # movies have one size, for screens
+        with drawing_on(page_of(None, style, None)):
+            paths += save_movies(figure.movie(data), [_with(stem, suffix) for suffix in suffixes], report)
     return paths, panel
 
 

@@ -130,7 +130,7 @@ class Model:
 
         Its arrays are NumPy's: in float64 call it inside ``with jax.enable_x64(True):``.
         """
-        self._require_layer(layer)
+        self.require_layer(layer)
         key = 0 if self.config.shares_layers else layer
         last = self._last_block  # read once: another thread may replace it meanwhile
         if last is None or last[0] != key:
@@ -195,7 +195,7 @@ class Model:
         A dataset with the coordinates `word` and `id` of each token. `normed_tokens` is the last state after
         the model's last norm, which GPT-2 and Llama have; `tokens` are without it.
         """
-        layers = self._require_depth(layers)
+        layers = self.require_depth(layers)
         encoded = self.encode(prompt)
         require_room_for_layers(self.config, layers, len(encoded), attention, np.dtype(self.dtype).itemsize)
         blocks = ((layer, self.block(layer % self.config.layers)) for layer in range(layers))
@@ -218,15 +218,17 @@ class Model:
         return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._tokenizer)
 
     def _attention(self, layer: int) -> AttentionPart:
-        self._require_layer(layer)
+        self.require_layer(layer)
         return self._family.read_attention(self._tensors, self.config, layer)
 
-    def _require_layer(self, layer: int) -> None:
+    def require_layer(self, layer: int) -> None:
+        """Raise InputError unless the model has a layer of that number."""
         require_count(layer, "layer", least=0)
         if layer >= self.config.layers:
             raise InputError(f"`layer` must be from 0 to {self.config.layers - 1} in {self.name}, but it is {layer}.")
 
-    def _require_depth(self, layers: int | None) -> int:
+    def require_depth(self, layers: int | None) -> int:
+        """The number of layers that a prompt is sent through; InputError if the model has fewer."""
         if layers is None:
             return self.config.layers
         require_count(layers, "layers")

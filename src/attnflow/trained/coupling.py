@@ -45,13 +45,10 @@ def block_coupling(
     >>> found.mismatch.dims
     ('block', 'basis')
     """
-    require_count(top, "top")
-    if top > model.config.width:
-        raise InputError(f"`top` must be at most {model.config.width}, the width of {model.name}, but it is {top}.")
+    n = len(model.encode(prompt))
+    require_coupling_arguments(model, n, token, top)
     run = model.trajectory(prompt, layers, progress=False)
-    n, depth = run.sizes["token"], run.sizes["time"] - 1
-    if not -n <= token < n:
-        raise InputError(f"`token` must be from {-n} to {n - 1}, but it is {token}.")
+    depth = run.sizes["time"] - 1
     jacobians = [
         _jacobian(model.block(layer % model.config.layers), run.tokens.values[layer], token % n)
         for layer in range(depth)
@@ -67,6 +64,15 @@ def block_coupling(
         {"block": np.arange(depth), "basis": np.arange(depth)},
         {"model": model.name, "token": str(run.word.values[token]), "top": top},
     )
+
+
+def require_coupling_arguments(model: Model, n: int, token: int = -1, top: int = 10) -> None:
+    """Check `token` and `top` of `block_coupling` for a prompt of `n` tokens."""
+    require_count(top, "top")
+    if top > model.config.width:
+        raise InputError(f"`top` must be at most {model.config.width}, the width of {model.name}, but it is {top}.")
+    if not -n <= token < n:
+        raise InputError(f"`token` must be from {-n} to {n - 1}, but it is {token}.")
 
 
 def coupling_of(jacobians: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:

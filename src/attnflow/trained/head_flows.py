@@ -88,14 +88,10 @@ def head_flow(
     >>> run.sizes["token"], run.attrs["heads"]
     (4, [1])
     """
-    require_known(space, SPACES, "space")
-    require_known(start, STARTS, "start")
-    require_positive_number(end, "end")
-    require_count(saves, "saves", least=2)
-    require_array_memory(saves, what=f"A list of {saves} times")
-    chosen = _chosen(model, layer, heads)
+    require_flow_arguments(space=space, start=start, prompt=prompt, n=n, end=end, saves=saves)
+    chosen = chosen_heads(model, layer, heads)
     tokens = _first_tokens(
-        model, layer, chosen if circle_of is None else _chosen(model, layer, circle_of), start, prompt, n, seed
+        model, layer, chosen if circle_of is None else chosen_heads(model, layer, circle_of), start, prompt, n, seed
     )
     squared_length = float(np.mean(np.sum(tokens**2, axis=1))) if start == "prompt" else float(model.config.width)
     if space == "sphere":
@@ -192,7 +188,21 @@ def leading_plane(heads: Sequence[Head]) -> np.ndarray:
     return np.linalg.qr(np.stack([np.real(pair[0]), other], axis=1))[0]
 
 
-def _chosen(model: Model, layer: int, heads: Sequence[int] | None) -> list[Head]:
+def require_flow_arguments(*, space: str, start: str, prompt: Prompt | None, n: int, end: float, saves: int) -> None:
+    """Check the arguments of `head_flow` that do not depend on the model."""
+    require_known(space, SPACES, "space")
+    require_known(start, STARTS, "start")
+    require_positive_number(end, "end")
+    require_count(saves, "saves", least=2)
+    require_array_memory(saves, what=f"A list of {saves} times")
+    if start == "prompt":
+        _given(prompt)
+    else:
+        require_count(n, "n", least=2)
+
+
+def chosen_heads(model: Model, layer: int, heads: Sequence[int] | None) -> list[Head]:
+    """The heads of those numbers in a layer; None: all."""
     every = model.heads(layer)
     numbers = range(len(every)) if heads is None else list(heads)
     if len(numbers) == 0 or not all(0 <= number < len(every) for number in numbers):
@@ -218,7 +228,6 @@ def _first_tokens(
     d = model.config.width
     if start == "prompt":
         return tokens_read(model, layer, model.embed(_given(prompt)))
-    require_count(n, "n", least=2)
     if start == "circle":
         return initial.circle(n, rng=seed) @ leading_plane(heads).T
     return initial.sphere(n, d, rng=seed) if start == "sphere" else initial.gaussian(n, d, rng=seed)

@@ -82,9 +82,7 @@ def head_table(
     >>> table.kind.dims
     ('layer', 'head')
     """
-    require_count(runs, "runs", least=0)
-    require_count(controls, "controls", least=0)
-    chosen = _layers(model, layers)
+    chosen = require_table_arguments(model, layers, runs, controls)
     rows, total = [], len(chosen) * model.config.heads
     with reporting(progress) as report, one_blas_thread():
         for layer in chosen:
@@ -152,11 +150,20 @@ def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> n
         )
 
 
+def require_table_arguments(model: Model, layers: Sequence[int] | None, runs: int, controls: int) -> list[int]:
+    """The layers of the table, after a check of all arguments of `head_table` but the seed."""
+    require_count(runs, "runs", least=0)
+    require_count(controls, "controls", least=0)
+    return _layers(model, layers)
+
+
 def _layers(model: Model, layers: Sequence[int] | None) -> list[int]:
     if layers is None:
         return [0] if model.config.shares_layers else list(range(model.config.layers))
     if len(layers) == 0:
         raise InputError("`layers` must name at least one layer, but it is empty.")
+    for layer in layers:
+        model.require_layer(layer)
     return list(layers)
 
 

@@ -82,11 +82,7 @@ def ladder(
     >>> steps.rung.values[0], steps.attrs["distance_to_model"] < 1e-6
     ('attention only', True)
     """
-    require_known(mask, MASKS, "mask")
-    require_count(head, "head", least=0)
-    require_positive_number(angle, "angle")
-    if head >= model.config.heads:
-        raise InputError(f"`head` must be from 0 to {model.config.heads - 1} in {model.name}, but it is {head}.")
+    require_ladder_arguments(model, head, mask, angle)
     truth = model.trajectory(prompt, layers, progress=False)
     rungs, depth, runs = rungs_of(model, head, MASKS[mask]), truth.sizes["time"] - 1, []
     with reporting(progress) as report:
@@ -98,6 +94,15 @@ def ladder(
     gap = float(np.abs(joined.tokens.values[-1] - truth.tokens.values).max()) / scale
     kept = {name: truth.attrs[name] for name in ("model", "origin", "config", "dtype")}
     return joined.assign_attrs(kept, distance_to_model=gap, head=head, mask=mask, angle=angle)
+
+
+def require_ladder_arguments(model: Model, head: int, mask: str, angle: float) -> None:
+    """Check the arguments of `ladder` besides the prompt and its layers."""
+    require_known(mask, MASKS, "mask")
+    require_count(head, "head", least=0)
+    require_positive_number(angle, "angle")
+    if head >= model.config.heads:
+        raise InputError(f"`head` must be from 0 to {model.config.heads - 1} in {model.name}, but it is {head}.")
 
 
 def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:

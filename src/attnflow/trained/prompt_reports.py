@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.checks import require_known, require_positive_number
+from attnflow._common.checks import require_finite_number, require_known, require_positive_number
 from attnflow._common.plain import json_value
 from attnflow._common.progress import Progress
 from attnflow._common.renamed import renamed_function
@@ -61,12 +61,19 @@ def prompt_report(
     >>> report.mean_cosine.sizes["time"] == model.config.layers + 1
     True
     """
-    require_positive_number(angle, "angle")
-    require_known(classes, CLASSES, "classes")
+    require_report_arguments(angle, betas, classes)
     run = model.trajectory(prompt, layers, attention=True, sublayers=True, progress=progress)
     with one_blas_thread():
         measured = _measured(run, angle, betas, classes)
     return xr.merge([run, *measured], combine_attrs="override").assign_attrs(run.attrs, angle=angle, classes=classes)
+
+
+def require_report_arguments(angle: float, betas: Sequence[float], classes: str) -> None:
+    """Check the arguments of `prompt_report` that do not depend on the model."""
+    require_positive_number(angle, "angle")
+    require_known(classes, CLASSES, "classes")
+    for beta in betas:
+        require_finite_number(beta, "beta")
 
 
 def _measured(run: xr.Dataset, angle: float, betas: Sequence[float], classes: str) -> list[xr.Dataset]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attnflow.show.theory.atlas import COLOURS, majority
+from attnflow.show.theory.atlas import PLACES, majority
 from attnflow.show.theory.atlas import atlas as draw
 from attnflow.theorems.prediction.limits import WORDS, fulfils
 from attnflow.theorems.studies.atlas import _share, atlas, value_at
@@ -119,7 +119,7 @@ def test_majority_leaves_undecided_runs_out():
 
 
 def test_every_word_has_a_colour():
-    assert set(COLOURS) == set(WORDS)
+    assert {*PLACES, "undecided", "unknown"} == set(WORDS)
 
 
 def test_the_picture_is_written(small, tmp_path):

@@ -16,11 +16,11 @@ from attnflow.model import initial
 from attnflow.model.attention import Softmax
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 
-BLUE, ORANGE, GREEN = OKABE_ITO[:3]
 UNDECIDED_ENTROPY = 0.1  # nats; rows above it are counted as not Boolean: less than 98 % of the weight on one token
 LEADERS = np.array([[-1.0, 1.0], [1.0, 1.0]])  # coordinates whose products with weights are exact in binary
 
@@ -98,27 +98,30 @@ def _count_at_end(data: xr.Dataset) -> int:
 def _paths(data: xr.Dataset) -> Lines:
     moved = data.tokens.isel(offset=int(np.argmax(data.offset.values)))
     still = data.tokens.sel(offset=0.0)
-    lines = [Line(still[:, token, 0], still[:, token, 1], "", BLUE) for token in range(2, data.sizes["token"])]
-    lines += [
-        Line(moved[:, token, 0], moved[:, token, 1], "", ORANGE, "--", width=0.9) for token in range(2, len(moved[0]))
+    lines = [
+        Line(still[:, token, 0], still[:, token, 1], "", line_colour(0)) for token in range(2, data.sizes["token"])
     ]
     lines += [
-        Line([0.0], [1.0], "predicted limit of the axis", BLUE, "", "o"),
-        Line(LEADERS[:, 0], LEADERS[:, 1], "leaders", GREY, "", "s"),
-        Line([np.nan], [np.nan], f"offset {float(data.offset.max()):g}", ORANGE, "--"),
+        Line(moved[:, token, 0], moved[:, token, 1], "", line_colour(1), "--", width=0.9)
+        for token in range(2, len(moved[0]))
+    ]
+    lines += [
+        Line([0.0], [1.0], "predicted limit of the axis", line_colour(0), "", "o"),
+        Line(LEADERS[:, 0], LEADERS[:, 1], "leaders", theme().grey, "", "s"),
+        Line([np.nan], [np.nan], f"offset {float(data.offset.max()):g}", line_colour(1), "--"),
     ]
     return Lines(lines, xlabel="first coordinate", ylabel="second coordinate", title="Tokens", columns=2)
 
 
 def _entropies(data: xr.Dataset) -> Lines:
     lines = [
-        Line(data.time, data.entropy.sel(offset=offset)[:, -1], f"offset {offset:g}", OKABE_ITO[index])
+        Line(data.time, data.entropy.sel(offset=offset)[:, -1], f"offset {offset:g}", line_colour(index))
         for index, offset in enumerate(data.offset.values)
     ]
     predicted = np.array([predicted_time(float(offset), data.attrs["beta"]) for offset in data.offset.values])
     predicted = predicted[np.isfinite(predicted)]
     half = np.full(len(predicted), np.log(2) / 2)
-    lines.append(Line(predicted, half, "half, predicted", GREY, "", "x"))
+    lines.append(Line(predicted, half, "half, predicted", theme().grey, "", "x"))
     return Lines(
         lines, ylabel="entropy of the row", title="Row of the highest axis token", levels={"log 2": float(np.log(2))},
         xlim=(0.0, 1.6 * float(predicted.max())), ylim=(0.0, None), columns=2,
@@ -128,9 +131,13 @@ def _entropies(data: xr.Dataset) -> Lines:
 def _shares(data: xr.Dataset) -> Lines:
     share = lambda entropies, axes: np.mean(np.asarray(entropies) > UNDECIDED_ENTROPY, axis=axes)
     lines = [
-        Line(data.time, share(data.entropy.sel(offset=0.0), 1), "plane, mirrored", BLUE),
-        Line(data.coarse_time, share(data.random_entropy.sel(dimension=2), (0, 2)), "plane, random", GREEN, "--"),
-        Line(data.coarse_time, share(data.random_entropy.sel(dimension=1), (0, 2)), "line, random", ORANGE, ":"),
+        Line(data.time, share(data.entropy.sel(offset=0.0), 1), "plane, mirrored", line_colour(0)),
+        Line(
+            data.coarse_time, share(data.random_entropy.sel(dimension=2), (0, 2)), "plane, random", line_colour(2), "--"
+        ),
+        Line(
+            data.coarse_time, share(data.random_entropy.sel(dimension=1), (0, 2)), "line, random", line_colour(1), ":"
+        ),
     ]
     return Lines(lines, ylabel="share of rows", title="Rows that are not Boolean", ylim=(-0.02, 1.02), columns=2)
 

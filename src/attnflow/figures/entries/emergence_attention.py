@@ -14,12 +14,12 @@ from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
 from attnflow.model.initial import box
 from attnflow.show.parts.matrix import Matrix, colour_scale
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.solvers.adaptive import Adaptive
 
-BLUE, ORANGE = OKABE_ITO[:2]
 BOOLEAN_WEIGHT = 0.99  # a row with this much of its weight on one token counts as Boolean in titles
 
 
@@ -89,7 +89,13 @@ def boolean_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
 def _positions(run: xr.Dataset) -> Lines:
     is_upper = run.tokens[-1, :, 0].values > 0
     lines = [
-        Line(run.time, run.tokens[:, token, 0], colour=BLUE if is_upper[token] else ORANGE, width=0.8, alpha=0.7)
+        Line(
+            run.time,
+            run.tokens[:, token, 0],
+            colour=line_colour(0) if is_upper[token] else line_colour(1),
+            width=0.8,
+            alpha=0.7,
+        )
         for token in range(run.sizes["token"])
     ]
     return Lines(lines, ylabel="z", title="Tokens")
@@ -97,7 +103,7 @@ def _positions(run: xr.Dataset) -> Lines:
 
 def _distance_to_boolean(run: xr.Dataset) -> Lines:
     distance = attention_matrices.distance_to_boolean(run.attention.values)
-    lines = [Line(run.time, np.where(distance > 0, distance, np.nan), colour=BLUE)]
+    lines = [Line(run.time, np.where(distance > 0, distance, np.nan), colour=line_colour(0))]
     return Lines(lines, ylabel="largest entry", title="Distance of P to Boolean", yscale="log", ylim=(1e-30, 2))
 
 
@@ -107,8 +113,8 @@ def _double_logarithm(run: xr.Dataset) -> Lines:
         heights = np.log(-run.log_missing.values)
     line = np.log(growth.constant) + growth.slope * run.time.values
     lines = [
-        Line(run.time, heights, "last token's weight on itself", BLUE),
-        Line(run.time, line, f"fit, slope {growth.slope:.3f}; in theory 1", GREY, "--"),
+        Line(run.time, heights, "last token's weight on itself", line_colour(0)),
+        Line(run.time, line, f"fit, slope {growth.slope:.3f}; in theory 1", theme().grey, "--"),
     ]
     return Lines(lines, ylabel="log(−log(1 − P))", title="Logarithm of −log(1 − P)")
 
@@ -146,8 +152,8 @@ def draw_rank(run: xr.Dataset) -> Picture:
         for name, flow in (("attention", "attention"), ("attention_free", "x' = V x"))
     ]
     ranks = [
-        Line(run.time, attention_matrices.rank(run.attention), "with attention", BLUE),
-        Line(run.time, attention_matrices.rank(run.attention_free), "x' = V x, without", ORANGE, "--"),
+        Line(run.time, attention_matrices.rank(run.attention), "with attention", line_colour(0)),
+        Line(run.time, attention_matrices.rank(run.attention_free), "x' = V x, without", line_colour(1), "--"),
     ]
     panel = Lines(ranks, ylabel="rank of P", title="Rank over time", ylim=(0, None), columns=2)
     return panel_picture([*rows, [panel]], rank_title(run), "", width=2.7, heights=[2.8, 2.8, 3.0], least=1.9)

@@ -11,10 +11,11 @@ from attnflow._common.progress import Progress
 from attnflow.analyse import hyperplanes, polytope
 from attnflow.figures.entries.scenario_runs import scenario_run, times_until_end, value_of
 from attnflow.show.parts.animation import Movie
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of, snapshots
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.show.parts.subspaces import AffineSubspace
 from attnflow.show.parts.view3d import view_of_subspaces
 from attnflow.solvers.adaptive import Adaptive
@@ -147,7 +148,7 @@ def _hyperplane_scene(run: xr.Dataset) -> tuple[Scene, hyperplanes.Groups]:
     groups = hyperplanes.parallel_subspaces(run.tokens[-1], value, tolerance=HYPERPLANE_TOLERANCE)
     rows = hyperplanes.left_eigenvectors(value).rows[:1]
     subspaces = tuple(
-        AffineSubspace(rows, level, OKABE_ITO[place % len(OKABE_ITO)], f"{size} tokens")
+        AffineSubspace(rows, level, line_colour(place), f"{size} tokens")
         for place, (level, size) in enumerate(zip(groups.levels, groups.sizes, strict=True))
     )
     scene = scene_of(run, subspaces=subspaces, is_to_scale=run.sizes["coordinate"] == 2)  # in space boxes are long
@@ -176,7 +177,7 @@ def _numbers(values: np.ndarray) -> str:
 def draw_columns(run: xr.Dataset) -> Picture:
     """Draw three times in eigen-coordinates, with lines through the final groups, and the end seen from above."""
     turned, groups = _eigen_run(run), _columns(run)
-    subspaces = tuple(AffineSubspace(np.eye(3)[:2], level, "#7a7a7a") for level in groups.levels)
+    subspaces = tuple(AffineSubspace(np.eye(3)[:2], level, theme().grey) for level in groups.levels)
     scene, above = scene_of(turned, subspaces=subspaces, is_to_scale=False), scene_of(turned.isel(coordinate=[0, 1]))
     scene, above = (_relabelled(one, groups.labels) for one in (scene, above))
     above = replace(above, has_hull=_is_polygon(run))

@@ -13,12 +13,12 @@ from attnflow.integrate.evaluate import attention_over_time
 from attnflow.integrate.simulate import simulate
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.solvers.layers import Layers
 
-BLUE, ORANGE = OKABE_ITO[:2]
 UNRESOLVED_TIME = 3.0  # before the end: the limit is known to the final distance of the tokens, e^-3 of that before
 
 
@@ -56,17 +56,20 @@ def sparse_spectrum(d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
 def draw_coordinates(run: xr.Dataset) -> Picture:
     """Draw the standard deviation of every coordinate over time, and at the end against its eigenvalue."""
     spread, eigenvalues = run.spread, run.eigenvalue.values
-    shades = np.where(eigenvalues > 0, BLUE, ORANGE)
+    shades = np.where(eigenvalues > 0, line_colour(0), line_colour(1))
     every = [Line(run.time, spread[:, k], colour=shades[k], width=0.7, alpha=0.5) for k in range(len(eigenvalues))]
-    every += [Line([], [], "eigenvalue above 0", BLUE), Line([], [], "eigenvalue below 0", ORANGE)]
+    every += [Line([], [], "eigenvalue above 0", line_colour(0)), Line([], [], "eigenvalue below 0", line_colour(1))]
     mean, final = run.rescaled.mean("token").values, spread[-1].values
     ends = [
         Line(eigenvalues[is_side], final[is_side], colour=shade, style="", marker="o", alpha=0.8)
-        for is_side, shade in ((eigenvalues > 0, BLUE), (eigenvalues < 0, ORANGE))
+        for is_side, shade in ((eigenvalues > 0, line_colour(0)), (eigenvalues < 0, line_colour(1)))
     ]
     order = np.flatnonzero(eigenvalues > 0)
-    means = [Line(eigenvalues[order], mean[order], "mean", BLUE, band=None, style="", marker="o")]
-    means += [Line([eigenvalues[k]] * 2, mean[k] + final[k] * np.array([-1, 1]), colour=BLUE, width=0.8) for k in order]
+    means = [Line(eigenvalues[order], mean[order], "mean", line_colour(0), band=None, style="", marker="o")]
+    means += [
+        Line([eigenvalues[k]] * 2, mean[k] + final[k] * np.array([-1, 1]), colour=line_colour(0), width=0.8)
+        for k in order
+    ]
     panels = [
         Lines(every, ylabel="standard deviation over tokens", yscale="log", title="Every coordinate of z", columns=1),
         Lines(ends, "eigenvalue of V", "standard deviation", "At the end", yscale="log"),
@@ -119,13 +122,18 @@ def draw_minus(run: xr.Dataset) -> Picture:
     later = run.isel(time=slice(1, None))
     time, levels = later.time.values, np.linalg.eigvalsh(later.covariance.values)
     norms = np.linalg.norm(later.tokens, axis=-1)
-    tokens = [Line(time, norms[:, token], colour=BLUE, width=0.6, alpha=0.4) for token in range(norms.shape[1])]
-    tokens += [Line([], [], "tokens", BLUE), Line(time, time**-0.5, "t$^{-1/2}$", GREY, "--")]
+    tokens = [
+        Line(time, norms[:, token], colour=line_colour(0), width=0.6, alpha=0.4) for token in range(norms.shape[1])
+    ]
+    tokens += [Line([], [], "tokens", line_colour(0)), Line(time, time**-0.5, "t$^{-1/2}$", theme().grey, "--")]
     spread = [
-        Line(time, 2 * time * levels[:, k], f"eigenvalue {k + 1} of 2t cov", OKABE_ITO[k % len(OKABE_ITO)])
+        Line(time, 2 * time * levels[:, k], f"eigenvalue {k + 1} of 2t cov", line_colour(k))
         for k in range(levels.shape[1])
     ]
-    weights = [Line(time, later.apart, "n max |P − 1/n|", BLUE), Line(time, 2 / time, "2 / t", GREY, "--")]
+    weights = [
+        Line(time, later.apart, "n max |P − 1/n|", line_colour(0)),
+        Line(time, 2 / time, "2 / t", theme().grey, "--"),
+    ]
     log: dict[str, Any] = {"xscale": "log", "yscale": "log"}
     panels = [
         Lines(tokens, ylabel="|x|", title="Norms of the tokens", **log),
@@ -185,12 +193,14 @@ def draw_scales(run: xr.Dataset) -> Picture:
     distance = run.distance.where(run.time < run.time[-1] - UNRESOLVED_TIME)
     reference = float(run.distance.sel(time=late, method="nearest")) * np.exp(late - run.time.values)
     panels = [
-        Lines([Line(run.time, left / float(run.volume[0]), "volume still to be lost", BLUE)], title="1. Hull"),
-        Lines([Line(run.time, soft, "1 - largest weight, median token", BLUE)], title="2. Attention"),
+        Lines(
+            [Line(run.time, left / float(run.volume[0]), "volume still to be lost", line_colour(0))], title="1. Hull"
+        ),
+        Lines([Line(run.time, soft, "1 - largest weight, median token", line_colour(0))], title="2. Attention"),
         Lines(
             [
-                Line(run.time, distance, "distance to the limit, median token", BLUE),
-                Line(run.time, reference, "e$^{-t}$", GREY, "--"),
+                Line(run.time, distance, "distance to the limit, median token", line_colour(0)),
+                Line(run.time, reference, "e$^{-t}$", theme().grey, "--"),
             ],
             title="3. Tokens",
         ),

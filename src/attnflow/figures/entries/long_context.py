@@ -7,7 +7,7 @@ from attnflow._common.progress import Progress
 from attnflow.figures.figure import Figure
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.statements.long_context import critical_gamma, output_cosine
@@ -30,12 +30,14 @@ def draw_contexts(data: xr.Dataset) -> Picture:
     rho, critical = data.attrs["rho"], data.attrs["critical"]
     shades = np.linspace(0.35, 1.0, data.sizes["log10_n"])
     lines = [
-        Line(data.gamma, data.cosine.sel(log10_n=exponent), f"n = 10$^{{{exponent:g}}}$", OKABE_ITO[0], alpha=shade)
+        Line(data.gamma, data.cosine.sel(log10_n=exponent), f"n = 10$^{{{exponent:g}}}$", line_colour(0), alpha=shade)
         for exponent, shade in zip(data.log10_n.values, shades, strict=True)
     ]
     ends = float(data.gamma[0]), float(data.gamma[-1])
-    lines.append(Line([ends[0], critical, np.nan, critical, ends[1]], [1, 1, np.nan, rho, rho], "n = ∞", OKABE_ITO[1]))
-    lines.append(Line([critical], [limit_at_critical(rho)], "n = ∞ at γ = 1/(1 − ρ)", OKABE_ITO[1], "", "o"))
+    lines.append(
+        Line([ends[0], critical, np.nan, critical, ends[1]], [1, 1, np.nan, rho, rho], "n = ∞", line_colour(1))
+    )
+    lines.append(Line([critical], [limit_at_critical(rho)], "n = ∞ at γ = 1/(1 − ρ)", line_colour(1), "", "o"))
     panel = Lines(
         lines,
         xlabel="γ = β / log n",

@@ -9,7 +9,7 @@ from attnflow._common.progress import Progress
 from attnflow.figures.figure import Figure
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 from attnflow.theorems.statements.lost_in_middle import FULL, critical_time, influence, iterated_influence
@@ -41,7 +41,7 @@ def draw_influence(data: xr.Dataset) -> Picture:
     every = slice(2, None, max(1, data.sizes["place"] // 28))
     places, causal, full = data.place.values, [], []
     for index, factor in enumerate(data.factor.values):
-        colour, name = OKABE_ITO[index % len(OKABE_ITO)], f"t = {factor:g} t$_c$"
+        colour, name = line_colour(index), f"t = {factor:g} t$_c$"
         causal.append(Line(places, _over_mean(data.closed.sel(factor=factor)), name, colour))
         dots = _over_mean(data.iterated.sel(mask=MASKS[0], factor=factor))
         causal.append(Line(places[every], dots[every], "", colour, "", "o"))

@@ -14,10 +14,11 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.scene import Scene, Snapshot, scene_of, snapshots
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.show.parts.subspaces import AffineSubspace
 
 ANGLE_ERROR = float(np.degrees(1e-8))  # degrees: the relative tolerance of the solver
@@ -144,7 +145,7 @@ def _scene(dataset: xr.Dataset, n: int) -> Scene:
     labels = clusters.labels(scaled[-1], CLUSTER_DISTANCE)
     axis = _right_eigenvector(dataset)
     across = np.linalg.svd(axis[None])[2][1:]
-    line = AffineSubspace(across, np.zeros(len(across)), GREY)
+    line = AffineSubspace(across, np.zeros(len(across)), theme().grey)
     drawn = replace(scene.drawn, tokens=scaled, labels=labels, is_scaled=False)
     return replace(scene, subspaces=(line,), reach=1.1, drawn=drawn)
 
@@ -153,8 +154,8 @@ def _eigenvalue_panel(dataset: xr.Dataset) -> Lines:
     each = np.linalg.eigvals(dataset.value.values).ravel()
     total = np.linalg.eigvals(dataset.value.sum("head").values)
     lines = [
-        Line(each.real, each.imag, "of every head", OKABE_ITO[5], "", "o"),
-        Line(total.real, total.imag, "of the sum of all V", OKABE_ITO[1], "", "D"),
+        Line(each.real, each.imag, "of every head", line_colour(5), "", "o"),
+        Line(total.real, total.imag, "of the sum of all V", line_colour(1), "", "D"),
     ]
     most = 1.15 * float(np.abs(np.concatenate([each, total])).max())
     box: dict[str, Any] = {"xlim": (-most, most), "ylim": (-most, most), "is_square": True}
@@ -163,7 +164,7 @@ def _eigenvalue_panel(dataset: xr.Dataset) -> Lines:
 
 def _growth_panel(dataset: xr.Dataset) -> Lines:
     counts = _counts(dataset)
-    lines = [Line(dataset.time, dataset.growth.sel(n=n), f"n = {n}", OKABE_ITO[k]) for k, n in enumerate(counts)]
+    lines = [Line(dataset.time, dataset.growth.sel(n=n), f"n = {n}", line_colour(k)) for k, n in enumerate(counts)]
     level = {"real part of the sum's leading eigenvalue": leading_eigenvalue(dataset).real}
     return Lines(lines, ylabel="d/dt log of the largest norm", title="Growth", levels=level)
 

@@ -13,9 +13,10 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.solvers.adaptive import Adaptive
 
 LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -54,8 +55,8 @@ def draw_rates(dataset: xr.Dataset) -> Picture:
     """Draw rates and times of all runs with their medians, and the steps of one run for every number of heads."""
     heads = dataset.heads.values
     first = dataset.step.sel(law="Gaussian").isel(run=0)
-    moving = [Line(dataset.time, first[k], _heads(count), OKABE_ITO[k]) for k, count in enumerate(heads)]
-    moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e$^{-t}$", GREY, "--"))
+    moving = [Line(dataset.time, first[k], _heads(count), line_colour(k)) for k, count in enumerate(heads)]
+    moving.append(Line(dataset.time, float(first[0, 0]) * np.exp(-dataset.time.values), "e$^{-t}$", theme().grey, "--"))
     against: dict[str, Any] = {"xlabel": "heads H", "xscale": "log", "xticks": heads}
     panels = [
         Lines(
@@ -126,8 +127,8 @@ def time_at_rest(times: np.ndarray, tokens: np.ndarray) -> float:
 def _every_run(values: xr.DataArray) -> list[Line]:
     """Lines of medians over runs against the number of heads, and one dot for every run."""
     medians, every = [], []
-    for shade, law in zip(OKABE_ITO, values.law.values, strict=False):
-        one = values.sel(law=law)
+    for place, law in enumerate(values.law.values):
+        one, shade = values.sel(law=law), line_colour(place)
         medians.append(Line(values.heads, one.median("run"), f"Q\u1d40K {law}", shade, marker="D"))
         every += [Line(values.heads, one[:, run], "", shade, "", "o", alpha=0.3) for run in range(one.sizes["run"])]
     return [*medians, *every]

@@ -18,9 +18,10 @@ from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.noise import Noise
 from attnflow.show.parts.heatmaps import HeatMap, plain_log_ticks
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY, INK, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.solvers import observables
 from attnflow.solvers.fixed_step import StochasticHeun
 from attnflow.theorems.catalogue import find
@@ -80,7 +81,7 @@ def draw_order(data: xr.Dataset) -> Picture:
                 xlabel="β",
                 ylabel="κ" if start == STARTS[0] else "",
                 title=f"{start} start",
-                curves=[Line(data.fine_beta, data.critical, label, OKABE_ITO[1], width=2.0)],
+                curves=[Line(data.fine_beta, data.critical, label, line_colour(1), width=2.0)],
                 bar="length of the mean token" if start == STARTS[-1] else "",
                 yscale="log",
             )
@@ -174,15 +175,22 @@ def draw_counts(data: xr.Dataset) -> Picture:
     fine = np.geomspace(betas[0], betas[-1], 400)  # so that the jumps of the mode are vertical
     expected = [renyi.expected_count_on_circle(renyi.separation(beta, c)) for beta in fine]
     lines = [
-        Line(fine, np.sqrt(2 * fine), "(2β)$^{1/2}$", GREY, "--"),
-        Line(fine, [circle.predicted_clusters(beta) for beta in fine], "mode that grows fastest", GREY, "-", width=0.9),
-        Line(fine, expected, f"Rényi centres, δ = {c:g} β$^{{-1/2}}$", INK, ":"),
+        Line(fine, np.sqrt(2 * fine), "(2β)$^{1/2}$", theme().grey, "--"),
+        Line(
+            fine,
+            [circle.predicted_clusters(beta) for beta in fine],
+            "mode that grows fastest",
+            theme().grey,
+            "-",
+            width=0.9,
+        ),
+        Line(fine, expected, f"Rényi centres, δ = {c:g} β$^{{-1/2}}$", theme().ink, ":"),
     ]
     for place, (case, marker) in enumerate(zip(CASES, "os^", strict=True)):
         counts, shifted = data.clusters.sel(case=case), betas * 1.06 ** (place - 1)  # bars side by side
         ranges = zip(shifted, counts.min("run").values, counts.max("run").values, strict=True)
-        lines += [Line([x, x], [low, high], "", OKABE_ITO[place], width=1.2, alpha=0.6) for x, low, high in ranges]
-        lines.append(Line(shifted, counts.mean("run").values, case, OKABE_ITO[place], "", marker))
+        lines += [Line([x, x], [low, high], "", line_colour(place), width=1.2, alpha=0.6) for x, low, high in ranges]
+        lines.append(Line(shifted, counts.mean("run").values, case, line_colour(place), "", marker))
     panel = Lines(lines, xlabel="β", ylabel="clusters", xscale="log", yscale="log", columns=2)
     caption = (
         f"{data.attrs['n']} tokens on the circle, t = {data.attrs['end']:g}. Points: mean of {data.sizes['run']} "

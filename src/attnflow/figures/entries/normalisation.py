@@ -17,7 +17,7 @@ from attnflow.model.heads import Head
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.theorems.verify import verify
 
 SCHEMES: dict[str, AbstractNormalisation] = {
@@ -94,8 +94,8 @@ def draw_rates(data: xr.Dataset) -> Picture:
         has_radii = SCHEMES[scheme].has_radii
         law = _law(scheme, times, fitted_rate(scheme, times, heights))
         panels[has_radii] += [
-            Line(times, above_rounding, f"{scheme}, {LAWS[scheme]}", OKABE_ITO[place]),
-            Line(times, np.where(law < 3, law, np.nan), "", OKABE_ITO[place], ":"),
+            Line(times, above_rounding, f"{scheme}, {LAWS[scheme]}", line_colour(place)),
+            Line(times, np.where(law < 3, law, np.nan), "", line_colour(place), ":"),
         ]
     options: dict[str, Any] = {"ylabel": "1 − cosine", "yscale": "log"}
     row = []

@@ -18,7 +18,7 @@ from attnflow.model.heads import Head
 from attnflow.show.parts.heatmaps import HeatMap
 from attnflow.show.parts.panels import Line, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.solvers.observables import ClosePairs
 
 
@@ -104,8 +104,8 @@ def draw_phases(data: xr.Dataset) -> Picture:
     """Draw one panel for each dimension, with the curve of equiangular tokens."""
     n, published_n, cosine = data.attrs["n"], data.attrs["published_n"], data.attrs["cosine"]
     curves = [
-        Line(data.arrival, data.beta, f"orthogonal tokens, n = {n}", OKABE_ITO[1]),
-        Line(data.published_arrival, data.beta, f"n = {published_n}, as published", OKABE_ITO[1], ":"),
+        Line(data.arrival, data.beta, f"orthogonal tokens, n = {n}", line_colour(1)),
+        Line(data.published_arrival, data.beta, f"n = {published_n}, as published", line_colour(1), ":"),
     ]
     dimensions = data.dimension.values.tolist()
     panels = [

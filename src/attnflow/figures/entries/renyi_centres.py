@@ -15,10 +15,11 @@ from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR, CirclePanel, circle_movie
+from attnflow.show.parts.circle_panel import CirclePanel, circle_movie
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY
+from attnflow.show.parts.style import line_colour
 from attnflow.show.runs.over_time import continuous_angles
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.verify import verify
@@ -60,7 +61,7 @@ def compute_centres(
 
 def _kinds(data: xr.Dataset) -> list[tuple[str, str, np.ndarray]]:
     is_centre, is_strong = data.centre.values, data.strong.values
-    return [("Rényi centres", RENYI_COLOUR, is_centre & ~is_strong), ("strong Rényi centres", STRONG_COLOUR, is_strong)]
+    return [("Rényi centres", theme().ink, is_centre & ~is_strong), ("strong Rényi centres", line_colour(1), is_strong)]
 
 
 def draw_centres(data: xr.Dataset) -> Picture:
@@ -69,7 +70,9 @@ def draw_centres(data: xr.Dataset) -> Picture:
     circles = [CirclePanel(data.tokens.sel(time=moment).values, kinds, f"t = {moment:g}") for moment in moments]
     later = data.isel(time=slice(1, None))
     angles = continuous_angles(later.tokens.values)
-    lines = [Line(later.time, angles[:, token], "", GREY, width=0.5, alpha=0.35) for token in range(angles.shape[1])]
+    lines = [
+        Line(later.time, angles[:, token], "", theme().grey, width=0.5, alpha=0.35) for token in range(angles.shape[1])
+    ]
     for name, colour, is_kind in kinds:
         for place, token in enumerate(np.flatnonzero(is_kind)):
             lines.append(Line(later.time, angles[:, token], name if place == 0 else "", colour, width=1.5))
@@ -150,7 +153,7 @@ def compute_captured(
 def draw_captured(data: xr.Dataset) -> Picture:
     """Draw mean and quantiles over time, for both kinds of centres."""
     lines = []
-    for kind, colour in zip(KINDS, (RENYI_COLOUR, STRONG_COLOUR), strict=True):
+    for kind, colour in zip(KINDS, (theme().ink, line_colour(1)), strict=True):
         shares = data.captured.sel(kind=kind)[:, 1:]
         band = (shares.quantile(0.1, "run").values, shares.quantile(0.9, "run").values)
         name = f"Rényi {kind}" if kind == KINDS[0] else "strong Rényi centres"

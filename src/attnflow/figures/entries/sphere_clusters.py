@@ -16,10 +16,10 @@ from attnflow.model import initial, masks
 from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.show.parts.circle_panel import RENYI_COLOUR, STRONG_COLOUR
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import GREY, OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
@@ -96,15 +96,15 @@ def draw_clusters(data: xr.Dataset) -> Picture:
 
 
 def _panel(data: xr.Dataset, d: int) -> Lines:
-    colours = {"renyi": RENYI_COLOUR, "strong": STRONG_COLOUR}
+    colours = {"renyi": theme().ink, "strong": line_colour(1)}
     names = {"renyi": "Rényi centres", "strong": "strong centres"}
-    lines = [_with_errors(data.beta, data.clusters, "clusters", OKABE_ITO[0], "s")]
+    lines = [_with_errors(data.beta, data.clusters, "clusters", line_colour(0), "s")]
     for kind in KINDS:
         lines.append(_with_errors(data.beta, data.centres.sel(kind=kind), names[kind], colours[kind], "o"))
         lines.append(Line(data.beta, data.expected.sel(kind=kind), "", colours[kind]))
     first = float(data.expected.sel(kind="strong")[0]) / 2
     power = first * (data.beta.values / float(data.beta[0])) ** ((d - 1) / 2)
-    lines.append(Line(data.beta, power, f"slope {(d - 1) / 2:g}", GREY, "--"))
+    lines.append(Line(data.beta, power, f"slope {(d - 1) / 2:g}", theme().grey, "--"))
     return Lines(
         lines,
         xlabel="β",

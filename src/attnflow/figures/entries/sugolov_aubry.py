@@ -19,7 +19,7 @@ from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.show.theory.robustness import robustness as robustness_picture
 from attnflow.theorems.studies.robustness import robustness
 
@@ -83,9 +83,9 @@ def draw_frozen(run: xr.Dataset) -> Picture:
     """Draw tokens and prediction at every size, the error over time, and the rates of the modes."""
     sizes = run.size.values
     paths = [_path_panel(run, place) for place in range(len(sizes))]
-    errors = [Line(run.time[1:], run.error[k, 1:], f"size {size:g}", OKABE_ITO[k]) for k, size in enumerate(sizes)]
+    errors = [Line(run.time[1:], run.error[k, 1:], f"size {size:g}", line_colour(k)) for k, size in enumerate(sizes)]
     modes = [
-        Line(np.arange(1, run.sizes["mode"] + 1), run.rate[k], f"size {size:g}", OKABE_ITO[k], "-", "o")
+        Line(np.arange(1, run.sizes["mode"] + 1), run.rate[k], f"size {size:g}", line_colour(k), "-", "o")
         for k, size in enumerate(sizes)
     ]
     below = [
@@ -120,7 +120,7 @@ def frozen_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
 def _path_panel(run: xr.Dataset, place: int) -> Lines:
     one, lines = run.isel(run=place), []
     for token in range(min(run.sizes["token"], 6)):
-        shade = OKABE_ITO[token]
+        shade = line_colour(token)
         lines.append(Line(run.time, one.tokens[:, token, 0], colour=shade))
         lines.append(Line(run.time, one.predicted[:, token, 0], colour=shade, style="--", width=1.0))
     return Lines(lines, ylabel="z\u2081", title=f"Start of size {run.size.values[place]:g}")

@@ -10,7 +10,7 @@ from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.show.parts.panels import Line, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.show.trained.by_layer import layer_panel
 from attnflow.show.trained.prompt import density_panel
 from attnflow.trained.measures import directions
@@ -47,7 +47,7 @@ def draw_prompt(dataset: xr.Dataset) -> Picture:
     """Draw a histogram for every layer, with trained and with fresh weights."""
     drawn = [density_panel(dataset.density.sel(kind=kind), dataset.mean_cosine.sel(kind=kind)) for kind in dataset.kind]
     lines = [
-        Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), OKABE_ITO[place], marker=".")
+        Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), line_colour(place), marker=".")
         for place, kind in enumerate(dataset.kind.values)
     ]
     lowest = min(0.0, float(dataset.mean_cosine.min()))

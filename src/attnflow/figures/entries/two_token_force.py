@@ -9,7 +9,7 @@ from attnflow.figures.entries.causal import PAPER
 from attnflow.figures.figure import Figure
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 
@@ -30,10 +30,11 @@ def draw_force(data: xr.Dataset) -> Picture:
     """Draw h with its peak, and the peak between its bounds."""
     beta = data.attrs["beta_shown"]
     peak_angle = renyi.interaction_peak(beta)
+    peak_force = renyi.interaction(peak_angle, beta)
     force = Lines(
         [
-            Line(data.angle, data.force, "h", OKABE_ITO[0]),
-            Line([peak_angle], [renyi.interaction(peak_angle, beta)], f"τ* = {peak_angle:.4f}", OKABE_ITO[0], "", "o"),
+            Line(data.angle, data.force, "h", line_colour(0)),
+            Line([peak_angle], [peak_force], f"τ* = {peak_angle:.4f}", line_colour(0), "", "o"),
         ],
         xlabel="angle x", ylabel="h(x)", title=f"β = {beta:g}", ylim=(0, None), columns=3,
         marked_x={f"β$^{{-1/2}}$ = {beta**-0.5:.4f}": beta**-0.5},
@@ -41,9 +42,9 @@ def draw_force(data: xr.Dataset) -> Picture:
     scale = np.sqrt(data.beta.values)
     peak = Lines(
         [
-            Line(data.beta, data.peak * scale, "τ*", OKABE_ITO[0]),
-            Line(data.beta, scale / np.sqrt(data.beta.values + 0.5), "(β + 1/2)$^{-1/2}$", OKABE_ITO[2], "--"),
-            Line(data.beta, np.ones_like(scale), "β$^{-1/2}$", OKABE_ITO[1], ":"),
+            Line(data.beta, data.peak * scale, "τ*", line_colour(0)),
+            Line(data.beta, scale / np.sqrt(data.beta.values + 0.5), "(β + 1/2)$^{-1/2}$", line_colour(2), "--"),
+            Line(data.beta, np.ones_like(scale), "β$^{-1/2}$", line_colour(1), ":"),
         ],
         xlabel="β", ylabel="angle times β$^{1/2}$", title="the peak between its bounds", xscale="log", columns=3,
     )  # fmt: skip

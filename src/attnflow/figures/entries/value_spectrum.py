@@ -7,7 +7,7 @@ from attnflow._common.progress import Progress, parts_of
 from attnflow.figures.figure import Figure
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import OKABE_ITO
+from attnflow.show.parts.style import line_colour
 
 PAPER = "arXiv:2411.04990"
 
@@ -49,16 +49,16 @@ def draw_spectrum(data: xr.Dataset) -> Picture:
     edge = [radii[-1] * np.cos(turn), radii[-1] * np.sin(turn)]
     plane = Lines(
         [
-            Line(edge[0], edge[1], "edge in the limit", OKABE_ITO[1]),
-            Line(data.real_part[0], data.imaginary_part[0], "eigenvalues of one head", OKABE_ITO[0], "", "."),
+            Line(edge[0], edge[1], "edge in the limit", line_colour(1)),
+            Line(data.real_part[0], data.imaginary_part[0], "eigenvalues of one head", line_colour(0), "", "."),
         ],
         xlabel="real part", ylabel="imaginary part", is_square=True,
     )  # fmt: skip
     sizes = np.sort(np.hypot(data.real_part, data.imaginary_part).values.ravel())
     law = Lines(
         [
-            Line(sizes, np.arange(1, len(sizes) + 1) / len(sizes), f"{data.sizes['head']} heads", OKABE_ITO[0]),
-            Line(radii, shares, "the law in the limit", OKABE_ITO[1], "--"),
+            Line(sizes, np.arange(1, len(sizes) + 1) / len(sizes), f"{data.sizes['head']} heads", line_colour(0)),
+            Line(radii, shares, "the law in the limit", line_colour(1), "--"),
         ],
         xlabel="size of an eigenvalue", ylabel="share below",
     )  # fmt: skip

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from attnflow._common.extras import is_installed, require_extra
 from attnflow._common.files import require_free, require_suffix, written_beside
-from attnflow.show.parts.style import in_house_style
+from attnflow.show.parts.page import Page, drawing_on
+from attnflow.show.parts.style import DOTS_PER_INCH, PageFigure
 
 LAST_FRAME_SECONDS = 1.5  # time to look at the end before the movie repeats
 
@@ -42,8 +43,10 @@ class Movie:
     def pictures(self) -> Iterator[np.ndarray]:
         """Every frame as bytes (height, width, 3); height and width are even, as video encoders need."""
         canvas = FigureCanvasAgg(self.figure)
-        self.figure.set_dpi(100)  # for screens
-        with in_house_style():
+        page = self.figure.page if isinstance(self.figure, PageFigure) else Page()
+        # Dots an inch: for screens 100; pages of a paper are small and have those of their pictures.
+        self.figure.set_dpi(100 if page.width is None or page.width > 10 else DOTS_PER_INCH)
+        with drawing_on(page):
             for frame in range(self.frames):
                 self.show_frame(frame)
                 canvas.draw()

@@ -8,13 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.page import LIGHT, theme
-from attnflow.show.parts.style import in_house_style, new_figure, write_heading
+from attnflow.show.parts.page import theme
+from attnflow.show.parts.style import new_figure, write_heading
 from attnflow.show.parts.symbols import at_time
 
 DOT_SPACING = 0.035  # radii of the circle, outwards, between dots in one sector
 SECTOR_ANGLE = 0.05  # radians: dots of one sector are stacked outwards
-RENYI_COLOUR, STRONG_COLOUR = LIGHT.ink, LIGHT.cycle[1]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ def stack_heights(tokens: np.ndarray) -> np.ndarray:
     return heights * min(1.0, highest / max(heights.max(), 1.0))
 
 
-@in_house_style()
 def circle_movie(
     tokens: np.ndarray, times: np.ndarray, kinds: Sequence[tuple[str, str, np.ndarray]], title: str
 ) -> Movie:

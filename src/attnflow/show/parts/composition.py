@@ -32,7 +32,8 @@ def compose(picture: Picture) -> Figure:
         room = _outer_legend(figure, handles, picture) if strip is None else _legend_in(strip, handles, figure)
     if page.width is not None:
         _fit_titles(axes, page)
-        _scale_marks(axes, page, picture)
+        share = float(np.clip(page.width / page.scale / picture.width, 0.5, 1.0)) if len(axes) > 1 else 1.0
+        scale_marks(axes, page.scale, share)
     if picture.title or picture.caption:
         write_heading(figure, picture.title, picture.caption, **room)
     return figure
@@ -186,21 +187,19 @@ def _fit_titles(axes: Sequence[Axes], page: Page) -> None:
                 one.set_title(wrapped(heading, letters_in(1.15 * inches, page.text)), loc=side)
 
 
-def _scale_marks(axes: Sequence[Axes], page: Page, picture: Picture) -> None:
-    """Scale lines and dots with the text, and dots also with the panels."""
-    assert page.width is not None
-    share = float(np.clip(page.width / page.scale / picture.width, 0.5, 1.0)) if len(axes) > 1 else 1.0
+def scale_marks(axes: Sequence[Axes], scale: float, share: float = 1.0) -> None:
+    """Scale lines and dots with the text, by `scale`, and the areas of dots also by `share`, that of the panels."""
     for one in axes:
         for line in one.lines:
-            _scale_line(line, page.scale)
+            _scale_line(line, scale)
         for collection in one.collections:
-            _scale_collection(collection, page.scale, share)
+            _scale_collection(collection, scale, share)
         legend = one.get_legend()
         for handle in legend.legend_handles if legend is not None else ():
             if isinstance(handle, Line2D):
-                _scale_line(handle, page.scale)
+                _scale_line(handle, scale)
             elif isinstance(handle, Collection):
-                _scale_collection(handle, page.scale, 1.0)
+                _scale_collection(handle, scale, 1.0)
 
 
 def _scale_line(line: Line2D, scale: float) -> None:

@@ -1,14 +1,12 @@
-"""Scenes and movies of runs in more than three dimensions, in two principal components."""
+"""Scenes of runs in more than three dimensions, in two principal components."""
 
 from dataclasses import replace
 
-import numpy as np
 import xarray as xr
 
-from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import run_to_draw
 from attnflow.show.parts.projection import points_of
-from attnflow.show.parts.scene import Scene, scene_movie
+from attnflow.show.parts.scene import Scene
 
 DOT_DISTANCE = 1e-3  # tokens closer than this in the plane share a larger dot; others may differ in other components
 
@@ -19,9 +17,3 @@ def principal_scene(run: xr.Dataset, *, distance: float | None = None) -> Scene:
     points = points_of(drawn)
     drawn = replace(drawn, tokens=points.values, is_sphere=False, distance=DOT_DISTANCE)
     return Scene(drawn, is_to_scale=points.is_to_scale, names=points.names)
-
-
-def principal_movie(run: xr.Dataset, title: str, *, until: float = np.inf) -> Movie:
-    """Movie of a run in two principal components, until time `until`."""
-    scene = principal_scene(run)
-    return scene_movie(scene, title, scene.drawn.caption, until=until)

@@ -17,7 +17,7 @@ from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
 from attnflow.show.parts.page import current_page, theme
-from attnflow.show.parts.style import fix_ticks, in_house_style, new_figure, write_heading
+from attnflow.show.parts.style import fix_ticks, new_figure, write_heading
 from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
 from attnflow.show.parts.symbols import at_time
 from attnflow.show.parts.token_artists import current_style, path_style, start_style
@@ -111,7 +111,6 @@ def snapshots(scene: Scene, times: Sequence[float], **view: Any) -> list[Snapsho
     return [Snapshot(scene, scene.index_of(time), **view) for time in times]
 
 
-@in_house_style()
 def scene_movie(
     scene: Scene, title: str, caption: str = "", *, until: float = np.inf, most: int = 60, turns: float = 0.0
 ) -> Movie:

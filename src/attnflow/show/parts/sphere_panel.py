@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import DrawnRun
 from attnflow.show.parts.page import theme
-from attnflow.show.parts.style import in_house_style, new_figure, write_heading
+from attnflow.show.parts.style import new_figure, write_heading
 from attnflow.show.parts.symbols import at_time
 from attnflow.show.parts.token_artists import current_style, curved_on_sphere, path_style, start_style
 from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_grid, faint_behind
@@ -51,7 +51,6 @@ def sphere_panels(
     return [SpherePanel(drawn, index, title, camera=camera) for index, title in zip(indices, titles, strict=True)]
 
 
-@in_house_style()
 def sphere_movie(drawn: DrawnRun, title: str, caption: str = "", *, most: int = 60) -> Movie:
     """Movie from the first to the last saved time in at most `most` frames."""
     figure = new_figure(4.2, 4.6)

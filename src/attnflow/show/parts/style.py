@@ -15,13 +15,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
 from attnflow._common.files import require_free_picture, written_beside
-from attnflow.show.parts.page import LIGHT, OKABE_ITO, Page, current_page, drawing_on, theme
+from attnflow.show.parts.page import LIGHT, Page, current_page, drawing_on, theme
 from attnflow.show.parts.symbols import emphasised, wrapped
 
-__all__ = ["GREY", "INK", "OKABE_ITO", "PALE"]
-
 DOTS_PER_INCH = 200  # of PNG files
-INK, GREY, PALE = LIGHT.ink, LIGHT.grey, LIGHT.pale
 SANS_LETTER, SERIF_LETTER = 0.56, 0.45  # mean width of a letter in units of the size of its text
 
 

@@ -10,9 +10,11 @@ import xarray as xr
 from attnflow._common.renamed import renamed_argument
 from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.show.parts.animation import Movie, require_movie_path, save_movie
+from attnflow.show.parts.composition import scale_marks
 from attnflow.show.parts.drawn_run import DrawnRun, default_title, run_to_draw
+from attnflow.show.parts.page import current_page, drawing_on, page_of
 from attnflow.show.parts.picture import HEADLINE, Heading, Title
-from attnflow.show.parts.style import in_house_style, new_figure, write_heading
+from attnflow.show.parts.style import new_figure, write_heading
 from attnflow.show.runs.moments import moment_maker
 
 MOST_FRAMES = 90  # between four and five seconds
@@ -26,6 +28,9 @@ def movie(
     title: Title = HEADLINE,
     member: int | None = None,
     distance: float | None = None,
+    size: str | tuple[float, float] | None = None,
+    style: str | None = None,
+    palette: Any = None,
 ) -> Path:
     """Write a movie of the moving tokens, in the view that suits their space.
 
@@ -46,6 +51,13 @@ def movie(
         Which run of an ensemble; by default the first.
     distance
         Tokens closer than this are one cluster.
+    size
+        ``"column"`` (3.4 inches wide), ``"page"`` (7), ``"slide"`` (13.33 by 7.5), or (width, height) in inches. An
+        inch has 200 dots, 100 where the movie is wider than 10 inches. By default 500 by 520 dots.
+    style
+        ``"paper"``, ``"slides"`` or ``"dark"``; by default that of the size.
+    palette
+        A colormap of matplotlib by its name, or a list of colours.
 
     Returns
     -------
@@ -54,12 +66,21 @@ def movie(
     Raises
     ------
     ValueError
-        If `run` is no result, or no movie can be written at `path`.
+        If `run` is no result, there is no such size, style or palette, or no movie can be written at `path`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import attnflow as af
+    >>> run = af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(5, rng=0), [0.0, 1.0, 2.0])
+    >>> movie(run, Path(tempfile.mkdtemp(), "circle.gif"), style="dark", title=None).name
+    'circle.gif'
     """
-    path = require_movie_path(path)
+    path, page = require_movie_path(path), page_of(size, style, palette)
     drawn = run_to_draw(_over_time(run), member, distance=distance)
     shown = default_title(run) if isinstance(title, Heading) else title
-    return save_movie(_movie_of(drawn, shown, _time_name(run)), path)
+    with drawing_on(page):
+        return save_movie(_movie_of(drawn, shown, _time_name(run)), path)
 
 
 def _time_name(run: Any) -> str:
@@ -86,9 +107,10 @@ def _between_layers(run: xr.Dataset) -> xr.Dataset:
     return run[["tokens", "initial_tokens"]].interp(time=times)
 
 
-@in_house_style()
 def _movie_of(drawn: DrawnRun, title: str | None, time_name: str) -> Movie:
-    figure = new_figure(5.0, 5.2)
+    page = current_page()
+    width = page.width or 5.0  # inches
+    figure = new_figure(width, page.height or 1.04 * width)
     make = moment_maker(drawn)
     axes = figure.add_subplot(projection=make(0, "", 0.0).projection)
     if title is not None:
@@ -100,5 +122,6 @@ def _movie_of(drawn: DrawnRun, title: str | None, time_name: str) -> Movie:
         axes.clear()
         azimuth = -55 + 40 * frame / max(len(indices) - 1, 1)  # degrees
         make(index, f"{time_name} = {drawn.times[index]:.3g}", azimuth).draw(axes)
+        scale_marks([axes], page.scale)
 
     return Movie(figure, len(indices), show_frame)

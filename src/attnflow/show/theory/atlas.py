@@ -12,34 +12,19 @@ from matplotlib.patches import Patch, Polygon
 from attnflow._common.checks import InputError
 from attnflow.show.parts.drawing import PageOptions, draws
 from attnflow.show.parts.layout import PanelRow
-from attnflow.show.parts.page import LIGHT, current_page, theme
+from attnflow.show.parts.page import current_page, theme
 from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
 from attnflow.show.parts.style import colours, fix_ticks
 from attnflow.show.parts.symbols import BETA, PLUS_MINUS_XI, typeset
 from attnflow.theorems.prediction.limits import WORDS
 
-BLUE, ORANGE, GREEN, PINK, AMBER, SKY, BLACK, YELLOW = LIGHT.cycle
-# Limits that can occur in one atlas have different colours; those of the sphere and of R^d share colours.
-COLOURS = {
-    "hyperplanes": BLUE,
-    "polytope": ORANGE,
-    "polytope-times-hyperplane": AMBER,
-    "zero": GREEN,
-    "diverging": YELLOW,
-    "rotation": PINK,
-    "several-points": SKY,
-    "poles": BLUE,
-    "first-token": ORANGE,
-    "point-of-subspace": AMBER,
-    "point": SKY,
-    "cloud-around-subspace": GREEN,
-    "clouds-around-poles": YELLOW,
-    "leaders": SKY,
-    "boolean": SKY,
-    "at-rest": BLACK,
-    "undecided": LIGHT.paper,
-    "unknown": LIGHT.pale,
-}
+# Colours of a limit by their place in the cycle of the page. Limits that can occur in one atlas have different colours;
+# those of the sphere and of R^d share colours.
+PLACES = {
+    "hyperplanes": 0, "polytope": 1, "polytope-times-hyperplane": 4, "zero": 2, "diverging": 7, "rotation": 3,
+    "several-points": 5, "poles": 0, "first-token": 1, "point-of-subspace": 4, "point": 5, "cloud-around-subspace": 2,
+    "clouds-around-poles": 7, "leaders": 5, "boolean": 5, "at-rest": 6,
+}  # fmt: skip
 SPACES = {
     "rescaled": "rescaled attention",
     "sphere-causal": "causal attention on the sphere",
@@ -73,9 +58,10 @@ def atlas(
 
     Examples
     --------
-    >>> from attnflow.theorems.studies.atlas import atlas as study
-    >>> figure = atlas(study(size=3, seeds=1), size="page", title=None)  # doctest: +SKIP
-    >>> figure.savefig("atlas.pdf")  # doctest: +SKIP
+    >>> import attnflow as af
+    >>> figure = atlas(af.atlas([-1.0, 0.5, 1.0], n=6, runs=1), size="page", title=None)
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['predicted', 'simulated']
     """
     _require_atlas(dataset)
     predicted, shown = dataset.predicted.values, majority(dataset.simulated.values)
@@ -106,8 +92,9 @@ def atlas(
 def _shades(words: list[str]) -> dict[str, Any]:
     """The colour of each limit; those of the user's palette in the order of the legend."""
     if current_page().palette is None:
-        on_page = {"undecided": theme().paper, "unknown": theme().pale, "at-rest": theme().cycle[6]}
-        return {word: to_rgb(on_page.get(word, COLOURS[word])) for word in words}
+        on_page = {word: theme().cycle[place] for word, place in PLACES.items()}
+        on_page |= {"undecided": theme().paper, "unknown": theme().pale}
+        return {word: to_rgb(on_page[word]) for word in words}
     return dict(zip(words, colours(len(words)), strict=True))
 
 

@@ -42,8 +42,9 @@ def conjecture1(
     Examples
     --------
     >>> from attnflow.theorems.studies.conjecture1 import investigate
-    >>> figure = conjecture1(investigate(), size="page")  # doctest: +SKIP
-    >>> figure.savefig("conjecture1.pdf")  # doctest: +SKIP
+    >>> figure = conjecture1(investigate(runs=8, end=20.0), size="page")
+    >>> len(figure.axes)
+    2
     """
     scan = scan_diagonal(eigenvalues=found.eigenvalues, beta=found.beta) if scan is None else scan
     panels = [

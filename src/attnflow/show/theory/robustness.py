@@ -43,8 +43,10 @@ def robustness(
 
     Examples
     --------
-    >>> from attnflow.theorems.studies.robustness import robustness as study
-    >>> robustness(study(), "robustness.pdf", size="column")  # doctest: +SKIP
+    >>> import attnflow as af
+    >>> figure = robustness(af.robustness("box", n=[5, 8], d=2, seeds=2, end=4.0), size="column")
+    >>> float(figure.get_figwidth())
+    3.4
     """
     if not isinstance(dataset, xr.Dataset) or "vertices_interval" not in dataset:
         raise InputError("`dataset` must be made by `theorems.robustness.robustness`, but it holds no intervals.")

@@ -81,8 +81,7 @@ def atlas(
     >>> found.predicted.sel(x=1.0, y=-1.0).item(), found.simulated.sel(x=1.0, y=-1.0).item()
     ('hyperplanes', 'hyperplanes')
     """
-    _require_arguments(kind, d, space, n, runs, beta)
-    across, up = _axes(grid)
+    across, up = require_atlas_arguments(grid, kind, d=d, space=space, n=n, runs=runs, beta=beta)
     tokens = (initial.gaussian if space == "rescaled" else initial.sphere)(n, d, rng=seed, runs=runs)
     shape = (len(up), len(across))
     predicted, proved = np.full(shape, "", dtype="<U32"), np.zeros(shape, bool)
@@ -214,7 +213,10 @@ def _axes(grid: Any) -> tuple[np.ndarray, np.ndarray]:
     return pair[0], pair[1]
 
 
-def _require_arguments(kind: str, d: int, space: str, n: int, runs: int, beta: float) -> None:
+def require_atlas_arguments(
+    grid: Any, kind: str, *, d: int, space: str, n: int, runs: int, beta: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values along both axes, after a check of all arguments of `atlas` but the seed."""
     require_known(kind, KINDS, "kind")
     require_known(space, SPACES, "space")
     require_count(d, "d", least=2)
@@ -226,3 +228,4 @@ def _require_arguments(kind: str, d: int, space: str, n: int, runs: int, beta: f
         raise InputError(
             f"Trace and determinant fix a spectrum only for d = 2, but `d` is {d}. Use kind='eigenvalues'."
         )
+    return _axes(grid)

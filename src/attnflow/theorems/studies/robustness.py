@@ -79,10 +79,7 @@ def robustness(
     >>> found.vertices_interval.dims
     ('law', 'n', 'd', 'bound')
     """
-    chosen = laws_by_name(laws)
-    sizes, dimensions = _sizes(n, "n"), _sizes(d, "d")
-    _require_arguments(seeds, end, confidence)
-    require_array_memory(len(chosen), max(sizes), max(dimensions), seeds, what=f"{seeds} starts of each kind")
+    chosen, sizes, dimensions = require_robustness_arguments(laws, n, d, seeds=seeds, end=end, confidence=confidence)
     flow = flow or (lambda d: RescaledAttention(Head.identity(d)))
     found = np.full((len(QUANTITIES), len(chosen), len(sizes), len(dimensions), seeds), np.nan)
     places = list(np.ndindex(found.shape[1:4]))
@@ -179,8 +176,14 @@ def _sizes(sizes: Any, argument: str) -> list[int]:
     return list(dict.fromkeys(int(size) for size in sizes))
 
 
-def _require_arguments(seeds: int, end: float, confidence: float) -> None:
+def require_robustness_arguments(
+    laws: Any, n: Any, d: Any, *, seeds: int, end: float, confidence: float = 0.95
+) -> tuple[dict[str, Law], list[int], list[int]]:
+    """Laws by name, numbers of tokens and dimensions, after a check of all arguments of `robustness` but the seed."""
+    chosen, sizes, dimensions = laws_by_name(laws), _sizes(n, "n"), _sizes(d, "d")
     require_count(seeds, "seeds", least=2)  # one start has no interval
     require_positive_number(end, "end")
     if not 0 < confidence < 1:
         raise InputError(f"`confidence` must be between 0 and 1, but it is {confidence}. Use 0.95.")
+    require_array_memory(len(chosen), max(sizes), max(dimensions), seeds, what=f"{seeds} starts of each kind")
+    return chosen, sizes, dimensions
