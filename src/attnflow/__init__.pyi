@@ -72,6 +72,8 @@ from attnflow.solvers.stopping import Diverged as Diverged
 from attnflow.solvers.stopping import Settled as Settled
 from attnflow.streaming.stream import append as append
 from attnflow.streaming.stream import stream as stream
+from attnflow.sweeps.store import load_sweep as load_sweep
+from attnflow.sweeps.sweep import sweep as sweep
 from attnflow.theorems.prediction.predict import predict as predict
 from attnflow.theorems.studies.atlas import atlas as atlas
 from attnflow.theorems.studies.frozen_validity import frozen_validity as frozen_validity

@@ -12,7 +12,7 @@ import pytest
 
 import attnflow as af
 from attnflow.integrate import ensemble
-from attnflow.integrate.plan import Plan
+from attnflow.integrate.plan import Plan, power_of_two
 from attnflow.integrate.request import checked_request
 
 IDENTITY = af.Head.identity
@@ -231,7 +231,7 @@ def test_few_runs_of_many_tokens_share_a_compiled_call():
     many, few = (af.initial.sphere(n, 2, rng=0, runs=64) for n in (4000, 8))
     plans = [Plan.of(checked_request(CIRCLE, tokens, [0.0, 1.0])) for tokens in (many, few)]
 
-    assert [plan.runs_per_call for plan in plans] == [1, -(-64 // (8 * os.cpu_count()))]
+    assert [plan.runs_per_call for plan in plans] == [1, power_of_two(-(-64 // (8 * os.cpu_count())))]
 
 
 def test_runs_of_many_heads_share_fewer_calls_than_runs_of_one(monkeypatch):

@@ -12,6 +12,7 @@ MODULES = {
     "explore": ("starlette", "uvicorn", "websockets"),
     "notebook": ("anywidget",),
     "video": ("imageio_ffmpeg",),
+    "sweep": ("distributed",),
 }
 """Modules of each extra of pyproject.toml; the package of a module has its name, with hyphens."""
 

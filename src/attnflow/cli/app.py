@@ -21,6 +21,7 @@ from attnflow.cli import (
     run,
     stream,
     studies,
+    sweep,
     theory,
     trained_heads,
     trained_prompts,
@@ -150,6 +151,7 @@ run.register(app)
 listing.register(app)
 results.register(app)
 stream.register(app)
+sweep.register(app)
 theory.register(app)
 studies.register(app)
 trained_heads.register(app)

@@ -24,7 +24,7 @@ def matrix(word: str | np.ndarray, d: int, rng: Rng, argument: str) -> np.ndarra
     if isinstance(word, np.ndarray):
         made = word
     else:
-        made = read_numbers(word, argument) if is_file(word) else _made(word, argument, MATRICES, d=d, rng=rng)
+        made = read_numbers(word, argument) if is_file(word) else object_of(word, argument, MATRICES, d=d, rng=rng)
     largest = float(np.max(np.abs(made), initial=0.0))
     if largest > LARGEST_ENTRY:
         raise InputError(
@@ -45,32 +45,32 @@ def mask(given: str | np.ndarray | list) -> masks.AbstractMask:
 
 
 def _mask(word: str) -> masks.AbstractMask:
-    return masks.boolean(read_numbers(word, "mask") != 0) if is_file(word) else _made(word, "mask")
+    return masks.boolean(read_numbers(word, "mask") != 0) if is_file(word) else object_of(word, "mask")
 
 
 def observable(word: str, argument: str) -> Callable:
     """An observable."""
-    return _made(word, argument, OBSERVABLES)
+    return object_of(word, argument, OBSERVABLES)
 
 
 def attention(word: str, beta: float) -> AbstractAttention:
     """An attention rule."""
-    return _made(word, "attention", beta=beta)
+    return object_of(word, "attention", beta=beta)
 
 
 def normalisation(word: str) -> AbstractNormalisation:
     """A normalisation scheme."""
-    return _made(word, "normalisation")
+    return object_of(word, "normalisation")
 
 
 def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
     """A solver; adaptive ones use the tolerances, the others a step."""
-    return _made(word, "solver", rtol=rtol, atol=atol)
+    return object_of(word, "solver", rtol=rtol, atol=atol)
 
 
 def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
     """First tokens by their law, or from a file."""
-    return read_numbers(word, "start") if is_file(word) else _made(word, "start", n=n, d=d, runs=runs, rng=rng)
+    return read_numbers(word, "start") if is_file(word) else object_of(word, "start", n=n, d=d, runs=runs, rng=rng)
 
 
 def split(word: str, argument: str) -> tuple[str, list[float]]:
@@ -91,7 +91,7 @@ def split(word: str, argument: str) -> tuple[str, list[float]]:
         ) from None
 
 
-def _made(text: str, argument: str, vocabulary: Vocabulary | None = None, **given: Any) -> Any:
+def object_of(text: str, argument: str, vocabulary: Vocabulary | None = None, **given: Any) -> Any:
     """The object that the word `text` of a setting stands for; `given` goes to all words of the setting."""
     name, numbers = split(text, argument)
     known = (vocabulary or SETTINGS[argument]).words

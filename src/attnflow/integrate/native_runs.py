@@ -19,7 +19,7 @@ from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import cast
 from attnflow._common.progress import Watch
 from attnflow.integrate.native_problem import NativeProblem
-from attnflow.integrate.plan import precision, targets_per_call
+from attnflow.integrate.plan import power_of_two, precision, targets_per_call
 from attnflow.integrate.workers import completed_fractions, on_workers, reason_to_stop
 from attnflow.model.native.runs import CURSOR, advance, memory_bytes
 from attnflow.results.run_arrays import RunArrays
@@ -54,7 +54,8 @@ class NativePlan:
         saved = window * n * d * np.dtype(request.dtype).itemsize if request.observables else 0
         workers = os.cpu_count() or 1
         room = int(request.memory / workers // (memory_bytes(problem.struct) + saved))
-        chunk = int(np.clip(min(room, -(-count // (8 * workers))), 1, MOST_RUNS))
+        fair_share = request.runs_per_call or -(-count // (8 * workers))
+        chunk = power_of_two(int(np.clip(min(room, fair_share), 1, MOST_RUNS)))
         return cls(request, problem, _measure_of(request, window), count, chunk, window)
 
     @property

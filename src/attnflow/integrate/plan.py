@@ -42,7 +42,7 @@ class Plan:
     def of(cls, request: Request) -> "Plan":
         """The plan of a request."""
         runs = request.tokens if request.is_ensemble else request.tokens[None]
-        seeds = run_seeds(request.seed, len(runs)) if request.is_ensemble else [request.seed]
+        seeds = run_seeds(request.seed, len(runs), request.first_run) if request.is_ensemble else [request.seed]
         targets, saves = targets_of(request.flow, request.solver, request.times, request.dtype)
         with precision(request.dtype):
             return cls(
@@ -97,6 +97,11 @@ def _runs_per_call(shape: tuple[int, ...], targets: int, request: Request) -> in
     one_run = size * n * d * (20 + (targets if request.keep_tokens else 0))
     workers = os.cpu_count() or 1
     room = int((request.memory / workers - pair_block) // one_run)
-    fair_share = -(-runs // (8 * workers))
+    fair_share = request.runs_per_call or -(-runs // (8 * workers))
     quick = MAX_PAIRS_PER_CALL // (n * n * d * len(request.flow.heads))
-    return int(np.clip(min(room, fair_share, quick), 1, MAX_RUNS_PER_CALL))
+    return power_of_two(int(np.clip(min(room, fair_share, quick), 1, MAX_RUNS_PER_CALL)))
+
+
+def power_of_two(count: int) -> int:
+    """The largest power of two that is at most `count`: ensembles of many sizes share few compiled programs."""
+    return 2 ** (count.bit_length() - 1)

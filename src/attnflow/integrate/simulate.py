@@ -121,10 +121,14 @@ def simulate(
     )
     if budget is not None:
         require_positive_number(budget, "budget", "It is a number of seconds; None is no limit.")
-    reason = reason_not_native(request)
     with reporting(progress) as report:
-        results = _integrated(request, Watch(report, budget), reason)
-    return _dataset(request, results, reason)
+        return simulated(request, Watch(report, budget))
+
+
+def simulated(request: Request, watch: Watch) -> xr.Dataset:
+    """The dataset of a checked request."""
+    reason = reason_not_native(request)
+    return _dataset(request, _integrated(request, watch, reason), reason)
 
 
 def _integrated(request: Request, watch: Watch, reason: str | None) -> RunArrays:

@@ -40,6 +40,10 @@ class Request:
     dtype: str
     memory: float
     """Bytes that the computation may use besides its result."""
+    first_run: int = 0
+    """The number of the first run, where these runs are a part of a larger ensemble with the same seed."""
+    runs_per_call: int | None = None
+    """Runs that are computed together, where memory allows it; None: as suits their number."""
 
     @property
     def is_ensemble(self) -> bool:

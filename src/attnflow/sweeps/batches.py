@@ -1,0 +1,129 @@
+"""Batches: some runs of some cells, computed in one call by any process that has attnflow."""
+
+import functools
+import json
+import time
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.progress import Watch
+from attnflow.experiments import specs
+from attnflow.experiments.configs.prepared_run import PreparedRun
+from attnflow.integrate.request import checked_request
+from attnflow.integrate.simulate import simulated
+from attnflow.solvers.status import Status
+from attnflow.sweeps.cells import OF_NOISE, SweepCell, first_tokens, prepared, seed_of
+from attnflow.sweeps.measures import Measured, is_inside, is_over_time, measure
+from attnflow.sweeps.sweep_spec import SweepSpec
+
+MOST_RUNS_PER_CALL = 64  # a call returns only when its last run does
+CELLS_REMEMBERED = 64  # prepared cells in a process: neighbouring batches have neighbouring cells
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Runs first, first + 1, ... of one cell."""
+
+    cell: SweepCell
+    first: int
+    count: int
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the runs."""
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Segments that are computed and kept together."""
+
+    spec_text: str
+    """The record of the spec as JSON, so that a batch travels without classes of its own."""
+    segments: tuple[Segment, ...]
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return sum(segment.count for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The arrays of a batch, over its runs in the order of its segments."""
+
+    arrays: dict[str, np.ndarray]
+    seconds: float
+    version: str
+    """Of attnflow, in the process that has computed it."""
+
+
+def compute(batch: Batch) -> Computed:
+    """Compute a batch; Ctrl-C raises KeyboardInterrupt and no run of the batch is kept."""
+    began = time.monotonic()
+    spec = _spec(batch.spec_text)
+    parts = [_of_segment(spec, batch.spec_text, segment) for segment in batch.segments]
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Computed(arrays, time.monotonic() - began, version("attnflow"))
+
+
+def _of_segment(spec: SweepSpec, spec_text: str, segment: Segment) -> dict[str, np.ndarray]:
+    """The arrays of the runs of one cell: status, last time, steps, and every measure."""
+    runs = segment_runs(spec, spec_text, segment)
+    if (runs.status.values == Status.INTERRUPTED).any():
+        raise KeyboardInterrupt
+    arrays = {
+        "status": runs.status.values.astype(np.int16),
+        "final_time": runs.final_time.values.astype(np.float64),
+        "steps": runs.steps.values.astype(np.int32),
+    }
+    run = _prepared(spec_text, segment.cell)
+    found = Measured(run.arguments["flow"], runs)
+    for name, word in spec.observables.items():
+        values = runs[name].values if is_inside(word) else measure(word)(found)
+        arrays[name] = (
+            _to_all_times(values, len(run.arguments["times"])) if is_over_time(word) else np.asarray(values, np.float64)
+        )
+    return arrays
+
+
+def segment_runs(spec: SweepSpec, spec_text: str, segment: Segment) -> xr.Dataset:
+    """The dataset of the runs of a segment."""
+    cell = segment.cell
+    run = _prepared(spec_text, cell)
+    arguments = {name: value for name, value in run.arguments.items() if name != "budget"}
+    inside = {name: word for name, word in spec.observables.items() if is_inside(word)}
+    arguments |= {
+        "tokens": first_tokens(spec, cell, run, segment.numbers),
+        "rng": seed_of(spec, cell, OF_NOISE),
+        "observables": {name: specs.observable(word, "observables") for name, word in inside.items()},
+        "keep_tokens": spec.needs_tokens(),
+    }
+    request = checked_request(**arguments)
+    # One number for the whole sweep, whatever the sizes of batches: compiled programs have it in their shapes.
+    together = int(np.clip(spec.runs // 16, 1, MOST_RUNS_PER_CALL))
+    return simulated(replace(request, first_run=segment.first, runs_per_call=together), Watch(_silent, None))
+
+
+def _silent(fraction: float, sentence: str) -> None:
+    """Report nothing: the sweep reports batches."""
+
+
+def _to_all_times(values: np.ndarray, times: int) -> np.ndarray:
+    """Values over (run, time) with NaN at the times that no run of the batch has reached."""
+    whole = np.full((len(values), times, *values.shape[2:]), np.nan)
+    whole[:, : values.shape[1]] = values
+    return whole
+
+
+@functools.lru_cache(maxsize=4)
+def _spec(text: str) -> SweepSpec:
+    return SweepSpec.of_record(json.loads(text))
+
+
+@functools.lru_cache(maxsize=CELLS_REMEMBERED)
+def _prepared(text: str, cell: SweepCell) -> PreparedRun:
+    return prepared(_spec(text), cell)

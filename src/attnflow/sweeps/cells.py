@@ -1,0 +1,107 @@
+"""Cells of a sweep: their settings, their seeds, and the runs of `simulate` behind them."""
+
+import functools
+import hashlib
+import itertools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attnflow._common.checks import InputError
+from attnflow.experiments import specs
+from attnflow.experiments.configs.prepared_run import PreparedRun, prepare
+from attnflow.experiments.configs.run_config import RunConfig
+from attnflow.sweeps.sweep_spec import SweepSpec
+
+OF_START, OF_NOISE = 0, 1  # what a seed of a cell is for, in its spawn key
+# Numbers that a compiled program takes as arguments: cells that differ in these alone share it.
+ARGUMENTS_OF_PROGRAMS = {"beta", "kappa", "rtol", "atol", "seed", "clustered", "settled", "diverged"}
+
+
+@dataclass(frozen=True)
+class SweepCell:
+    """One combination of the values of all axes."""
+
+    index: tuple[int, ...]
+    """The place along each axis."""
+    pairs: tuple[tuple[str, Any], ...]
+    """Names and values of the settings that the axes give."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The settings that the axes give, by name."""
+        return dict(self.pairs)
+
+    @functools.cached_property
+    def key(self) -> str:
+        """A digest of the values, which stays the same when values are added to an axis."""
+        text = json.dumps(sorted(self.pairs))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def program(self) -> str:
+        """The values that decide which compiled program serves the cell, as text."""
+        return json.dumps(sorted(pair for pair in self.pairs if pair[0] not in ARGUMENTS_OF_PROGRAMS))
+
+    def words(self) -> str:
+        """The values for messages, such as "beta = 4.0, n = 50"."""
+        return ", ".join(f"{name} = {value}" for name, value in self.pairs) or "the only cell"
+
+
+def cells_of(spec: SweepSpec) -> list[SweepCell]:
+    """All cells, in the order of the axes, the last axis varying fastest."""
+    places = [axis.places() for axis in spec.axes]
+    return [
+        SweepCell(index, tuple(pair for axis, place in zip(places, index, strict=True) for pair in axis[place].items()))
+        for index in itertools.product(*(range(axis.size) for axis in spec.axes))
+    ]
+
+
+def prepared(spec: SweepSpec, cell: SweepCell) -> PreparedRun:
+    """The arguments of `simulate` of a cell; InputError names the cell.
+
+    Weights that are drawn have the seed of the sweep, the same in all cells, unless `seed` is an axis.
+    """
+    values = {"method": "simulate", "seed": spec.seed} | dict(spec.settings) | cell.values
+    try:
+        found = prepare(RunConfig(values))
+        if found.arguments["tokens"].ndim != 2:
+            raise InputError("`start` must hold the tokens of one run, since `runs` repeats it.")
+        return found
+    except InputError as error:
+        raise InputError(f"Cell {cell.words()}: {error}" if cell.pairs else str(error)) from error
+
+
+def times_of(spec: SweepSpec, cells: list[SweepCell]) -> np.ndarray:
+    """The times of all cells, after a check of every cell; InputError where cells differ in their times."""
+    times = None
+    for cell in cells:
+        run = prepared(spec, cell)
+        request = run.simulating_request()
+        if times is not None and not np.array_equal(times, request.times):
+            raise InputError(
+                f"Cell {cell.words()} has other times than the first one. Give `end`, `saves` and `spacing`."
+            )
+        times = request.times
+    assert times is not None
+    return times
+
+
+def seed_of(spec: SweepSpec, cell: SweepCell, purpose: int, *run: int) -> np.random.SeedSequence:
+    """The seed of a cell, or of one of its runs, for the first tokens or for the noise.
+
+    It depends on the seed of the sweep, the values of the cell and the number of the run, and on nothing else: other
+    cells, the number of runs, batches and workers change no seed.
+    """
+    words = [int(cell.key[place : place + 8], 16) for place in range(0, len(cell.key), 8)]
+    return np.random.SeedSequence(spec.seed, spawn_key=(*words, purpose, *run))
+
+
+def first_tokens(spec: SweepSpec, cell: SweepCell, run: PreparedRun, numbers: range) -> np.ndarray:
+    """The first tokens of some runs of a cell, shape (runs, n, d)."""
+    settings = run.settings
+    if isinstance(run.config.values.get("start"), np.ndarray):
+        return np.repeat(run.arguments["tokens"][None], len(numbers), axis=0)
+    seeds = [seed_of(spec, cell, OF_START, number) for number in numbers]
+    return np.stack([specs.start(settings.start, settings.n, settings.d, None, seed) for seed in seeds])
