@@ -31,7 +31,7 @@ extensions = [
 ]
 
 # Pages. Everything under `generated` is written by the extensions from the package itself.
-exclude_patterns = ["_build", "extensions", "Thumbs.db"]
+exclude_patterns = ["_build", "extensions", "live", "Thumbs.db"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type"]

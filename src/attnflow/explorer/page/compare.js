@@ -1,6 +1,5 @@
 // Two runs side by side: the second has a connection and a stage of its own, and differs from the first in one setting.
 
-import { LiveSource } from "./live.js";
 import { Stage } from "./stage.js";
 import { showTooltip } from "./tooltip.js";
 import { TiedFrames } from "./tied.js";
@@ -23,9 +22,9 @@ export class Comparison {
   #accepted = null; // the last difference with which the second run could be started
   #isScheduled = false;
 
-  constructor({ address, theme, first, actions }) {
-    // `first` is the stage of the first run; `actions` are what the page does with frames, measurements and wishes.
-    Object.assign(this, { address, theme, first, actions, difference: null, half: 0, stage: null, model: null, palette: [] });
+  constructor({ newSource, theme, first, actions }) {
+    // `newSource()` gives the second run its source, `first` is the stage of the first run, `actions` are what the page does with frames, measurements and wishes.
+    Object.assign(this, { newSource, theme, first, actions, difference: null, half: 0, stage: null, model: null, palette: [] });
     this.memories = [newMemory(), newMemory()];
     $("compare-setting").append(...SETTINGS.map(([name, sign]) => new Option(sign, name)));
     $("compare-setting").onchange = () => this.differ({ name: $("compare-setting").value, value: null });
@@ -75,7 +74,7 @@ export class Comparison {
   }
 
   #connected() {
-    const source = new LiveSource(this.address), { actions } = this;
+    const source = this.newSource(), { actions } = this;
     source.on("hello", () => {
       if (this.#wasOpen) return actions.restart(); // both start again, so that they have one start
       this.#wasOpen = true;

@@ -31,8 +31,9 @@ export const sliderOf = (beta) => 100 * Math.cbrt(Math.min(Math.max(beta, 0), MA
 export const betaOf = (slider) => Number((MAX_BETA * (slider / 100) ** 3).toPrecision(3));
 
 export class Controls {
-  constructor(form, words, onChange) {
-    this.onChange = onChange;
+  constructor(form, words, onChange, absent = []) {
+    // `words` are the known words of settings, `absent` are names of settings without a field.
+    Object.assign(this, { onChange, absent });
     this.fields = new Map();
     this.words = new Map();
     this.groups = new Map();
@@ -46,7 +47,7 @@ export class Controls {
     set.append(Object.assign(document.createElement("summary"), { className: "legend", textContent: legend }));
     this.groups.set(legend, set);
     let pair = null;
-    for (const [name, text] of names) {
+    for (const [name, text] of names.filter(([one]) => !this.absent.includes(one))) {
       const field = this.#field(name, text, known[name]);
       if (!PAIRED.has(name)) { set.append(field); pair = null; continue; }
       if (!pair) { pair = Object.assign(document.createElement("div"), { className: "pair" }); set.append(pair); }
@@ -139,7 +140,7 @@ export class Controls {
     const hasFixedSteps = settings.solver !== null && !["tsit5", "dopri8", "kvaerno5"].includes(settings.solver);
     this.fields.get("rtol").disabled = hasFixedSteps;
     this.fields.get("n").disabled = settings.start.startsWith("angles");
-    this.fields.get("redraw").disabled = settings.space === "rescaled"; // rescaling by e^{tV} needs a constant V
+    if (this.fields.has("redraw")) this.fields.get("redraw").disabled = settings.space === "rescaled"; // rescaling by e^{tV} needs a constant V
     this.words.get("normalisation").select.disabled = settings.space !== "sphere";
     for (const option of this.words.get("start").select.options) option.disabled = !fits(option.value, settings);
   }

@@ -4,6 +4,7 @@ import { Comparison } from "./compare.js";
 import { Controls, betaOf, sliderOf } from "./controls.js";
 import { lightWith, showEquation } from "./equation.js";
 import { showDescription, showPrediction, showPrompts, showVerdict, spokenText } from "./explain.js";
+import { EngineSource } from "./engine_source.js";
 import { ExportMenu } from "./export.js";
 import { Hands } from "./hands.js";
 import { LayerInterpolation } from "./interpolation.js";
@@ -32,8 +33,10 @@ const stage = new Stage($("stage"), theme);
 const panels = new Panels(theme), interpolation = new LayerInterpolation();
 const recorded = $("recorded-run"); // messages of a finished run, in a page without a server
 const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/live`;
-const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : new LiveSource(address);
-const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded ? null : (kind, view) => (comparison.half ? comparison.source : source).send({ type: "export", kind, ...view }), say });
+const engine = document.querySelector("meta[name=engine]")?.content; // module of a worker, in a page that computes its runs itself
+const newSource = () => (engine ? new EngineSource(engine) : new LiveSource(address));
+const source = recorded ? new RecordedSource(JSON.parse(recorded.textContent)) : newSource();
+const exportMenu = new ExportMenu(stage, { beside: $("share"), name: () => `attnflow-${model?.scenario ?? "stage"}`, ask: recorded || engine ? null : (kind, view) => (comparison.half ? comparison.source : source).send({ type: "export", kind, ...view }), say });
 const strip = new Strip($("strip"), {
   ask: (shown) => { if (!recorded) source.send({ type: "strip", shown }); },
   open: (beta) => request({ type: "start", scenario: model.scenario, changes: differing({ ...model.settings, beta }), plays: !prefersStill, ...placedTokens() }),
@@ -45,7 +48,7 @@ const prefersStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
 let hello = null, controls = null, model = null, latest = null, painted = null, acknowledged = null;
 let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], base = { scenario: "sphere", changes: {} };
 
-const comparison = new Comparison({ address, theme, first: stage, actions: {
+const comparison = new Comparison({ newSource, theme, first: stage, actions: {
   show: (frame) => { latest = frame; wait(""); schedule(); }, busy: (message) => wait(message.sentence, message.share), clock: (frame) => clockText(frame), speed: () => 10 ** Number($("speed").value),
   restart: () => { if (model) startBoth({}); }, close: compare, seek: (share) => source.send({ type: "seek", share }),
   select: showHalf, measure: (message, half) => measure(message, half), mark: (half, token) => { if (half === comparison.half) panels.mark(token); },
@@ -69,8 +72,12 @@ source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
   question.choices = message.choices ?? [];
+  strip.isAbsent = Boolean(message.absent?.includes("strip"));
+  $("ask").closest("label").hidden = Boolean(message.absent?.includes("ask"));
+  $("absent").hidden = !message.install;
+  $("absent").textContent = message.install ?? "";
   if (!controls && !recorded) {
-    controls = new Controls($("settings"), message.words, change);
+    controls = new Controls($("settings"), message.words, change, message.absent);
     lightWith($("settings"), $("equation"));
   }
   if (!$("scenario").options.length) $("scenario").append(...scenarioGroups(message.catalogue));

@@ -120,6 +120,29 @@ INLINE T largest_length(const T* x, int64_t rows, int64_t stride) {
   return std::sqrt(result);
 }
 
+// The sums of `pair_sums` under hardmax: weights of one (times masses) for the scores s_ij of a row with
+// s_ij >= max_k s_ik - tolerance * max_k |s_ik|, and zero for others.
+template <typename T>
+void sums_of_largest(const PairProblem<T>& p, T tolerance) {
+  std::vector<T> scores(p.columns);
+  for (int64_t i = 0; i < p.rows; ++i) {
+    const int64_t begin = std::max<int64_t>(0, i - p.before), end = std::min(p.columns, i + p.after + 1);
+    T largest = -std::numeric_limits<T>::infinity(), size = 0;
+    for (int64_t j = begin; j < end; ++j) {
+      scores[j] = 0;
+      for (int64_t c = 0; c < p.key_size; ++c) scores[j] += p.queries[c * p.stride + i] * p.keys[c * p.stride + j];
+      largest = std::max(largest, scores[j]), size = std::max(size, std::abs(scores[j]));
+    }
+    for (int64_t c = 0; c <= p.value_size; ++c) p.sums[c * p.stride + i] = 0;
+    for (int64_t j = begin; j < end; ++j) {
+      if (!(scores[j] >= largest - tolerance * size)) continue;
+      const T weight = p.log_weights ? std::exp(p.log_weights[j]) : T(1);
+      for (int64_t c = 0; c < p.value_size; ++c) p.sums[c * p.stride + i] += weight * p.values[c * p.stride + j];
+      p.sums[p.value_size * p.stride + i] += weight;
+    }
+  }
+}
+
 // What a head sees of the tokens: scores are those of `x` times `scale`, if they are scaled; values are those of `received`.
 template <typename T>
 struct Seen {
@@ -151,7 +174,7 @@ INLINE void add_head(const Field<T>& f, const RunsHead& head, const Seen<T>& see
   pairs.log_weights = f.p.log_masses ? f.log_masses : nullptr;
   pairs.bounds = f.bounds, pairs.sums = f.sums, pairs.shifts = f.shifts;
   pairs.scaled = seen.is_scaled && f.p.is_normalised, pairs.scale = seen.scale;
-  pair_sums(pairs, 0, f.n);
+  f.p.tie_tolerance > 0 ? sums_of_largest(pairs, T(f.p.tie_tolerance)) : pair_sums(pairs, 0, f.n);
   // A row without weights has sums of zero, which stay zero.
   const Vector<T> tiny = Vector<T>{} + std::numeric_limits<T>::min();
   for (int64_t i = 0; i < f.stride; i += count) {

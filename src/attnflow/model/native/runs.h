@@ -42,6 +42,8 @@ struct RunsProblem {
   int64_t heads, stops, targets, method, step_limit;
   double log_factor;  // of every weight, where rows are not normalised
   double total_mass, slowness_scale, rtol, atol, min_step, step;
+  double tie_tolerance;  // above zero: hardmax, with equal weights of scores so close to the largest of their row, relative
+                         // to the largest absolute score
   const RunsHead* head;
   const RunsStop* stop;
   const void* log_masses;     // T (n), or null for masses of one

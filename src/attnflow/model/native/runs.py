@@ -67,7 +67,7 @@ class RunsProblem(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("is_normalised", "is_frame_of_head", "before", "after", "heads")),
         *((name, ctypes.c_int64) for name in ("stops", "targets", "method", "step_limit")),
         *((name, ctypes.c_double) for name in ("log_factor", "total_mass", "slowness_scale", "rtol", "atol")),
-        *((name, ctypes.c_double) for name in ("min_step", "step")),
+        *((name, ctypes.c_double) for name in ("min_step", "step", "tie_tolerance")),
         ("head", ctypes.POINTER(RunsHead)),
         ("stop", ctypes.POINTER(RunsStop)),
         *((name, ctypes.c_void_p) for name in ("log_masses", "is_frozen", "rescaling", "target_times")),
