@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
+from attnflow._common import files
 from attnflow._common.files import require_folder, require_free, require_free_picture, with_suffix, written_beside
 
 BEGIN_AND_WAIT = """
@@ -36,6 +37,24 @@ def process_that_writes(path):
             one.kill()
 
 
+def test_a_process_counts_as_alive_where_the_system_cannot_be_asked(monkeypatch):
+    """Windows would end the process instead of asking for it."""
+    monkeypatch.setattr(files.os, "kill", lambda process, signal: pytest.fail("a signal was sent"))
+    monkeypatch.setattr(files.os, "name", "nt")
+
+    assert files._is_alive(1)
+
+
+def test_a_system_without_namespaces_has_a_name(monkeypatch):
+    def refuse(path):
+        raise FileNotFoundError(path)
+
+    present = files._machine()
+    monkeypatch.setattr(files.os, "readlink", refuse)
+
+    assert len(files._machine()) == len(present) == 8
+
+
 @pytest.mark.parametrize("path", ["", ".", "..", "/", "a/..", "no\0name"])
 def test_a_path_without_a_name_is_refused(path):
     for check in (lambda: require_free(path, overwrite=True), lambda: with_suffix(path, ".png")):
@@ -60,7 +79,7 @@ def test_a_name_must_leave_room_for_the_temporary_one(tmp_path):
         require_free(tmp_path / ("n" * 250), overwrite=False)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_permission_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(ValueError, match="Permission denied"):

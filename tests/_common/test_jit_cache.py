@@ -63,3 +63,26 @@ def test_the_memory_of_the_process_is_measured():
     block = np.ones(10_000_000)
     assert 70e6 < jit_cache.resident_bytes() - before < 90e6
     del block
+
+
+def test_systems_that_report_no_memory_drop_nothing(tmp_path, monkeypatch):
+    for name in ("MAPS", "LIMIT", "PAGES"):
+        monkeypatch.setattr(jit_cache, name, tmp_path / "absent")
+    monkeypatch.setattr(jit_cache.jax, "clear_caches", lambda: pytest.fail("nothing is known of the memory"))
+
+    for _ in range(2 * jit_cache.CALLS_BETWEEN_LOOKS):
+        jit_cache.drop_old_programs()
+
+    assert (jit_cache.resident_bytes(), jit_cache.share_taken()) == (0, 0.0)
+
+
+@pytest.mark.parametrize("refusal", [OSError, AttributeError, TypeError])
+def test_a_c_library_without_trimming_is_left_alone(refusal, monkeypatch):
+    """Other systems than Linux have no `malloc_trim`, and Windows no library without a name."""
+
+    def load(name):
+        raise refusal
+
+    monkeypatch.setattr(jit_cache.ctypes, "CDLL", load)
+
+    assert jit_cache._return_free_memory() is None

@@ -1,4 +1,4 @@
-"""The README's command lines with other numbers: an exit code, no traceback, and a result with the numbers asked for."""
+"""The documentation's command lines with other numbers: an exit code, no traceback, and a result with the numbers asked for."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ import numpy as np
 import attnflow as af
 from attnflow.results.provenance import flow_of
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "commands.md"
 COMMANDS = ("run", "stream", "predict", "list")
 CODES = (0, 1, 2)  # done, done with a negative answer, refused with a sentence
 VALUES = {
@@ -38,13 +38,13 @@ class Called(NamedTuple):
 
 
 def lines() -> list[list[str]]:
-    """The command lines of the README whose commands take seconds."""
-    found = re.findall(r"^ +attnflow ([^#\n]+)", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    """The command lines of the page whose commands take seconds."""
+    found = re.findall(r"^ +attnflow ([^#\n]+)", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return [words for words in map(shlex.split, found) if words[0] in COMMANDS]
 
 
 def varied(seed: int) -> list[str]:
-    """Case number `seed`: a line of the README with its numbers changed, and one more setting."""
+    """Case number `seed`: a line of the page with its numbers changed, and one more setting."""
     rng = np.random.default_rng([seed, 80])
     words = lines()[seed % len(lines())]
     if words[0] == "list":

@@ -50,7 +50,7 @@ def resident_bytes() -> int:
 
 def _return_free_memory() -> None:
     """Return freed memory to the system, which the C library of Linux otherwise keeps."""
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # other systems
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -1,5 +1,8 @@
 """The reasons for which the native library is not used."""
 
+import subprocess
+import sys
+
 import pytest
 
 from attnflow.model.native import library
@@ -19,3 +22,33 @@ def test_it_is_for_processors_only(monkeypatch):
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
 
     assert library.reason_unused() == "XLA computes on the gpu"
+
+
+@pytest.mark.parametrize(
+    ("system", "advice"), [("linux", "install a C++ compiler"), ("win32", "not available on Windows")]
+)
+def test_a_missing_library_is_explained(system, advice, monkeypatch):
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(library.sys, "platform", system)
+
+    assert advice in library._reason_not_loaded.__wrapped__()
+
+
+def test_functions_are_registered_only_when_jax_has_started():
+    """Before, JAX accepts a library made for a newer version and then fails to start with any device."""
+    program = """
+import jax
+from jax._src import xla_bridge
+from attnflow.model.native import library
+started = []
+library.importlib.util.find_spec = lambda name: True
+library.library = lambda: type("Library", (), dict.fromkeys(library.TARGETS.values()))
+jax.ffi.pycapsule = lambda function: function
+jax.ffi.register_ffi_target = lambda *names, **options: started.append(xla_bridge.backends_are_initialized())
+assert library.is_built()
+assert started == [True, True], started
+"""
+
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert finished.returncode == 0, finished.stderr

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import importlib.util
 import os
+import sys
 
 import jax
 
@@ -39,7 +40,9 @@ def library() -> ctypes.CDLL:
 @functools.cache
 def _reason_not_loaded() -> str | None:
     if importlib.util.find_spec(NAME) is None:
-        return "not built: install a C++ compiler and then attnflow again"
+        is_windows = sys.platform == "win32"
+        return "not available on Windows" if is_windows else "not built: install a C++ compiler and then attnflow again"
+    jax.default_backend()  # JAX refuses a function at once from here on; before, it refuses to start because of it
     try:
         for symbol in TARGETS.values():
             jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(getattr(library(), symbol)), platform="cpu")

@@ -231,8 +231,8 @@ INLINE void sum_rows_in_vectors(const PairProblem<Real>& p, int64_t begin, int64
   attributes void name(const PairProblem<Real>& p, int64_t begin, int64_t end) {        \
     sum_rows_in_vectors<Real, width, kSize>(p, begin, end);                             \
   }
-DEFINE_FOR_PROCESSOR(sum_rows_avx512, 64, __attribute__((target("arch=x86-64-v4"))))
-DEFINE_FOR_PROCESSOR(sum_rows_avx2, 32, __attribute__((target("arch=x86-64-v3"))))
+DEFINE_FOR_PROCESSOR(sum_rows_avx512, 64, __attribute__((target(LEVEL_OF_AVX512))))
+DEFINE_FOR_PROCESSOR(sum_rows_avx2, 32, __attribute__((target(LEVEL_OF_AVX2))))
 DEFINE_FOR_PROCESSOR(sum_rows_sse, 16, )
 #undef DEFINE_FOR_PROCESSOR
 

@@ -9,11 +9,23 @@
 #include <memory>
 #include <vector>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-// One build serves every x86 machine: the loader picks the variant its processor has.
-#define FOR_EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+// One build serves every x86-64 machine: functions have a variant for each level of vector instructions, and the one for
+// the processor at hand is chosen when the library runs. GCC knows the levels by name from version 12 on.
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+#define LEVEL_OF_AVX512 "arch=x86-64-v4"
+#define LEVEL_OF_AVX2 "arch=x86-64-v3"
+#define CLONE_OF_AVX512 LEVEL_OF_AVX512
+#define CLONE_OF_AVX2 LEVEL_OF_AVX2
 #else
-#define FOR_EVERY_PROCESSOR
+#define LEVEL_OF_AVX512 "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"
+#define LEVEL_OF_AVX2 "avx2,fma"
+#define CLONE_OF_AVX512 "avx512f"  // a clone has one feature
+#define CLONE_OF_AVX2 "avx2"
+#endif
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+#define FOR_EVERY_PROCESSOR __attribute__((target_clones(CLONE_OF_AVX512, CLONE_OF_AVX2, "default")))
+#else
+#define FOR_EVERY_PROCESSOR  // the system's loader cannot choose among clones
 #endif
 #define INLINE static inline __attribute__((always_inline))
 #define INLINE_MEMBER inline __attribute__((always_inline))
@@ -55,7 +67,13 @@ struct Float<float> {
   };
 };
 
-constexpr int kBytes = 32;  // of a vector, where a kernel does not choose its own width
+// Bytes of a vector, where a kernel does not choose its own width. Clang refuses to pass wider vectors than all
+// processors have.
+#if defined(__clang__)
+constexpr int kBytes = 16;
+#else
+constexpr int kBytes = 32;
+#endif
 template <typename T, int kWidth>
 struct Lanes {
   typedef T Vector __attribute__((vector_size(kWidth), aligned(kWidth)));

@@ -1,0 +1,101 @@
+"""What is built and published: the native library's options, systems and versions in the workflows, changelog, paper."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+WORKFLOWS = {path.stem: path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+SECTIONS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}  # of Keep a Changelog
+
+
+def setup_script():
+    """The module `setup.py`, which builds nothing when it is imported."""
+    spec = importlib.util.spec_from_file_location("attnflow_setup", ROOT / "setup.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("system", "count"), [("linux", 1), ("darwin", 1), ("win32", 0)])
+def test_the_library_is_built_except_on_windows(system, count, monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+    assert len(setup_script().extensions(system, is_required=False)) == count
+
+
+def test_the_library_has_all_sources_and_names_no_processor(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (library,) = setup_script().extensions("linux", is_required=False)
+
+    folder = ROOT / "src" / "attnflow" / "model" / "native"
+    assert {Path(name).name for name in library.sources} == {path.name for path in folder.glob("*.cpp")}
+    assert {Path(name).name for name in library.depends} == {path.name for path in folder.glob("*.h")}
+    assert [option for option in library.extra_compile_args if option.startswith("-m")] == []
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+def test_a_library_that_is_required_is_not_optional(is_required, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (library,) = setup_script().extensions("darwin", is_required=is_required)
+
+    assert library.optional is not is_required
+
+
+def test_tests_run_on_all_systems_and_versions():
+    systems = re.search(r"os: \[(.*)\]", WORKFLOWS["tests"])[1].split(", ")
+    versions = re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.*)\]", WORKFLOWS["tests"])[1])
+    named = [line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if ":: Python :: 3." in line]
+
+    assert systems == ["ubuntu-latest", "macos-latest", "windows-latest"]
+    assert versions == named == ["3.11", "3.12", "3.13", "3.14"]
+    assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
+    assert [f"cp{version.replace('.', '')}-*" for version in versions] == PROJECT["tool"]["cibuildwheel"][
+        "build"
+    ].split()
+
+
+def test_wheels_are_built_with_the_oldest_jaxlib_that_is_allowed():
+    (allowed,) = (line for line in PROJECT["project"]["dependencies"] if line.startswith("jax>="))
+
+    assert f"jaxlib=={allowed.removeprefix('jax>=')}.0" in PROJECT["tool"]["cibuildwheel"]["before-build"]
+
+
+def test_workflows_call_the_scripts_of_the_repository():
+    scripts = {name for text in WORKFLOWS.values() for name in re.findall(r"run: \.ci/(\w+)", text)}
+
+    assert scripts == {"run", "tests", "wheel", "site"}
+    assert [name for name in scripts if not (ROOT / ".ci" / name).exists()] == []
+    assert {".ci/tests", ".ci/wheel"} <= set((ROOT / ".ci" / "run").read_text("utf-8").split())
+
+
+def test_the_changelog_has_the_usual_form():
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    versions = re.findall(r"^## \[([^\]]+)\]", text, re.MULTILINE)
+
+    assert len(versions) == len(re.findall(r"^## ", text, re.MULTILINE))
+    assert versions[0] == PROJECT["project"]["version"].partition(".dev")[0]
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= SECTIONS
+
+
+def test_the_paper_cites_what_its_bibliography_has():
+    text = (ROOT / "paper.md").read_text("utf-8")
+    entries = set(re.findall(r"^@\w+\{([^,]+),", (ROOT / "paper.bib").read_text("utf-8"), re.MULTILINE))
+    cited = set(re.findall(r"(?<![\w.])@([a-z][\w:-]+)", text.partition("---\n\n#")[2]))
+
+    assert cited == entries
+
+
+def test_ratios_of_the_paper_are_those_of_the_documentation():
+    table = (ROOT / "docs" / "reference" / "speed.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\S+)` \|(.*)\|$", (ROOT / "paper.md").read_text("utf-8"), re.MULTILINE)
+
+    assert len(rows) > 3
+    for name, cells in rows:
+        (line,) = (line for line in table.splitlines() if line.startswith(f"| `{name}`"))
+        for ratio in cells.split("|")[1:]:
+            assert ratio.strip() in line
