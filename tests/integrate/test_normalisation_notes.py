@@ -150,6 +150,49 @@ def test_a_length_of_exactly_zero_stops_a_run():
     assert "has reached zero" in run.outcome
 
 
+STAGES_AT_ZERO = {
+    "rk4": af.RK4(0.5),
+    "heun": af.Heun(0.5),
+    "layers": af.Layers(0.5),
+    "layers that forget": af.Layers(0.25, residual=0.5),
+}
+
+
+@pytest.mark.parametrize("name", STAGES_AT_ZERO)
+@pytest.mark.parametrize("scheme", [af.Peri(), af.Pre(), af.Mix(0.25)])
+def test_a_stage_of_length_zero_stops_a_run(scheme, name):
+    """r' = -1 from r = 1/2: a stage of a step from there to r = 0 has the length zero, by which the field divides."""
+    run = af.simulate(
+        flow_of(-np.eye(2), scheme), [[0.5, 0.0]], [0.0, 0.5, 2.0], solver=STAGES_AT_ZERO[name], progress=False
+    )
+
+    assert "the length of a token has reached zero, where its direction is not defined (token 1)" in run.outcome
+    assert not run.failed
+    assert np.isfinite(run.tokens).all()
+    assert np.isfinite(run.final_radius).all()
+
+
+def test_numbers_that_overflow_are_not_a_length_of_zero():
+    """Unnormalised weights e^1000 are infinite, while the lengths grow; the run fails, and no length is named."""
+    flow = af.SphereAttention(af.Head.identity(2), af.Unnormalised(1000.0), normalisation=af.Pre())
+    run = af.simulate(flow, [[1.0, 0.0]], [0.0, 1.0], solver=af.RK4(0.5), progress=False)
+
+    assert "the next step gave NaN or infinity" in run.outcome
+    assert run.failed
+
+
+@pytest.mark.parametrize("first_time", [0.0, 100.0])
+@pytest.mark.parametrize("scheme", [af.Peri(), af.Pre()])
+def test_lengths_that_fall_to_zero_together_stop_a_run(scheme, first_time):
+    """Two orthogonal tokens under V = -I have equal lengths at all times: neither is short beside the other."""
+    times = first_time + np.array([0.0, 2.0])
+    run = af.simulate(flow_of(-np.eye(2), scheme), np.eye(2), times, progress=False)
+
+    assert "the length of a token has reached zero, where its direction is not defined" in run.outcome
+    assert not run.failed
+    assert float(run.final_radius.max()) < 1e-12
+
+
 def test_flows_in_space_get_no_note():
     """They have no normalisation."""
     flow, solver = af.EuclideanAttention(af.Head.identity(2)), af.Adaptive()

@@ -22,7 +22,7 @@ from attnflow.solvers.status import FIRST_STOP, Status
 from attnflow.solvers.stopping import AbstractStop
 
 BISECTIONS = 60  # of a step, to the rounding error of its times
-ZERO_LENGTH = 1e-9  # of the longest token: a length that is zero where steps have become too short
+ZERO_ROUNDING = 100  # rounding errors of a length, below which it is zero
 
 
 class Task(eqx.Module):
@@ -116,7 +116,7 @@ def advance(
 def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Cursor:
     after = task.solver.attempt(task.flow, cursor, target, rng_key)
     if task.flow.has_radii:
-        after = _stopped_at_zero_length(task, cursor, after)
+        after = _stopped_at_zero_length(task, cursor, after, target)
     status = after.status
     for index, stop in enumerate(task.stops):
         duration = after.time - cursor.time
@@ -125,12 +125,13 @@ def _step(task: Task, cursor: Cursor, target: Target, rng_key: AnyArray) -> Curs
     return eqx.tree_at(lambda c: c.status, after, status)
 
 
-def _stopped_at_zero_length(task: Task, before: Cursor, after: Cursor) -> Cursor:
+def _stopped_at_zero_length(task: Task, before: Cursor, after: Cursor, target: Target) -> Cursor:
     """The cursor after a step; if a length reached zero in it, the cursor at the last time with positive lengths.
 
     A token of length zero has no direction, and the equation ends there. Where lengths pass zero within a step, the
-    time is found by bisection of the interpolant; a solver without one stops at the beginning of the step. Where the
-    steps of an adaptive solver became too short at a length that is zero beside the longest one, it stops there.
+    time is found by bisection of the interpolant; a solver without one stops at the beginning of the step. A step that
+    failed, because it was too short or a stage of it divided by a length of zero, stops the run in the same way if a
+    length reaches zero, at its rate of change, within the shortest possible step.
     """
     state_at = lambda time: task.solver.value_at(task.flow, after, time)
 
@@ -145,10 +146,18 @@ def _stopped_at_zero_length(task: Task, before: Cursor, after: Cursor) -> Cursor
 
     lengths = _lengths_of(after.state)
     is_past = jnp.any(lengths <= 0)
-    is_stuck = (after.status == Status.STEP_TOO_SMALL.value) & (jnp.min(lengths) < ZERO_LENGTH * jnp.max(lengths))
+    has_failed = (after.status == Status.STEP_TOO_SMALL.value) | (after.status == Status.NOT_FINITE.value)
+    is_stuck = jax.lax.cond(has_failed, lambda: _reaches_zero(task, after, target), lambda: jnp.array(False))
     time, state = jax.lax.cond(is_past, crossing, lambda: (after.time, after.state))
     status = jnp.where(is_past | is_stuck, Status.ZERO_LENGTH.value, after.status)
     return eqx.tree_at(lambda c: (c.time, c.state, c.status), after, (time, state, status))
+
+
+def _reaches_zero(task: Task, cursor: Cursor, target: Target) -> AnyArray:
+    """Whether a length is zero, up to rounding, after the shortest possible step."""
+    lengths = _lengths_of(cursor.state)
+    ahead = task.solver.lengths_ahead(task.flow, cursor, target)
+    return jnp.any(ahead <= ZERO_ROUNDING * jnp.finfo(lengths.dtype).eps * lengths)
 
 
 def _lengths_of(state: State) -> AnyArray:

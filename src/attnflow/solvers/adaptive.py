@@ -15,10 +15,12 @@ from attnflow._common.checks import (
     require_resolvable,
 )
 from attnflow._common.precision import parameter
-from attnflow.solvers.base import AbstractSolver, arrive, choose, is_finite, retracted
+from attnflow.solvers.base import AbstractSolver, arrive, choose, extrapolated_lengths, is_finite, retracted
 from attnflow.solvers.status import Status
 
 SHORT_STEP = 1e-6  # time of a first step where none could be estimated; a rejection divides it by five
+# Of time: where a length falls to zero, r / |r'| was up to 10 resolutions (rtol 1e-12) when steps became too short.
+RESOLUTIONS = 1000
 
 
 class AdaptiveMemory(NamedTuple):
@@ -146,6 +148,12 @@ class Adaptive(AbstractSolver):
         inside = jnp.clip(time, start, end)
         interpolation = self._method().interpolation_cls(t0=start, t1=end, **info)
         return retracted(flow, interpolation.evaluate(inside))
+
+    def lengths_ahead(self, flow, cursor, target):
+        """The lengths after `RESOLUTIONS` times the smallest difference of times."""
+        del target
+        resolution = jnp.finfo(cursor.time.dtype).eps * jnp.abs(cursor.time)
+        return extrapolated_lengths(flow, cursor, RESOLUTIONS * resolution)
 
     def require_serves(self, flow, times):
         """Raise ValueError for a flow with noise, whose paths are too rough for an error estimate."""

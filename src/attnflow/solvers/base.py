@@ -62,6 +62,10 @@ class AbstractSolver(Module):
     def value_at(self, flow: AbstractDynamics, cursor: Cursor, time: AnyArray) -> State:
         """The state at a time within the last accepted step."""
 
+    @abc.abstractmethod
+    def lengths_ahead(self, flow: AbstractDynamics, cursor: Cursor, target: Target) -> AnyArray:
+        """The lengths of the tokens after the shortest possible step, at the rates of change of the cursor."""
+
     @property
     @abc.abstractmethod
     def lands_on_times(self) -> bool:
@@ -89,6 +93,12 @@ def plus(state: State, factor: Any, change: State) -> State:
 def retracted(flow: AbstractDynamics, state: State) -> State:
     """The state with its tokens retracted to the space of the flow."""
     return State(flow.space.retract(state.tokens), state.radii)
+
+
+def extrapolated_lengths(flow: AbstractDynamics, cursor: Cursor, duration: Any) -> AnyArray:
+    """r + duration * r', for a flow whose tokens have lengths r."""
+    rates = flow.velocity(cursor.time, cursor.state).radii
+    return jnp.asarray(cursor.state.radii) + duration * jnp.asarray(rates)
 
 
 def choose(condition: Any, new: Any, old: Any) -> Any:

@@ -10,7 +10,7 @@ from attnflow._common.arrays import AnyArray, Scalar
 from attnflow._common.checks import InputError, require_positive_number
 from attnflow._common.precision import parameter
 from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.solvers.base import AbstractSolver, arrive, plus
+from attnflow.solvers.base import AbstractSolver, Cursor, Target, arrive, extrapolated_lengths, plus
 
 
 class AbstractFixedStep(AbstractSolver):
@@ -40,10 +40,7 @@ class AbstractFixedStep(AbstractSolver):
 
     def attempt(self, flow, cursor, target, rng_key):
         """The first of the equal steps into which the time to the target is divided."""
-        remaining = target.time - cursor.time
-        # A millionth of a step is a rounding error of the times and gets no step.
-        count = jnp.maximum(jnp.ceil(remaining / self.step - 1e-6), 1)
-        length = remaining / count
+        count, length = self._division(cursor, target)
         rng_key = jax.random.fold_in(rng_key, cursor.accepted)
         moved = self.move(flow, cursor.time, cursor.state, length, target.latest(), rng_key)
         end = jnp.where(count <= 1, target.time, cursor.time + length)
@@ -53,6 +50,17 @@ class AbstractFixedStep(AbstractSolver):
         """The state of the cursor, since steps end at saving times."""
         del flow, time
         return cursor.state
+
+    def lengths_ahead(self, flow, cursor, target):
+        """The lengths after one step of Euler's method."""
+        return extrapolated_lengths(flow, cursor, self._division(cursor, target)[1])
+
+    def _division(self, cursor: Cursor, target: Target) -> tuple[AnyArray, AnyArray]:
+        """The number of equal steps to the target, and their length."""
+        remaining = target.time - cursor.time
+        # A millionth of a step is a rounding error of the times and gets no step.
+        count = jnp.maximum(jnp.ceil(remaining / self.step - 1e-6), 1)
+        return count, remaining / count
 
     def require_serves(self, flow, times):
         """Raise ValueError for a flow with noise."""

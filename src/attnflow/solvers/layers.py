@@ -42,6 +42,11 @@ class Layers(AbstractFixedStep):
         del length, latest, rng_key
         return flow.layer(self._layer_time(time), state, self.step, self.residual)
 
+    def lengths_ahead(self, flow, cursor, target):
+        """The lengths after one layer, which are finite also where its directions are not."""
+        del target
+        return flow.layer(self._layer_time(cursor.time), cursor.state, self.step, self.residual).radii
+
     def _layer_time(self, time: Any) -> AnyArray:
         """The multiple of the step that equals `time` up to rounding, increased by a few bits.
 
