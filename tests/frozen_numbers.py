@@ -1,11 +1,12 @@
-"""Digests of the numbers of about 60 runs, to prove that a change of structure changes no number.
+"""Digests of the numbers of about 75 runs, to prove that a change of structure changes no number.
 
     python -m tests.frozen_numbers record before.json     # on the commit before a change
     python -m tests.frozen_numbers compare before.json    # after it: exit code 1 and a list where a digest differs
 
 Digests are of bits, and bits depend on the processor and on the versions of JAX and NumPy: record and compare on one
-machine. Cases cover every flow, attention rule, mask, normalisation and solver; `coalesce` with and without
-accelerations and native kernel; `stream`; a head table; every verdict; predictions; frames of the explorer.
+machine. Cases cover every flow, attention rule, mask, normalisation, stopping condition and observable; every solver,
+natively and by XLA; `coalesce` with and without accelerations and native kernel; `stream`; a head table; every verdict;
+predictions; frames of the explorer. The path that computed a run is recorded beside its numbers.
 """
 
 import hashlib
@@ -48,10 +49,10 @@ def sphere_tokens(n: int = 12, d: int = 3, seed: int = 0) -> np.ndarray:
 
 
 def simulated(flow: Any, tokens: Any, **options: Any) -> dict[str, Any]:
-    """Everything numerical of a run of `simulate`."""
+    """Everything numerical of a run of `simulate`, and the path that computed it."""
     run = af.simulate(flow, tokens, options.pop("times", TIMES), progress=False, **options)
-    names = ("tokens", "radius", "final_tokens", "steps", "rejected_steps", "drift", "energy")
-    return {name: run[name].values for name in names if name in run}
+    numbers = {name: run[name].values for name in run.data_vars if run[name].dtype.kind in "fib"}
+    return {**numbers, "computed by": run.attrs["computed_by"]}
 
 
 def simulations() -> Iterator[tuple[str, Callable[[], dict]]]:
@@ -63,7 +64,8 @@ def simulations() -> Iterator[tuple[str, Callable[[], dict]]]:
     }  # fmt: skip
     masks = {
         "causal": af.masks.causal, "strictly-causal": af.masks.strictly_causal, "others": af.masks.others,
-        "window": af.masks.window(3), "alibi": af.masks.causal & af.masks.alibi(0.3), "boolean": af.masks.boolean(BOOLEAN),
+        "window": af.masks.window(3), "alibi": af.masks.alibi(0.3), "causal alibi": af.masks.causal & af.masks.alibi(0.3),
+        "boolean": af.masks.boolean(BOOLEAN),
     }  # fmt: skip
     for name, rule in attentions.items():
         yield f"sphere {name}", lambda rule=rule: simulated(af.SphereAttention(heads(), rule), on_sphere)
@@ -91,16 +93,35 @@ def simulations() -> Iterator[tuple[str, Callable[[], dict]]]:
         yield f"solver {name}", lambda solver=solver: simulated(plain, on_sphere, solver=solver)
     noisy = af.SphereAttention(heads(), af.Unnormalised(1.0), noise=af.Noise(2.0))
     yield "noise", lambda: simulated(noisy, np.stack([on_sphere, on_sphere]), rng=4)
+    in_common = af.SphereAttention(heads(), noise=af.Noise(2.0, common=True))
+    yield "common noise", lambda: simulated(in_common, on_sphere, rng=4, solver=af.StochasticHeun(0.05))
     redrawn = af.EuclideanAttention(af.RedrawnHead(3, 1.0, 7, query_key="gaussian", value="gaussian"))
     yield "redrawn heads", lambda: simulated(redrawn, in_space)
     pieces = af.PiecewiseHead([1.0, 2.0], [af.Head.identity(3), *heads(2)])
     yield "piecewise head", lambda: simulated(af.SphereAttention(pieces), on_sphere)
+    turning = af.TimeDependentHead(lambda time: af.Head(np.eye(3), np.eye(3), (1 + time) * MATRIX), dimension=3)
+    yield "time-dependent head", lambda: simulated(af.SphereAttention(turning), on_sphere)
     ensemble = np.stack([sphere_tokens(seed=seed) for seed in range(5)])
-    stopping = {"stop": af.Clustered(0.1), "observables": {"energy": af.observables.Energy(3.0)}}
+    stopping = {"stop": af.Clustered(0.1), "observables": observables()}
     yield "ensemble", lambda: simulated(af.SphereAttention(af.Head.identity(3), af.Softmax(3.0)), ensemble, **stopping)
+    stops = [af.Settled(1e-2), af.Diverged(20.0)]
+    yield "other stops", lambda: simulated(af.EuclideanAttention(heads(2), af.Softmax(0.5)), in_space, stop=stops)
+    masked = af.SphereAttention(heads(2), af.Softmax(1.0), af.masks.causal, masses=np.arange(1.0, 13.0))
+    for name in ("euler", "heun", "rk4"):
+        yield f"native {name}", lambda name=name: simulated(masked, on_sphere, solver=solvers[name])
+    yield "native float32", lambda: simulated(masked, on_sphere, dtype="float32")
     yield "float32", lambda: simulated(plain, on_sphere, dtype="float32")
     yield "linearise", lambda: {"jacobian": af.linearise(plain, on_sphere).eigenvalues}
     yield "lyapunov", lambda: {"exponents": af.lyapunov_exponents(plain, on_sphere, 2.0)}
+
+
+def observables() -> dict[str, Callable]:
+    """Every observable."""
+    known = af.observables
+    plain = {
+        one.__name__: one for one in (known.mean_cosine, known.order_parameter, known.diameter, known.largest_norm)
+    }
+    return {**plain, "energy": known.Energy(3.0), "close_pairs": known.ClosePairs(0.1)}
 
 
 COALESCING = ("tokens", "log_time", "merge_log_time", "first", "second", "angle", "steps", "rejected_steps")
@@ -129,6 +150,9 @@ def long_runs() -> Iterator[tuple[str, Callable[[], dict]]]:
         "stream",
         lambda: {"tokens": af.stream(causal, circle[:15], [0.0, 10.0, 1e6, 1e30], progress=False).tokens.values},
     )
+    growing = af.EuclideanAttention(af.Head.identity(2), af.Softmax(1.0), af.masks.causal)
+    in_space = np.random.default_rng(3).normal(size=(6, 2))
+    yield "stream R^d", lambda: {"tokens": af.stream(growing, in_space, [0.0, 1.0, 4.0], progress=False).tokens.values}
     yield "append", lambda: {"tokens": appended(causal, circle).tokens.values}
 
 
@@ -138,9 +162,15 @@ def appended(flow: Any, tokens: np.ndarray) -> Any:
     return af.append(run, tokens[8:11], progress=False)
 
 
+WITHOUT_KERNEL = (
+    "sphere softmax", "rescaled softmax", "euclidean", "mask causal", "normalisation ngpt", "normalisation sqrt",
+    "native euler", "native heun", "native rk4", "ensemble", "other stops", "coalesce circle", "coalesce other V",
+)  # fmt: skip
+
+
 def without_kernel() -> dict[str, Any]:
-    """Digests of some runs in a process that does not use the native kernel."""
-    program = "import json; from tests import frozen_numbers as f; print(json.dumps(f.some(('sphere softmax', 'mask causal', 'coalesce circle'))))"
+    """Digests of runs that are native elsewhere, in a process that does not use the native library."""
+    program = "import json; from tests import frozen_numbers as f; print(json.dumps(f.some(f.WITHOUT_KERNEL)))"
     found = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "ATTNFLOW_NATIVE": "0"}, capture_output=True, text=True
     )
