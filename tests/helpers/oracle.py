@@ -279,6 +279,19 @@ def solve_in_pieces(models, switches, tokens, times, radii=None):
     return tuple(np.array(part) for part in zip(*kept, strict=True))
 
 
+def euler(model, tokens, times, step):
+    """Tokens at every time by equal Euler steps of length `step` or slightly less, on the sphere divided by lengths."""
+    path, radii = [tokens], np.ones(len(tokens))
+    for start, end in itertools.pairwise(times):
+        marks, tokens = np.linspace(start, end, math.ceil((end - start) / step - 1e-6) + 1), path[-1]
+        for time, after in itertools.pairwise(marks):
+            tokens = tokens + (after - time) * model.velocity(time, tokens, radii)[0]
+            if isinstance(model, Sphere):
+                tokens = tokens / _lengths(tokens)[:, None]
+        path.append(tokens)
+    return np.array(path)
+
+
 def layers(model, tokens, count, step, residual=1.0, radii=None):
     """Tokens and lengths after 0, 1, ..., `count` discrete layers."""
     path = [(tokens, _given(radii, tokens))]
