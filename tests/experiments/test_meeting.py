@@ -55,3 +55,22 @@ def test_heights_are_one_minus_the_cosine_of_the_two_tokens_farthest_apart():
     found = meeting(flow, af.initial.on_circle(angles[0]), np.arange(2.0), af.initial.on_circle(angles))
 
     np.testing.assert_allclose(found.heights, 1 - np.cos([1.0, 0.4]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("step", "residual"), [(0.1, 1.0), (0.5, 1.0), (0.4, 0.6)])
+def test_layers_meet_at_the_rate_of_their_linear_part(step, residual):
+    """A layer multiplies differences by r / (r + h), which for h = 0.5 is far from e^-h."""
+    flow, solver = af.SphereAttention(af.Head.identity(3)), af.Layers(step=step, residual=residual)
+    tokens = af.initial.hemisphere(5, 3, rng=0)
+    run = af.simulate(flow, tokens, np.arange(round(10 / step) + 1) * step, solver=solver, progress=False)
+    found = meeting(flow, np.asarray(tokens), run.time.values, run.tokens.values, layers=solver)
+    assert found.is_layered
+    assert found.fit.rate == pytest.approx(found.expected, rel=1e-3)
+    assert abs(found.expected - 2.0) > 0.05
+
+
+def test_no_rate_of_layers_is_predicted_for_another_v():
+    flow, solver = af.SphereAttention(af.Head(np.eye(3), np.eye(3), np.diag([1.0, 0.5, 0.2]))), af.Layers(step=0.2)
+    tokens = af.initial.hemisphere(5, 3, rng=0)
+    run = af.simulate(flow, tokens, np.arange(41) * 0.2, solver=solver, progress=False)
+    assert meeting(flow, np.asarray(tokens), run.time.values, run.tokens.values, layers=solver).expected is None

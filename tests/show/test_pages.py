@@ -98,6 +98,9 @@ def test_sizes_hold_and_text_is_right_at_each(inputs, name):
         figure = drawn(inputs, name, size=size)
         assert figure.get_figwidth() == pytest.approx(width)
         assert height is None or figure.get_figheight() == pytest.approx(height)
+        if size == "slide":  # where a picture has many panels, the text is smaller
+            text = figure.page.text
+            assert 0.5 * SIZES["slide"][2] <= text <= SIZES["slide"][2]
         points = np.array([one.get_fontsize() for one in seen_texts(figure)])
         assert points.min() >= (6.0 if size != "slide" else 0.75 * text)
         assert points.max() <= 1.2 * text

@@ -142,14 +142,14 @@ def _rate_fact(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, str]:
     if "tokens" not in run:
         return {}
     kept = np.isfinite(run.tokens.values).all(axis=(1, 2))
-    is_continuous = not isinstance(solver_of(run), Layers)
-    met = meeting(
-        flow, run.initial_tokens.values, run.time.values[kept], run.tokens.values[kept], is_continuous=is_continuous
-    )
+    solver = solver_of(run)
+    layers = solver if isinstance(solver, Layers) else None
+    met = meeting(flow, run.initial_tokens.values, run.time.values[kept], run.tokens.values[kept], layers=layers)
     if met.fit is None:
         return {}
     law = "power of t" if met.is_algebraic else "rate in sqrt(t + 1)" if met.has_root_of_time else "rate in t"
-    expected = "no theorem gives it" if met.expected is None else f"a theorem gives {met.expected:.4g}"
+    source = "the linear part of a layer" if met.is_layered else "a theorem"
+    expected = "no theorem gives it" if met.expected is None else f"{source} gives {met.expected:.4g}"
     numbers = f"{met.fit.rate:.4g} (95% interval {met.fit.low:.4g} to {met.fit.high:.4g})"
     return {"rate": f"1 - cosine of the farthest pair decays with the {law} {numbers}; {expected}"}
 

@@ -15,6 +15,7 @@ from attnflow.model.attention import Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
 from attnflow.model.normalisation import Post, Sqrt
+from attnflow.solvers.layers import Layers
 from attnflow.theorems.hypotheses import growth_rate, score_matrix
 from attnflow.theorems.limit_theorems import HEMISPHERE_RATE
 
@@ -34,7 +35,9 @@ class Meeting:
     has_root_of_time: bool
     """Whether the exponential law is one of sqrt(t + 1) and not of t."""
     expected: float | None
-    """The rate that a theorem gives; None where none is known."""
+    """The rate that a theorem gives, or for layers the linear part of a layer; None where none is known."""
+    is_layered: bool = False
+    """Whether the times are those of discrete layers."""
 
     @property
     def is_algebraic(self) -> bool:
@@ -69,19 +72,20 @@ class Meeting:
 
 
 def meeting(
-    flow: AbstractDynamics, first: np.ndarray, times: np.ndarray, tokens: np.ndarray, *, is_continuous: bool = True
+    flow: AbstractDynamics, first: np.ndarray, times: np.ndarray, tokens: np.ndarray, *, layers: Layers | None = None
 ) -> Meeting:
     """The meeting of tokens (time, token, coordinate) on the sphere; `first` are the first tokens with their lengths.
 
-    Rates are predicted for continuous time only.
+    `layers` is the solver of a run in discrete layers.
     """
     shown = evenly_spaced(len(times), MOST_TIMES)
     some = evenly_spaced(tokens.shape[1], MOST_TOKENS)
     heights = np.array([float(np.max(pdist(tokens[index][some]))) ** 2 / 2 for index in shown])
     scheme = flow.normalisation if isinstance(flow, SphereAttention) else Post()
     has_root = isinstance(scheme, Sqrt)
-    expected = _expected(flow, first, tokens[-1]) if is_continuous else None
-    return Meeting(times[shown], heights, _fit(flow, times[shown], heights, has_root), has_root, expected)
+    expected = _expected(flow, first, tokens[-1]) if layers is None else _expected_of_layers(flow, tokens[-1], layers)
+    fit = _fit(flow, times[shown], heights, has_root)
+    return Meeting(times[shown], heights, fit, has_root, expected, layers is not None)
 
 
 def _is_late(times: np.ndarray, heights: np.ndarray, is_algebraic: bool) -> np.ndarray:
@@ -106,8 +110,7 @@ def _expected(flow: AbstractDynamics, first: np.ndarray, last: np.ndarray) -> fl
 
     if all(one.holds for one in normalised.LAST_RATE.hypotheses(flow, first)):
         return normalised.expected_rate(flow)
-    is_plain = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
-    if not is_plain or not all(one.holds for one in HEMISPHERE_RATE.hypotheses(flow, last)):
+    if not _has_hemisphere_rate(flow, last):
         return None
     if not isinstance(flow.attention, Unnormalised):
         return 2.0 * growth_rate(flow)
@@ -115,3 +118,20 @@ def _expected(flow: AbstractDynamics, first: np.ndarray, last: np.ndarray) -> fl
     limit = last.mean(axis=0) / np.linalg.norm(last.mean(axis=0))
     offset = float(flow.attention.beta) * float(flow.attention.offset)
     return 2.0 * growth_rate(flow) * float(np.exp(limit @ score_matrix(flow) @ limit - offset))
+
+
+def _expected_of_layers(flow: AbstractDynamics, last: np.ndarray, layers: Layers) -> float | None:
+    """The rate of 1 - cosine in layers x <- (r x + h A) / |r x + h A| of softmax attention with V = c I, c > 0.
+
+    Close to the limit all tokens have the same A, of length c, so that a layer multiplies differences of tokens by
+    r / (r + h c): 1 - cosine falls like e^(-rate t) with rate = (2 / h) log((r + h c) / r).
+    """
+    step, residual = float(layers.step), float(layers.residual)
+    if not _has_hemisphere_rate(flow, last) or isinstance(flow.attention, Unnormalised) or residual <= 0:
+        return None
+    return 2.0 / step * float(np.log1p(step * growth_rate(flow) / residual))
+
+
+def _has_hemisphere_rate(flow: AbstractDynamics, last: np.ndarray) -> bool:
+    is_plain = isinstance(flow, SphereAttention) and isinstance(flow.normalisation, Post)
+    return is_plain and all(one.holds for one in HEMISPHERE_RATE.hypotheses(flow, last))

@@ -66,7 +66,7 @@ def draw_heads(dataset: xr.Dataset) -> Picture:
         place = lambda kind, shown=start == "prompt": f": {dataset.place.sel(kind=kind).item()}" if shown else ""
         drawn = [Snapshot(_scene(dataset, start, kind), last, f"{kind}{place(kind)}") for kind in kinds]
         apart = {kind: (dataset.time.values, dataset.misalignment.sel(start=start, kind=kind).values) for kind in kinds}
-        rows.append([*drawn, alignment_panel(apart)])
+        rows.append([*drawn, alignment_panel(apart, has_legend=start != "prompt")])
     caption = (
         f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
         f"circle in the plane of V's leading eigenvectors. Tokens closer than {CLUSTER_DISTANCE:g} at the end share a "

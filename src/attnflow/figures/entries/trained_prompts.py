@@ -1,5 +1,7 @@
 """Figures of trained weights: the prompt that enters a model, and its cosines layer by layer."""
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 
@@ -45,7 +47,10 @@ def compute_prompt(progress: Progress, *, model: str, prompt: Prompt, seed: int)
 
 def draw_prompt(dataset: xr.Dataset) -> Picture:
     """Draw a histogram for every layer, with trained and with fresh weights."""
-    drawn = [density_panel(dataset.density.sel(kind=kind), dataset.mean_cosine.sel(kind=kind)) for kind in dataset.kind]
+    drawn = [
+        replace(density_panel(dataset.density.sel(kind=kind), dataset.mean_cosine.sel(kind=kind)), title=str(kind))
+        for kind in dataset.kind.values
+    ]
     lines = [
         Line(dataset.time, dataset.mean_cosine.sel(kind=kind), str(kind), line_colour(place), marker=".")
         for place, kind in enumerate(dataset.kind.values)
@@ -53,8 +58,7 @@ def draw_prompt(dataset: xr.Dataset) -> Picture:
     lowest = min(0.0, float(dataset.mean_cosine.min()))
     means = layer_panel(lines, "Mean cosine", ylim=(lowest, 1.02))
     title = f"Cosines between the tokens of {dataset.attrs['words']}, layer by layer, in {dataset.attrs['model']}"
-    caption = "Left: trained weights. Middle: fresh weights. Marks: means."
-    return panel_picture([[*drawn, means]], title, caption, width=3.4, heights=[4.6])
+    return panel_picture([[*drawn, means]], title, width=3.4, heights=[4.6])
 
 
 def prompt_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:

@@ -63,7 +63,7 @@ def draw_spectrum(data: xr.Dataset) -> Picture:
         xlabel="size of an eigenvalue", ylabel="share below",
     )  # fmt: skip
     caption = (
-        f"V = W_O W_V of width {shape[0]} and rank {shape[1]}, Gaussian weights of deviation {shape[2]:g}; "
+        f"$V = W_O W_V$ of width {shape[0]} and rank {shape[1]}, Gaussian weights of deviation {shape[2]:g}; "
         "all other eigenvalues are 0."
     )
     return panel_picture([[plane, law]], "A value matrix at initialisation", caption, width=4.0, heights=[4.4])

@@ -1,6 +1,7 @@
 """Drawing a picture on the current page: places of panels, legend, title and caption."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from attnflow.show.parts.layout import Extent, PanelRow, arranged, grid_places
-from attnflow.show.parts.page import Page, current_page
+from attnflow.show.parts.page import HOUSE_TEXT, Page, current_page, drawing_on
 from attnflow.show.parts.picture import Picture
-from attnflow.show.parts.style import letters_in, new_figure, size_in_inches, write_heading
+from attnflow.show.parts.style import CAPTION_LETTER, letters_in, new_figure, size_in_inches, write_heading
 from attnflow.show.parts.symbols import wrapped
 
 LEGEND_COLUMN = 1.05  # inches, of a short entry in text of 10 points
@@ -21,7 +22,23 @@ LEAST_SHARE = 0.6  # of its natural width, with text of 10 points, at which a pi
 
 def compose(picture: Picture) -> Figure:
     """Draw a picture on the current page, as a figure that belongs to no window."""
-    page = current_page()
+    with drawing_on(_with_fitting_text(current_page(), picture)) as page:
+        return _composed(picture, page)
+
+
+def _with_fitting_text(page: Page, picture: Picture) -> Page:
+    """The page with smaller text where a picture of many panels leaves no room for that of the page.
+
+    At the text `fitting` the page would be the natural picture, enlarged; a fifth more still has room.
+    """
+    if page.width is None or page.height is None:
+        return page
+    fitting = HOUSE_TEXT * min(page.width / picture.width, page.height / picture.natural_height)
+    least = max(0.5 * page.text, 6.0)  # points: smaller text is not legible in print
+    return replace(page, text=float(np.clip(1.2 * fitting, min(least, page.text), page.text)))
+
+
+def _composed(picture: Picture, page: Page) -> Figure:
     is_placed = picture.placing is not None and _has_room(picture, page)
     figure, axes, strip = (_placed if is_placed else _in_rows)(picture, page)
     if picture.complete is not None:
@@ -131,7 +148,11 @@ def _heading_height(picture: Picture, page: Page) -> float:
     """Inches for title and caption on a page of known width."""
     assert page.width is not None
     title = wrapped(picture.title, letters_in(page.width, 1.28 * page.text)).count("\n") + 1 if picture.title else 0
-    note = wrapped(picture.caption, letters_in(page.width, 0.86 * page.text)).count("\n") + 1 if picture.caption else 0
+    note = (
+        wrapped(picture.caption, letters_in(page.width, CAPTION_LETTER * page.text)).count("\n") + 1
+        if picture.caption
+        else 0
+    )
     return (1.1 * title + 0.9 * note) * page.text * 1.3 / 72 + 0.1
 
 
@@ -184,7 +205,7 @@ def _fit_titles(axes: Sequence[Axes], page: Page) -> None:
         for side in ("left", "center"):
             heading = one.get_title(loc=side)
             if heading:
-                one.set_title(wrapped(heading, letters_in(1.15 * inches, page.text)), loc=side)
+                one.set_title(wrapped(heading, letters_in(1.08 * inches, page.text)), loc=side)
 
 
 def scale_marks(axes: Sequence[Axes], scale: float, share: float = 1.0) -> None:

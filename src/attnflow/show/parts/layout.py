@@ -1,7 +1,7 @@
 """Places of the panels of a picture: in rows at the natural size, in more and shorter rows on a narrower page."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from attnflow.show.parts.page import Page
 
 OWN_ROWS = 1.28  # factor by which panels must become larger before the rows of a picture are given up
+PAPER_HEIGHT = 9.3  # inches of text on a page of a journal: a higher picture has narrower panels
+NARROW = 1.5  # inches, with text of 10 points: least width of panels in such a picture
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def arranged(rows: Sequence[PanelRow], natural: Extent, page: Page) -> Arrangeme
     if page.width is None:
         return Arrangement(natural.width, natural.height + natural.around, tuple(rows), is_natural=True)
     if page.height is None:
-        return _broken(rows, natural, page.width, page.scale)
+        return _on_paper(rows, natural, page.width, page.scale)
     own = _broken(rows, natural, page.width, page.scale)
     panels = [panel for row in rows for panel in row.panels]
     least, high = 0.8 * max(row.least for row in rows), max(row.height for row in rows)
@@ -67,6 +69,25 @@ def arranged(rows: Sequence[PanelRow], natural: Extent, page: Page) -> Arrangeme
         if _smallest_side(other, natural, page) > size:
             best, size = other, _smallest_side(other, natural, page)
     return Arrangement(page.width, page.height, best.lines, best.is_natural)
+
+
+def _on_paper(rows: Sequence[PanelRow], natural: Extent, width: float, scale: float) -> Arrangement:
+    """The rows broken to a width; while the picture is higher than a page, the highest row gets narrower panels.
+
+    Panels of space keep their width, since their labels would collide, and so do rows of one or two panels.
+    """
+    found, given = _broken(rows, natural, width, scale), list(rows)
+    may_shrink = [len(row.panels) > 2 and all(panel.projection != "3d" for panel in row.panels) for row in rows]
+    while found.height > PAPER_HEIGHT and any(may_shrink):
+        heights = [
+            sum(line.height for line in _broken([row], natural, width, scale).lines) if may else 0.0
+            for row, may in zip(given, may_shrink, strict=True)
+        ]
+        highest = int(np.argmax(heights))
+        given[highest] = replace(given[highest], least=min(NARROW, given[highest].least))
+        may_shrink[highest] = False
+        found = _broken(given, natural, width, scale)
+    return found
 
 
 def _broken(rows: Sequence[PanelRow], natural: Extent, width: float, scale: float) -> Arrangement:

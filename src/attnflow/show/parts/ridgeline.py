@@ -26,6 +26,7 @@ class RidgelinePanel:
     xlim: tuple[float, float] = (-1.0, 1.0)
     height: float = 1.6
     """Height of a density in units of the spacing: above one, densities overlap."""
+    title: str = ""
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
@@ -51,6 +52,7 @@ class RidgelinePanel:
             legend_below(axes)
         axes.set(xlabel=self.xlabel, xlim=self.xlim, yticks=range(len(heights)))
         axes.set_yticklabels(list(self.names))
+        axes.set_title(self.title, loc="left")
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
         fix_ticks(axes)

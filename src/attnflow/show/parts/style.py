@@ -19,6 +19,9 @@ from attnflow.show.parts.page import LIGHT, Page, current_page, drawing_on, them
 from attnflow.show.parts.symbols import emphasised, wrapped
 
 DOTS_PER_INCH = 200  # of PNG files
+CAPTION_LETTER = (
+    0.94  # of a caption, whose text is nine tenths, in units of the text of the page: lines must not be cut
+)
 SANS_LETTER, SERIF_LETTER = 0.56, 0.45  # mean width of a letter in units of the size of its text
 
 
@@ -118,7 +121,7 @@ def write_heading(
     left = 0.1 / width
     heading = emphasised(wrapped(title, letters_in(width - beside, 1.28 * text)))
     figure.suptitle(heading, x=left, ha="left", fontweight="bold")
-    note = wrapped(caption, letters_in(width - below, 0.86 * text))
+    note = wrapped(caption, letters_in(width - below, CAPTION_LETTER * text))
     note += "\n" * math.ceil(lines_under) if note else ""
     figure.supxlabel(note, x=left, ha="left", fontsize=0.9 * text, color=theme().grey)
 

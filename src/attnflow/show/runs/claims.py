@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
+from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import order
 from attnflow.experiments.centres import renyi_centres
 from attnflow.experiments.meeting import ROUNDING, Meeting, meeting
@@ -16,7 +17,7 @@ from attnflow.model import masks
 from attnflow.results.provenance import solver_of
 from attnflow.show.parts.drawn_run import DrawnRun, one_run, recorded_flow
 from attnflow.show.parts.page import current_page, theme
-from attnflow.show.parts.style import fix_ticks, line_colour
+from attnflow.show.parts.style import fix_ticks, line_colour, weights_colormap
 from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.runs.over_time import continuous_angles, draw_counts, is_logarithmic, set_time_axis
 from attnflow.solvers.layers import Layers
@@ -37,12 +38,17 @@ class ShownMeasures:
     sorted_tokens: np.ndarray | None = None
     """Order of the tokens by their limit, for attention matrices; None where a mask gives tokens an order."""
 
+    first_token: np.ndarray | None = None
+    """Where the first token starts, for causal attention that gathers all tokens in one point."""
+
     @property
     def note(self) -> str:
         """Sentences for the caption."""
         parts = []
         if self.meeting is not None:
             parts.append("1 − cosine is that of the two tokens farthest apart.")
+        if self.meeting is not None and self.first_token is not None:
+            parts.append("Thin lines: of each token and the start of the first token, later tokens darker.")
         if self.centres:
             parts.append("Black: Rényi centres, which start farther than the Rényi distance from all earlier ones.")
         return " ".join(parts)
@@ -62,9 +68,12 @@ def shown_measures(run: xr.Dataset, member: int | None, drawn: DrawnRun) -> Show
     centres = renyi_centres(flow, drawn.tokens[0]) if drawn.dimension == 2 else []
     meets = len(drawn.cluster_sizes) == 1 and len(drawn.labels) > 1 and len(drawn.times) > 4
     first = one.initial_tokens.values.astype(float)
-    is_continuous = not isinstance(solver_of(run), Layers)
+    solver = solver_of(run)
+    layers = solver if isinstance(solver, Layers) else None
+    is_led = len(drawn.cluster_sizes) == 1 and isinstance(flow.mask, masks.Causal)
     return ShownMeasures(
-        meeting=meeting(flow, first, drawn.times, drawn.tokens, is_continuous=is_continuous) if meets else None,
+        meeting=meeting(flow, first, drawn.times, drawn.tokens, layers=layers) if meets else None,
+        first_token=drawn.tokens[0, 0] if is_led else None,
         centres=tuple(centres) if len(centres) <= MOST_CENTRES else (),
         sorted_tokens=by_limit,
     )
@@ -82,6 +91,8 @@ def draw_measure(axes: Axes, drawn: DrawnRun, shown: ShownMeasures) -> None:
     if shown.order is not None:
         _draw_order(axes, drawn, shown.order)
     elif shown.meeting is not None:
+        if shown.first_token is not None:
+            _draw_distances_to_first(axes, drawn, shown.first_token)
         _draw_meeting(axes, shown.meeting)
     else:
         draw_counts(axes, drawn)
@@ -103,7 +114,9 @@ def _draw_order(axes: Axes, drawn: DrawnRun, lengths: np.ndarray) -> None:
 def _draw_meeting(axes: Axes, shown: Meeting) -> None:
     """Draw 1 - cosine over time, with the fitted and the predicted law."""
     heights = np.where(shown.heights > ROUNDING, shown.heights, np.nan)
-    axes.plot(shown.times, heights, color=theme().ink, linewidth=1.6, label="run")
+    style: dict[str, Any] = {"color": theme().ink, "linewidth": 1.6, "label": "run"}
+    dots = {"marker": ".", "markersize": 3.5, "linestyle": "none", "label": "layers"} if shown.is_layered else {}
+    axes.plot(shown.times, heights, **(style | dots))
     if shown.fit is not None:
         label = f"fitted {shown.law(shown.fit.rate)}"
         axes.plot(shown.times, shown.values(shown.fit.rate), color=line_colour(1), linestyle="--", label=label)
@@ -119,6 +132,22 @@ def _draw_meeting(axes: Axes, shown: Meeting) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.legend(loc="lower left", handlelength=1.8)
     fix_ticks(axes)
+
+
+def _draw_distances_to_first(axes: Axes, drawn: DrawnRun, place: np.ndarray) -> None:
+    """Draw 1 - cosine of each token and the place where the first one starts, later tokens darker."""
+    chosen = evenly_spaced(drawn.tokens.shape[1] - 1, MOST_CENTRES) + 1
+    for position, token in enumerate(chosen):
+        heights = ((drawn.tokens[:, token] - place) ** 2).sum(axis=-1) / 2
+        shade = weights_colormap()(0.25 + 0.55 * position / max(len(chosen) - 1, 1))
+        axes.plot(drawn.times, np.where(heights > ROUNDING, heights, np.nan), color=shade, linewidth=0.6)
+
+
+def mark_first_token(globe: Axes, place: np.ndarray, camera: np.ndarray) -> Line2D:
+    """Mark where the first token starts on the globe, and return the handle of a legend."""
+    style: dict[str, Any] = {"color": theme().ink, "marker": "D", "linestyle": "none"}
+    globe.plot(*(camera @ place)[:2], markersize=8, markeredgecolor=theme().paper, zorder=6, **style)
+    return Line2D([], [], markersize=5, label="first token", **style)
 
 
 def mark_centres(circle: Axes, angles: Axes, drawn: DrawnRun, centres: tuple[int, ...]) -> Line2D:

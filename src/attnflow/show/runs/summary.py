@@ -8,12 +8,14 @@ import numpy as np
 from attnflow._common.checks import InputError
 from attnflow._common.renamed import renamed_argument
 from attnflow.show.parts.drawing import PageOptions, draws
-from attnflow.show.parts.drawn_run import DrawnRun, one_run, run_to_draw, with_headline
+from attnflow.show.parts.drawn_run import DrawnRun, one_run, recorded_flow, run_to_draw, with_headline
 from attnflow.show.parts.layout import PanelRow
 from attnflow.show.parts.matrix import MatrixInRow, colour_scale
 from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
 from attnflow.show.parts.projection import points_of
-from attnflow.show.runs.claims import ShownMeasures, draw_measure, mark_centres, shown_measures
+from attnflow.show.parts.view3d import camera_of
+from attnflow.show.runs.characteristics import characteristic_panel
+from attnflow.show.runs.claims import ShownMeasures, draw_measure, mark_centres, mark_first_token, shown_measures
 from attnflow.show.runs.ensembles import ensemble_picture, failed_runs
 from attnflow.show.runs.observables import observable_names, observables_picture
 from attnflow.show.runs.trajectories import View, legend_entries, view_of
@@ -32,6 +34,9 @@ def summary(
     **page: Unpack[PageOptions],
 ) -> Picture:
     """Draw the trajectories of a run, the measure that decides what it shows, and attention at start and end.
+
+    On the sphere a further panel shows what distinguishes a model from softmax attention with one head, where there is
+    room: attention of each head, attention received (Sinkhorn), energy (gradient flows), speed (layer normalisation).
 
     The measure is the number of clusters over time; where all tokens on the sphere meet in one point, 1 - cosine of the
     two tokens farthest apart with its rate; with noise, the length of the mean of the tokens.
@@ -81,25 +86,39 @@ def summary(
     if "tokens" not in one and observable_names(run):
         return observables_picture(run, member)
     drawn = with_headline(run_to_draw(run, member, distance=distance), run, member)
-    return _picture_of(drawn, _first_and_last(matrices, one.sizes["token"]), shown_measures(run, member, drawn))
+    pair = _first_and_last(matrices, one.sizes["token"])
+    return _picture_of(drawn, pair, shown_measures(run, member, drawn), _further_panel(run, drawn, matrices))
 
 
-def _picture_of(drawn: DrawnRun, matrices: dict[str, np.ndarray], measures: ShownMeasures) -> Picture:
+def _further_panel(run: Any, drawn: DrawnRun, matrices: Any) -> FunctionPanel | None:
+    """Panel of what distinguishes the model, of a run whose tokens are followed."""
+    if not drawn.is_followed or drawn.words or len(drawn.times) < 2:
+        return None
+    first = None if matrices is None or matrices[0] is None else np.asarray(matrices[0], dtype=float)
+    return characteristic_panel(recorded_flow(run), drawn, first)
+
+
+def _picture_of(
+    drawn: DrawnRun, matrices: dict[str, np.ndarray], measures: ShownMeasures, further: FunctionPanel | None
+) -> Picture:
     view, points = view_of(drawn), points_of(drawn)
     shown, note = _readable_matrices(matrices, measures)
+    small = [*(_attention_panels(shown) if shown else []), *([further] if further and len(shown) < 2 else [])]
     panels = view.panels(drawn, points)
     measure = FunctionPanel(lambda axes: draw_measure(axes, drawn, measures))
     is_picture = [view.picture is not None, False]
     rows = [PanelRow([panel], 4.0, is_square=square) for panel, square in zip(panels, is_picture, strict=False)]
     rows.append(PanelRow([measure], 2.6))
-    rows += [PanelRow(_attention_panels(shown), 2.6, 1.5, is_square=True)] if shown else []
+    rows += [PanelRow(small, 2.6, 1.5, is_square=True)] if small else []
     notes = " ".join(part for part in (drawn.caption, measures.note, note, points.note) if part)
-    width, height = _natural_size(view, len(shown))
+    width, height = _natural_size(view, len(small))
     marks = []
 
     def complete(axes: Any) -> None:
         if measures.centres:
             marks.append(mark_centres(axes[0], axes[1], drawn, measures.centres))
+        if measures.first_token is not None and drawn.dimension == 3:
+            marks.append(mark_first_token(axes[0], measures.first_token, camera_of(drawn.tokens[-1])))
 
     return Picture(
         rows,
@@ -109,34 +128,34 @@ def _picture_of(drawn: DrawnRun, matrices: dict[str, np.ndarray], measures: Show
         height,
         complete=complete,
         legend=lambda axes: [*legend_entries(drawn, axes), *marks],
-        placing=lambda place: _places(place, view, len(shown)),
+        placing=lambda place: _places(place, view, len(small)),
     )
 
 
-def _natural_size(view: View, matrices: int) -> tuple[float, float]:
+def _natural_size(view: View, small: int) -> tuple[float, float]:
     """Width and height in inches, of `_places`."""
     if view.over_time is None:
-        return (10.4, 5.6) if matrices else (9.0, 5.0)
-    return (4.4 if view.picture else 0.0) + (4.4 if view.picture else 7.2) + (2.7 if matrices else 0.0), 5.6
+        return (10.4, 5.6) if small else (9.0, 5.0)
+    return (4.4 if view.picture else 0.0) + (4.4 if view.picture else 7.2) + (2.7 if small else 0.0), 5.6
 
 
-def _places(place: Any, view: View, matrices: int) -> list[Any]:
-    """Places of the panels of a view, of the measure and of the attention matrices.
+def _places(place: Any, view: View, small: int) -> list[Any]:
+    """Places of the panels of a view, of the measure and of the small panels, such as attention matrices.
 
-    With a quantity over time: columns of the picture, if any; the two panels over time; the matrices. Without: the
-    picture on the left, the measure on the right and the matrices below it.
+    With a quantity over time: columns of the picture, if any; the two panels over time; the small panels. Without:
+    the picture on the left, the measure on the right and the small panels below it.
     """
     if view.over_time is None:
-        columns = place.subgridspec(1, 2, width_ratios=[5.0, 4.6 if matrices else 3.4])
-        rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if matrices else [columns[1]]
-        below = rows[1].subgridspec(1, matrices) if matrices else []
-        return [columns[0], rows[0], *(below[index] for index in range(matrices))]
-    widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if matrices else [])
+        columns = place.subgridspec(1, 2, width_ratios=[5.0, 4.6 if small else 3.4])
+        rows = columns[1].subgridspec(2, 1, height_ratios=[1, 1.15]) if small else [columns[1]]
+        below = rows[1].subgridspec(1, small) if small else []
+        return [columns[0], rows[0], *(below[index] for index in range(small))]
+    widths = ([4.4] if view.picture else []) + [4.4 if view.picture else 7.2] + ([2.7] if small else [])
     columns = place.subgridspec(1, len(widths), width_ratios=widths)
     over_time = columns[1 if view.picture else 0].subgridspec(2, 1, height_ratios=[2.2, 1])
-    right = columns[len(widths) - 1].subgridspec(matrices, 1) if matrices else []
+    right = columns[len(widths) - 1].subgridspec(small, 1) if small else []
     pictures = [columns[0]] if view.picture else []
-    return [*pictures, over_time[0], over_time[1], *(right[index] for index in range(matrices))]
+    return [*pictures, over_time[0], over_time[1], *(right[index] for index in range(small))]
 
 
 def _attention_panels(shown: dict[str, np.ndarray]) -> list[MatrixInRow]:

@@ -81,7 +81,7 @@ def atlas(
 
     panels = [FunctionPanel(draw_predicted), FunctionPanel(draw_simulated)]
     return Picture(
-        [PanelRow(panels, 4.2, least=1.7, is_shared=True, is_square=True)],
+        [PanelRow(panels, 4.2, least=2.2, is_shared=True, is_square=True)],
         _title(dataset),
         width=8.2,
         height=5.5,
@@ -167,7 +167,8 @@ def _title(dataset: xr.Dataset) -> str:
         f"{SPACES[attributes['space']]}, d = {attributes['d']}, n = {attributes['n']}, {BETA} = {attributes['beta']:g}"
     )
     counted = f"{attributes['cells_compared']} of {attributes['cells']} cells compared"
-    return f"Limits by the spectrum of V: {result} ({counted})\n{setting}, {dataset.sizes['run']} starts a cell"
+    starts = "1 start" if dataset.sizes["run"] == 1 else f"{dataset.sizes['run']} starts"
+    return f"Limits by the spectrum of V: {result} ({counted})\n{setting}, {starts} a cell"
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:

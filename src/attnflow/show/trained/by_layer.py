@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attnflow.show.parts.page import LIGHT, theme
 from attnflow.show.parts.panels import Line, Lines
 from attnflow.show.parts.style import from_oklch
 from attnflow.show.parts.symbols import literal
@@ -20,10 +21,12 @@ def layer_panel(lines: Sequence[Line], title: str = "", **options: Any) -> Lines
 def layer_colours(count: int) -> np.ndarray:
     """Colours (count, 3) of layers from the first to the last.
 
-    They go from yellow through green and blue to violet and become darker, so that they differ also without hue.
+    They go from yellow through green and blue to violet and become darker, so that they differ also without hue; less
+    dark on a dark page.
     """
     share = np.linspace(0, 1, max(count, 2))[-count:] if count > 1 else np.ones(1)
-    return np.clip(from_oklch(0.88 - 0.5 * share, np.full(count, 0.14), 1.7 + 3.7 * share), 0, 1)
+    fall = 0.5 if theme() is LIGHT else 0.3  # of lightness
+    return np.clip(from_oklch(0.88 - fall * share, np.full(count, 0.14), 1.7 + 3.7 * share), 0, 1)
 
 
 def has_name(layer: int, count: int) -> bool:

@@ -45,7 +45,7 @@ class Eigenvalues:
         axes.set(xlabel="real part", ylabel="imaginary part")
         axes.set_aspect("equal", adjustable="datalim")
         axes.set_title("All eigenvalues of all heads", loc="left")
-        legend_below(axes, columns=3)
+        legend_below(axes, columns=4)
         fix_ticks(axes)
 
 
