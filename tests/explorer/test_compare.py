@@ -9,7 +9,7 @@ pytestmark = needs_chromium
 BOTH_SHOWN = "explorer.comparison.model && explorer.comparison.stage.frame?.index > 1 && explorer.frame?.index > 1"
 TIMES = "[explorer.stage.frame.time, explorer.comparison.stage.frame.time]"
 PAUSED_TOGETHER = f"!explorer.state.plays && (([a, b]) => a === b && a > 0)({TIMES})"
-TIED = """(steps) => import('./tied.js').then(({ TiedFrames }) => {
+TIED = """(steps) => import('./shared_clock.js').then(({ TiedFrames }) => {
   const tied = new TiedFrames();
   return steps.map(([half, run, index, time]) => tied.add(half, { run, index, time })?.map((frame) => frame.time) ?? null);
 })"""

@@ -67,7 +67,7 @@ def clouds():
 
 @pytest.mark.parametrize("points", list(clouds()))
 def test_a_hull_in_space_encloses_what_qhull_says(page, points):
-    faces = call(page, "solid.js", "m.solidHull(Float32Array.from(a), a.length / 3)?.map((face) => face.corners)",
+    faces = call(page, "convex_hull.js", "m.solidHull(Float32Array.from(a), a.length / 3)?.map((face) => face.corners)",
                  points.ravel().tolist())  # fmt: skip
 
     corners = points[np.array(faces)]
@@ -81,9 +81,9 @@ def test_points_of_a_plane_have_no_hull_in_space_and_a_cube_has_twelve_edges(pag
     flat = np.random.default_rng(0).normal(size=(20, 3)) * [1, 1, 0]
     cube = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1]), float).reshape(3, 8).T
 
-    assert call(page, "solid.js", "m.solidHull(a, a.length / 3)", flat.ravel().tolist()) is None
+    assert call(page, "convex_hull.js", "m.solidHull(a, a.length / 3)", flat.ravel().tolist()) is None
     edges = "m.edgesOf(m.solidHull(a, 8)).length"
-    assert call(page, "solid.js", edges, cube.ravel().tolist()) == 12
+    assert call(page, "convex_hull.js", edges, cube.ravel().tolist()) == 12
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import xarray as xr
 from attnflow._common.checks import InputError
 from attnflow._common.fact_tables import html_table, text_table
 from attnflow.analyse.spectra import spectrum
+from attnflow.experiments.convergence_rates import meeting
 from attnflow.experiments.gathering import cluster_distance, gathering
 from attnflow.experiments.headline import coalescing_headline, headline, shown_limit
-from attnflow.experiments.meeting import meeting
 from attnflow.integrate.evaluate import velocity
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.files import load

@@ -9,13 +9,13 @@ from typing import Any
 
 from attnflow._common.checks import InputError
 from attnflow.explorer import page_requests, placed_tokens, protocol, run_messages
+from attnflow.explorer.beta_strip import StripWorker
 from attnflow.explorer.computing_turns import ComputingTurns
 from attnflow.explorer.export.exports import RunSnapshot, exported_file, snapshot_of
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.mailbox import Mailbox
 from attnflow.explorer.panel_worker import PanelWorker
 from attnflow.explorer.player import Player
-from attnflow.explorer.strip import StripWorker
 
 NO_RUN = "There is no run yet. Choose a scenario."
 log = logging.getLogger("attnflow.explorer")

@@ -2,7 +2,7 @@
 
 import { Stage } from "./stage.js";
 import { showTooltip } from "./tooltip.js";
-import { TiedFrames } from "./tied.js";
+import { TiedFrames } from "./shared_clock.js";
 import { WordField } from "./words.js";
 
 const $ = (id) => document.getElementById(id);

@@ -6,7 +6,7 @@ import { lightWith, showEquation } from "./equation.js";
 import { showDescription, showPrediction, showPrompts, showVerdict, spokenText } from "./explain.js";
 import { EngineSource } from "./engine_source.js";
 import { ExportMenu } from "./export.js";
-import { Hands } from "./hands.js";
+import { TokenEditing } from "./token_editing.js";
 import { LayerInterpolation } from "./interpolation.js";
 import { listenForKeys } from "./keyboard.js";
 import * as link from "./link.js";
@@ -55,7 +55,7 @@ const comparison = new Comparison({ newSource, theme, first: stage, actions: {
   problem: showProblem, file: (message) => exportMenu.receive(message), say, remember: () => remember(),
 } });
 
-const hands = new Hands(stage, { send: (message) => source.send(message), isPlaying: () => state.plays, say });
+const hands = new TokenEditing(stage, { send: (message) => source.send(message), isPlaying: () => state.plays, say });
 
 const question = new Question({ play: (plays) => play(plays), onChange: () => remember() });
 

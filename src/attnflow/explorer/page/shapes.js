@@ -1,7 +1,7 @@
 // Convex hull and parallel subspaces of the tokens.
 
 import { hull } from "./geometry.js";
-import { cross, dot, edgesOf, solidHull } from "./solid.js";
+import { cross, dot, edgesOf, solidHull } from "./convex_hull.js";
 
 const MAX_HULL_TOKENS = 500;
 

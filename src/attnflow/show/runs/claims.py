@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import order
 from attnflow.experiments.centres import renyi_centres
-from attnflow.experiments.meeting import ROUNDING, Meeting, meeting
+from attnflow.experiments.convergence_rates import ROUNDING, Meeting, meeting
 from attnflow.model import masks
 from attnflow.results.provenance import solver_of
 from attnflow.show.parts.drawn_run import DrawnRun, one_run, recorded_flow

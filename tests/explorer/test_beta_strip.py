@@ -10,7 +10,7 @@ from tests.helpers.served_explorer import wait_until
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.explorer import catalogue, page_requests, strip
+from attnflow.explorer import beta_strip, catalogue, page_requests
 from attnflow.explorer.computing_turns import ComputingTurns
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.viewer import Viewer
@@ -24,7 +24,7 @@ def started(name="sphere", **changes):
 
 def strip_of(run):
     messages = []
-    worker = strip.StripWorker(lambda kind, message: messages.append(message), ComputingTurns().for_viewer())
+    worker = beta_strip.StripWorker(lambda kind, message: messages.append(message), ComputingTurns().for_viewer())
     worker.start(run)
     wait_until(lambda: messages and messages[-1]["isComplete"])
     return messages
@@ -47,16 +47,16 @@ def test_cells_are_the_end_states_of_simulate():
 
 
 def test_many_tokens_and_dimensions_are_sent_small(monkeypatch):
-    monkeypatch.setattr(strip, "FACTORS", (1,))
+    monkeypatch.setattr(beta_strip, "FACTORS", (1,))
     cell = strip_of(started(n=80, d=5))[-1]["cells"][0]
 
-    assert len(cell["colours"]) == strip.MAX_TOKENS
-    assert len(cell["tokens"]) == 3 * strip.MAX_TOKENS
+    assert len(cell["colours"]) == beta_strip.MAX_TOKENS
+    assert len(cell["tokens"]) == 3 * beta_strip.MAX_TOKENS
 
 
 def test_a_slow_cell_is_shown_as_far_as_it_came_and_the_strip_ends(monkeypatch):
-    monkeypatch.setattr(strip, "SECONDS_PER_CELL", 0.0)
-    monkeypatch.setattr(strip, "SECONDS", 0.0)
+    monkeypatch.setattr(beta_strip, "SECONDS_PER_CELL", 0.0)
+    monkeypatch.setattr(beta_strip, "SECONDS", 0.0)
     (message,) = strip_of(started(**SMALL))
 
     assert len(message["cells"]) == 1
@@ -69,7 +69,7 @@ def test_a_slow_cell_is_shown_as_far_as_it_came_and_the_strip_ends(monkeypatch):
 )
 def test_runs_without_a_strip(name, changes, sentence):
     with pytest.raises(InputError, match=sentence):
-        strip.betas(started(name, **changes))
+        beta_strip.betas(started(name, **changes))
 
 
 def test_another_run_and_a_closed_page_end_a_strip(monkeypatch):
@@ -81,7 +81,7 @@ def test_another_run_and_a_closed_page_end_a_strip(monkeypatch):
             pass_on()
             time.sleep(0.01)
 
-    monkeypatch.setattr(strip, "end_state", endless)
+    monkeypatch.setattr(beta_strip, "end_state", endless)
     messages = []
     viewer = Viewer(lambda kind, message: messages.append(kind), ThreadPoolExecutor(1))
     for end in (

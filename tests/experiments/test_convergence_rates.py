@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow as af
-from attnflow.experiments.meeting import meeting
+from attnflow.experiments.convergence_rates import meeting
 
 
 def meeting_of(flow, tokens, times):

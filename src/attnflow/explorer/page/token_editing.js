@@ -5,7 +5,7 @@ import { axesFor } from "./geometry.js";
 const $ = (id) => document.getElementById(id);
 const REACH = 1.2; // how far from the middle a token may be dropped, in units of the picture
 
-export class Hands {
+export class TokenEditing {
   #held = null; // {token, depth, x, y, wasPlaying, point}
   #isAdding = false;
   #isWaiting = false; // for the run after an edit
