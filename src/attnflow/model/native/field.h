@@ -127,15 +127,18 @@ void sums_of_largest(const PairProblem<T>& p, T tolerance) {
   std::vector<T> scores(p.columns);
   for (int64_t i = 0; i < p.rows; ++i) {
     const int64_t begin = std::max<int64_t>(0, i - p.before), end = std::min(p.columns, i + p.after + 1);
-    T largest = -std::numeric_limits<T>::infinity(), size = 0;
-    for (int64_t j = begin; j < end; ++j) {
-      scores[j] = 0;
-      for (int64_t c = 0; c < p.key_size; ++c) scores[j] += p.queries[c * p.stride + i] * p.keys[c * p.stride + j];
-      largest = std::max(largest, scores[j]), size = std::max(size, std::abs(scores[j]));
+    std::fill(scores.begin(), scores.end(), T(0));
+    for (int64_t c = 0; c < p.key_size; ++c) {
+      const T query = p.queries[c * p.stride + i], *keys = p.keys + c * p.stride;
+      for (int64_t j = begin; j < end; ++j) scores[j] += query * keys[j];
     }
+    T largest = -std::numeric_limits<T>::infinity(), least = -largest;
+    for (int64_t j = begin; j < end; ++j)
+      largest = scores[j] > largest ? scores[j] : largest, least = scores[j] < least ? scores[j] : least;
+    const T smallest_tie = largest - tolerance * std::max(std::abs(largest), std::abs(least));
     for (int64_t c = 0; c <= p.value_size; ++c) p.sums[c * p.stride + i] = 0;
     for (int64_t j = begin; j < end; ++j) {
-      if (!(scores[j] >= largest - tolerance * size)) continue;
+      if (!(scores[j] >= smallest_tie)) continue;
       const T weight = p.log_weights ? std::exp(p.log_weights[j]) : T(1);
       for (int64_t c = 0; c < p.value_size; ++c) p.sums[c * p.stride + i] += weight * p.values[c * p.stride + j];
       p.sums[p.value_size * p.stride + i] += weight;
