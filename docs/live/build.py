@@ -31,7 +31,7 @@ FLAGS = ["-std=c++17", "-O3", "-msimd128", "-fno-exceptions", "-fno-rtti", "-fno
 
 INSTALL = "For more, install attnflow: pip install '.[explore]' in its repository, then attnflow explore."
 ABSENT_WORDS = (
-    "This page computes in your browser. Other models, trained transformers, end states over β, movies, datasets and "
+    "This page computes in your browser. Other models, trained transformers, movies, datasets and "
     f"the comparison of a run with its prediction are in the installed explorer. {INSTALL}"
 )
 VERDICT = {
@@ -58,7 +58,7 @@ WORDS = {
     "query_key": tuple(vocabulary.MATRICES.words),
 }
 """The words of each setting that the engine knows."""
-ABSENT = ("redraw", "mlp", "kappa", "strip", "ask")
+ABSENT = ("redraw", "mlp", "kappa", "ask")
 """Settings and parts of the page that the engine does not serve."""
 
 
@@ -87,7 +87,9 @@ def compile_engine(to: Path) -> None:
     exported = ",".join(f"_{name}" for name in FUNCTIONS.split())
     options = ["STANDALONE_WASM", "ALLOW_MEMORY_GROWTH=1", f"EXPORTED_FUNCTIONS={exported}"]
     command = ["emcc", *FLAGS, f"-I{NATIVE}", *map(str, sources), "--no-entry"]
-    subprocess.run([*command, *(part for option in options for part in ("-s", option)), "-o", str(to)], check=True)
+    written = to.with_name("unfinished.wasm")
+    subprocess.run([*command, *(part for option in options for part in ("-s", option)), "-o", str(written)], check=True)
+    written.replace(to)
 
 
 def data() -> dict[str, Any]:

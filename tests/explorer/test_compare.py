@@ -87,6 +87,14 @@ def test_another_setting_is_compared_and_a_link_restores_both(compared, new_page
     assert value(again, "explorer.panels.model.settings.mask") == "full"
 
 
+@pytest.mark.parametrize("name", ["attention", "normalisation"])
+def test_every_setting_has_a_first_difference_that_is_known(compared, name):
+    page = compared
+    page.select_option("#compare-setting", name)
+    wait_for(page, f"explorer.comparison.model.settings.{name} !== explorer.model.settings.{name}")
+    assert value(page, "document.getElementById('problem').hidden")
+
+
 def test_a_refused_difference_returns_to_the_one_before(compared):
     page = compared
     page.select_option("#compare-setting", "mask")

@@ -10,7 +10,7 @@ from tests.helpers.browser_page import needs_chromium, value, wait_for
 from tests.helpers.live_page import FileServer, built, needs_emcc
 
 import attnflow as af
-from attnflow.experiments import scenarios
+from attnflow.experiments import scenarios, vocabulary
 from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.measure.cluster_colours import ClusterColours
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
@@ -219,10 +219,59 @@ def test_the_page_plays_without_a_server_and_its_controls_act(page, explorer):
     assert "attnflow explore" in page.inner_text("#absent")
 
 
+MATRICES = """async ([d, seed, given]) => {
+  const [wasm, model, words] = await Promise.all(["wasm", "model", "words"].map((name) => import(`./engine/${name}.js`)));
+  await wasm.load(await (await fetch("engine.wasm")).arrayBuffer());
+  const data = await (await fetch("scenarios.json")).json();
+  words.setVocabulary(data);
+  return given.map((value) => {
+    const size = data.vocabulary.value[value.split(":")[0]].size ?? d;
+    return model.build({ ...data.hello.catalogue[0].settings, space: "sphere", d: size, seed, value }).heads[0].value;
+  });
+}"""
+
+
+def test_every_word_of_a_matrix_gives_the_matrix_of_the_library(page, explorer):
+    numbers = {"diagonal": ":2,1,-0.5", "eigenvalues": ":2,1,-0.5", "eigenvalues-random": ":2,1,-0.5", "pair": ":1,0.5"}
+    numbers["matrix"] = ":" + ",".join(map(str, range(9)))
+    given = [name + numbers.get(name, "") for name in vocabulary.MATRICES.words]
+    page.goto(explorer.address)
+    found = page.evaluate(MATRICES, [3, 7, given])
+    for word, matrix in zip(given, found, strict=True):
+        settings = scenarios.Settings(space="sphere", d=len(matrix), seed=7, value=word)
+        expected = scenarios.build(settings).flow.heads[0].value_matrix
+        np.testing.assert_allclose(matrix, expected, atol=1e-13, err_msg=word)
+
+
+def test_the_strip_shows_the_end_states_of_the_library(page, explorer):
+    page.goto(explorer.address + "#scenario=polytope&n=12&end=3&strip=beta")
+    wait_for(page, "document.querySelectorAll('#strip .cells button').length === 8")
+    counts = page.locator("#strip .cells small").all_inner_texts()
+    betas = [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
+    assert counts == [f"{count} cluster{'' if count == 1 else 's'}" for count in map(clusters_at_the_end, betas)]
+
+
+def clusters_at_the_end(beta):
+    setup = af.scenario("polytope", n=12, end=3.0, beta=beta)
+    run = af.simulate(setup.flow, setup.tokens, [0.0, 3.0], solver=setup.solver, progress=False)
+    distance = FlowMeasurements(setup.flow, setup.solver, Frame(0, 0.0, setup.tokens)).distance
+    return int(af.clusters.labels(run.tokens.values[-1], distance).max()) + 1
+
+
+def test_a_link_to_a_scenario_that_is_not_offered_says_so(page, explorer):
+    page.goto(explorer.address + "#scenario=metastable")
+    wait_for(page, "explorer.frame?.index > 2")
+    assert "The scenario metastable is not offered here; sphere is shown instead." in page.inner_text("#problem")
+    assert "attnflow explore" in page.inner_text("#problem")
+
+
 def test_a_link_restores_the_state_and_two_runs_are_compared(page, explorer):
     page.goto(explorer.address + "#scenario=renyi&n=30&beta=20&t=2.5&compare=beta:5")
     wait_for(page, "explorer.comparison.model?.settings.beta === 5 && explorer.frame?.time === 2.5")
     assert value(page, "explorer.model.settings.n") == 30
+    for name, word in (("attention", "unnormalised"), ("normalisation", "sqrt")):
+        page.select_option("#compare-setting", name)
+        wait_for(page, f"explorer.comparison.model?.settings.{name} === '{word}'")
     page.click("#compare-close")
     page.click("#move-tokens")
     page.click("#add-token")

@@ -115,7 +115,8 @@ function matrixOf(text, d, seed, setting) {
       const entries = scaled(gaussian(), 1 / Math.sqrt(d)), turned = transposed(entries);
       return entries.map((row, i) => row.map((entry, j) => (entry + turned[i][j]) / Math.SQRT2));
     }
-    default: return pairMatrix(numbers, d);
+    case "pair": return pairMatrix(numbers, d);
+    default: throw new Refused(`\`${setting}\` '${name}' is not known on this page. ${installSentence()}`);
   }
 }
 

@@ -5,6 +5,7 @@ import { modelFields } from "./facts.js";
 import { principalAxes } from "./measure.js";
 import { changed } from "./model.js";
 import { Run } from "./run.js";
+import { Strip } from "./strip.js";
 import { RunEnded, load } from "./wasm.js";
 import { Refused, setVocabulary } from "./words.js";
 
@@ -16,7 +17,7 @@ const REPLACING = ["space", "n", "d", "start", "seed", "runs"]; // settings that
 
 let data = null, run = null, count = 0;
 let plays = false, playedFromStart = false, until = null, speed = 1, isStepping = false, nextFrame = 0, unpainted = [], undo = null;
-let token = null, measured = null, nextPanels = 0;
+let token = null, measured = null, nextPanels = 0, strip = null;
 
 const now = () => performance.now() / 1000;
 const send = (message) => postMessage(message);
@@ -66,6 +67,10 @@ const answers = {
   speed({ factor }) { speed = factor; },
   row(request) { token = run && request.token < run.model.n ? request.token : null; nextPanels = 0; },
   axes() { send({ type: "axes", run: require().number, axes: principalAxes(run.frame.tokens, run.model.d) }); },
+  strip({ shown }) {
+    endStrip();
+    strip = shown ? new Strip(require()) : null;
+  },
   seen(request) {
     const place = unpainted.findLastIndex(([number, frame]) => number === request.run && frame === request.frame);
     unpainted = unpainted.slice(place + 1);
@@ -82,7 +87,13 @@ function differing(settings) {
   return Object.fromEntries(Object.entries(settings).filter(([name, value]) => name !== "runs" && value !== standard[name]));
 }
 
+function endStrip() {
+  strip?.close();
+  strip = null;
+}
+
 function begin(next, nextPlays, nextUntil) {
+  endStrip();
   run?.engine.free();
   [run, count, plays, playedFromStart] = [next, next.number, nextPlays, nextPlays];
   [until, isStepping, nextFrame, unpainted, token, measured] = [nextUntil > 0 ? nextUntil : null, false, 0, [], null, null];
@@ -131,9 +142,16 @@ function tick() {
     computeNext(time);
   }
   const panels = measureIfDue(time);
-  if (isWanted() || (isDue(now()) && run.hasNext)) return 0;
+  if (strip) computeStrip();
+  if (strip || isWanted() || (isDue(now()) && run.hasNext)) return 0;
   const due = isMoving() && !isFull() ? nextFrame - now() : Infinity;
   return Math.max(Math.min(due, panels), 0.001);
+}
+
+function computeStrip() {
+  const message = strip.advance(SECONDS_PER_CALL);
+  if (message) send(message);
+  if (message?.isComplete) strip = null;
 }
 
 function computeNext(time) {

@@ -9,7 +9,9 @@ const $ = (id) => document.getElementById(id);
 const SETTINGS = [["beta", "β"], ["mask", "mask"], ["value", "V"], ["normalisation", "normalisation"], ["attention", "attention"], ["query_key", "QᵀK"]];
 const SIGNS = Object.fromEntries(SETTINGS);
 const MIRRORED = new Set(["play", "step", "seek", "speed"]);
-const FIRST_DIFFERENCES = { mask: ["causal", "full"], value: ["minus-identity", "identity"], normalisation: ["pre", "post"], attention: ["linear", "softmax"], query_key: ["gaussian", "identity"] };
+const FIRST_DIFFERENCES = { // of several words the first that is known and differs
+  mask: ["causal", "full"], value: ["minus-identity", "identity"], normalisation: ["pre", "sqrt", "post"], attention: ["unnormalised", "softmax"], query_key: ["gaussian", "identity"],
+};
 
 export class Comparison {
   #source = null;
@@ -42,8 +44,8 @@ export class Comparison {
   open(difference, settings, words) {
     // Split the stage and connect the second run, which starts when the first does.
     [this.settings, this.words] = [settings, words];
-    this.difference = difference ?? firstDifference(settings);
-    if (this.difference.value === null) this.difference = { ...this.difference, value: otherValue(this.difference.name, settings) };
+    this.difference = difference ?? firstDifference(settings, words);
+    if (this.difference.value === null) this.difference = { ...this.difference, value: otherValue(this.difference.name, settings, words) };
     $("stages").classList.add("split");
     for (const id of ["second-stage", "compare-bar", "first-caption"]) $(id).hidden = false;
     $("compare").setAttribute("aria-pressed", "true");
@@ -135,7 +137,7 @@ export class Comparison {
 
   differ({ name, value }) {
     const isKnown = this.#accepted?.name === name && this.#accepted.value === value;
-    this.difference = isKnown ? this.#accepted : { name, value: value ?? otherValue(name, this.settings) };
+    this.difference = isKnown ? this.#accepted : { name, value: value ?? otherValue(name, this.settings, this.words) };
     this.show(this.settings);
     this.actions.restart();
   }
@@ -232,15 +234,14 @@ export class Comparison {
 
 const newMemory = () => ({ panels: [], attention: null, verdict: {} });
 
-function firstDifference(settings) {
+function firstDifference(settings, words) {
   const name = settings.attention.startsWith("hardmax") ? "mask" : "beta";
-  return { name, value: otherValue(name, settings) };
+  return { name, value: otherValue(name, settings, words) };
 }
 
-function otherValue(name, settings) {
+function otherValue(name, settings, words) {
   if (name === "beta") return settings.beta < 3 ? 9 : 1;
-  const [usual, instead] = FIRST_DIFFERENCES[name];
-  return settings[name] === usual ? instead : usual;
+  return FIRST_DIFFERENCES[name].find((word) => words[name].includes(word) && word !== settings[name]);
 }
 
 function numberField(onChange) {

@@ -26,7 +26,8 @@ export function write(state) {
 
 export function read(hash, catalogue) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const scenario = catalogue.find((one) => one.name === parts.get("scenario")) ?? catalogue.find((one) => one.name === "sphere") ?? catalogue[0];
+  const named = parts.get("scenario"), known = catalogue.find((one) => one.name === named);
+  const scenario = known ?? catalogue.find((one) => one.name === "sphere") ?? catalogue[0];
   const changes = {};
   for (const [name, standard] of Object.entries(scenario.settings)) {
     if (parts.has(name)) changes[name] = valueOf(name, parts.get(name), standard);
@@ -34,6 +35,7 @@ export function read(hash, catalogue) {
   const hidden = (parts.get("hide") ?? "").split(",");
   return {
     scenario: scenario.name,
+    unknown: named && !known ? named : null, // a name of which there is no scenario
     changes,
     later: parsed(parts.get("later")) ?? [],
     tokens: tokensOf(parts.get("tokens"), changes.d ?? scenario.settings.d),

@@ -72,7 +72,6 @@ source.on("hello", (message) => {
   hello = message;
   palette = message.palette;
   question.choices = message.choices ?? [];
-  strip.isAbsent = Boolean(message.absent?.includes("strip"));
   $("ask").closest("label").hidden = Boolean(message.absent?.includes("ask"));
   $("absent").hidden = !message.install;
   $("absent").textContent = message.install ?? "";
@@ -81,7 +80,9 @@ source.on("hello", (message) => {
     lightWith($("settings"), $("equation"));
   }
   if (!$("scenario").options.length) $("scenario").append(...scenarioGroups(message.catalogue));
-  restore(wanted ?? link.read(location.hash, message.catalogue));
+  const linked = link.read(location.hash, message.catalogue);
+  restore(wanted ?? linked);
+  if (!wanted && linked.unknown) sayUnknown(linked);
   wanted = null;
 });
 
@@ -177,6 +178,11 @@ source.on("busy", (message) => { say(message.sentence || model?.model || ""); wa
 source.on("slow", showSlow);
 source.on("strip", (message) => { if (model?.run === message.run) strip.show(message); });
 source.on("problem", showProblem);
+
+function sayUnknown({ unknown, scenario }) {
+  isRefused = true; // the sentence stays when the run starts
+  showProblem({ sentence: `The scenario ${unknown} is not offered here; ${scenario} is shown instead. ${hello.install ?? ""}` });
+}
 
 function showProblem(message) {
   isRestoring = $("controls").hidden = false;

@@ -12,7 +12,7 @@ export class Strip {
 
   constructor(details, { ask, open, colourOf, theme, onToggle }) {
     // `ask(shown)` asks for the strip, `open(beta)` starts the run with that beta.
-    Object.assign(this, { details, ask, open, colourOf, theme, isOffered: false, isAbsent: false });
+    Object.assign(this, { details, ask, open, colourOf, theme, isOffered: false });
     this.grid = details.querySelector(".cells");
     this.note = details.querySelector("p");
     details.addEventListener("toggle", () => { this.#wasOpened = this.isOpen; this.#request(); onToggle(); });
@@ -25,7 +25,7 @@ export class Strip {
   restart({ isSphere, logTime, isLayered, settings }) {
     // Another run, or another model.
     this.#isSphere = isSphere;
-    this.isOffered = !this.isAbsent && !logTime && !isLayered && !settings.attention?.startsWith("hardmax") && settings.beta !== undefined;
+    this.isOffered = !logTime && !isLayered && !settings.attention?.startsWith("hardmax") && settings.beta !== undefined;
     this.details.hidden = !this.isOffered || document.body.classList.contains("recorded");
     this.#clear();
     this.#request();
