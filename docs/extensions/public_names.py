@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 
 import attnflow
 
-PACKAGES = ("attnflow", "attnflow.show", "attnflow.trained", "attnflow.models")
+PACKAGES = ("attnflow", "attnflow.show", "attnflow.trained", "attnflow.models", "attnflow.mean_field")
 ELSEWHERE = ("figures",)  # the gallery has a section for each of its functions
 
 

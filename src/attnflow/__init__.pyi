@@ -1,6 +1,7 @@
 """Public names of the package; each is loaded on first use."""
 
 from attnflow import figures as figures
+from attnflow import mean_field as mean_field
 from attnflow import models as models
 from attnflow import show as show
 from attnflow import trained as trained

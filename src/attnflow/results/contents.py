@@ -13,7 +13,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow._common.precision import DTYPES
-from attnflow.results.provenance import ResultKind, require_result
+from attnflow.results.provenance import ResultKind, require_complete
 
 
 def json_of(run: xr.Dataset, name: str) -> Any:
@@ -32,7 +32,7 @@ def json_of(run: xr.Dataset, name: str) -> Any:
 
 def require_contents(run: xr.Dataset, name: str) -> None:
     """Raise InputError unless a dataset is a result whose attributes and variables have the types that are written."""
-    kind = require_result(run, name)
+    kind = require_complete(run, name)
     for attribute in ATTRIBUTES.keys() & run.attrs.keys():
         words, is_right = ATTRIBUTES[attribute]
         value = json_of(run, attribute) if attribute in JSON_ATTRIBUTES else run.attrs[attribute]
@@ -118,7 +118,7 @@ MADE_BY = ("scenario", "settings", "command", "date")
 TEXT, NUMBER = ("text", _is_text), ("a number", _is_number)
 ATTRIBUTES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("outcome", "dtype", "attnflow_version", "model", "origin", *MADE_BY), TEXT),
-    **dict.fromkeys(("keep_tokens", "memory", "merge", "rtol", "angle", "layer"), NUMBER),
+    **dict.fromkeys(("keep_tokens", "memory", "merge", "rtol", "angle", "layer", "modes", "max_modes"), NUMBER),
     **dict.fromkeys(("flow", "solver", "observables", "config"), ("an object", _is_object)),
     "stop": ("a list", _is_list),
     "outcomes": ("a list of text", _is_list_of(_is_text)),
@@ -138,6 +138,7 @@ VARIABLES = {
     ResultKind.STREAM: ENDS,
     ResultKind.COALESCENCE: ("initial_tokens", "tokens", "clusters", "energy", "log_time", "steps", "quadrature_error"),
     ResultKind.PROMPT: ("initial_tokens",),
+    ResultKind.DENSITY: ("density", "cosine", "sine", "time", "angle", "final_time", "steps", "status"),
 }
 # Dimensions besides `run`, and the kinds of numbers: floats, integers, booleans.
 SHAPES = {
@@ -146,4 +147,6 @@ SHAPES = {
     **dict.fromkeys(("final_time", "drift", "quadrature_error"), ((), "fiu")),
     **dict.fromkeys(("steps", "rejected_steps"), ((), "iu")),
     "failed": ((), "biu"),
+    "density": (("time", "angle"), "f"),
+    **dict.fromkeys(("cosine", "sine"), (("time", "mode"), "f")),
 }

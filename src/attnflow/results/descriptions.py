@@ -58,6 +58,16 @@ LONG_NAMES = {
     "quadrature_merges": "number of merges integrated as isolated pairs",
     "quadrature_error": "largest error of positions at merges integrated as isolated pairs",
     "subcycled_steps": "number of steps in which fast tokens were subcycled",
+    # of `mean_field.evolve`
+    "density": "density of tokens in the angle",
+    "mode": "index k of the Fourier mode",
+    "cosine": "int cos(k theta) dmu",
+    "sine": "int sin(k theta) dmu",
+    "order": "length of the mean token, |c_1|",
+    "entropy": "-int rho log rho",
+    "free_energy": "-entropy / kappa minus interaction energy",
+    "least_density": "least value of the density",
+    "resolution": "largest |c_k| of the last tenth of the modes",
     # of prompts
     "id": "number of the word in the vocabulary",
     "word": "word of the prompt",

@@ -17,7 +17,7 @@ from attnflow._common.memory import require_memory
 from attnflow.results.contents import require_contents
 from attnflow.results.descriptions import described, with_copies_of_flow, without_copies
 from attnflow.results.former_names import with_present_names
-from attnflow.results.provenance import require_result
+from attnflow.results.provenance import require_complete
 
 WHOLE = "attributes and "  # begins the digests that cover attributes too; those of version 0.1.0 do not
 
@@ -39,7 +39,7 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     'run.nc'
     """
     path = require_free_result(path, overwrite=overwrite)
-    require_result(run, "`run`")
+    require_complete(run, "`run`")
     try:
         whole = with_copies_of_flow(described(run)).assign_attrs({"date": _now()} | run.attrs)
         stamped = whole.assign_attrs(digest=_digest(whole))
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         with _opened(path) as opened:
             require_memory(opened.nbytes, str(path))
             run = opened.load()
-        require_result(run, str(path))
+        require_complete(run, str(path))
         # A missing part of a Zarr directory reads as fill values, which only the digest reveals.
         digest = str(run.attrs.pop("digest", ""))
         is_whole = digest == (_digest(run) if digest.startswith(WHOLE) else _digest_of_0_1_0(run))

@@ -27,6 +27,8 @@ class ResultKind(enum.StrEnum):
     """`coalesce`"""
     PROMPT = "attnflow prompt"
     """`trajectory` of a trained model"""
+    DENSITY = "attnflow density"
+    """`mean_field.evolve`"""
 
 
 REQUIRED_ATTRIBUTES = {
@@ -36,7 +38,10 @@ REQUIRED_ATTRIBUTES = {
     ResultKind.STREAM: {"flow", "solver", "requested_times"},
     ResultKind.COALESCENCE: {"flow", "merge", "rtol", "limits"},
     ResultKind.PROMPT: {"model", "origin", "config", "dtype"},
+    ResultKind.DENSITY: {"flow", "requested_times", "rtol", "modes", "max_modes"},
 }
+FIRST_STATES = dict.fromkeys(ResultKind, "initial_tokens") | {ResultKind.DENSITY: "density"}
+"""The variable that holds the first state, by kind."""
 
 HOW_TO_REPEAT_A_PROMPT = "`models.load(run.origin).trajectory(run.id.values)` computes the layers of a prompt again."
 
@@ -61,9 +66,19 @@ def kind_of(run: Any) -> ResultKind | None:
 
 
 def require_result(run: Any, name: str) -> ResultKind:
-    """The kind of a dataset that is a complete result of attnflow; any other raises ValueError."""
+    """The kind of a dataset that is a complete result with tokens; any other raises ValueError."""
+    kind = require_complete(run, name)
+    if kind is ResultKind.DENSITY:
+        raise InputError(
+            f"{name} holds a density made by `mean_field.evolve`, but this needs tokens. `show.density` draws it."
+        )
+    return kind
+
+
+def require_complete(run: Any, name: str) -> ResultKind:
+    """The kind of a dataset that is a complete result of attnflow, of tokens or of a density."""
     kind = kind_of(run)
-    if kind is None or not REQUIRED_ATTRIBUTES[kind] <= set(run.attrs) or "initial_tokens" not in run:
+    if kind is None or not REQUIRED_ATTRIBUTES[kind] <= set(run.attrs) or FIRST_STATES[kind] not in run:
         raise InputError(
             f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "
             "Pass a dataset made by `simulate` or written by `save`."
@@ -100,7 +115,7 @@ def solver_of(run: xr.Dataset) -> Any:
 
 def recorded(run: xr.Dataset, name: str) -> Any:
     """The object behind one recorded setting of a dataset: its flow, solver, stop or observables."""
-    kind = require_result(run, "the dataset")
+    kind = require_complete(run, "the dataset")
     if name not in run.attrs:
         repeat = HOW_TO_REPEAT_A_PROMPT if kind is ResultKind.PROMPT else "`rerun` repeats it."
         raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {repeat}")

@@ -14,6 +14,8 @@ from attnflow.show.runs.trajectories import trajectories as trajectories
 from attnflow.show.theory.atlas import atlas as atlas
 from attnflow.show.theory.centres import centres as centres
 from attnflow.show.theory.conjecture1 import conjecture1 as conjecture1
+from attnflow.show.theory.density import branches as branches
+from attnflow.show.theory.density import density as density
 from attnflow.show.theory.robustness import robustness as robustness
 from attnflow.show.trained.coupling import coupling as coupling
 from attnflow.show.trained.displacements import displacements as displacements

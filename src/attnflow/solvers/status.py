@@ -19,6 +19,8 @@ class Status(enum.IntEnum):
     """Of `coalesce`: several clusters are left, at an equilibrium."""
     ZERO_LENGTH = -7
     """Of `simulate`: a token of length zero has no direction, and the equation ends."""
+    UNRESOLVED = -8
+    """Of `mean_field.evolve`: the density is too narrow for the number of modes."""
 
 
 FIRST_STOP = 10  # stopping condition number i ends a run with the status FIRST_STOP + i

@@ -13,6 +13,7 @@ FAMILIES = (
     "sphere",
     "equiangular",
     "circle",
+    "mean_field",
     "metastable",
     "plateaus",
     "causal",

@@ -135,7 +135,7 @@ def _flow_and_run(flow: Any, run: Any) -> tuple[AbstractDynamics | None, xr.Data
         raise InputError(f"`run` must be a dataset made by `simulate`, but it is of type {type(run).__name__}.")
     if flow is not None:
         require_flow(flow)
+    provenance.require_result(run, "`run`")
     if "tokens" not in run:
         raise InputError("`run` holds no tokens. Simulate with `keep_tokens=True`.")
-    provenance.require_result(run, "`run`")
     return flow, run

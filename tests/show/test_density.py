@@ -1,0 +1,39 @@
+"""Pictures of the law of infinitely many tokens and of its stationary states."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow import show
+from attnflow._common.checks import InputError
+
+
+@pytest.fixture(scope="module")
+def law():
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(4.0))
+    return af.mean_field.evolve(flow, af.mean_field.uniform(3, 0.1), np.linspace(0, 1, 6))
+
+
+def test_image_and_curves_are_those_of_the_density(law):
+    figure = show.density(law, times=[0.0, 1.0])
+    image, curves = figure.axes[0].collections[0], figure.axes[2].get_lines()
+
+    np.testing.assert_allclose(image.get_array(), law.density.values.T)
+    np.testing.assert_allclose(curves[1].get_ydata(), law.density.values[-1])
+
+
+def test_stable_states_are_solid_and_unstable_ones_dashed():
+    states = af.mean_field.branch(af.Unnormalised(4.0), modes=48, states=40)
+    solid, dashed = show.branches(states).axes[0].get_lines()[:2]
+
+    drawn = np.isfinite(dashed.get_ydata())
+    np.testing.assert_array_equal(drawn, ~states.is_stable.values)
+    assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
+    assert np.all(np.isfinite(solid.get_ydata()) | drawn)
+
+
+@pytest.mark.parametrize("draw", [show.density, show.branches])
+def test_other_datasets_are_refused(draw):
+    run = af.simulate(af.SphereAttention(af.Head.identity(2)), np.eye(2), [0.0, 1.0], progress=False)
+    with pytest.raises(InputError, match="mean_field"):
+        draw(run)
