@@ -43,7 +43,8 @@ def require_contents(run: xr.Dataset, name: str) -> None:
     for variable in VARIABLES[kind]:
         if variable not in run.variables:
             raise InputError(f"{name} is not a whole result of attnflow: it lacks the variable `{variable}`.")
-    for variable, (dimensions, kinds) in SHAPES.items():
+    shapes = SHAPES | (SHAPES_OF_DENSITIES if kind is ResultKind.DENSITY else {})
+    for variable, (dimensions, kinds) in shapes.items():
         if variable in run.variables and not _fits(run[variable], dimensions, kinds):
             raise InputError(
                 f"The variable `{variable}` of {name} must be numbers over {dimensions or 'runs'}, "
@@ -147,6 +148,9 @@ SHAPES = {
     **dict.fromkeys(("final_time", "drift", "quadrature_error"), ((), "fiu")),
     **dict.fromkeys(("steps", "rejected_steps"), ((), "iu")),
     "failed": ((), "biu"),
+}
+# Observables of tokens may have these names, with other dimensions.
+SHAPES_OF_DENSITIES = {
     "density": (("time", "angle"), "f"),
     **dict.fromkeys(("cosine", "sine"), (("time", "mode"), "f")),
 }

@@ -6,9 +6,9 @@ from scipy.stats import norm
 from attnflow.analyse import circle
 from attnflow.integrate.simulate import simulate
 from attnflow.mean_field.branches import branch
+from attnflow.mean_field.continuity_equation import evolve
 from attnflow.mean_field.densities import uniform, von_mises
 from attnflow.mean_field.distances import distance
-from attnflow.mean_field.evolve import evolve
 from attnflow.mean_field.gaussian_laws import gaussian
 from attnflow.mean_field.thresholds import critical_beta
 from attnflow.model import initial
