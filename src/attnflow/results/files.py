@@ -115,7 +115,7 @@ def _opened(path: Path) -> xr.Dataset:
     if path.is_file():
         return xr.open_dataset(path, engine="scipy")
     _read_headers(path)
-    return xr.open_zarr(path, consolidated=False)
+    return xr.open_zarr(path, consolidated=False, chunks=None)
 
 
 def _read_headers(path: Path) -> None:
