@@ -53,3 +53,14 @@ def test_a_head_of_large_factors_is_restored():
         assert np.shape(found) == np.shape(expected)
     for name in shapes:
         np.testing.assert_array_equal(getattr(restored.heads[0], name), getattr(head, name))
+
+
+@pytest.mark.parametrize("diagonal", [np.ones(40), np.linspace(-1, 1, 40), np.where(np.arange(40) % 2, -0.0, 1 / 3)])
+def test_a_diagonal_matrix_is_written_by_its_diagonal(diagonal):
+    matrix = np.diag(diagonal)
+    text = json.dumps(record(matrix))
+    assert len(text) < 1500 < matrix.nbytes
+    found = restore(json.loads(text), "flow")
+    np.testing.assert_array_equal(found.view(np.int64), matrix.view(np.int64))  # bit for bit
+    matrix[0, 1] = -0.0  # a zero of negative sign, which the diagonal would lose
+    np.testing.assert_array_equal(restore(record(matrix), "flow").view(np.int64), matrix.view(np.int64))

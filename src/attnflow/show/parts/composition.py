@@ -148,11 +148,8 @@ def _heading_height(picture: Picture, page: Page) -> float:
     """Inches for title and caption on a page of known width."""
     assert page.width is not None
     title = wrapped(picture.title, letters_in(page.width, 1.28 * page.text)).count("\n") + 1 if picture.title else 0
-    note = (
-        wrapped(picture.caption, letters_in(page.width, CAPTION_LETTER * page.text)).count("\n") + 1
-        if picture.caption
-        else 0
-    )
+    caption = wrapped(picture.caption, letters_in(page.width, CAPTION_LETTER * page.text))
+    note = caption.count("\n") + 1 if caption else 0
     return (1.1 * title + 0.9 * note) * page.text * 1.3 / 72 + 0.1
 
 

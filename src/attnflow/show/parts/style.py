@@ -19,9 +19,8 @@ from attnflow.show.parts.page import LIGHT, Page, current_page, drawing_on, them
 from attnflow.show.parts.symbols import emphasised, wrapped
 
 DOTS_PER_INCH = 200  # of PNG files
-CAPTION_LETTER = (
-    0.94  # of a caption, whose text is nine tenths, in units of the text of the page: lines must not be cut
-)
+# Size of text, in units of that of the page, by which lines of a caption are broken: above its 0.9, lest one be cut.
+CAPTION_LETTER = 0.94
 SANS_LETTER, SERIF_LETTER = 0.56, 0.45  # mean width of a letter in units of the size of its text
 
 
