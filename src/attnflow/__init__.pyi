@@ -73,6 +73,7 @@ from attnflow.solvers.stopping import Diverged as Diverged
 from attnflow.solvers.stopping import Settled as Settled
 from attnflow.streaming.stream import append as append
 from attnflow.streaming.stream import stream as stream
+from attnflow.sweeps.replay import replay as replay
 from attnflow.sweeps.store import load_sweep as load_sweep
 from attnflow.sweeps.sweep import sweep as sweep
 from attnflow.theorems.prediction.predict import predict as predict

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import xarray as xr
@@ -20,17 +21,80 @@ SMALL = {
 """Arguments of `sweep` beside the scenario and the store: 4 cells of 10 runs."""
 
 PROGRAM = """
+import os
 import sys
 import attnflow as af
+from attnflow.integrate import simulate
 from attnflow.sweeps import planning, sweep
 planning.SECONDS_PER_BATCH = 0.002  # many files, and a kill in the middle of any of them
 sweep.SECONDS_BETWEEN_ARRAYS = sweep.SHARE_OF_WRITING = 0.3
-import attnflow.integrate.simulate
-print("ready", flush=True)
-af.sweep("sphere", sys.argv[1], over={"beta": "1:9:5", "n": [6, 8]}, runs=40, settings={"end": 4.0, "saves": 5},
-         observables=["mean-cosine", "final-clusters:0.5"], reduce=["mean", "quantiles:0.5", "all"], progress=False)
+
+def run(store, runs, workers=None):
+    af.sweep("sphere", store, over={"beta": "1:9:5", "n": [6, 8]}, runs=runs, settings={"end": 4.0, "saves": 5},
+             observables=["mean-cosine", "final-clusters:0.5"], reduce=["mean", "quantiles:0.5", "all"], progress=False,
+             workers=workers)
 """
-"""A sweep of 400 runs in files of a few runs, whose path is the argument."""
+"""A sweep of ten cells in files of a few runs."""
+
+# The libraries are loaded once; each line of the input is a store, for which a copy of the process begins the sweep.
+SERVER = (
+    PROGRAM
+    + """
+print("ready", flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        run(line.strip(), 40)
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+)
+
+
+class KilledSweeps:
+    """A process that begins sweeps in copies of itself, which are killed with signal 9 at random moments."""
+
+    def __init__(self):
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert self._server.stdout.readline() == "ready\n"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._server.stdin.close()
+        self._server.wait()
+        self._server.stdout.close()
+
+    def killed_after(self, seconds, store):
+        """Begin a sweep and kill it some seconds later; True if it was killed before its end."""
+        self._server.stdin.write(f"{store}\n")
+        self._server.stdin.flush()
+        child = int(self._server.stdout.readline())
+        killer = threading.Timer(seconds, os.kill, (child, signal.SIGKILL))
+        killer.start()
+        code = int(self._server.stdout.readline())
+        killer.cancel()
+        assert code in (0, -signal.SIGKILL)
+        return code != 0
+
+    def sweep(self, store, kills, rng, longest):
+        """Kill a sweep up to `kills` times at random moments and let it end; the number of kills before its end."""
+        for count in range(kills):
+            if not self.killed_after(rng.uniform(0, longest), store):
+                return count
+        assert not self.killed_after(600, store)
+        return kills
+
+    def seconds_undisturbed(self, store):
+        """The duration of a sweep that is not killed."""
+        began = time.monotonic()
+        assert not self.killed_after(600, store)
+        return time.monotonic() - began
 
 
 def numbers_of(store):
@@ -46,38 +110,3 @@ def assert_same(first, second):
 def small_sweep(path, scenario="sphere", **changes):
     """A small sweep."""
     return af.sweep(scenario, path, progress=False, **(SMALL | changes))
-
-
-def killed_after(seconds, store):
-    """Run `PROGRAM`, kill it some seconds after its libraries are loaded; True if it was killed before its end."""
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(store)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    )
-    assert process.stdout.readline() == b"ready\n", process.stderr.read().decode()
-    try:
-        _, errors = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        return True
-    assert process.returncode == 0, errors.decode()
-    return False
-
-
-def killed_sweep(store, kills, rng, longest):
-    """Kill `PROGRAM` up to `kills` times at random moments and let it end; the number of kills before its end."""
-    count = 0
-    for _ in range(kills):
-        if not killed_after(rng.uniform(0, longest), store):
-            return count
-        count += 1
-    assert not killed_after(600, store)
-    return count
-
-
-def seconds_undisturbed(store):
-    """The duration of `PROGRAM` after its libraries are loaded."""
-    began = time.monotonic()
-    assert not killed_after(600, store)
-    return time.monotonic() - began

@@ -10,7 +10,6 @@ import resource
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -18,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from tests.helpers.sweeping import PROGRAM, SMALL, assert_same, killed_sweep, seconds_undisturbed, small_sweep
+from tests.helpers.sweeping import PROGRAM, SMALL, KilledSweeps, assert_same, small_sweep
 
 from attnflow._common.checks import InputError
 from attnflow.sweeps.batches import compute
 from attnflow.sweeps.pools import LocalProcesses
 
-KILLS = 4
+KILLS = 5
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +35,11 @@ def small(tmp_path_factory):
 
 
 def test_a_sweep_killed_at_random_moments_ends_with_the_same_numbers(tmp_path):
-    longest = seconds_undisturbed(tmp_path / "whole.zarr")
-    count = killed_sweep(tmp_path / "killed.zarr", KILLS, np.random.default_rng(0), longest / 2)
+    with KilledSweeps() as killed:
+        longest = killed.seconds_undisturbed(tmp_path / "whole.zarr")
+        count = killed.sweep(tmp_path / "killed.zarr", KILLS, np.random.default_rng(0), longest / 2)
 
-    assert count >= 2, "no kill has met the sweep while it ran"
+    assert count >= 2, "too few kills have met the sweep while it ran"
     assert_same(tmp_path / "whole.zarr", tmp_path / "killed.zarr")
 
 
@@ -104,13 +104,9 @@ def deadly(batch):
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path):
-    program = PROGRAM.replace("progress=False", "progress=False, workers=1").replace("runs=40", "runs=4000")
     script = tmp_path / "program.py"
-    guarded = textwrap.indent(program.split("import attnflow.integrate", 1)[1].partition("\n")[2], "    ")
-    head = program.split("import attnflow.integrate", 1)[0]
-    script.write_text(f"{head}\nif __name__ == '__main__':\n{guarded}")
-    process = subprocess.Popen([sys.executable, script, tmp_path / "a.zarr"], stdout=subprocess.PIPE)
-    assert process.stdout.readline() == b"ready\n"
+    script.write_text(f"{PROGRAM}\nif __name__ == '__main__':\n    run(sys.argv[1], 4000, workers=1)\n")
+    process = subprocess.Popen([sys.executable, script, tmp_path / "a.zarr"])
     workers = _wait_for(lambda: [pid for pid in _family_of(process.pid) if "spawn_main" in _command(pid)])
 
     process.kill()

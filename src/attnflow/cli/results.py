@@ -34,16 +34,24 @@ def register(app: typer.Typer) -> None:
 
 
 def rerun(
-    path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    path: Annotated[Path, typer.Argument(help="A result file, or the store of a sweep.")],
+    cell: Annotated[
+        str | None, typer.Option(help="Of a sweep: its run, by the values of all axes, such as beta=4.0,run=17.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Result file of the repeated run, .zarr or .nc.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat the run that a result file records, and compare the two bit for bit.
+    """Repeat the run that a result file records, or one run of a sweep, and compare the two bit for bit.
 
     They are equal with the same version, the same path of computation (native or XLA) and the same kind of processor.
     """
     began = time.monotonic()
+    from attnflow.sweeps.store import is_sweep
+
+    if cell is not None or is_sweep(path):
+        _rerun_of_sweep(path, cell or "", out, overwrite, as_json, began)
+        return
     from attnflow.experiments.rerun import rerun as repeat
     from attnflow.results.files import load
     from attnflow.results.provenance import ResultKind, flow_of, kind_of
@@ -68,6 +76,27 @@ def rerun(
     end_with_code_of(result)
 
 
+def _rerun_of_sweep(path: Path, cell: str, out: Path | None, overwrite: bool, as_json: bool, began: float) -> None:
+    """Repeat one run of a sweep with its trajectory."""
+    from attnflow.results.provenance import flow_of
+    from attnflow.sweeps.replay import replay
+
+    # A value may hold commas: text without an equals sign belongs to the value before it.
+    parts: list[str] = []
+    for text in cell.split(",") if cell else []:
+        parts = [*parts, text] if "=" in text or not parts else [*parts[:-1], f"{parts[-1]},{text}"]
+    values = _values(parts, "--cell")
+    number = values.pop("run", "0")
+    files = free_files({"result": out}, overwrite)
+    result = replay(path, values, int(number) if number.isdigit() else number, progress=progress_of(as_json))
+    compared = result.attrs["equals_sweep"]
+    where = ", ".join(f"{name} = {value}" for name, value in (values | {"run": number}).items())
+    heading = {"repeated": f"{path}, {where}"} | ({"bit_for_bit": compared == 1} if compared >= 0 else {})
+    finish(str(path), flow_of(result), result, files, overwrite, heading, began, as_json)
+    if compared == 0:
+        raise typer.Exit(1)
+
+
 def describe(
     path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
     as_json: AsJson = False,
@@ -84,18 +113,44 @@ def show(
     path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
     drawing: dict[str, Any],
     out: Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")] = None,
+    observable: Annotated[str | None, typer.Option(help="Of a sweep: the observable. Default the first.")] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Of a sweep: NAME=VALUE of an axis; may repeat.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the picture of a result file."""
+    """Draw the picture of a result file or of the store of a sweep."""
+    from attnflow._common.checks import InputError
     from attnflow._common.files import with_suffix
-    from attnflow.results.files import load
-    from attnflow.show.runs.display import result_picture
+    from attnflow.sweeps.store import is_sweep
 
+    if is_sweep(path):
+        from attnflow.show.sweeps.sweep import sweep as draw
+        from attnflow.sweeps.store import load_sweep as load
+
+        drawing |= {"observable": observable, "at": _values(at, "--at")}
+    else:
+        from attnflow.results.files import load
+        from attnflow.show.runs.display import result_picture as draw
+
+        if observable is not None or at:
+            raise InputError(f"`--observable` and `--at` are of sweeps, but {path} is no sweep.")
     result = load(path)
     picture = free_files({"picture": out or with_suffix(path, ".png")}, overwrite)["picture"]
-    result_picture(result, picture, **drawing)
+    draw(result, picture, **drawing)
     print_json_or(as_json, {"picture": str(picture)}, lambda: print(picture))
+
+
+def _values(texts: list[str] | None, option: str) -> dict[str, str]:
+    """The values of NAME=VALUE by name."""
+    from attnflow._common.checks import InputError
+
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or name in found:
+            raise InputError(f"`{option}` must be NAME=VALUE, each name once, but it is {text!r}.")
+        found[name] = value
+    return found
 
 
 def config(

@@ -11,6 +11,7 @@ from attnflow.show.runs.attention import attention as attention
 from attnflow.show.runs.movie import movie as movie
 from attnflow.show.runs.summary import summary as summary
 from attnflow.show.runs.trajectories import trajectories as trajectories
+from attnflow.show.sweeps.sweep import sweep as sweep
 from attnflow.show.theory.atlas import atlas as atlas
 from attnflow.show.theory.centres import centres as centres
 from attnflow.show.theory.conjecture1 import conjecture1 as conjecture1

@@ -29,15 +29,18 @@ class HeatMap:
     limits: tuple[float, float] = (0.0, 1.0)
     bar: str = ""
     """Label of the colour bar; empty: no colour bar."""
+    xscale: str = "linear"
     yscale: str = "linear"
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes."""
         how: dict[str, Any] = {"cmap": weights_colormap(), "vmin": self.limits[0], "vmax": self.limits[1]}
-        across, up = cell_edges(self.x), cell_edges(self.y, self.yscale == "log")
+        across, up = (
+            cell_edges(centres, scale == "log") for centres, scale in ((self.x, self.xscale), (self.y, self.yscale))
+        )
         image = axes.pcolormesh(across, up, self.values, shading="flat", rasterized=True, **how)
-        axes.set_yscale(self.yscale)
+        axes.set(xscale=self.xscale, yscale=self.yscale)
         for curve in self.curves:
             style: dict[str, Any] = {
                 "color": curve.colour or theme().ink,
@@ -47,8 +50,9 @@ class HeatMap:
             axes.plot(curve.x, curve.y, label=curve.label or None, **style)
         axes.set(xlim=across[[0, -1]], ylim=up[[0, -1]], xlabel=self.xlabel, ylabel=self.ylabel)
         axes.set_title(self.title, loc="left")
-        if self.yscale == "log":
-            plain_log_ticks(axes.yaxis)
+        for axis, centres, scale in ((axes.xaxis, self.x, self.xscale), (axes.yaxis, self.y, self.yscale)):
+            if scale == "log" and centres[-1] <= 1e3 * centres[0]:
+                plain_log_ticks(axis)
         # No ticks in the outer halves of the outer cells.
         axes.set_xticks([tick for tick in axes.get_xticks() if self.x[0] <= tick <= self.x[-1]])
         axes.set_yticks([tick for tick in axes.get_yticks() if self.y[0] <= tick <= self.y[-1] * 1.001])
