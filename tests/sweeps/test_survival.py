@@ -112,7 +112,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     process.kill()
     process.communicate()
 
-    _wait_for(lambda: not any("spawn_main" in _command(pid) for pid in workers))
+    assert _wait_for(lambda: not any("spawn_main" in _command(pid) for pid in workers))
 
 
 def _family_of(pid):

@@ -17,7 +17,7 @@ Z_OF_95_PERCENT = 1.96
 
 
 @dataclass(frozen=True)
-class Quantity:
+class DrawnQuantity:
     """A number over the axes of a sweep, with a band where runs differ."""
 
     name: str
@@ -46,7 +46,7 @@ def names_of(dataset: xr.Dataset) -> list[str]:
     return list(json.loads(dataset.attrs.get("spec", "{}")).get("observables", {}))
 
 
-def quantity(dataset: xr.Dataset, name: str | None, at: Mapping[str, Any]) -> Quantity:
+def quantity(dataset: xr.Dataset, name: str | None, at: Mapping[str, Any]) -> DrawnQuantity:
     """The observable to draw, the first where none is named, at some values of the axes."""
     known = names_of(dataset)
     if not known:
@@ -71,7 +71,7 @@ def quantity(dataset: xr.Dataset, name: str | None, at: Mapping[str, Any]) -> Qu
     place = lambda array: None if array is None else _selected(array, at)
     selected = place(values)
     assert selected is not None
-    return Quantity(name, selected, place(low), place(high), statistic, band)
+    return DrawnQuantity(name, selected, place(low), place(high), statistic, band)
 
 
 def _level_dimension(quantiles: xr.DataArray) -> str:

@@ -17,7 +17,7 @@ from attnflow.show.parts.panels import Line, Lines
 from attnflow.show.parts.picture import HEADLINE, Panel, Picture, Title
 from attnflow.show.parts.symbols import TIME_AXIS, typeset
 from attnflow.show.runs.over_time import is_logarithmic
-from attnflow.show.sweeps.drawn_axes import DrawnAxes, Quantity, drawn_axes, is_numeric, quantity
+from attnflow.show.sweeps.drawn_axes import DrawnAxes, DrawnQuantity, drawn_axes, is_numeric, quantity
 
 LETTERS = ("n", "d")  # axes that are single letters of mathematics
 SPACE_OF_A_WORD = 0.5  # share of the distance between two words that the points of one take
@@ -86,7 +86,7 @@ def sweep(
     )
 
 
-def _parts(drawn: Quantity, name: str | None) -> list[tuple[str, dict[str, int]]]:
+def _parts(drawn: DrawnQuantity, name: str | None) -> list[tuple[str, dict[str, int]]]:
     """The title of each panel or line, and its place along an axis; one without a title where there is no axis."""
     if name is None:
         return [("", {})]
@@ -94,7 +94,7 @@ def _parts(drawn: Quantity, name: str | None) -> list[tuple[str, dict[str, int]]
     return [(_value_words(name, label), {name: place}) for place, label in enumerate(labels)]
 
 
-def _heat_maps(drawn: Quantity, axes: DrawnAxes) -> Sequence[Panel]:
+def _heat_maps(drawn: DrawnQuantity, axes: DrawnAxes) -> Sequence[Panel]:
     values = drawn.values
     assert axes.y is not None
     limits = (float(values.min()), float(values.max()))
@@ -119,7 +119,7 @@ def _heat_maps(drawn: Quantity, axes: DrawnAxes) -> Sequence[Panel]:
     ]
 
 
-def _line_panels(drawn: Quantity, axes: DrawnAxes) -> Sequence[Panel]:
+def _line_panels(drawn: DrawnQuantity, axes: DrawnAxes) -> Sequence[Panel]:
     values = drawn.values
     is_number = is_numeric(values, axes.x)
     x = values[axes.x].values.astype(float) if is_number else np.arange(values.sizes[axes.x])
@@ -141,7 +141,7 @@ def _line_panels(drawn: Quantity, axes: DrawnAxes) -> Sequence[Panel]:
     ]
 
 
-def _line(drawn: Quantity, axes: DrawnAxes, x: np.ndarray, place: dict[str, int], words: str) -> Line:
+def _line(drawn: DrawnQuantity, axes: DrawnAxes, x: np.ndarray, place: dict[str, int], words: str) -> Line:
     """A line with its band; over words, which have no order, points beside each other with bars."""
     pick = lambda part: part.isel(place).transpose(axes.x).values
     middle = pick(drawn.values)
@@ -155,7 +155,7 @@ def _line(drawn: Quantity, axes: DrawnAxes, x: np.ndarray, place: dict[str, int]
     return Line(beside, middle, words, style="", marker="o", error=bars)
 
 
-def _label_words(all_axes: Sequence[Axes], drawn: Quantity, axes: DrawnAxes) -> None:
+def _label_words(all_axes: Sequence[Axes], drawn: DrawnQuantity, axes: DrawnAxes) -> None:
     """Write words along a horizontal axis whose values are no numbers, and remove the legends of single panels."""
     for one in all_axes:
         legend = one.get_legend()
@@ -190,11 +190,11 @@ def _value_words(name: str, label: Any) -> str:
     return f"{_axis_words(name) if name != 'time' else '$t$'} = {shown}"
 
 
-def _name_words(drawn: Quantity) -> str:
+def _name_words(drawn: DrawnQuantity) -> str:
     return drawn.name.replace("_", " ")
 
 
-def _headline(dataset: xr.Dataset, drawn: Quantity, axes: DrawnAxes) -> str:
+def _headline(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes) -> str:
     """The statistic, the observable, the runs and the axes."""
     over = [name for name in (axes.y, axes.lines, axes.panels, axes.x) if name is not None]
     words = [_axis_words(name) if name != "time" else "time" for name in over]
@@ -204,7 +204,7 @@ def _headline(dataset: xr.Dataset, drawn: Quantity, axes: DrawnAxes) -> str:
     return f"{_name_words(drawn).capitalize()} over {listed}: {drawn.statistic}{of_runs}"
 
 
-def _caption(dataset: xr.Dataset, drawn: Quantity, axes: DrawnAxes, at: Mapping[str, Any]) -> str:
+def _caption(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes, at: Mapping[str, Any]) -> str:
     chosen = ", ".join(f"{_axis_words(name)} = {value}" for name, value in at.items())
     has_band = drawn.band and axes.y is None
     parts = [
