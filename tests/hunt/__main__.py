@@ -4,7 +4,7 @@
     python -m tests.hunt --minutes 5 --part predictions --seed 1000
 
 Parts: `oracle` (random flows against independent equations), `predictions` (promises of `predict` against long runs),
-`forgeries` (forged and cut runs against `verify`) and `commands` (the documentation's command lines with other numbers). The
+`forgeries` (forged and cut runs against `verify`) and `commands` (documented command lines with other numbers). The
 time is shared equally among the parts. Case number k is the same on every machine: a fault that names its seed is
 repeated with `--part NAME --seed k --count 1`. The exit code is 1 where something was wrong.
 """

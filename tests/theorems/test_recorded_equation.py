@@ -8,7 +8,7 @@ import pytest
 import attnflow as af
 from attnflow.experiments.catalogue import CATALOGUE
 from attnflow.results.provenance import flow_of
-from attnflow.theorems import interval_integration
+from attnflow.theorems import interval_integration, recorded_equation
 from attnflow.theorems.recorded_equation import agreement
 
 EYE = np.eye(2)
@@ -292,3 +292,43 @@ def test_a_displaced_token_is_found_beside_a_longer_interval():
     tokens = run.tokens.values.copy()
     tokens[6, 1] += 1e-4
     assert "between saved times" in refused(with_tokens(run, tokens))
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenDifferences:
+    """Intervals with given differences in the first pass, and given shares at the second look."""
+
+    found: np.ndarray
+    shares: list[float]
+    attempts: int = 100
+
+    @property
+    def path(self):
+        return recorded_equation._Path(np.arange(len(self.found) + 1.0), np.zeros((len(self.found) + 1, 1, 1)))
+
+    def differences(self, level):
+        return self.found
+
+    def outcome(self, index, level):
+        return recorded_equation._Outcome(self.shares[index], attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("shares", "holds"), [([0.5, 0.5, 0.5, 3.0], False), ([0.5, np.inf, 3.0, 0.5], False), ([0.9, 0.5, 0.2, 0.5], True)]
+)
+def test_intervals_that_differ_are_looked_at_until_one_decides(shares, holds):
+    """An interval that turns out to agree does not end the search."""
+    given = GivenDifferences(np.array([9.0, 8.0, 7.0, 6.0, 0.1]), [*shares, 0.1])
+    found = recorded_equation._compared(given, None, None)  # type: ignore[arg-type]
+    assert found.follows.holds is holds
+
+
+def test_a_streamed_run_is_integrated_again_by_stream():
+    flow = af.SphereAttention(af.Head.identity(2), mask=af.masks.causal)
+    run = af.stream(flow, af.initial.circle(4, rng=0), [0.0, 1.0, 2.0], tolerance=1e-7, progress=False)
+    again = interval_integration.recorded(flow, run)
+
+    assert (again.rtol, again.atol) == (1e-7, 1e-7)
+    reached = again.integrate(run.tokens.values[0], run.time.values)
+    np.testing.assert_allclose(reached.states, run.tokens.values[1:], atol=1e-12)
+    assert reached.attempts == interval_integration.attempts_of(run)
