@@ -8,6 +8,7 @@ from tests.helpers.command_line import attnflow
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.experiments import describe
 
 
 def described(name, **changes):
@@ -85,3 +86,20 @@ def test_merges_are_described_and_other_data_refused(tmp_path):
     assert "2 merges, one cluster" in af.describe(run).headline
     with pytest.raises(InputError, match="There is no result file"):
         af.describe(tmp_path / "none.zarr")
+
+
+def test_one_token_on_the_sphere_is_described():
+    run = af.simulate(af.SphereAttention(af.Head.identity(2)), [[1.0, 0.0]], np.linspace(0, 5, 21), progress=False)
+    facts = af.describe(run).facts
+    assert facts["tokens lie in"] == "one cluster"
+    assert "rate" not in facts
+
+
+def test_tokens_that_still_move_have_no_time_of_settling():
+    """The headline says that they are not settled, although the last saved states are near each other."""
+    setup = af.scenario("sphere", n=12, beta=3.0)
+    run = af.simulate(setup.flow, setup.tokens, setup.times, progress=False)
+    assert describe._settling_time(setup.flow, run) is not None
+    found = af.describe(run)
+    assert "not settled" in found.headline
+    assert "settled at" not in found.facts

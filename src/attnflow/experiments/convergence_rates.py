@@ -80,7 +80,7 @@ def meeting(
     """
     shown = evenly_spaced(len(times), MOST_TIMES)
     some = evenly_spaced(tokens.shape[1], MOST_TOKENS)
-    heights = np.array([float(np.max(pdist(tokens[index][some]))) ** 2 / 2 for index in shown])
+    heights = np.array([float(np.max(pdist(tokens[index][some]), initial=0.0)) ** 2 / 2 for index in shown])
     scheme = flow.normalisation if isinstance(flow, SphereAttention) else Post()
     has_root = isinstance(scheme, Sqrt)
     expected = _expected(flow, first, tokens[-1]) if layers is None else _expected_of_layers(flow, tokens[-1], layers)

@@ -13,14 +13,14 @@ from attnflow._common.fact_tables import html_table, text_table
 from attnflow.analyse.spectra import spectrum
 from attnflow.experiments.convergence_rates import meeting
 from attnflow.experiments.gathering import cluster_distance, gathering
-from attnflow.experiments.headline import coalescing_headline, headline, shown_limit
+from attnflow.experiments.headline import coalescing_headline, headline, is_settled, shown_limit
 from attnflow.integrate.evaluate import velocity
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.files import load
 from attnflow.results.provenance import ResultKind, flow_of, require_result, solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.hypotheses import value_matrix
-from attnflow.theorems.prediction.limits import WORDS, fulfils
+from attnflow.theorems.prediction.limits import WORDS, ObservedLimit, fulfils
 from attnflow.theorems.prediction.predict import predict
 from attnflow.theorems.verdict import Verdict
 from attnflow.theorems.verify import verify
@@ -79,25 +79,25 @@ def describe(source: Any) -> Description:
 def _ensemble_facts(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, str]:
     """The limits of all runs, counted."""
     members = [run.isel(run=index) for index in range(run.sizes["run"])]
-    limits = Counter(_limit_word(flow, member) for member in members)
+    limits = Counter(_word(shown_limit(flow, member)) for member in members)
     counted = ", ".join(f"{WORDS[word]} in {count}" for word, count in limits.most_common())
     return {"limits shown": f"{counted} of {len(members)} runs"}
 
 
 def _run_facts(flow: AbstractDynamics, run: xr.Dataset, verdicts: Sequence[Verdict]) -> dict[str, str]:
-    shown, failed = _limit_word(flow, run), {one.id for one in verdicts if one.verdict == "fails"}
+    limit, failed = shown_limit(flow, run), {one.id for one in verdicts if one.verdict == "fails"}
+    shown = _word(limit)
     groups = gathering(flow, run.final_tokens.values.astype(float), cluster_distance(flow, run))
     facts = {"limit shown": WORDS[shown], "limit predicted": _predicted(flow, run, shown, failed)}
     facts["tokens lie in"] = groups.words
-    if (settled := _settling_time(flow, run)) is not None:
+    if is_settled(limit) and (settled := _settling_time(flow, run)) is not None:
         facts["settled at"] = f"t = {settled:.4g}, after which no token leaves the place of its cluster"
     if shown == "rotation" and flow.is_on_sphere:
         facts["rotation"] = _rotation(flow, run)
     return facts | (_rate_fact(flow, run) if flow.is_on_sphere and groups.count == 1 else {})
 
 
-def _limit_word(flow: AbstractDynamics, run: xr.Dataset) -> str:
-    limit = shown_limit(flow, run)
+def _word(limit: ObservedLimit | None) -> str:
     return "undecided" if limit is None else limit.limit
 
 

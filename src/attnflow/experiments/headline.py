@@ -85,9 +85,13 @@ def outcome_of(flow: AbstractDynamics, run: xr.Dataset, distance: float) -> RunO
     if flow.noise is not None and flow.is_on_sphere:
         return RunOutcome(f"mean of the tokens of length {float(order.mean_length(final)):.2f}", None, False)
     gathered, limit = gathering(flow, final, distance), shown_limit(flow, run)
-    is_settled = limit is None or limit.numbers.get(Quantity.LATE_MOVE, 0.0) <= SETTLED_MOVE
     says = _words_of_limit(limit, gathered)
-    return RunOutcome(says if is_settled else f"not settled, {says}", gathered, is_settled)
+    return RunOutcome(says if is_settled(limit) else f"not settled, {says}", gathered, is_settled(limit))
+
+
+def is_settled(limit: ObservedLimit | None) -> bool:
+    """Whether tokens have stopped moving, as far as an observed limit tells."""
+    return limit is None or limit.numbers.get(Quantity.LATE_MOVE, 0.0) <= SETTLED_MOVE
 
 
 def shown_limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit | None:
