@@ -112,7 +112,9 @@ def _draw_received(axes: Axes, flow: SphereAttention, drawn: DrawnRun) -> None:
         matrix = np.asarray(attention_matrix(one, drawn.tokens[0], float(drawn.times[0])))
         axes.plot(ranks, np.sort(matrix.sum(axis=0))[::-1], color=colour, label=name)
     axes.set(xlabel="tokens, sorted", ylabel="sum of a column", title="attention received")
-    axes.legend(loc="lower left", handlelength=1.2)
+    axes.margins(y=0.15)
+    # In falling order, lines leave the upper right free.
+    axes.legend(loc="upper right", handlelength=1.0, borderpad=0, borderaxespad=0, labelspacing=0.2)
     fix_ticks(axes)
 
 
