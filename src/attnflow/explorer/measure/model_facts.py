@@ -75,6 +75,7 @@ def prediction_fields(prediction: Prediction | None, statement: str = "") -> dic
             "words": WORDS["unknown"],
             "says": "No theorem was looked up for these tokens.",
             "proved": False,
+            "isUnchecked": True,
         }
     own = [result for result in prediction.results if result.id == statement]
     first = next(iter([*own, *prediction.results]), None)

@@ -17,11 +17,12 @@ export function showDescription({ words, paper }, title) {
   if (!isOld) $("words").replaceChildren(text, source); // screen readers read every replacement
 }
 
-export function showPrediction({ words, says, rate, proved, paper, suggestion }) {
+export function showPrediction({ words, says, rate, proved, paper, suggestion, isUnchecked }) {
   const [limit, badge, facts] = ["b", "span", "span"].map((kind) => document.createElement(kind));
   limit.append(typeset(words ? capital(words) : ""));
   badge.className = "badge";
   badge.textContent = proved ? "proved" : paper ? "not proved" : "open";
+  badge.hidden = Boolean(isUnchecked); // no theorem was looked up, so that nothing is known to be open
   facts.className = "source";
   facts.append(typeset(rate ? `Rate: ${rate}. ` : ""), paper ? `${paper}.` : "");
   const parts = [limit, " ", badge, " ", typeset(says ?? ""), typeset(suggestion ? ` ${suggestion}` : ""), " ", facts];
