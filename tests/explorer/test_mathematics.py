@@ -31,6 +31,7 @@ def opened(page, explorer):
         ("(beta V)^-1", "(<var>β</var> <var>V</var>)<sup>−1</sup>"),
         ("e^(-4 sqrt(t + 1))", '<var>e</var><sup>−4 √<span class="root"><var>t</var> + 1</span></sup>'),
         ("a run of alphabetic x-rays", "a run of alphabetic x-rays"),
+        ("with Rényi centres", "with Rényi centres"),
         ("beta_1 < n", "<var>β</var><sub>1</sub> &lt; <var>n</var>"),
         ("<img src=x>", "&lt;img src=<var>x</var>&gt;"),
     ],

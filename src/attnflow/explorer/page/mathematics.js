@@ -11,7 +11,7 @@ const INDEX = String.raw`[_^](?:\{[^{}]*\}|\((?:[^()]|\([^()]*\))*\)|-?\w+(?:\.\
 const FORMULA = new RegExp(
   String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<=\))(?<power>\^(?:\{[^{}]*\}|-?\w+))|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
   String.raw`(?<![\w-])(?<greek>${Object.keys(GREEK).join("|")})(?![\w-])|(?<sign><=|>=|\+-|->)|` +
-  String.raw`(?<![\w'’-])(?<letter>[B-HJ-Zb-hj-z]|I(?<=(?:=|\b[a-z]) I))(?![\w'’-])`, "g");
+  String.raw`(?<![\w\p{L}'’-])(?<letter>[B-HJ-Zb-hj-z]|I(?<=(?:=|\b[a-z]) I))(?![\w\p{L}'’-])`, "gu");
 
 export function typeset(text) {
   // A fragment with the text, its formulas as elements.
