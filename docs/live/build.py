@@ -49,7 +49,7 @@ NOT_BUILT = (
 LIMITS = {"n": 500, "d": 8, "heads": 8, "minStepAtJumps": MIN_STEP_AT_JUMPS}
 WORDS = {
     "attention": ("softmax", "unnormalised", "hardmax"),
-    "mask": ("full", "causal", "strictly-causal", "window"),
+    "mask": ("full", "causal", "window"),
     "normalisation": ("post", "ngpt", "sqrt"),
     "solver": ("tsit5", "euler", "heun", "rk4"),
     "start": ("box", "ball", "gaussian", "sphere", "hemisphere", "circle", "angles"),

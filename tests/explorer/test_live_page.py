@@ -10,12 +10,14 @@ from tests.helpers.browser_page import needs_chromium, value, wait_for
 from tests.helpers.live_page import FileServer, built, needs_emcc
 
 import attnflow as af
+from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios, vocabulary
 from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.measure.cluster_colours import ClusterColours
 from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.recording import Frame
-from attnflow.integrate.request import MIN_STEP_AT_JUMPS
+from attnflow.explorer.settings_changes import changed_settings
+from attnflow.integrate.request import MIN_STEP_AT_JUMPS, checked_request
 
 pytestmark = [needs_chromium, needs_emcc]
 MAX_BYTES = 1_000_000  # of all files
@@ -259,6 +261,43 @@ def clusters_at_the_end(beta):
     run = af.simulate(setup.flow, setup.tokens, [0.0, 3.0], solver=setup.solver, progress=False)
     distance = FlowMeasurements(setup.flow, setup.solver, Frame(0, 0.0, setup.tokens)).distance
     return int(af.clusters.labels(run.tokens.values[-1], distance).max()) + 1
+
+
+REFUSALS = """async (cases) => {
+  const [wasm, runs, words] = await Promise.all(["wasm", "run", "words"].map((name) => import(`./engine/${name}.js`)));
+  await wasm.load(await (await fetch("engine.wasm")).arrayBuffer());
+  const data = await (await fetch("scenarios.json")).json();
+  words.setVocabulary(data);
+  return cases.map(([name, changes]) => {
+    try { new runs.Run(1, data.hello.catalogue.find((one) => one.name === name), { changes }); return ""; }
+    catch (error) { return error instanceof words.Refused ? error.message : `failed: ${error}`; }
+  });
+}"""
+REFUSED = [
+    ("sphere", {"rtol": 1e-6, "solver": "rk4"}),
+    ("sphere", {"start": "box"}),
+    ("sphere", {"value": "diagonal:1,2"}),
+    ("hyperplanes", {"d": 3}),
+    ("hardmax", {"beta": 2.0}),
+    ("polytope", {"normalisation": "sqrt"}),
+    ("polytope", {"end": 0.0}),
+    ("kuramoto", {"d": 1}),
+    ("renyi", {"mask": "window:-1"}),
+]
+
+
+def requested(name, changes):
+    setup = scenarios.build(changed_settings(scenarios.get(name).settings, changes))
+    return checked_request(setup.flow, setup.tokens, [0.0, 1.0], solver=setup.solver)
+
+
+def test_settings_that_the_library_refuses_are_refused_with_a_sentence(page, explorer):
+    page.goto(explorer.address)
+    for (name, changes), sentence in zip(REFUSED, page.evaluate(REFUSALS, REFUSED), strict=True):
+        with pytest.raises(InputError):
+            requested(name, changes)
+        assert sentence.endswith("."), (name, changes, sentence)
+        assert not sentence.startswith("failed"), (name, changes, sentence)
 
 
 def test_a_link_to_a_scenario_that_is_not_offered_says_so(page, explorer):

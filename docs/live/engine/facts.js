@@ -29,7 +29,7 @@ function modelName({ space, attention, masks, normalisation, heads }) {
 }
 
 function maskWords({ name, numbers }) {
-  return { full: "full", causal: "causal", "strictly-causal": "strictly causal", window: `window ${numbers[0]}` }[name];
+  return { full: "full", causal: "causal", window: `window ${numbers[0]}` }[name];
 }
 
 function valueWords(value) {

@@ -1,7 +1,7 @@
 // A model and its first tokens from settings in words and numbers, as the library's `scenarios.build` makes them.
 
 import { Random, exponential } from "./wasm.js";
-import { Refused, installSentence, limits, parsed, refuseUnknown } from "./words.js";
+import { Refused, installSentence, limits, parsed, refuseUnknown, split } from "./words.js";
 import { identity, inverse, orthonormal, product, scaled, sum, transposed } from "./matrices.js";
 
 const UNLIMITED = 2 ** 40; // positions that a token sees before or after its own
@@ -17,6 +17,8 @@ export function changed(settings, changes) {
   if (result.start.startsWith("angles:")) result.n = parsed(result.start, "start", result.d).numbers.length;
   requireNumbers(result);
   if ("beta" in changes && result.attention.startsWith("hardmax")) throw new Refused("`beta` would change nothing here: hardmax has no temperature. Leave it out.");
+  const [solver] = split(result.solver ?? "tsit5");
+  for (const name of ["rtol", "atol"]) if (name in changes && solver !== "tsit5") throw new Refused(`\`${name}\` would change nothing here: the solver '${solver}' has fixed steps. Leave it out.`);
   return result;
 }
 
@@ -61,7 +63,7 @@ function maskOf({ mask, d }) {
   // How many positions before and after its own a token sees.
   const reach = [UNLIMITED, UNLIMITED], masks = mask.split("+").map((part) => parsed(part, "mask", d));
   for (const { name, numbers } of masks) {
-    const [before, after] = { full: [UNLIMITED, UNLIMITED], causal: [UNLIMITED, 0], "strictly-causal": [UNLIMITED, -1], window: [numbers[0], numbers[0]] }[name];
+    const [before, after] = { full: [UNLIMITED, UNLIMITED], causal: [UNLIMITED, 0], window: [numbers[0], numbers[0]] }[name];
     if (name === "window" && before < 0) throw new Refused(`\`width\` must be a whole number, at least 0, but it is ${before}.`);
     [reach[0], reach[1]] = [Math.min(reach[0], before), Math.min(reach[1], after)];
   }
