@@ -62,6 +62,7 @@ html_title = "attnflow"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_build/extra"]
+html_sidebars = {"live": []}  # the live page takes the whole width
 html_show_sourcelink = False
 html_theme_options = {
     "header_links_before_dropdown": 6,
