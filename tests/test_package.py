@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,13 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # Files that may exceed 300 lines, with the reason.
 LONG_FILES = {
-    "coalescence/multirate.py": "the multirate step, read from top to bottom",
     "theorems/limit_theorems.py": "a list: the theorems about limits, each with its hypotheses",
 }
 
 # A docstring that begins with one of these says neither what is returned nor what is done.
 NO_STATEMENTS = {"Of", "Who", "Whom", "Those", "These", "Nobody", "Everybody", "Everyone", "Whose", "Where"}
+# A docstring of an attribute names the attribute's quantity before it says when, where or in what units it is meant.
+NO_QUANTITIES = NO_STATEMENTS | {"At", "When", "As", "In", "On", "From"}
 PEOPLE = re.compile(r"\b(nobody|everybody|everyone|whoever|somebody|whom|runners?|walkers?|sprints?|journeys?)\b", re.I)
 
 
@@ -196,16 +198,40 @@ def test_files_stay_short():
     assert all(lines <= 400 for lines in long.values()), long
 
 
+def docstrings_of_attributes(node):
+    """Strings that follow an assignment in the body of a class or a module."""
+    for before, after in pairwise(node.body):
+        value = after.value if isinstance(after, ast.Expr) else None
+        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+        if isinstance(before, ast.Assign | ast.AnnAssign) and is_text:
+            yield value.value
+
+
+def docstrings(tree):
+    """Docstrings of a file, each with the words with which it does not begin."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            yield ast.get_docstring(node) or "", NO_STATEMENTS
+        if isinstance(node, ast.ClassDef | ast.Module):
+            yield from ((text, NO_QUANTITIES) for text in docstrings_of_attributes(node))
+
+
+def wrong_docstrings(tree):
+    """First lines of docstrings without a statement, or about people."""
+    return [
+        text.splitlines()[0]
+        for text, no_beginnings in docstrings(tree)
+        if text and (text.split()[0].strip(",.:") in no_beginnings or PEOPLE.search(text))
+    ]
+
+
 def test_docstrings_say_what_is_returned_or_done():
-    wrong = []
-    for path, tree in trees(MODULES):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                text = ast.get_docstring(node) or ""
-                first = text.split()[0].strip(",.:") if text else ""
-                if first in NO_STATEMENTS or PEOPLE.search(text):
-                    wrong.append(f"{name_of(path)}: {text.splitlines()[0]}")
-    assert wrong == []
+    assert [f"{name_of(path)}: {line}" for path, tree in trees(MODULES) for line in wrong_docstrings(tree)] == []
+
+
+def test_the_rule_sees_docstrings_of_attributes_and_of_async_functions():
+    program = 'class A:\n    x: int\n    """Of rows."""\n    y = 1\n    """The rows."""\nasync def f():\n    """Where it is."""'
+    assert wrong_docstrings(ast.parse(program)) == ["Of rows.", "Where it is."]
 
 
 def test_no_attribute_of_a_flow_is_guessed():
@@ -216,7 +242,20 @@ def test_no_attribute_of_a_flow_is_guessed():
 
 def functions_that_test(tree):
     """All test functions of a file."""
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in ast.walk(tree) if isinstance(node, kinds) and node.name.startswith("test_")]
+
+
+def asserts(function):
+    """Whether a function has an `assert`, or calls `pytest.raises`, `pytest.warns` or a function named assert_..."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).split(".")[-1]
+            if name in ("raises", "warns") or name.startswith("assert_"):
+                return True
+    return False
 
 
 def test_every_test_asserts_something():
@@ -224,23 +263,45 @@ def test_every_test_asserts_something():
         f"{path.name}: {node.name}"
         for path, tree in trees(TESTS)
         for node in functions_that_test(tree)
-        if not any(word in ast.unparse(node) for word in ("assert", "raises"))
+        if not asserts(node)
     ]
     assert silent == []
 
 
+def test_a_name_that_contains_assert_is_no_assertion():
+    program = "def test_asserted():\n    asserted = raises\ndef test_b():\n    np.testing.assert_allclose(1, 1)"
+    assert [asserts(node) for node in functions_that_test(ast.parse(program))] == [False, True]
+
+
+def imported_tests(tree):
+    """Tests and benchmarks that a file imports, as dotted names."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names]
+    return [name for name in names if re.match(r"benchmarks\b|(?!tests\.helpers\b)(\w+\.)*test_", name)]
+
+
 def test_no_test_imports_another_test_or_a_benchmark():
-    found = []
-    for path, tree in trees(TESTS):
-        for node in ast.walk(tree):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            found += [
-                f"{path.name}: {name}"
-                for name in names
-                if re.match(r"benchmarks|(tests\.(?!helpers)\w+\.)?test_", name)
-            ]
-    assert found == []
+    assert [f"{path.name}: {name}" for path, tree in trees(TESTS) for name in imported_tests(tree)] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tests import test_package",
+        "from tests.model import test_flows",
+        "from tests.model.test_flows import start",
+        "import tests.test_package",
+        "from . import test_flows",
+        "from benchmarks import speed",
+    ],
+)
+def test_every_way_to_import_a_test_is_seen(line):
+    assert imported_tests(ast.parse(line))
+    assert not imported_tests(ast.parse("from tests.helpers.oracle import test_values"))
 
 
 def test_tests_stand_in_the_tree_of_the_package():

@@ -6,7 +6,7 @@
 >>> int(af.clusters.count(run, 0.05)[-1])
 1
 
-What it does is told to the logger "attnflow", which is silent unless asked: ``logging.basicConfig(level="INFO")`` shows
+The package writes to the logger "attnflow", which is silent by default: ``logging.basicConfig(level="INFO")`` shows
 how a run is divided among threads, whether native kernels are used, how long a program took to compile, and why a run
 ended early.
 """

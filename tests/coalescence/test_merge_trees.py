@@ -98,8 +98,8 @@ def test_velocities_of_close_pairs_are_computed_again_where_a_step_ends_elsewher
     assert exact.keys() <= found.keys()
     assert largest_error(found, exact, beta) < 6
     monkeypatch.setattr("attnflow.coalescence.multirate.NEIGHBOUR_DISTANCE", 0.0)
-    careless = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
-    assert largest_error(careless, exact, beta) > 6
+    inexact = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
+    assert largest_error(inexact, exact, beta) > 6
 
 
 def test_a_small_merging_distance_costs_no_accuracy():

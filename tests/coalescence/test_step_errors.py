@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.coalescing import first_problem, flow, largest_error, merge_tree, plain_velocity, three_kinds
 
 import attnflow as af
-from attnflow.coalescence import macro_step, multirate, step_errors
+from attnflow.coalescence import fast_prediction, macro_step, multirate, relaxation, step_errors
 from attnflow.coalescence.cluster_state import Clusters
 from attnflow.coalescence.macro_step import dormand_prince
 from attnflow.coalescence.step_problem import SlowPaths
@@ -37,8 +37,9 @@ def test_pin_the_norm_is_the_largest_coordinate_of_each_token():
     errors = np.array([[1.0, -3.0], [0.5, 0.25]])
     assert macro_step.error_norm(errors).tolist() == [3.0, 0.5], (
         "The norm of position errors was changed. If the judging tests of this file pass, update this test, the section "
-        "'Errors of a step' in the docstring of attnflow.coalescence, the SciPy comparison in test_macro_step, and the "
-        "starts of test_multirate that show what an error term is worth: they were found with the largest coordinate."
+        "'Errors of a step' in the docstring of attnflow.coalescence, the C++ function error_over_tolerance in "
+        "model/native/subcycling.cpp, and the starts of test_multirate that show what an error term is worth: they were "
+        "found with the largest coordinate."
     )
 
 
@@ -50,9 +51,11 @@ def test_pin_the_error_of_fast_tokens_is_half_the_change_of_their_last_displacem
     changes = np.array([[3e-5, -8e-5, 1e-5], [-2e-5, 0.0, 4e-6]])
     found = Subcycle(PAIR, positions[None, PAIR], exact + changes, 2.0, np.empty(0, int))
     result = macro_step.StepResult(positions, np.zeros(9), problem.velocity)
-    np.testing.assert_allclose(step_errors.velocity_mismatch(problem, step, result, found), [4e-5, 1e-5], rtol=1e-6)
+    expected, message = macro_step.error_norm(changes) / 2, "The error is not half the norm of the change."
+    mismatch = step_errors.velocity_mismatch(problem, step, result, found)
+    np.testing.assert_allclose(mismatch, expected, rtol=1e-6, err_msg=message)
     errors = step_errors.coupling_errors(problem, partition, step, result, found, positions, SCALES)
-    np.testing.assert_allclose(errors, [4e3, 1e3], rtol=1e-6)
+    np.testing.assert_allclose(errors, expected / SCALES[PAIR], rtol=1e-6, err_msg=message)
 
 
 @pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
@@ -73,7 +76,7 @@ def test_judge_the_coupling_error_is_what_a_further_sweep_changes(seed):
     second = multirate.attempt(problem, again, step, all_staged, none_promoted, scales)
     assert first.step == second.step == step
     estimate = 1e-12 * first.coupling_error
-    change = np.abs(second.result.positions - first.result.positions)[partition.fast].max()
+    change = macro_step.error_norm(second.result.positions - first.result.positions)[partition.fast].max()
     assert 0.2 < change / estimate < 1.5, "The coupling error is not what a further sweep would change."
     assert second.coupling_error < first.coupling_error / 100
 
@@ -90,13 +93,14 @@ def test_pin_the_error_of_a_merged_pair_is_half_the_change_of_its_displacement_a
         return plain_velocity(np.vstack([centre, where[2:]]), BETA, np.append(masses[PAIR].sum(), masses[2:]), True)[0]
 
     duration = np.exp(problem.log_duration(step))
-    expected = np.abs(velocity(positions) - velocity(assumed)).max() * duration / 2
+    expected = macro_step.error_norm((velocity(positions) - velocity(assumed))[None])[0] * duration / 2
     found = Subcycle(PAIR, positions[None, PAIR], np.zeros((2, 3)), 1.0, PAIR)
     velocities = problem.field.velocity(positions, masses)
     result = macro_step.StepResult(positions, np.zeros(9), velocities)
     errors = step_errors.coupling_errors(problem, partition, step, result, found, assumed, SCALES)
     assert expected > 0
-    np.testing.assert_allclose(errors, 2 * [expected / SCALES[0]], rtol=1e-6)
+    message = "The error of a merged pair is not half the norm of its change as one cluster."
+    np.testing.assert_allclose(errors, 2 * [expected / SCALES[0]], rtol=1e-6, err_msg=message)
 
 
 @pytest.mark.skipif(not library.is_built(), reason="subcycling needs the native kernel")
@@ -104,22 +108,25 @@ def test_pin_the_error_of_a_merged_pair_is_half_the_change_of_its_displacement_a
 def test_pin_a_merge_that_moves_by_a_hundredth_of_the_step_is_an_error_of_one(end, record, monkeypatch):
     """The second integration of the pair is made to end at another share of the step, without other coupling errors."""
     problem, partition = record
-    paths, real = SlowPaths.predicted(problem), multirate._subcycled
+    paths, real = SlowPaths.predicted(problem), fast_prediction.subcycled
     wanted = min(problem.longest, 1.0)
-    prediction = multirate.predict(problem, partition, paths, wanted)
+    prediction = fast_prediction.predict(problem, partition, paths, wanted)
     assert set(prediction.subcycle.pair) == set(PAIR)  # the step ends with the merge
     step, fast = prediction.step, prediction.subcycle
     staged = partition.slow.copy()
     result = dormand_prince(
         *(problem.field, problem.clusters, problem.velocity, problem.rate, problem.time_change, step, staged, fast)
     )
-    monkeypatch.setattr(multirate, "_subcycled", lambda *one: real(*one)._replace(merge_time=end, pair=PAIR))
-    monkeypatch.setattr(multirate, "coupling_errors", lambda *one: np.zeros(len(PAIR)))
-    monkeypatch.setattr(multirate, "_is_merge_of", lambda one, pair: True)
+    monkeypatch.setattr(relaxation, "subcycled", lambda *one: real(*one)._replace(merge_time=end, pair=PAIR))
+    monkeypatch.setattr(relaxation, "coupling_errors", lambda *one: np.zeros(len(PAIR)))
+    monkeypatch.setattr(relaxation, "is_merge_of", lambda one, pair: True)
     none = np.empty(0, int)
-    relaxed = multirate.relax(problem, partition, paths, step, result, fast, np.flatnonzero(staged), none, SCALES)
+    relaxed = relaxation.relax(problem, partition, paths, step, result, fast, np.flatnonzero(staged), none, SCALES)
     assert relaxed.end == end
-    assert relaxed.error == pytest.approx(abs(end - 1) / 0.01)
+    assert relaxed.error == pytest.approx(abs(end - 1) / 0.01), (
+        "The limit of the shift of a merge was changed: update `relaxation.MAX_SHIFT` here and in the docstring of "
+        "attnflow.coalescence."
+    )
 
 
 JUDGING_BETA = 60.0
@@ -160,7 +167,7 @@ def judging_flow():
 
 
 def use_norm(patch, norm):
-    for module in (macro_step, multirate, step_errors):
+    for module in (macro_step, multirate, relaxation, step_errors):
         patch.setattr(module, "error_norm", norm)
 
 

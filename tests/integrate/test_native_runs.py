@@ -214,8 +214,8 @@ def test_a_frame_of_its_own_and_late_times_are_those_of_compiled_runs():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33])
-def test_any_number_of_tokens_is_served(n):
-    """Two equations without attention: V = I at beta = 0 moves every token by the mean, in closed form."""
+def test_any_number_of_tokens_is_integrated(n):
+    """At beta = 0 and V = I every token moves by the mean of all tokens, which grows like e^t."""
     tokens = start("R^d", n, 2)
 
     run = af.simulate(af.EuclideanAttention(af.Head.identity(2), af.Softmax(0.0)), tokens, [0.0, 0.7])

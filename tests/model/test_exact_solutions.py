@@ -318,7 +318,7 @@ def test_no_two_normalisations_turn_a_token_alike():
 
 
 @pytest.mark.parametrize("scheme", [af.Pre(), af.Peri()])
-def test_a_token_in_company_grows_more_slowly(scheme):
+def test_a_token_among_others_grows_more_slowly(scheme):
     """Negative control: V = I, but half of the attention is across, at beta = 0."""
     flow = af.SphereAttention(af.Head.identity(2), af.Softmax(0.0), normalisation=scheme)
     run = af.simulate(flow, R0 * np.eye(2), TIMES, solver=TIGHT)

@@ -19,7 +19,7 @@ def test_linear_cka_is_the_published_formula(rng):
     expected = np.linalg.norm(b.T @ a) ** 2 / (np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
     np.testing.assert_allclose(layer_similarity.linear_cka(x, y), expected)
     stretched = x * [1.0, 1.0, 1.0, 9.0]
-    assert layer_similarity.linear_cka(x, stretched) < 0.999  # only rotation, shift and one scale are forgiven
+    assert layer_similarity.linear_cka(x, stretched) < 0.999  # it is invariant under rotation, shift and one scale only
     assert np.isnan(layer_similarity.linear_cka(x, np.ones((9, 2))))
 
 

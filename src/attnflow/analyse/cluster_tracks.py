@@ -119,7 +119,7 @@ def plateaus(times: Any, counts: Any, share: float = 0.1, *, log: bool = False) 
     require_finite_number(share, "share")
     times, counts = require_times(times), np.asarray(counts)
     if counts.shape != times.shape:
-        raise InputError(f"`counts` must be one number a time, {len(times)}, but its shape is {counts.shape}.")
+        raise InputError(f"`counts` must be one number per time, {len(times)}, but its shape is {counts.shape}.")
     measured, times, counts = _measured_times(times, counts, log)
     ends = np.flatnonzero(np.diff(counts)) + 1
     stretches = zip(np.r_[0, ends], np.r_[ends, len(counts)] - 1, strict=True)

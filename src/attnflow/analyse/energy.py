@@ -166,7 +166,7 @@ def _shares(masses: Any, n: int) -> np.ndarray:
         return np.full(n, 1 / n)
     masses = np.asarray(masses, dtype=float)
     if masses.shape != (n,):
-        raise InputError(f"`masses` must be one number a token, {n}, but its shape is {masses.shape}.")
+        raise InputError(f"`masses` must be one number per token, {n}, but its shape is {masses.shape}.")
     for mass in masses:
         require_positive_number(float(mass), "masses")
     return masses / masses.sum()

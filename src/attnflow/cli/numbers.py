@@ -70,15 +70,15 @@ def column(values: Sequence[float | None], error: float = 0.0) -> list[str]:
     >>> column([0.25, 1.5e-32], error=1e-14)
     ['0.2500', '0 ± 1e-14']
     """
-    told = [abs(value) for value in values if value is not None and abs(value) > error]
+    nonzero = [abs(value) for value in values if value is not None and abs(value) > error]
     if not all(value is None or math.isfinite(value) for value in values):
         return [number(value, error) for value in values]
-    if max(told, default=0.0) < 1e6 and all(value is None or value == round(value) for value in values):
+    if max(nonzero, default=0.0) < 1e6 and all(value is None or value == round(value) for value in values):
         return ["" if value is None else str(round(value)) for value in values]
-    if not told:
+    if not nonzero:
         return [number(value, error) for value in values]
-    decimals = DIGITS - 1 - math.floor(math.log10(max(told)))
-    is_fixed = 0 <= decimals <= 6 and min(told) >= 10 ** (1 - decimals)
+    decimals = DIGITS - 1 - math.floor(math.log10(max(nonzero)))
+    is_fixed = 0 <= decimals <= 6 and min(nonzero) >= 10 ** (1 - decimals)
     if not is_fixed:
         return [number(value, error) for value in values]
     return [

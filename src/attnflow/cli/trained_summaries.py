@@ -52,12 +52,12 @@ def print_by_layer(
     table without quantities too. `errors` are absolute; by default that of rounding, relative to the largest number.
     """
     whole = {name: [*[None] * (layers + 1 - len(values)), *values] for name, values in columns.items()}
-    told = {name: values for name, values in whole.items() if any(value is not None for value in values)}
-    if told:
-        largest = max(abs(value) for values in told.values() for value in values if value is not None)
-        error_of = dict.fromkeys(told, rounding * max(1.0, largest)) | (errors or {})
+    known = {name: values for name, values in whole.items() if any(value is not None for value in values)}
+    if known:
+        largest = max(abs(value) for values in known.values() for value in values if value is not None)
+        error_of = dict.fromkeys(known, rounding * max(1.0, largest)) | (errors or {})
         rows = _rows(layers)
-        shown = {name: column([values[row] for row in rows], error_of[name]) for name, values in told.items()}
+        shown = {name: column([values[row] for row in rows], error_of[name]) for name, values in known.items()}
         print_columns(title, {"layer": [str(row) for row in rows]} | shown)
         print()
 

@@ -36,7 +36,8 @@ fastest slow token is always staged (`macro_step`).
 
 **Multirate step.** For slow x and fast y, x' = f(x, y) and y' = g(x, y): y is subcycled along predicted paths of x
 (`subcycling`, in C++); x makes one macro step with y on these paths; y is subcycled again along the computed paths of
-x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of waveform relaxation (`multirate`).
+x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of waveform relaxation (`multirate`,
+`fast_prediction`, `relaxation`).
 
 **Errors of a step** are compared, cluster by cluster, with rtol max(nearest gap, min(1e4 merge, 0.01)):
 
@@ -55,17 +56,18 @@ x; and x is corrected by the integral of f(x, y_new) - f(x, y_old): one sweep of
     coupling error        fast tokens: half the difference of their last velocities along the assumed and the computed
                           paths of slow tokens, which is what a further sweep would change. A pair that merges counts
                           as one cluster there: its mutual forces would hide those of the others
-    merge time            the relaxed merge time minus the end of the step, over `multirate.MAX_SHIFT`
+    merge time            the relaxed merge time minus the end of the step, over `relaxation.MAX_SHIFT`
     subcycle              fast tokens: the embedded estimate of each of their own small steps, with the same tolerance;
                           a small step beyond it is repeated with a shorter length
 
 The norm of a position error is the largest coordinate: in Python `macro_step.error_norm`, in the subcycle
-`error_over_tolerance` in C++, which a test compares with it. Only displacements around an isolated pair are Euclidean
-lengths.
+`error_over_tolerance` in C++, which a test compares with it. Gaps, closing speeds, displacements around an isolated
+pair and the motion of clusters at rest are Euclidean lengths.
 
-A step is accepted if all errors are within the tolerance. The embedded estimate and the growth defect set the length of
-the next one; after a misclassification the same length is tried again, after a coupling error a third of it or, the
-first time, up to 1.1 of it along the computed paths.
+A step is accepted if the embedded, trapezoidal, growth, coupling and merge-time errors are within the tolerance. The
+quadrature defect and the subcycle's error reject no step: they subcycle more tokens or shorten small steps within it.
+The embedded estimate and the growth defect set the length of the next one; after a misclassification the same length is
+tried again, after a coupling error a third of it or, the first time, up to 1.1 of it along the computed paths.
 
 **Error of merge times.** A position error of rtol times a gap changes the exponent beta cos(angle), and so log t, by
 up to beta rtol; so does the merging distance. Both add up over merges: the k-th merge has |error of log t| <= k beta
@@ -74,7 +76,7 @@ All accelerations can be turned off (`request.Accelerations`); the run without t
 benchmarks.
 
 Files, from the bottom: cluster_state, log_field, time_change, subcycling, macro_step, step_problem (the records of a
-step), step_errors, multirate; pair_quadrature; merge_events; merge_forecast (asymptotic merge times); request
-(checked arguments), recorder (states, merges, dataset), outcomes (sentences), integrator (the loop), coalesce (the
-public function).
+step), step_errors, fast_prediction, relaxation, multirate; pair_quadrature; merge_events; merge_forecast (asymptotic
+merge times); request (checked arguments), recorder (states, merges, dataset), outcomes (sentences), integrator (the
+loop), coalesce (the public function).
 """

@@ -58,12 +58,12 @@ def coalesce(
         Distance at which tokens merge, at their centre of mass. A third token merges when it is within this distance of
         the centre of the first two. None: 1e-6, or a tenth of the smallest gap if that is less.
     rtol
-        Relative tolerance of a step, measured against ``max(nearest gap, 1e4 * merge)``. The k-th merge then has
-        ``|error of log t| <= k beta (rtol + merge)``, and ``|error of t| <= 1e4 rtol`` in units of the pair's closing
-        time, which is 1 for softmax. Merges closer in time than this may be reported in either order. In 100 random
-        runs with 4,964 merges no error was larger (`benchmarks/merge_errors.py`); close pairs of different masses can
-        exceed it by a small factor. A start closer than this to an unstable equilibrium, such as antipodal tokens,
-        leaves it at a time that depends on `rtol`.
+        Relative tolerance of a step, measured against ``max(nearest gap, min(1e4 * merge, 0.01))``. The k-th merge then
+        has ``|error of log t| <= k beta (rtol + merge)``, and ``|error of t| <= 1e4 rtol`` in units of the pair's
+        closing time, which is 1 for softmax. Merges closer in time than this may be reported in either order. In 100
+        random runs with 4,964 merges no error was larger (`benchmarks/merge_errors.py`); close pairs of different
+        masses can exceed it by a small factor. A start closer than this to an unstable equilibrium, such as antipodal
+        tokens, leaves it at a time that depends on `rtol`.
     perturb
         Standard deviation of a random displacement of the first tokens, for starts at an unstable equilibrium. The
         dataset's `initial_tokens` are the displaced ones; its attribute `perturbed` has the amount and the seed.

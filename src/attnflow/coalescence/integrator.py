@@ -19,7 +19,8 @@ from attnflow.coalescence.step_problem import SlowPaths, StepProblem
 from attnflow.coalescence.subcycling import SubcyclingFailedError, Tolerances, fast_tokens, is_available
 from attnflow.solvers.status import Status
 
-# Errors are relative to the nearest gap, but not below 1e4 merging distances, where tokens merge anyway, or 0.01.
+# Errors are relative to the nearest gap, but not below the smaller of 1e4 merging distances, where tokens merge anyway,
+# and 0.01.
 GAP_FLOOR_IN_MERGES, MAX_GAP_FLOOR = 1e4, 0.01
 # At a stable equilibrium error estimates allow steps that move clusters back and forth by a few tolerances: clusters
 # that move by no more than 10 tolerances are at rest.
@@ -38,7 +39,7 @@ class Control:
     """Mask of tokens for which the trapezoidal rule was not accurate enough: they are staged until a
     merge after which all velocities are computed again."""
     step: float = 0.02
-    """In units of 1 / sigma; the first one moves a token by about 2 % of a gap, and is corrected by its error."""
+    """The length of the next step in units of 1 / sigma; the first moves a token by about 2 % of a gap."""
     pair_backoff: float = 1.0
     """Factor of the drift allowed for a pair by quadrature; it falls with every pair that was tried too early."""
 

@@ -10,12 +10,12 @@ from attnflow.solvers.status import Status
 
 
 def time_words(log_time: float) -> str:
-    """The time of a sentence."""
+    """The words for a time in a sentence."""
     return "the start" if np.isneginf(log_time) else f"log t = {log_time:.6g}"
 
 
 def of_several_clusters(status: Status, log_time: float, count: int, steps: int) -> str:
-    """Several clusters are left at the end time, or at a limit or a failure before it."""
+    """The sentence of a run that has several clusters at the end time, or at a limit or a failure before it."""
     if status == Status.REACHED:
         return f"Reached {time_words(log_time)} with {count} clusters, after {steps} steps."
     place = f"at {time_words(log_time)} with {count} clusters after {steps} steps"
@@ -23,7 +23,7 @@ def of_several_clusters(status: Status, log_time: float, count: int, steps: int)
 
 
 def one_cluster(field: LogField, clusters: Clusters, merge_log_time: float | None, steps: int) -> str:
-    """One cluster is left; `merge_log_time` is of the last merge, None if there was none."""
+    """The sentence of a run that ended with one cluster; `merge_log_time` is of the last merge, None without one."""
     further = "" if field.is_value_scalar else " Its further motion x' = P_x V x is not integrated."
     if merge_log_time is not None:
         return f"One cluster since log t = {merge_log_time:.6g}, after {steps} steps.{further}"
@@ -36,7 +36,7 @@ def one_cluster(field: LogField, clusters: Clusters, merge_log_time: float | Non
 def at_rest(
     field: LogField, clusters: Clusters, velocity: ScaledVelocity, log_time: float, largest_share: float
 ) -> str:
-    """Several clusters are at rest, or moved by less than `largest_share` of their nearest gaps while time doubled."""
+    """The sentence of a run that ended at rest, with motion below `largest_share` of the gaps while time doubled."""
     since = "from the start" if np.isneginf(log_time) else f"since {time_words(log_time)}"
     rest = f"At rest with {len(clusters)} clusters {since}: "
     if clusters.positions.shape[1] == 1:

@@ -49,11 +49,11 @@ class MergeRecord:
     first: int
     second: int
     angle: float
-    """Between the two as the plateau before the merge began."""
+    """The angle between the two clusters as the plateau before the merge began."""
     log_duration: float
     predicted_log_duration: float
     forecast: Forecast
-    """As the plateau began."""
+    """The forecast that was made as the plateau began."""
     masses: tuple[float, float]
     energies: tuple[float, float]
     energy_levels: tuple[float, float]

@@ -46,7 +46,7 @@ class Perturbation:
 
     amount: float
     seed: str
-    """As text: the entropy has 128 bits, more than the integers of some readers of JSON."""
+    """The seed as text: the entropy has 128 bits, more than the integers of some readers of JSON."""
     spawn_key: list[int]
 
 

@@ -15,7 +15,7 @@ def growth_defect(
     Above 1 the embedded estimate is not trusted: it may vanish by chance where the speed changes by a factor. The
     defect is zero where staged tokens move by less than 100 tolerances or where speeds fall.
     """
-    moved = np.abs(result.positions - problem.clusters.positions).max(axis=1)
+    moved = error_norm(result.positions - problem.clusters.positions)
     if np.all(moved[staged] < 100.0 * scales[staged]):
         return 0.0
     with np.errstate(divide="ignore"):  # slow tokens may be slower than the smallest float

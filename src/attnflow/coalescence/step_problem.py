@@ -41,7 +41,7 @@ class StepProblem:
     velocity: ScaledVelocity
     tolerances: Tolerances
     relative_rates: np.ndarray
-    """Of the nearest gaps: |v_i - v_j| / |x_i - x_j|, in units e^log_scale of the velocity."""
+    """Relative rate of each nearest gap: |v_i - v_j| / |x_i - x_j|, in units e^log_scale of the velocity."""
     rate: float
     """sigma, the largest relative rate of slow tokens: steps are in units of 1 / sigma."""
     time_change: TimeChange

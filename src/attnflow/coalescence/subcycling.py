@@ -50,11 +50,11 @@ class Subcycle(NamedTuple):
     paths: np.ndarray
     """Positions (times, fast, d)."""
     velocities: np.ndarray
-    """At the end (fast, d)."""
+    """Velocities (fast, d) at the end of the step."""
     merge_time: float
-    """When two came within the merging distance; above one if none did."""
+    """Time at which two tokens came within the merging distance; above one if none did."""
     pair: np.ndarray
-    """Rows of these two."""
+    """Rows of the two tokens that merged."""
 
     @classmethod
     def empty(cls, coordinates: int) -> "Subcycle":

@@ -45,7 +45,7 @@ class EditTokens:
     token: int | None = None
     """The token that is moved or removed; None adds one."""
     point: tuple[float, ...] | None = None
-    """Where the token goes; None removes it."""
+    """The place to which the token goes; None removes it."""
     plays: bool = False
 
 

@@ -10,7 +10,7 @@ SECONDS_BETWEEN_LOOKS = 0.5  # at a page that has not painted its frames
 
 
 class Playback:
-    """The wishes of the page about the motion of its run."""
+    """What the page requests of the motion of its run."""
 
     def __init__(self) -> None:
         self.unpainted = UnpaintedFrames()

@@ -41,7 +41,7 @@ class Player:
         self._computation: ThreadedComputation | None = None
         self._abandoned: list[ThreadedComputation] = []
         self._undo: dict[str, Any] | None = None  # changes that restore the settings before the last change
-        self._undescribed_change: float | None = None  # time of a change that the page has not been told of
+        self._undescribed_change: float | None = None  # time of a change that the page does not know yet
         self._slow: str | None = None
         self._is_busy_shown = False
 

@@ -47,7 +47,7 @@ class Pace:
 
     steps: int = 0
     seconds_per_step: float = 0.0
-    """Of the last call that made a step."""
+    """Seconds per step of the last call that made one."""
 
     def measured(self, asked: int, made: int, seconds: float, seconds_left: float) -> None:
         """Choose the next number of steps, after a call of `asked` steps a run made `made` of them in `seconds`."""

@@ -61,7 +61,7 @@ def reason_not_native(request: Request) -> str | None:
         "the flow has noise": flow.noise is not None,
         **_normalisation_reason(flow),
         f"the solver is {solver!r}": not _serves_solver(solver),
-        "a stopping condition is not one of attnflow's": any(type(stop) not in STOPS for stop in request.stops),
+        "a stopping condition is not one of the native library": any(type(stop) not in STOPS for stop in request.stops),
         f"tokens have more than {MOST_COORDINATES} coordinates": flow.dimension > MOST_COORDINATES,
         f"{n} tokens are many: pairs are shared among cores": n * n * len(flow.heads) > MOST_PAIRS,
     }

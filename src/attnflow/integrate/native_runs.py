@@ -27,7 +27,7 @@ from attnflow.results.run_dataset import Request
 from attnflow.solvers.status import Status
 
 SECONDS_PER_CALL = 0.1  # the interval at which progress, time budget and Ctrl-C are looked at
-MOST_RUNS = 64  # a chunk: few enough for all cores to be busy until the end of most ensembles
+MOST_RUNS = 64  # per chunk: few enough for all cores to be busy until the end of most ensembles
 PAIRS_AT_A_TIME = 2**16  # over states whose observables are computed together: many are sums over pairs
 
 

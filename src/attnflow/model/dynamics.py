@@ -243,7 +243,7 @@ def _require_masses(masses: Any) -> None:
     if masses is None:
         return
     if masses.ndim != 1:
-        raise InputError(f"`masses` must be a list, one number a token, but its shape is {masses.shape}.")
+        raise InputError(f"`masses` must be a list, one number per token, but its shape is {masses.shape}.")
     require_all_finite(masses, "masses", ("token",))
     if np.any(masses <= 0):
         worst = int(np.argmin(masses))

@@ -14,13 +14,13 @@ class Status(enum.IntEnum):
     INTERRUPTED = -3
     OUT_OF_STEPS = -4
     ONE_CLUSTER = -5
-    """Of `coalesce`: one cluster is left."""
+    """A run of `coalesce` has one cluster left."""
     AT_REST = -6
-    """Of `coalesce`: several clusters are left, at an equilibrium."""
+    """A run of `coalesce` has several clusters left, at an equilibrium."""
     ZERO_LENGTH = -7
-    """Of `simulate`: a token of length zero has no direction, and the equation ends."""
+    """A run of `simulate` has a token of length zero, which has no direction: the equation ends."""
     UNRESOLVED = -8
-    """Of `mean_field.evolve`: the density is too narrow for the number of modes."""
+    """A run of `mean_field.evolve` has a density that is too narrow for the number of modes."""
 
 
 FIRST_STOP = 10  # stopping condition number i ends a run with the status FIRST_STOP + i

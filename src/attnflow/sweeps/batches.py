@@ -58,7 +58,7 @@ class Computed:
     arrays: dict[str, np.ndarray]
     seconds: float
     version: str
-    """Of attnflow, in the process that has computed it."""
+    """The version of attnflow in the process that has computed it."""
 
 
 def compute(batch: Batch) -> Computed:

@@ -129,7 +129,7 @@ class Reduction:
 
     name: str
     levels: tuple[float, ...] = ()
-    """Of quantiles, increasing."""
+    """The levels of the quantiles, increasing."""
 
     @classmethod
     def of(cls, word: Any, measured: str) -> "Reduction":

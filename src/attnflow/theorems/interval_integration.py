@@ -35,7 +35,7 @@ class IntervalIntegrator:
     """A way to integrate a run again, and the error of its steps."""
 
     integrate: Callable[[np.ndarray, np.ndarray], Reached]
-    """From a state at the first of some times to the others."""
+    """The integration from a state at the first of some times to the others."""
     rtol: float
     atol: float
 

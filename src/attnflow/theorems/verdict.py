@@ -63,7 +63,7 @@ class Agreement:
 
     follows: Hypothesis
     unsettled: str = ""
-    """Where not empty: why it cannot be decided."""
+    """The reason why it cannot be decided; empty where it can."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Measurement:
     """The reason for the tolerance."""
     compare: Literal["at most", "at least"] = "at most"
     open: str = ""
-    """Where not empty: what finite time or float64 leaves open, so that missing the tolerance decides nothing."""
+    """What finite time or float64 leaves open, so that missing the tolerance decides nothing; else empty."""
     unsettled: str = ""
-    """Where not empty: why the limit is not reached yet, so that even meeting the tolerance decides nothing."""
+    """The reason why the limit is not reached yet, so that even meeting the tolerance decides nothing; else empty."""
 
     @property
     def met(self) -> bool:

@@ -79,7 +79,7 @@ def _on_one_run(flow: AbstractDynamics | None, run: xr.Dataset, statements: list
     verdicts = [_checked(statement, model, run, agrees) for statement in statements]
     if all(one.verdict != "fails" for one in verdicts):
         return verdicts
-    # Statements may be exact to more digits than the first comparison: a failure is told only of a run that solves its
+    # Statements may be exact to more digits than the first comparison: only a run fails that solves its
     # equation as precisely as its solver says.
     agrees = agreement(model, run, is_thorough=True)
     if agrees.follows.holds:

@@ -122,7 +122,7 @@ def test_settings_in_words_are_given_back_in_words(tmp_path):
     assert "head" not in values
 
 
-def test_settings_in_words_that_describe_another_run_are_not_believed(tmp_path):
+def test_settings_in_words_that_describe_another_run_are_not_used(tmp_path):
     """A file of tokens has been changed, or removed, since the run."""
     np.save(tmp_path / "tokens.npy", af.initial.circle(4, rng=0))
     run = RunConfig({"scenario": "kuramoto", "start": str(tmp_path / "tokens.npy"), "end": 1.0}).run()

@@ -35,14 +35,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a contender for each unit of work, one number a repeat, and its difference from attnflow."""
+    """Seconds of a contender for each unit of work, one number per repeat, and its difference from attnflow."""
 
     name: str
     seconds: np.ndarray
     processor_seconds: np.ndarray
-    """Of all cores together, which other programs on the machine change less."""
+    """Seconds of all cores together, which other programs on the machine change less."""
     difference: float | None
-    """The largest, None where the contender computes something else."""
+    """The largest difference from attnflow; None where the contender computes something else."""
 
 
 def timings(row: Row, repeats: int) -> list[Timing]:

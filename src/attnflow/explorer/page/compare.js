@@ -25,7 +25,7 @@ export class Comparison {
   #isScheduled = false;
 
   constructor({ newSource, theme, first, actions }) {
-    // `newSource()` gives the second run its source, `first` is the stage of the first run, `actions` are what the page does with frames, measurements and wishes.
+    // `newSource()` gives the second run its source, `first` is the stage of the first run, `actions` are what the page does with frames, measurements and requests.
     Object.assign(this, { newSource, theme, first, actions, difference: null, half: 0, stage: null, model: null, palette: [] });
     this.memories = [newMemory(), newMemory()];
     $("compare-setting").append(...SETTINGS.map(([name, sign]) => new Option(sign, name)));

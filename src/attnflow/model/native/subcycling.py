@@ -14,9 +14,9 @@ class StopRule(enum.IntEnum):
     """The event at which a subcycled integration stops."""
 
     AT_FIRST_MERGE = 0
-    """At time 1, or where two fast tokens merge before."""
+    """The integration ends at time 1, or where two fast tokens merge before."""
     WITH_MERGE = 1
-    """At the merge that is expected at time 1, which rounding may put slightly later."""
+    """The integration ends at the merge that is expected at time 1, which rounding may put slightly later."""
 
 
 class SubcycleProblem(ctypes.Structure):

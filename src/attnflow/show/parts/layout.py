@@ -19,11 +19,11 @@ class PanelRow:
     """Panels side by side."""
 
     panels: Sequence[Any]
-    """Of type `Panel`."""
+    """The panels, each of type `Panel`."""
     height: float
-    """Inches at the natural size."""
+    """The height in inches at the natural size."""
     least: float = 2.3
-    """Inches, with text of 10 points: where a panel would be narrower, the row is broken."""
+    """The least width in inches, with text of 10 points: where a panel would be narrower, the row is broken."""
     is_shared: bool = False
     """Whether the panels have the same axes, so that only the outer ones need labels."""
     is_square: bool = False

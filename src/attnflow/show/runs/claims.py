@@ -39,7 +39,7 @@ class ShownMeasures:
     """Order of the tokens by their limit, for attention matrices; None where a mask gives tokens an order."""
 
     first_token: np.ndarray | None = None
-    """Where the first token starts, for causal attention that gathers all tokens in one point."""
+    """The place where the first token starts, for causal attention that gathers all tokens in one point."""
 
     @property
     def note(self) -> str:

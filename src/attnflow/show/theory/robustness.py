@@ -28,7 +28,7 @@ def robustness(
     title: Title = HEADLINE,
     **page: Unpack[PageOptions],
 ) -> Picture:
-    """Draw means and confidence intervals against n: one row a quantity, one column a dimension, one colour a law.
+    """Draw means and their intervals against n: one row per quantity, one column per dimension, one colour per law.
 
     Numbers of clusters and leaders that equal that of vertices in nearly all starts have no row; the caption says so.
 

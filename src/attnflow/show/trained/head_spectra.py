@@ -21,7 +21,7 @@ from attnflow.trained.head_controls import controls_sentences
 
 @dataclass(frozen=True)
 class Eigenvalues:
-    """Panel of eigenvalues in the complex plane, one colour a layer, with those of the model before training."""
+    """Panel of eigenvalues in the complex plane, one colour per layer, with those of the model before training."""
 
     table: xr.Dataset
     untrained: np.ndarray | None = None
@@ -51,7 +51,7 @@ class Eigenvalues:
 
 @dataclass(frozen=True)
 class HeadGrid:
-    """Panel with one cell a head: colour for the leading real part, a mark for the result of its simulation."""
+    """Panel with one cell per head: colour for the leading real part, a mark for the result of its simulation."""
 
     table: xr.Dataset
     projection: str = "rectilinear"

@@ -36,7 +36,7 @@ COLLAPSE = {
 
 @dataclass(frozen=True)
 class WordClusters:
-    """Panel with one row a token, one column a layer and one colour a cluster; single tokens are pale."""
+    """Panel with one row per token, one column per layer and one colour per cluster; single tokens are pale."""
 
     labels: np.ndarray
     """Cluster of each token, (time, token); a cluster keeps its number from layer to layer."""

@@ -40,7 +40,7 @@ class Prediction:
     hypotheses: tuple[Hypothesis, ...]
     """The hypotheses of the deciding result, or of the nearest one where no result applies."""
     suggestion: str
-    """Where no result applies, what the spectrum of V suggests; otherwise a caution or nothing."""
+    """What the spectrum of V suggests where no result applies; otherwise a caution or nothing."""
 
     @property
     def proved(self) -> bool:
