@@ -1,4 +1,4 @@
-"""Native runs against the runs that XLA compiles, against the oracle, and against themselves."""
+"""Native runs against the oracle, against themselves, and where they end against the runs that XLA compiles."""
 
 import itertools
 
@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from tests.helpers import oracle
 from tests.helpers.both_paths import native_and_compiled
-from tests.helpers.oracle import Weights, mask, solve
+from tests.helpers.native_flows import MASKS, RULES, SPACES, heads, options, start
+from tests.helpers.oracle import mask, solve
 
 import attnflow as af
 from attnflow.integrate.native_problem import reason_not_native
@@ -15,55 +16,6 @@ from attnflow.integrate.request import checked_request
 from attnflow.model.native.library import reason_unused
 
 pytestmark = pytest.mark.skipif(reason_unused() is not None, reason="the native library is not in use")
-
-SPACES = {
-    "R^d": (af.EuclideanAttention, oracle.Euclidean),
-    "sphere": (af.SphereAttention, oracle.Sphere),
-    "rescaled": (af.RescaledAttention, oracle.Rescaled),
-}
-RULES = {
-    "softmax": (af.Softmax(1.7), oracle.softmax(1.7)),
-    "unnormalised": (af.Unnormalised(0.8, 0.3), oracle.unnormalised(0.8, 0.3)),
-}
-MASKS = {
-    "full": (af.masks.full, lambda i, j: True),
-    "causal": (af.masks.causal, lambda i, j: j <= i),
-    "strictly causal": (af.masks.strictly_causal, lambda i, j: j < i),
-    "window": (af.masks.window(2), lambda i, j: abs(i - j) <= 2),
-    "causal window": (af.masks.causal & af.masks.window(1), lambda i, j: 0 <= i - j <= 1),
-}
-SOLVERS = [af.Adaptive(), af.Euler(0.03), af.Heun(0.04), af.RK4(0.05)]
-
-
-def heads(kind, d, seed=0):
-    """A multiple of the identity, a generic head, or three of different ranks, for attnflow and for the oracle."""
-    rng = np.random.default_rng(seed)
-    draw = lambda *shape: rng.normal(size=shape) / np.sqrt(d)
-    if kind == "identity":
-        return [af.Head.identity(d)], [Weights(np.eye(d), np.eye(d), np.eye(d))]
-    sizes = [(d, None)] if kind == "generic" else [(d, None), (max(1, d - 1), 1), (d + 1, d + 2)]
-    ours, theirs = [], []
-    for width, inner in sizes:
-        query, key = draw(width, d), draw(width, d)
-        value, output = (draw(d, d), None) if inner is None else (draw(inner, d), draw(d, inner))
-        ours.append(af.Head(query=query, key=key, value=value, output=output))
-        theirs.append(Weights(query, key, value if output is None else output @ value))
-    return ours, theirs
-
-
-def start(space, n, d, seed=1, runs=None):
-    """Gaussian tokens of moderate length, on the sphere where they must be."""
-    tokens = 0.6 * np.random.default_rng(seed).normal(size=(n, d) if runs is None else (runs, n, d))
-    return tokens / np.linalg.norm(tokens, axis=-1, keepdims=True) if space == "sphere" else tokens
-
-
-def options(n, has_masses, has_frozen, mask_name="full"):
-    """Masses and frozen tokens; the first token is frozen under a mask that hides all tokens from it."""
-    frozen = np.arange(n) % 3 == 1 if has_frozen else np.zeros(n, bool)
-    frozen = frozen | ((np.arange(n) == 0) & (mask_name == "strictly causal"))
-    masses = 0.5 + np.random.default_rng(4).random(n) if has_masses else None
-    return {"masses": masses, "frozen": frozen if frozen.any() else None}
-
 
 GRID = list(itertools.product(SPACES, RULES, MASKS, ["identity", "generic", "three"], [False, True], [False, True]))
 
@@ -81,50 +33,6 @@ def test_native_runs_solve_the_equations_of_the_oracle(space, rule, mask_name, k
 
     assert run.attrs["computed_by"] == "native runs"
     np.testing.assert_allclose(run.tokens, solve(model, start(space, n, d), times)[0], rtol=1e-8, atol=1e-8)
-
-
-CASES = [
-    ("sphere", "softmax", "full", "identity", 13, 3, 0),
-    ("sphere", "unnormalised", "causal", "three", 9, 5, 1),
-    ("sphere", "softmax", "causal window", "generic", 17, 17, 2),
-    ("R^d", "softmax", "window", "three", 11, 2, 3),
-    ("R^d", "unnormalised", "full", "generic", 5, 1, 0),
-    ("R^d", "softmax", "strictly causal", "identity", 8, 4, 2),
-    ("rescaled", "softmax", "causal", "generic", 6, 3, 0),
-    ("rescaled", "unnormalised", "full", "three", 5, 2, 3),
-]
-
-
-def case_flow(space, rule, mask_name, kind, n, d):
-    parts = options(n, kind != "identity", mask_name != "full", mask_name)
-    return SPACES[space][0](heads(kind, d)[0], RULES[rule][0], MASKS[mask_name][0], **parts)
-
-
-@pytest.mark.parametrize(
-    ("space", "rule", "mask_name", "kind", "n", "d", "solver", "dtype"),
-    [(*case, "float64") for case in CASES] + [(*case, "float32") for case in CASES[:2]],
-)
-def test_native_runs_take_the_steps_of_compiled_runs(space, rule, mask_name, kind, n, d, solver, dtype):
-    """Step for step, so that two paths differ by rounding, not by the tolerance."""
-    flow, tokens = case_flow(space, rule, mask_name, kind, n, d), start(space, n, d, runs=3)
-    loose = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {}
-    method = SOLVERS[solver] if solver else af.Adaptive(**loose)
-    seen = {"longest": af.observables.largest_norm}
-
-    native, compiled = native_and_compiled(
-        flow, tokens, np.linspace(0.5, 1.7, 9), solver=method, dtype=dtype, observables=seen, stop=af.Settled(1e-30)
-    )
-
-    roundings = 1e-11 if dtype == "float64" else 1e-3
-    for name in ("tokens", "final_tokens", "final_time", "longest"):
-        assert native[name].dtype == compiled[name].dtype
-        np.testing.assert_allclose(native[name], compiled[name], rtol=roundings, atol=roundings)
-    # In float32 the length of the first step, and with it all others, depends on rounding.
-    np.testing.assert_allclose(native.drift, compiled.drift, rtol=0.5, atol=1e-6 if dtype == "float32" else 1e-14)
-    slack = 0 if dtype == "float64" else 2  # an error estimate near one may round to either side
-    np.testing.assert_allclose(native.steps, compiled.steps, atol=slack)
-    np.testing.assert_array_equal(native.status, compiled.status)
-    assert list(native.data_vars) == list(compiled.data_vars)
 
 
 @pytest.mark.parametrize(

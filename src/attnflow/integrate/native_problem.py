@@ -174,6 +174,7 @@ def _head_struct(head: Head, beta: float, arrays: Arrays, kind: type) -> RunsHea
     if output is None or len(value) >= d or is_rescaled:
         output, value = value if output is None else output @ value, None
     struct.coordinates, struct.channels = len(query), d if value is None else len(value)
+    struct.is_symmetric = key is None and np.array_equal(query, query.T)
     struct.key, struct.value = arrays.address(key), arrays.address(value)
     struct.query, struct.query_scale = _as_multiple(query, arrays)
     struct.output, struct.output_scale = (arrays.address(output), 1.0) if is_rescaled else _as_multiple(output, arrays)

@@ -159,11 +159,12 @@ def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> 
         offsets = jnp.full_like(values[:, 0], -rule.factor * rule.offset)
         log_columns = offsets if log_columns is None else log_columns + offsets
     return attention_sums.weighted_sums(
-        factor * pairs.queries,
+        pairs.queries,
         pairs.keys,
         values,
         log_columns,
         scale,
+        factor=factor,
         reach=reach,
         relative=rule.relative,
     )

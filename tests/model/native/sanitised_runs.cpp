@@ -22,7 +22,10 @@ static int failures(int64_t space, int64_t method, int64_t n, int64_t d, int64_t
   for (int64_t k = 0; k < d * d; ++k) matrix[k] = std::cos(T(k)) / d;
   for (int64_t k = 1; k <= targets; ++k) times.push_back(T(0.1) * k);
   RunsHead heads[2] = {};
-  for (RunsHead& head : heads) head.coordinates = head.channels = d, head.query_scale = 2, head.output_scale = 1;
+  for (RunsHead& head : heads) {
+    head.coordinates = head.channels = d, head.query_scale = 2, head.output_scale = 1;
+    head.is_symmetric = is_plain;
+  }
   if (!is_plain) heads[1].query = heads[1].key = heads[1].value = matrix.data();
   if (!is_plain || space == kRescaled) heads[0].output = heads[1].output = matrix.data();
   if (space == kRescaled) heads[1].value = nullptr;
@@ -49,7 +52,7 @@ int main() {
   int wrong = 0, count = 0;
   for (const int64_t space : {kEuclidean, kSphere, kRescaled})
     for (const int64_t method : {kTsit5, kEuler, kHeun, kRungeKutta4})
-      for (const int64_t n : {1, 5, 16, 19})
+      for (const int64_t n : {1, 5, 16, 19, 27})
         for (const int64_t d : {1, 3, 7})
           for (const bool is_plain : {false, true}) {
             wrong += failures<double>(space, method, n, d, n, is_plain ? n : 0, is_plain);

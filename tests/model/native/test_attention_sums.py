@@ -27,12 +27,22 @@ def draw(n, d, rng=0):
     return np.random.default_rng(rng).normal(size=(3, n, d))
 
 
-def kernel(queries, keys, values, log_weights=None, scale=None, reach=(2**40, 2**40), relative=True, dtype="float64"):
+def kernel(
+    queries,
+    keys,
+    values,
+    log_weights=None,
+    scale=None,
+    reach=(2**40, 2**40),
+    relative=True,
+    dtype="float64",
+    factor=1.0,
+):
     with double():
         arrays = [
             None if array is None else jnp.asarray(array, dtype) for array in (queries, keys, values, log_weights)
         ]
-        return np.asarray(attention_sums.weighted_sums(*arrays, scale, reach=reach, relative=relative))
+        return np.asarray(attention_sums.weighted_sums(*arrays, scale, factor=factor, reach=reach, relative=relative))
 
 
 def averages(sums):
@@ -231,10 +241,58 @@ def test_many_sets_have_the_bits_of_each_alone(sizes):
     queries, keys, values = np.random.default_rng(0).normal(size=(3, *sizes))
     masses = np.random.default_rng(1).uniform(0.5, 2, sizes[:2])
     with double():
-        sums = lambda *arrays: attention_sums.weighted_sums(*arrays, None, reach=(2**40, 0), relative=True)
+        sums = lambda *arrays: attention_sums.weighted_sums(*arrays, None, factor=1.0, reach=(2**40, 0), relative=True)
         together = np.asarray(jax.vmap(sums)(*map(jnp.asarray, (queries, keys, values, np.log(masses)))))
         alone = [
             np.asarray(sums(*map(jnp.asarray, one))) for one in zip(queries, keys, values, np.log(masses), strict=True)
         ]
+
+    np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-13), ("float32", 2e-5)])
+@pytest.mark.parametrize("size", [(24, 1), (25, 2), (31, 3), (32, 4), (33, 3), (100, 4), (256, 2)], ids=str)
+def test_each_exponential_of_symmetric_scores_serves_both_tokens(size, dtype, tolerance, relative):
+    """Numbers of whole and of broken vectors; values of their own; a column that is far from all others."""
+    keys, values = np.random.default_rng(2).normal(size=(2, *size)).astype(dtype)
+    keys[0] *= 1.5
+    for received in (keys, values):
+        found = kernel(keys, keys, received, dtype=dtype, factor=0.7, relative=relative)
+        wide = keys.astype(float)
+        expected = numpy_sums(0.7 * wide, wide, received.astype(float), 0.0, None, (2**40, 2**40), relative)
+        given, wanted = (averages(found), averages(expected)) if relative else (found, expected)
+        np.testing.assert_allclose(given, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("n", [23, 24, 40])
+def test_symmetric_scores_have_the_sums_of_scores_that_are_not_known_to_be_symmetric(n):
+    """Keys moved by one rounding error are no longer the queries, and the general kernel sums them."""
+    tokens = np.random.default_rng(3).normal(size=(n, 3))
+    symmetric, general = (kernel(tokens, keys, tokens) for keys in (tokens, tokens * (1 + 2**-52)))
+
+    assert np.any(symmetric != general)
+    np.testing.assert_allclose(symmetric, general, rtol=1e-13)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_wrong_token_among_symmetric_scores_reaches_the_rows_of_the_general_kernel(wrong):
+    tokens = np.random.default_rng(4).normal(size=(30, 2))
+    tokens[7] = wrong
+
+    with np.errstate(invalid="ignore"):
+        symmetric, general = (kernel(tokens, keys, tokens) for keys in (tokens, tokens * (1 + 2**-52)))
+
+    np.testing.assert_array_equal(np.isnan(symmetric), np.isnan(general))
+    assert np.isnan(symmetric).any()
+
+
+def test_many_symmetric_sets_have_the_bits_of_each_alone():
+    tokens = np.random.default_rng(5).normal(size=(70, 32, 3))
+    with double():
+        sums = lambda x: attention_sums.weighted_sums(
+            x, x, x, None, None, factor=2.0, reach=(2**40, 2**40), relative=True
+        )
+        together, alone = np.asarray(jax.vmap(sums)(jnp.asarray(tokens))), [sums(jnp.asarray(x)) for x in tokens]
 
     np.testing.assert_array_equal(together, alone)

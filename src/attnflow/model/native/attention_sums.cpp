@@ -1,11 +1,13 @@
 // The XLA call of `pair_sums.h`: attention sums of one or many sets of tokens, on the threads of XLA's pool.
 //
-// XLA's arrays are token-major, so each set is copied to the layout of `pair_sums.h` and its sums are copied back.
+// XLA's arrays are token-major, so each set is copied to the layout of `pair_sums.h` and its sums are copied back. Where
+// queries and keys are the same numbers, scores are symmetric, and a small set is summed by `symmetric_sums.h`.
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "pair_sums.h"
+#include "symmetric_sums.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -76,7 +79,7 @@ void with_constant_size(int64_t size, Copy copy) {
 }
 
 template <typename Real>
-void by_coordinate(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
+INLINE void by_coordinate(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
   with_constant_size(size, [=](auto constant) {
     const int64_t count = constant ? constant : size;
     for (int64_t i = 0; i < tokens; ++i)
@@ -85,7 +88,7 @@ void by_coordinate(const Real* from, int64_t tokens, int64_t size, int64_t strid
 }
 
 template <typename Real>
-void by_token(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
+INLINE void by_token(const Real* from, int64_t tokens, int64_t size, int64_t stride, Real* into) {
   with_constant_size(size, [=](auto constant) {
     const int64_t count = constant ? constant : size;
     for (int64_t i = 0; i < tokens; ++i)
@@ -108,13 +111,24 @@ template <typename Real>
 struct Call {
   int64_t sets;
   PairProblem<Real> shape;  // sizes and options; no arrays
-  const Real *queries, *keys, *values, *log_weights, *scales;
+  const Real *queries, *keys, *values, *log_weights, *factors, *scales;
   Real* sums;
 
-  int64_t memory() const { return shape.stride * (2 * shape.key_size + 2 * shape.value_size + 1 + 6); }
+  bool is_small() const { return shape.value_size <= kMostSymmetricSize && shape.columns <= kMostSymmetric; }
 
-  // The problem of one set, with its arrays in `memory`.
-  PairProblem<Real> problem(int64_t set, Real* memory) const {
+  int64_t memory() const {
+    const int64_t received = is_small() ? symmetric_memory<Real>(shape.stride, shape.value_size) : 0;
+    return shape.stride * (2 * shape.key_size + 2 * shape.value_size + 1 + 6) + received;
+  }
+
+  bool are_same(const Real* first, const Real* second, int64_t set) const {
+    if (shape.rows != shape.columns || shape.key_size != shape.value_size) return false;
+    const int64_t size = shape.rows * shape.key_size;
+    return first == second || std::memcmp(first + set * size, second + set * size, size * sizeof(Real)) == 0;
+  }
+
+  // The problem of one set, with its arrays in `memory`, of which the rest begins at `memory` on return.
+  INLINE_MEMBER PairProblem<Real> problem(int64_t set, Real*& memory) const {
     PairProblem<Real> p = shape;
     const auto take = [&](int64_t size) { return std::exchange(memory, memory + size * p.stride); };
     const auto copied = [&](const Real* from, int64_t tokens, int64_t size) {
@@ -122,9 +136,12 @@ struct Call {
       by_coordinate(from + set * tokens * size, tokens, size, p.stride, into);
       return into;
     };
-    p.queries = copied(queries, p.rows, p.key_size);
     p.keys = copied(keys, p.columns, p.key_size);
-    p.values = copied(values, p.columns, p.value_size);
+    p.values = are_same(values, keys, set) ? p.keys : copied(values, p.columns, p.value_size);
+    Real* const scaled = are_same(queries, keys, set) ? take(p.key_size) : copied(queries, p.rows, p.key_size);
+    const Real* const unscaled = are_same(queries, keys, set) ? p.keys : scaled;
+    for (int64_t k = 0; k < p.key_size * p.stride; ++k) scaled[k] = factors[set] * unscaled[k];
+    p.queries = scaled;
     p.log_weights = log_weights ? copied(log_weights, p.columns, 1) : nullptr;
     p.scale = scales[set];
     p.sums = take(p.value_size + 1);
@@ -134,12 +151,30 @@ struct Call {
     return p;
   }
 
-  void sum_rows(const PairProblem<Real>& p, int64_t set, int64_t begin, int64_t end) const {
-    pair_sums(p, begin, end);
+  // All sums of one small set.
+  INLINE_MEMBER void sum_set(int64_t set, Real* memory) const {
+    const PairProblem<Real> p = problem(set, memory);
+    const bool is_symmetric = is_small() && are_same(queries, keys, set) && !p.scaled;
+    // With full visibility all rows have the bound of the longest key.
+    if (is_symmetric && serves_symmetric<Real>(p, *std::max_element(p.bounds, p.bounds + p.rows)))
+      symmetric_sums(p, memory);
+    else
+      pair_sums(p, 0, p.rows);
+    return_rows(p, set, 0, p.rows);
+  }
+
+  INLINE_MEMBER void return_rows(const PairProblem<Real>& p, int64_t set, int64_t begin, int64_t end) const {
     const int64_t size = p.value_size + 1;
     by_token(p.sums + begin, end - begin, size, p.stride, sums + (set * p.rows + begin) * size);
   }
 };
+
+FOR_EVERY_PROCESSOR void sum_sets(const Call<double>& call, int64_t begin, int64_t end, double* memory) {
+  for (int64_t set = begin; set < end; ++set) call.sum_set(set, memory);
+}
+FOR_EVERY_PROCESSOR void sum_sets(const Call<float>& call, int64_t begin, int64_t end, float* memory) {
+  for (int64_t set = begin; set < end; ++set) call.sum_set(set, memory);
+}
 
 template <typename Real>
 void run_call(ffi::ThreadPool& pool, const Call<Real>& call) {
@@ -148,24 +183,26 @@ void run_call(ffi::ThreadPool& pool, const Call<Real>& call) {
     const int64_t sets_per_task = kPairsPerTask / pairs;
     run_tasks(pool, (call.sets + sets_per_task - 1) / sets_per_task, [&](int64_t task) {
       Real* const memory = thread_memory<Real>(call.memory());
-      for (int64_t set = task * sets_per_task; set < std::min(call.sets, (task + 1) * sets_per_task); ++set)
-        call.sum_rows(call.problem(set, memory), set, 0, rows);
+      sum_sets(call, task * sets_per_task, std::min(call.sets, (task + 1) * sets_per_task), memory);
     });
     return;
   }
   const int64_t rows_per_task = padded(kPairsPerTask / call.shape.columns);
   for (int64_t set = 0; set < call.sets; ++set) {
-    const PairProblem<Real> p = call.problem(set, thread_memory<Real>(call.memory()));
+    Real* memory = thread_memory<Real>(call.memory());
+    const PairProblem<Real> p = call.problem(set, memory);
     run_tasks(pool, (rows + rows_per_task - 1) / rows_per_task, [&](int64_t task) {
-      call.sum_rows(p, set, task * rows_per_task, std::min(rows, (task + 1) * rows_per_task));
+      const int64_t begin = task * rows_per_task, end = std::min(rows, begin + rows_per_task);
+      pair_sums(p, begin, end);
+      call.return_rows(p, set, begin, end);
     });
   }
 }
 
 template <ffi::DataType kType>
 ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::Buffer<kType> keys,
-                         ffi::Buffer<kType> values, ffi::Buffer<kType> log_weights, ffi::Buffer<kType> scales,
-                         ffi::ResultBuffer<kType> sums, int64_t before, int64_t after, bool relative, bool scaled,
+                         ffi::Buffer<kType> values, ffi::Buffer<kType> log_weights, ffi::Buffer<kType> factors,
+                         ffi::Buffer<kType> scales, ffi::ResultBuffer<kType> sums, int64_t before, int64_t after, bool relative, bool scaled,
                          bool weighted) {
   using Real = ffi::NativeType<kType>;
   const auto query_shape = queries.dimensions(), value_shape = values.dimensions();
@@ -182,6 +219,7 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
     return ffi::Error(ffi::ErrorCode::kInvalidArgument, "attention sums: too many coordinates");
   call.queries = queries.typed_data(), call.keys = keys.typed_data(), call.values = values.typed_data();
   call.log_weights = weighted ? log_weights.typed_data() : nullptr, call.scales = scales.typed_data();
+  call.factors = factors.typed_data();
   call.sums = sums->typed_data();
   run_call(pool, call);
   return ffi::Error::Success();
@@ -193,6 +231,7 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
   XLA_FFI_DEFINE_HANDLER_SYMBOL(name, weighted_sums<type>,  \
                                 ffi::Ffi::Bind()            \
                                     .Ctx<ffi::ThreadPool>() \
+                                    .Arg<ffi::Buffer<type>>() \
                                     .Arg<ffi::Buffer<type>>() \
                                     .Arg<ffi::Buffer<type>>() \
                                     .Arg<ffi::Buffer<type>>() \

@@ -60,10 +60,11 @@ def weighted_sums(
     log_weights: AnyArray | None,
     scale: AnyArray | None,
     *,
+    factor: AnyArray | float,
     reach: tuple[int, int],
     relative: bool,
 ) -> AnyArray:
-    """The sums over j of e^{<q_i, k_j> + c_j} v_j and, as a last column, the sums of the weights.
+    """The sums over j of e^{f <q_i, k_j> + c_j} v_j and, as a last column, the sums of the weights.
 
     Parameters
     ----------
@@ -73,6 +74,8 @@ def weighted_sums(
         c_j, one number for each column; None for zero.
     scale
         Factor on the differences between the scores of a row and the largest of them; None for no factor.
+    factor
+        f, the factor of the scores. Apart from it, the kernel sees whether queries and keys are the same.
     reach
         The numbers of positions before and after its own that a row sees.
     relative
@@ -86,10 +89,10 @@ def weighted_sums(
         vmap_method="broadcast_all",
     )
     one = jnp.ones(())
-    arrays = (queries, keys, values, one if log_weights is None else log_weights, one if scale is None else scale)
+    optional = [one if array is None else array for array in (log_weights, factor, scale)]
     before, after = reach
     return call(
-        *(jnp.asarray(array, queries.dtype) for array in arrays),
+        *(jnp.asarray(array, queries.dtype) for array in (queries, keys, values, *optional)),
         before=np.int64(before),
         after=np.int64(after),
         relative=relative,

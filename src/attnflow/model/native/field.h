@@ -16,6 +16,7 @@
 #include "pair_sums.h"
 #include "runs.h"
 #include "simd.h"
+#include "symmetric_sums.h"
 
 namespace {
 
@@ -59,11 +60,11 @@ class Field {
         stride(padded(n)),
         size(d * stride),
         width_(largest_width(problem)),
-        bytes_((5 * width_ + 5) * stride * sizeof(T) + kAlignment) {
+        bytes_(((5 * width_ + 5) * stride + received_size(problem)) * sizeof(T) + kAlignment) {
     queries = aligned<T>(bytes_.data());
     keys = queries + width_ * stride, values = keys + width_ * stride, sums = values + width_ * stride;
     shifts = sums + (width_ + 1) * stride, log_masses = shifts + stride, moves = log_masses + stride;
-    bounds = moves + stride, framed = bounds + stride;
+    bounds = moves + stride, framed = bounds + stride, received = framed + width_ * stride;
     std::fill(queries, queries + (5 * width_ + 5) * stride, T(0));
     for (int64_t i = 0; i < n; ++i) {
       if (p.log_masses) log_masses[i] = static_cast<const T*>(p.log_masses)[i];
@@ -83,12 +84,18 @@ class Field {
     return width;
   }
 
+  static int64_t received_size(const RunsProblem& problem) {
+    const bool is_small = problem.dimension <= kMostSymmetricSize && problem.tokens <= kMostSymmetric;
+    return is_small ? symmetric_memory<T>(padded(problem.tokens), problem.dimension) : 0;
+  }
+
   const int64_t width_;
   std::vector<char> bytes_;
 
  public:
   T *queries, *keys, *values, *sums, *shifts, *log_masses, *bounds;
-  T* framed;  // (d, stride): e^{tV} z over the scale of e^{tV}
+  T* framed;    // (d, stride): e^{tV} z over the scale of e^{tV}
+  T* received;  // memory of `symmetric_sums`
   T* moves;  // (stride): 1 for tokens that move, 0 for frozen ones and padding
   T largest_log_mass = 0;
 };
@@ -177,7 +184,14 @@ INLINE void add_head(const Field<T>& f, const RunsHead& head, const Seen<T>& see
   pairs.log_weights = f.p.log_masses ? f.log_masses : nullptr;
   pairs.bounds = f.bounds, pairs.sums = f.sums, pairs.shifts = f.shifts;
   pairs.scaled = seen.is_scaled && f.p.is_normalised, pairs.scale = seen.scale;
-  f.p.tie_tolerance > 0 ? sums_of_largest(pairs, T(f.p.tie_tolerance)) : pair_sums(pairs, 0, f.n);
+  if (f.p.tie_tolerance > 0) {
+    sums_of_largest(pairs, T(f.p.tie_tolerance));
+  } else if (head.is_symmetric && serves_symmetric<T>(pairs, bound)) {
+    symmetric_sums(pairs, f.received);
+    std::fill(f.shifts, f.shifts + f.stride, T(0));
+  } else {
+    pair_sums(pairs, 0, f.n);
+  }
   // A row without weights has sums of zero, which stay zero.
   const Vector<T> tiny = Vector<T>{} + std::numeric_limits<T>::min();
   for (int64_t i = 0; i < f.stride; i += count) {

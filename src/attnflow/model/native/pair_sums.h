@@ -29,6 +29,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "simd.h"
 
@@ -76,6 +77,7 @@ class RowVector {
   using V = Vector<Real, kWidth>;
   using I = Integers<Real, kWidth>;
   using Integer = typename Float<Real>::Integer;
+  typedef std::make_unsigned_t<Integer> U __attribute__((vector_size(kWidth)));
   static constexpr int kLanes = Lanes<Real, kWidth>::kCount;
   static constexpr int kTile = kSize ? 4 : 8;  // columns; a divisor of kPadding
   static constexpr int kSums = kSize ? kSize + 1 : kMaxSize + 1;
@@ -149,38 +151,38 @@ class RowVector {
   INLINE_MEMBER void visit(int64_t column, V* result) {
     V weight[kTile];
     exponents<kPass>(column, weight);
-    I visible[kTile];
-    for (int b = 0; b < kTile; ++b) visible[b] = kMasked ? sees(column + b) : I{};
+    I hidden[kTile];
+    for (int b = 0; b < kTile; ++b) hidden[b] = kMasked ? hides(column + b) : I{};
     if constexpr (kPass == Pass::kLargest) {
       for (int b = 0; b < kTile; ++b)
-        result[0] = unless_hidden<kMasked>(visible[b], weight[b] > result[0] ? weight[b] : result[0], result[0]);
+        result[0] = unless_hidden<kMasked>(hidden[b], weight[b] > result[0] ? weight[b] : result[0], result[0]);
       return;
     }
     exponentials<Real, kPass == Pass::kSafeSum ? Exponents::kSafe : Exponents::kAny, kWidth, kTile>(weight);
     constexpr int group = kSize ? kSize : 4;  // sums that advance together, since each alone is a chain of additions
     int64_t c = 0;
-    for (; c + group <= value_size(); c += group) add_values<kMasked, group>(c, column, weight, visible, result);
-    for (; c < value_size(); ++c) add_values<kMasked, 1>(c, column, weight, visible, result);
+    for (; c + group <= value_size(); c += group) add_values<kMasked, group>(c, column, weight, hidden, result);
+    for (; c < value_size(); ++c) add_values<kMasked, 1>(c, column, weight, hidden, result);
     V sum = result[value_size()];
-    for (int b = 0; b < kTile; ++b) sum = unless_hidden<kMasked>(visible[b], sum + weight[b], sum);
+    for (int b = 0; b < kTile; ++b) sum = unless_hidden<kMasked>(hidden[b], sum + weight[b], sum);
     result[value_size()] = sum;
   }
 
   // Add the products of the weights of a tile with kCount coordinates of the values, from coordinate `first` on.
   template <bool kMasked, int kCount>
-  INLINE_MEMBER void add_values(int64_t first, int64_t column, const V* weight, const I* visible, V* result) const {
+  INLINE_MEMBER void add_values(int64_t first, int64_t column, const V* weight, const I* hidden, V* result) const {
     const Real* value = p.values + first * p.stride + column;
     V sum[kCount];
     for (int c = 0; c < kCount; ++c) sum[c] = result[first + c];
     for (int b = 0; b < kTile; ++b)
       for (int c = 0; c < kCount; ++c)
-        sum[c] = unless_hidden<kMasked>(visible[b], sum[c] + weight[b] * value[c * p.stride + b], sum[c]);
+        sum[c] = unless_hidden<kMasked>(hidden[b], sum[c] + weight[b] * value[c * p.stride + b], sum[c]);
     for (int c = 0; c < kCount; ++c) result[first + c] = sum[c];
   }
 
   template <bool kMasked>
-  static INLINE_MEMBER V unless_hidden(I visible, V next, V now) {
-    return kMasked ? (visible ? next : now) : next;
+  static INLINE_MEMBER V unless_hidden(I hidden, V next, V now) {
+    return kMasked ? (V)(((I)next & ~hidden) | ((I)now & hidden)) : next;
   }
 
   // The exponents of a tile minus the shifts, or the scores alone.
@@ -203,12 +205,14 @@ class RowVector {
       for (int b = 0; b < kTile; ++b) result[b] -= shift_;
   }
 
-  // The rows that see a column.
-  INLINE_MEMBER I sees(int64_t column) const {
-    if (column >= p.columns) return I{};
+  // All bits of a row are set if it does not see the column. They come from the sign of an integer: compilers take
+  // comparisons whose results are used more than once apart, lane by lane.
+  INLINE_MEMBER I hides(int64_t column) const {
+    if (column >= p.columns) return I{} - 1;
     const I rows = lane_numbers<Real, kWidth>() + Integer(row_);
     const int64_t far = p.rows + p.columns;
-    return (rows >= Integer(column - std::min(p.after, far))) & (rows <= Integer(column + std::min(p.before, far)));
+    const I inside = (rows - Integer(column - std::min(p.after, far))) | (Integer(column + std::min(p.before, far)) - rows);
+    return I{} - (I)((U)inside >> (8 * sizeof(Real) - 1));
   }
 
   const PairProblem<Real>& p;
@@ -219,47 +223,27 @@ class RowVector {
   V query_[kSize ? kSize : 1], best_{}, shift_{};
 };
 
-template <typename Real, int kWidth, int kSize>
-INLINE void sum_rows_in_vectors(const PairProblem<Real>& p, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; row += Lanes<Real, kWidth>::kCount) RowVector<Real, kWidth, kSize>(p, row).run();
-}
+// The sums of rows, in vectors of any width.
+template <typename Real, int kSize>
+struct RowSums {
+  const PairProblem<Real>& p;
+  const int64_t begin, end;
 
-// One build serves every x86 machine: vectors are as wide as those of its processor.
-#if defined(__x86_64__) && defined(__GNUC__)
-#define DEFINE_FOR_PROCESSOR(name, width, attributes)                                   \
-  template <typename Real, int kSize>                                                   \
-  attributes void name(const PairProblem<Real>& p, int64_t begin, int64_t end) {        \
-    sum_rows_in_vectors<Real, width, kSize>(p, begin, end);                             \
+  template <int kWidth>
+  INLINE_MEMBER void run() const {
+    constexpr int size = kWidth == 16 && kHasWiderVectors ? 0 : kSize;  // one variant for the few processors left with these
+    for (int64_t row = begin; row < end; row += Lanes<Real, kWidth>::kCount) RowVector<Real, kWidth, size>(p, row).run();
   }
-DEFINE_FOR_PROCESSOR(sum_rows_avx512, 64, __attribute__((target(LEVEL_OF_AVX512))))
-DEFINE_FOR_PROCESSOR(sum_rows_avx2, 32, __attribute__((target(LEVEL_OF_AVX2))))
-DEFINE_FOR_PROCESSOR(sum_rows_sse, 16, )
-#undef DEFINE_FOR_PROCESSOR
-
-template <typename Real, int kSize>
-void sum_rows_of_size(const PairProblem<Real>& p, int64_t begin, int64_t end) {
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (has_avx512) return sum_rows_avx512<Real, kSize>(p, begin, end);
-  if (has_avx2) return sum_rows_avx2<Real, kSize>(p, begin, end);
-  sum_rows_sse<Real, 0>(p, begin, end);  // of all sizes, since few processors are left that need it
-}
-#else
-template <typename Real, int kSize>
-void sum_rows_of_size(const PairProblem<Real>& p, int64_t begin, int64_t end) {
-  sum_rows_in_vectors<Real, 16, kSize>(p, begin, end);
-}
-#endif
+};
 
 template <typename Real>
 void pair_sums(const PairProblem<Real>& p, int64_t begin, int64_t end) {
   switch (p.key_size == p.value_size ? p.key_size : 0) {
-    case 1: return sum_rows_of_size<Real, 1>(p, begin, end);
-    case 2: return sum_rows_of_size<Real, 2>(p, begin, end);
-    case 3: return sum_rows_of_size<Real, 3>(p, begin, end);
-    case 4: return sum_rows_of_size<Real, 4>(p, begin, end);
-    default: return sum_rows_of_size<Real, 0>(p, begin, end);
+    case 1: return with_widest_vectors(RowSums<Real, 1>{p, begin, end});
+    case 2: return with_widest_vectors(RowSums<Real, 2>{p, begin, end});
+    case 3: return with_widest_vectors(RowSums<Real, 3>{p, begin, end});
+    case 4: return with_widest_vectors(RowSums<Real, 4>{p, begin, end});
+    default: return with_widest_vectors(RowSums<Real, 0>{p, begin, end});
   }
 }
 
@@ -267,7 +251,7 @@ void pair_sums(const PairProblem<Real>& p, int64_t begin, int64_t end) {
 // With blocks of as many columns as a row sees, the columns of a row are the end of one block and the beginning of the
 // next, or one of them where the row sees the first or the last column.
 template <typename Real>
-void largest_of_visible(const PairProblem<Real>& p, const Real* x, Real* memory, Real* result) {
+INLINE void largest_of_visible(const PairProblem<Real>& p, const Real* x, Real* memory, Real* result) {
   const auto larger = [](Real a, Real b) { return a > b ? a : b; };
   if (p.before >= p.rows && p.after >= p.columns) {
     Real lanes[8] = {};  // independent of each other, so that they form vectors
@@ -296,7 +280,7 @@ void largest_of_visible(const PairProblem<Real>& p, const Real* x, Real* memory,
 // Bounds on |<q_i, k_j> + c_j|: |q_i| max_j |k_j| + max_j |c_j| over the columns j that row i sees. `memory` has room for
 // 4 * stride numbers.
 template <typename Real>
-void score_bounds(const PairProblem<Real>& p, Real* memory, Real* bounds) {
+INLINE void score_bounds(const PairProblem<Real>& p, Real* memory, Real* bounds) {
   Real *squares = memory + 2 * p.stride, *largest = memory + 3 * p.stride;
   const auto sum_squares = [&](const Real* x, int64_t tokens) {
     std::fill(squares, squares + tokens, Real(0));

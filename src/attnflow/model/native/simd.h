@@ -10,7 +10,8 @@
 #include <vector>
 
 // One build serves every x86-64 machine: functions have a variant for each level of vector instructions, and the one for
-// the processor at hand is chosen when the library runs. GCC knows the levels by name from version 12 on.
+// the processor at hand is chosen when the library runs. With FOR_ONE_PROCESSOR defined, there is one variant, for the
+// processor that the compiler is told to build for. GCC knows the levels by name from version 12 on.
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
 #define LEVEL_OF_AVX512 "arch=x86-64-v4"
 #define LEVEL_OF_AVX2 "arch=x86-64-v3"
@@ -22,7 +23,7 @@
 #define CLONE_OF_AVX512 "avx512f"  // a clone has one feature
 #define CLONE_OF_AVX2 "avx2"
 #endif
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(FOR_ONE_PROCESSOR)
 #define FOR_EVERY_PROCESSOR __attribute__((target_clones(CLONE_OF_AVX512, CLONE_OF_AVX2, "default")))
 #else
 #define FOR_EVERY_PROCESSOR  // the system's loader cannot choose among clones
@@ -133,6 +134,36 @@ INLINE Vector<T> exponential(Vector<T> x) {
   exponentials<T, kKnown, kBytes, 1>(&x);
   return x;
 }
+
+// Call `work.run<width>()` with the width, in bytes, of the widest vectors that the processor has.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(FOR_ONE_PROCESSOR)
+constexpr bool kHasWiderVectors = true;  // some processors of this kind have vectors of more than 16 bytes
+template <typename Work>
+__attribute__((target(LEVEL_OF_AVX512))) void with_avx512(const Work& work) { work.template run<64>(); }
+template <typename Work>
+__attribute__((target(LEVEL_OF_AVX2))) void with_avx2(const Work& work) { work.template run<32>(); }
+template <typename Work>
+void with_sse(const Work& work) { work.template run<16>(); }
+
+template <typename Work>
+void with_widest_vectors(const Work& work) {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  has_avx512 ? with_avx512(work) : has_avx2 ? with_avx2(work) : with_sse(work);
+}
+#else
+constexpr bool kHasWiderVectors = false;
+#if defined(__AVX512F__)
+constexpr int kWidestVector = 64;
+#elif defined(__AVX2__)
+constexpr int kWidestVector = 32;
+#else
+constexpr int kWidestVector = 16;
+#endif
+template <typename Work>
+void with_widest_vectors(const Work& work) { work.template run<kWidestVector>(); }
+#endif
 
 template <typename T>
 INLINE T largest_lane(Vector<T> values) {
