@@ -4,6 +4,7 @@ Every pair of values of the options below occurs. ATTNFLOW_COMBINATIONS=3 in the
 values (about 150 combinations), a larger number for more, and the number of options for every combination.
 """
 
+import itertools
 import os
 
 import numpy as np
@@ -88,3 +89,9 @@ def test_native_runs_take_the_steps_of_compiled_runs(choice):
             ours, theirs = ours[:, :times], theirs[:, :times]
             ours, theirs = np.where(np.isnan(theirs), np.nan, ours), np.where(np.isnan(ours), np.nan, theirs)
         np.testing.assert_allclose(ours, theirs, rtol=allowed, atol=allowed)
+
+
+def test_every_pair_of_values_occurs():
+    for first, second in itertools.combinations(OPTIONS, 2):
+        pairs = {(repr(choice[first]), repr(choice[second])) for choice in COMBINATIONS}
+        assert len(pairs) == len(OPTIONS[first]) * len(OPTIONS[second])

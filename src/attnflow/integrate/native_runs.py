@@ -18,6 +18,7 @@ import numpy as np
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.precision import cast
 from attnflow._common.progress import Watch
+from attnflow.integrate.native_observables import native_observables
 from attnflow.integrate.native_problem import NativeProblem
 from attnflow.integrate.plan import power_of_two, precision, targets_per_call
 from attnflow.integrate.workers import completed_fractions, on_workers, reason_to_stop
@@ -38,7 +39,7 @@ class NativePlan:
     request: Request
     problem: NativeProblem
     measure: Callable | None
-    """Observables of tokens of shape (runs, times, n, d) at times of shape (times,); None without observables."""
+    """Observables at times of shape (times,) of tokens of shape (runs, times, n, d); None without observables."""
     runs: int
     chunk: int
     """Runs of a chunk."""
@@ -66,7 +67,7 @@ class NativePlan:
 
 def integrate(request: Request, watch: Watch) -> RunArrays:
     """Integrate all runs; Ctrl-C ends the integration early and keeps what was computed."""
-    if request.observables:
+    if _other_observables(request):
         drop_old_programs()
     plan = NativePlan.of(request)
     results = _empty_results(plan)
@@ -140,8 +141,7 @@ def _keep_cursors(plan: NativePlan, runs: slice, cursors: np.ndarray, results: R
 def _keep_measured(plan, runs, positions, saved, window, results) -> None:
     """Compute the observables of a window and keep what the runs have reached."""
     times = np.resize(plan.times[window], plan.window)
-    with precision(plan.request.dtype):
-        values = {name: np.asarray(array) for name, array in plan.measure(times, saved).items()}
+    values = plan.measure(times, saved)
     if plan.request.keep_tokens:
         values["tokens"] = saved
     for row, run in enumerate(range(runs.start, runs.stop)):
@@ -152,14 +152,39 @@ def _keep_measured(plan, runs, positions, saved, window, results) -> None:
 
 
 def _measure_of(request: Request, window: int) -> Callable | None:
-    """The observables of tokens of shape (runs, window, n, d), or None without observables."""
+    """The observables of tokens of shape (runs, window, n, d), or None without observables.
+
+    The native library computes attnflow's own, and XLA all others.
+    """
     if not request.observables:
+        return None
+    by_library, by_xla = native_observables(request.observables), _xla_measure_of(request, window)
+
+    def measure(times: np.ndarray, tokens: np.ndarray) -> dict[str, np.ndarray]:
+        values = {name: one.values(tokens) for name, one in by_library.items()}
+        if by_xla is not None:
+            with precision(request.dtype):
+                values |= {name: np.asarray(array) for name, array in by_xla(times, tokens).items()}
+        return values
+
+    return measure
+
+
+def _other_observables(request: Request) -> dict[str, Any]:
+    """The observables that the native library does not know."""
+    by_library = native_observables(request.observables)
+    return {name: function for name, function in request.observables.items() if name not in by_library}
+
+
+def _xla_measure_of(request: Request, window: int) -> Callable | None:
+    others = _other_observables(request)
+    if not others:
         return None
     together = 1
     while 2 * together * request.tokens.shape[-2] ** 2 <= PAIRS_AT_A_TIME and 2 * together <= window:
         together *= 2
     with precision(request.dtype):
-        return functools.partial(_measured, cast(dict(request.observables), request.dtype), together)
+        return functools.partial(_measured, cast(others, request.dtype), together)
 
 
 def _observed(observables: dict[str, Any], time: Any, tokens: Any) -> dict[str, Any]:
@@ -182,11 +207,11 @@ def _empty_results(plan: NativePlan) -> RunArrays:
     tokens = np.ascontiguousarray(request.tokens.reshape(plan.runs, *request.tokens.shape[-2:]), request.dtype)
     if request.keep_tokens:
         shapes["tokens"] = tokens[0]
-    if plan.measure is not None:
+    shapes |= {name: np.zeros((), request.dtype) for name in native_observables(request.observables)}
+    others = _other_observables(request)
+    if others:
         with precision(request.dtype):
-            shapes |= jax.eval_shape(
-                lambda: _observed(dict(request.observables), plan.times[0], jnp.asarray(tokens[0]))
-            )
+            shapes |= jax.eval_shape(lambda: _observed(others, plan.times[0], jnp.asarray(tokens[0])))
     results = RunArrays.empty(dict(sorted(shapes.items())), len(plan.times), float(request.times[0]), tokens)
     if request.keep_tokens:
         results.saved["tokens"][:, 0] = tokens

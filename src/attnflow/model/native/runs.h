@@ -21,12 +21,12 @@ enum RunStatus { kRunning = 0, kNotFinite = 1, kStepTooSmall = 2, kFirstStop = 1
 // several heads, or with a frame of their own, have only the matrix O, which is then the whole value matrix.
 struct RunsHead {
   int64_t coordinates, channels;
-  int64_t is_symmetric;  // <Q x_i, K x_j> = <Q x_j, K x_i>
   const void* query;   // T (coordinates, d), or null
   const void* key;     // T (coordinates, d), or null
   const void* value;   // T (channels, d), or null
   const void* output;  // T (d, channels), or null
   double query_scale, output_scale;
+  int64_t is_symmetric;  // whether <Q x_i, K x_j> = <Q x_j, K x_i> is known
 };
 
 struct RunsStop {

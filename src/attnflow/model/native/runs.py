@@ -47,9 +47,10 @@ class RunsHead(ctypes.Structure):
     """The struct of the same name in `runs.h`."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("coordinates", "channels", "is_symmetric")),
+        *((name, ctypes.c_int64) for name in ("coordinates", "channels")),
         *((name, ctypes.c_void_p) for name in ("query", "key", "value", "output")),
         *((name, ctypes.c_double) for name in ("query_scale", "output_scale")),
+        ("is_symmetric", ctypes.c_int64),
     )
 
 
