@@ -143,7 +143,7 @@ def test_chunks_threads_and_neighbours_change_no_bit(monkeypatch):
     light = af.simulate(flow, tokens, times, observables=seen, keep_tokens=False)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     serial = af.simulate(flow, tokens, times, observables=seen)
-    monkeypatch.setattr("attnflow.integrate.native_runs.SECONDS_PER_CALL", 0.0)  # one look at the clock a step
+    monkeypatch.setattr("attnflow.integrate.native_runs.SECONDS_PER_NATIVE_CALL", 0.0)  # one look at the clock a step
 
     for other in (tight, serial, af.simulate(flow, tokens[:4], times, observables=seen)):
         for name in ("tokens", "energy", "order", "final_tokens", "steps"):

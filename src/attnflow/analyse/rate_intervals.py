@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of all intervals that the package states, those of rates, shares and means
 LARGEST_RATIO = 0.9  # of successive drifts: closer to 1 their sum is decided by the rounding of the ratio
 SHIFTS = (0.0, 0.25, 0.5)  # where the leading, middle and trailing half begin, as shares of the range
 # Nodes of the integral over phi = sin(angle), in which the prior is uniform; the last is phi = 0.9992, a random walk.

@@ -4,8 +4,9 @@ import json
 import math
 from typing import Any
 
+from attnflow._common.rounding import ROUNDING
 from attnflow.cli.console import as_text, end_with_code_of, print_facts, print_json, progress_of, save_result
-from attnflow.cli.numbers import ROUNDING, counted, number
+from attnflow.cli.numbers import counted, number
 from attnflow.cli.theory import print_verdicts, verdicts_on
 
 # Settings that act on a run of `coalesce`.

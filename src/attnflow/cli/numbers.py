@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from attnflow._common.rounding import ROUNDING
+
 DIGITS = 4  # significant digits of a printed number
-ROUNDING = 1e-14  # of float64 in quantities of size one: about fifty units in the last place, as sums over tokens have
 
 
 def rounding_of(dtype: str) -> float:

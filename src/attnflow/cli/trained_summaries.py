@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from attnflow._common.rounding import ROUNDING
 from attnflow.cli.console import print_columns, print_facts
-from attnflow.cli.numbers import ROUNDING, column, number, rounding_of
+from attnflow.cli.numbers import column, number, rounding_of
 
 MAX_GROUPS = 8  # clusters, merges and parts of a merge that are printed
 MAX_WORDS = 20  # of a cluster that are printed

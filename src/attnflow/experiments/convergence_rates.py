@@ -20,7 +20,7 @@ from attnflow.theorems.hypotheses import growth_rate, score_matrix
 from attnflow.theorems.limit_theorems import HEMISPHERE_RATE
 
 FITTED_HEIGHTS = (1e-12, 1e-3)  # of 1 - cosine: above rounding errors, and close to the limit
-ROUNDING = 1e-15  # of 1 - cosine: smaller values are rounding errors
+SMALLEST_HEIGHT = 1e-15  # of 1 - cosine: smaller values are rounding errors
 MOST_TIMES, MOST_TOKENS = 200, 500  # of a picture; all pairs of tokens are compared
 
 
@@ -56,7 +56,7 @@ class Meeting:
         position = self._abscissae
         with np.errstate(invalid="ignore", over="ignore"):
             values = self.heights[middle] * np.exp(-rate * (position - position[middle]))
-        shown = (values < 3 * self.heights.max()) & (values > max(ROUNDING, self.heights.min() / 2))
+        shown = (values < 3 * self.heights.max()) & (values > max(SMALLEST_HEIGHT, self.heights.min() / 2))
         return np.where(shown, values, np.nan)
 
     @property

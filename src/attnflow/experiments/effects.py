@@ -8,7 +8,8 @@ from attnflow.experiments.catalogue import CATALOGUE
 from attnflow.experiments.settings import Settings
 from attnflow.experiments.vocabulary import ADAPTIVE_SOLVERS, lists_tokens
 
-METHODS = ("simulate", "coalesce", "stream", "predict")
+RUN_METHODS = ("simulate", "coalesce", "stream")
+METHODS = (*RUN_METHODS, "predict")
 
 
 def _for_each(*methods: str, reason: str) -> dict[str, str]:

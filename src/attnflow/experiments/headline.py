@@ -13,8 +13,8 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
-from attnflow.theorems.prediction.observed_limits import CLUSTER_DISTANCE as SETTLED_MOVE
 from attnflow.theorems.prediction.observed_limits import FEWEST_TIMES, observed_limit
+from attnflow.theorems.prediction.observed_limits import PLACE_DISTANCE as SETTLED_MOVE
 
 MAX_HULL_TOKENS = 500  # tokens in R^d with d > 3 up to which the hull of the limit is computed: a few seconds
 

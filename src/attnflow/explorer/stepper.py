@@ -29,7 +29,7 @@ from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.solvers.status import Status
 
-SECONDS_PER_CALL = 0.03  # of one compiled call, which cannot be interrupted
+SECONDS_PER_LIVE_CALL = 0.03  # of one compiled call, which cannot be interrupted
 MAX_GROWTH = (
     4  # of the number of steps from one call to the next, since the duration of one call is a noisy measurement
 )
@@ -132,7 +132,7 @@ class Stepper:
         return self._resume
 
     def _measure_call(self, before: Any, seconds: float, is_first: bool) -> None:
-        """Count the steps of a call, and choose the number of the next so that it takes about `SECONDS_PER_CALL`.
+        """Count the steps of a call, and choose the number of the next so that it takes about `SECONDS_PER_LIVE_CALL`.
 
         The number grows only if it was used up: a call that ended at its frame says nothing about longer ones. The
         first call may have compiled, so that its duration is not counted.
@@ -146,7 +146,7 @@ class Stepper:
         if taken == 0:  # the frame was interpolated
             return
         most = self._budget * MAX_GROWTH if taken >= self._budget else self._budget
-        self._budget = max(1, min(most, int(SECONDS_PER_CALL * taken / max(seconds, 1e-9))))
+        self._budget = max(1, min(most, int(SECONDS_PER_LIVE_CALL * taken / max(seconds, 1e-9))))
 
     def _begin(self) -> Any:
         frame = self._resume

@@ -22,7 +22,7 @@ from attnflow.solvers.base import Cursor
 from attnflow.solvers.status import Status
 
 log = logging.getLogger(__name__)
-SECONDS_PER_CALL = 0.3  # the interval at which progress and time budget are looked at
+SECONDS_PER_COMPILED_CALL = 0.3  # the interval at which progress and time budget are looked at
 MAX_SECONDS_LATE = 1.0  # by which a run may exceed its budget, unless its first step alone takes longer
 
 
@@ -52,7 +52,7 @@ class Pace:
     def measured(self, asked: int, made: int, seconds: float, seconds_left: float) -> None:
         """Choose the next number of steps, after a call of `asked` steps a run made `made` of them in `seconds`."""
         # A call may end before its last step, at its last target: `seconds` is scaled to a call of all steps.
-        wanted = min(SECONDS_PER_CALL, max(seconds_left, 0))
+        wanted = min(SECONDS_PER_COMPILED_CALL, max(seconds_left, 0))
         self.steps = steps_for(wanted, asked, seconds * asked / max(made, 1), most=10**9)
         if made:
             self.seconds_per_step = seconds / made

@@ -38,7 +38,7 @@ SLOWNESSES = {
     Sqrt: NativeSlowness.SQUARE_ROOT_OF_TIME,
     NGPT: NativeSlowness.OUTPUT_LENGTH,
 }
-METHODS = {
+NATIVE_METHODS = {
     Adaptive: NativeMethod.TSIT5,
     Euler: NativeMethod.EULER,
     Heun: NativeMethod.HEUN,
@@ -116,7 +116,7 @@ class NativeProblem:
             heads=len(heads),
             stops=len(stops),
             targets=len(targets),
-            method=METHODS[type(solver)],
+            method=NATIVE_METHODS[type(solver)],
             step_limit=solver.step_limit,
             log_factor=-float(rule.factor) * float(rule.offset),
             total_mass=n if masses is None else masses.sum(),

@@ -27,7 +27,7 @@ from attnflow.results.run_arrays import RunArrays
 from attnflow.results.run_dataset import Request
 from attnflow.solvers.status import Status
 
-SECONDS_PER_CALL = 0.1  # the interval at which progress, time budget and Ctrl-C are looked at
+SECONDS_PER_NATIVE_CALL = 0.1  # the interval at which progress, time budget and Ctrl-C are looked at
 MOST_RUNS = 64  # per chunk: few enough for all cores to be busy until the end of most ensembles
 PAIRS_AT_A_TIME = 2**16  # over states whose observables are computed together: many are sums over pairs
 
@@ -110,7 +110,7 @@ def _advance_window(plan, runs, cursors, memory, saved, window, results, watch) 
     """Take runs through the times of a window; False if the watch has stopped them before."""
     last = window.stop - 1  # target k is saving time k + 1
     while True:
-        seconds = min(SECONDS_PER_CALL, max(0.0, watch.seconds_left()))
+        seconds = min(SECONDS_PER_NATIVE_CALL, max(0.0, watch.seconds_left()))
         left = 0
         if not watch.should_stop():
             tokens = results.tokens[runs]

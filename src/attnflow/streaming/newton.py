@@ -14,7 +14,7 @@ from attnflow.streaming.radau import DERIVATIVE, STAGES
 from attnflow.streaming.token_field import Chart, KeysAndValues, TokenField
 
 MAX_DENSE_UNKNOWNS = 20  # per node: with more of them the full Newton matrix costs more than further iterations
-ROUNDING = 1e-14  # relative change of an iterate below which it is converged
+CONVERGED_CHANGE = 1e-14  # relative change of an iterate below which it is converged
 
 
 class NodeValues(NamedTuple):

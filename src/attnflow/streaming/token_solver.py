@@ -9,7 +9,7 @@ import numpy as np
 
 from attnflow.solvers.status import Status
 from attnflow.streaming.exact_time import SHORTEST_STEP, components_of
-from attnflow.streaming.newton import ROUNDING, NodeValues, solve_nodes
+from attnflow.streaming.newton import CONVERGED_CHANGE, NodeValues, solve_nodes
 from attnflow.streaming.radau import END_DERIVATIVES, NODES, STAGES, series_of, truncation_estimate
 from attnflow.streaming.token_field import TokenField
 from attnflow.streaming.token_paths import PathReader, TokenPath, TokenPaths
@@ -142,7 +142,7 @@ class TokenSolver:
         # Rounding of the velocity alone exceeds the tolerance in every step longer than 0.001 units of time.
         has_lost_digits = self.field.rounding(state.point, seen) > 1e3 * self.tolerance * start_size
         # An error of Newton's method of 1 % of the tolerance does not affect the error estimate.
-        accuracy = start_size * max(0.01 * self.tolerance, ROUNDING)
+        accuracy = start_size * max(0.01 * self.tolerance, CONVERGED_CHANGE)
         nodes = solve_nodes(self.field, state.point, seen, piece_time.rates(NODES), accuracy)
         if nodes is None:
             # No error estimate says by how much the step is too long: a quarter is half an order of magnitude.

@@ -17,7 +17,7 @@ from attnflow.experiments import specs
 from attnflow.experiments.vocabulary import OBSERVABLES, Vocabulary, Word
 from attnflow.integrate.evaluate import attention_matrix
 
-CLUSTER_DISTANCE = 0.01  # chord or distance within which tokens are one cluster, as in `clusters.count`
+DEFAULT_DISTANCE = 0.01  # chord or distance within which tokens are one cluster, as in `clusters.count`
 MOST_ATTENTION = 0.5  # a token leads if another one gives it more than half of its attention
 PER_RUN = ("end-time", "step-count", "vertices", "leaders", "rank", "final-clusters")
 WHOLE = ("clusters", "step-count", "vertices", "leaders", "rank", "final-clusters")
@@ -60,11 +60,11 @@ def _clusters(distance: float) -> Callable[[Measured], np.ndarray]:
 
 MEASURES = Vocabulary(
     {
-        "clusters": Word(_clusters, "DISTANCE", (CLUSTER_DISTANCE,)),
+        "clusters": Word(_clusters, "DISTANCE", (DEFAULT_DISTANCE,)),
         "final-clusters": Word(
             lambda distance: _final(lambda found, x, time: int(clusters.labels(x, distance).max()) + 1),
             "DISTANCE",
-            (CLUSTER_DISTANCE,),
+            (DEFAULT_DISTANCE,),
         ),
         "vertices": Word(
             lambda merge: _final(lambda found, x, time: len(polytope.limit_vertices(x, merge))), "MERGE", (1e-4,)

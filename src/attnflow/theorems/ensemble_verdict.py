@@ -4,9 +4,9 @@ import dataclasses
 import math
 from typing import Any
 
+from attnflow.analyse.rate_intervals import CONFIDENCE
 from attnflow.theorems.verdict import Answer, Verdict
 
-CONFIDENCE = 0.95  # of the intervals of shares
 WORST_FIRST: tuple[Answer, ...] = ("fails", "undecided", "holds", "not_applicable")
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from attnflow._common.fact_tables import html_rows, html_table
 from attnflow._common.plain import number_or_text, text_with_error
+from attnflow._common.rounding import ROUNDING
 
-ROUNDING = 1e-14  # of quantities of size one in float64: about fifty units in the last place, as sums of tokens have
 Answer = Literal["holds", "fails", "not_applicable", "undecided"]
 Kind = Literal["space", "setting", "value", "isotropy", "scores", "start"]
 

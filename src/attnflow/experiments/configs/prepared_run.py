@@ -17,7 +17,7 @@ from attnflow.experiments.configs.config_text import config_text
 from attnflow.experiments.configs.kinds import checked
 from attnflow.experiments.configs.model_parts import count_of, dimension_of, parts_of, stops_of
 from attnflow.experiments.configs.run_config import RunConfig
-from attnflow.experiments.effects import reason_without_effect, require_effect
+from attnflow.experiments.effects import RUN_METHODS, reason_without_effect, require_effect
 from attnflow.experiments.options import ALL_OPTIONS
 from attnflow.experiments.settings import Scenario, Settings
 from attnflow.integrate.request import FLOAT32_TOLERANCES, checked_request
@@ -26,7 +26,6 @@ from attnflow.results.run_dataset import Request
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.streaming.stream import require_supported, require_tolerance, stream
 
-METHODS = ("simulate", "coalesce", "stream")
 FIRST_SAVED_TIME = 0.01  # of `stream`: the times from here on are evenly spaced in their logarithm
 FIELDS = tuple(entry.name for entry in fields(Settings))
 # Keys that other keys make idle, by the key that does.
@@ -106,7 +105,7 @@ def prepare(config: RunConfig) -> PreparedRun:
         values = checked(config.values, ALL_OPTIONS)
         scenario = scenarios.get(values["scenario"]) if "scenario" in values else None
         method = values.get("method", "coalesce" if scenario is not None and scenario.coalesces else "simulate")
-        require_known(method, METHODS, "method")
+        require_known(method, RUN_METHODS, "method")
         require_effect(values, method=method)
         _require_meaning(values, scenario)
         settings = _settings(values, scenario)

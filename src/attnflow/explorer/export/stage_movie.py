@@ -19,9 +19,8 @@ from attnflow.explorer.measure.flow_measurements import FlowMeasurements
 from attnflow.explorer.measure.measurements import AbstractMeasurements, clusters_of_parts
 from attnflow.explorer.measure.principal_axes import principal_axes
 from attnflow.explorer.recording import Frame
-from attnflow.show.parts.animation import Movie
+from attnflow.show.parts.animation import MOST_FRAMES, Movie
 
-MOST_FRAMES = 90  # between four and five seconds
 TRAIL_FRAMES = 60  # earlier frames of a trail, as on the page
 MAX_PIXELS = 600_000  # of a picture; a larger stage is drawn smaller
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -10,6 +10,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.plain import text_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters
+from attnflow.figures.entries.sphere import CLUSTER_DISTANCE
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
@@ -28,7 +29,6 @@ PAPER = "arXiv:2411.04990"
 ARRIVAL_ANGLE = 1e-3  # radians: a token closer than this to its limit has arrived
 ANGLE_ERROR = 1e-8  # radians: the relative tolerance of the solver
 TABLE_WIDTH = 10.0  # inches, with text of 10 points: on narrower pages the columns of the table would overlap
-CLUSTER_DISTANCE = 0.05  # tokens closer than this cannot be told apart in the picture
 
 
 def compute_limits(

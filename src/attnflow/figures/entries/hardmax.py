@@ -21,7 +21,7 @@ from attnflow.show.parts.scene import Snapshot, scene_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.verify import verify
 
-CLUSTER_DISTANCE = 1e-2  # tokens closer than this cannot be told apart in the picture
+LEADER_DISTANCE = 1e-2  # tokens closer than this to a leader, or to each other, are one cluster
 
 
 def compute_leaders(
@@ -63,7 +63,7 @@ def draw_leaders(data: xr.Dataset) -> Picture:
     for name in data.start.values.tolist():
         run = data.sel(start=name, drop=True)
         matches = _best_matches(run.tokens.values)
-        scene = scene_of(run, has_hull=True, distance=CLUSTER_DISTANCE, arrows=matches, reach=reach)
+        scene = scene_of(run, has_hull=True, distance=LEADER_DISTANCE, arrows=matches, reach=reach)
         above.append(Snapshot(scene, 0, f"{name}: start"))
         below.append(Snapshot(scene, run.sizes["time"] - 1, f"after {run.sizes['time'] - 1} layers"))
     caption = (
@@ -78,8 +78,8 @@ def leader_title(data: xr.Dataset) -> str:
     distances = np.linalg.norm(final[:, :, None] - final[:, None], axis=-1)
     nearest = np.where(leads[:, None], distances, np.inf).min(axis=-1)
     return (
-        f"Hardmax attention: {int(np.sum(nearest < CLUSTER_DISTANCE))} of {nearest.size} tokens within "
-        f"{CLUSTER_DISTANCE:g} of a leader after {data.sizes['time'] - 1} layers"
+        f"Hardmax attention: {int(np.sum(nearest < LEADER_DISTANCE))} of {nearest.size} tokens within "
+        f"{LEADER_DISTANCE:g} of a leader after {data.sizes['time'] - 1} layers"
     )
 
 
@@ -101,7 +101,7 @@ def leader_numbers(data: xr.Dataset) -> dict:
         rounding = run.sizes["time"] * np.finfo(float).eps * float(np.abs(run.tokens).max())  # one error for every step
         numbers[f"{name}: largest move of a leader"] = number_with_error(moved.max(initial=0.0), rounding)
         numbers[f"{name}: leaders that emerge"] = int(np.sum(run.leads.values.any(axis=0) & ~first))
-        numbers[f"{name}: clusters at the end"] = int(clusters.count(run, CLUSTER_DISTANCE)[-1])
+        numbers[f"{name}: clusters at the end"] = int(clusters.count(run, LEADER_DISTANCE)[-1])
     return numbers
 
 

@@ -22,7 +22,7 @@ from attnflow.show.parts.style import line_colour
 from attnflow.show.parts.subspaces import AffineSubspace
 
 ANGLE_ERROR = float(np.degrees(1e-8))  # degrees: the relative tolerance of the solver
-CLUSTER_DISTANCE = 0.05  # in units of the largest norm: tokens closer than this are one cluster
+RELATIVE_CLUSTER_DISTANCE = 0.05  # in units of the largest norm: tokens closer than this are one cluster
 STARTS = {"gaussian": initial.gaussian, "circle": initial.circle}
 NOTE = "Tokens are divided by the largest norm at each time. Grey line: leading eigenvector of the sum of all V."
 
@@ -103,7 +103,9 @@ def head_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
     for n in _counts(dataset):
         of = f" (n = {n})" if len(_counts(dataset)) > 1 else ""
         numbers[f"growth rate at the end{of}"] = float(dataset.growth.sel(n=n)[-2])
-        numbers[f"clusters at the end{of}"] = int(clusters.labels(_scaled_end(dataset, n), CLUSTER_DISTANCE).max() + 1)
+        numbers[f"clusters at the end{of}"] = int(
+            clusters.labels(_scaled_end(dataset, n), RELATIVE_CLUSTER_DISTANCE).max() + 1
+        )
         angle = number_with_error(_largest_angle(dataset, n), ANGLE_ERROR)
         numbers[f"largest angle to the eigenvector, degrees{of}"] = angle
     return numbers
@@ -139,10 +141,10 @@ def _largest_angle(dataset: xr.Dataset, n: int) -> float:
 def _scene(dataset: xr.Dataset, n: int) -> Scene:
     tokens = _tokens(dataset, n)
     run = xr.Dataset({"tokens": tokens, "initial_tokens": tokens.isel(time=0, drop=True)}, attrs=dataset.attrs)
-    scene = scene_of(run, distance=CLUSTER_DISTANCE)
+    scene = scene_of(run, distance=RELATIVE_CLUSTER_DISTANCE)
     sizes = np.linalg.norm(tokens.values, axis=-1).max(axis=1)
     scaled = tokens.values / sizes[:, None, None]
-    labels = clusters.labels(scaled[-1], CLUSTER_DISTANCE)
+    labels = clusters.labels(scaled[-1], RELATIVE_CLUSTER_DISTANCE)
     axis = _right_eigenvector(dataset)
     across = np.linalg.svd(axis[None])[2][1:]
     line = AffineSubspace(across, np.zeros(len(across)), theme().grey)

@@ -19,7 +19,7 @@ from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.principal_components import DOT_DISTANCE, principal_scene
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of
 from attnflow.show.trained.head_counts import against_count, counted_heads
-from attnflow.show.trained.head_kinds import CLUSTER_DISTANCE, alignment_panel
+from attnflow.show.trained.head_kinds import SAME_COLOUR_DISTANCE, alignment_panel
 from attnflow.trained import head_flows
 from attnflow.trained.head_limits import KINDS
 
@@ -46,7 +46,7 @@ def compute_heads(
             trained.head_flow(loaded, layer, [head], start=start, progress=share, **settings, **of_start)
             for (layer, head), share in zip(heads.values(), parts_of(part, len(heads)), strict=True)
         ]
-        drawn = [principal_scene(run, distance=CLUSTER_DISTANCE).drawn for run in runs]
+        drawn = [principal_scene(run, distance=SAME_COLOUR_DISTANCE).drawn for run in runs]
         points = np.stack([one.tokens for one in drawn])
         variables[f"{start}_tokens"] = (("kind", "time", f"{start}_token", "component"), points)
         variables[f"{start}_cluster"] = (("kind", f"{start}_token"), np.stack([one.labels for one in drawn]))
@@ -69,8 +69,8 @@ def draw_heads(dataset: xr.Dataset) -> Picture:
         rows.append([*drawn, alignment_panel(apart, has_legend=start != "prompt")])
     caption = (
         f"Two principal components of tokens on the unit sphere. Above: from {dataset.attrs['words']}. Below: from a "
-        f"circle in the plane of V's leading eigenvectors. Tokens closer than {CLUSTER_DISTANCE:g} at the end share a "
-        "colour."
+        f"circle in the plane of V's leading eigenvectors. Tokens closer than {SAME_COLOUR_DISTANCE:g} at the end "
+        "share a colour."
     )
     title = f"The flow of one trained head: the strongest of each kind in {dataset.attrs['model']}"
     return panel_picture(rows, title, caption, width=3.0, heights=[3.5, 3.5], least=2.0)

@@ -15,6 +15,7 @@ from attnflow._common.files import require_free, require_suffix, written_beside
 from attnflow.show.parts.page import Page, drawing_on
 from attnflow.show.parts.style import DOTS_PER_INCH, PageFigure
 
+MOST_FRAMES = 90  # of a movie of a run: between four and five seconds
 LAST_FRAME_SECONDS = 1.5  # time to look at the end before the movie repeats
 
 

@@ -18,7 +18,7 @@ from attnflow.show.parts.picture import HEADLINE, Heading, Picture, Title
 from attnflow.show.parts.symbols import at_time
 from attnflow.show.runs.moments import saved_places
 
-MOST_BESIDE = 4  # matrices in one row
+MATRICES_PER_ROW = 4  # matrices in one row
 
 
 @draws
@@ -80,7 +80,7 @@ def attention(
         raise InputError("`member` chooses a run of a dataset, but `matrices` are given. Leave it out.")
     matrices = require_matrices(matrices)
     headings, scale, count = _headings(len(matrices), times, titles), colour_scale(matrices), len(matrices)
-    rows = -(-count // MOST_BESIDE)
+    rows = -(-count // MATRICES_PER_ROW)
     columns = -(-count // rows)
     panels = [
         MatrixInRow(matrix, heading, scale, has_bar=index == columns - 1, is_chosen=True)

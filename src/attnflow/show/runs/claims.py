@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import order
 from attnflow.experiments.centres import renyi_centres
-from attnflow.experiments.convergence_rates import ROUNDING, Meeting, meeting
+from attnflow.experiments.convergence_rates import SMALLEST_HEIGHT, Meeting, meeting
 from attnflow.model import masks
 from attnflow.results.provenance import solver_of
 from attnflow.show.parts.drawn_run import DrawnRun, one_run, recorded_flow
@@ -113,7 +113,7 @@ def _draw_order(axes: Axes, drawn: DrawnRun, lengths: np.ndarray) -> None:
 
 def _draw_meeting(axes: Axes, shown: Meeting) -> None:
     """Draw 1 - cosine over time, with the fitted and the predicted law."""
-    heights = np.where(shown.heights > ROUNDING, shown.heights, np.nan)
+    heights = np.where(shown.heights > SMALLEST_HEIGHT, shown.heights, np.nan)
     style: dict[str, Any] = {"color": theme().ink, "linewidth": 1.6, "label": "run"}
     dots = {"marker": ".", "markersize": 3.5, "linestyle": "none", "label": "layers"} if shown.is_layered else {}
     axes.plot(shown.times, heights, **(style | dots))
@@ -140,7 +140,7 @@ def _draw_distances_to_first(axes: Axes, drawn: DrawnRun, place: np.ndarray) -> 
     for position, token in enumerate(chosen):
         heights = ((drawn.tokens[:, token] - place) ** 2).sum(axis=-1) / 2
         shade = weights_colormap()(0.25 + 0.55 * position / max(len(chosen) - 1, 1))
-        axes.plot(drawn.times, np.where(heights > ROUNDING, heights, np.nan), color=shade, linewidth=0.6)
+        axes.plot(drawn.times, np.where(heights > SMALLEST_HEIGHT, heights, np.nan), color=shade, linewidth=0.6)
 
 
 def mark_first_token(globe: Axes, place: np.ndarray, camera: np.ndarray) -> Line2D:

@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import order
+from attnflow.analyse.rate_intervals import CONFIDENCE
 from attnflow.experiments.headline import headline_parts
 from attnflow.show.parts.drawn_run import DrawnRun, reached_end, recorded_flow, run_to_draw, title_of
 from attnflow.show.parts.layout import PanelRow
@@ -24,7 +25,6 @@ from attnflow.show.parts.symbols import typeset
 from attnflow.show.runs.observables import observable_names, set_observable_axes
 
 QUANTILES = (0.1, 0.25, 0.75, 0.9)  # edges of the outer band, and between them those of the inner band
-CONFIDENCE = 0.95  # of intervals of means
 MOST_TIMES = 100  # of a band: all pairs of tokens are compared at each
 MOST_TOKENS = 300  # whose pairs are compared
 

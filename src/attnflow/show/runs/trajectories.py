@@ -22,7 +22,7 @@ from attnflow.show.runs.observables import observable_names, observables_picture
 from attnflow.show.runs.over_time import draw_angles, draw_cosines, draw_positions
 
 MOMENT_WIDTH = 2.9  # inches, of the panel of one time at the natural size
-MOST_BESIDE = 4  # panels of single times in one row
+TIMES_PER_ROW = 4  # panels of single times in one row
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def trajectories(
 def _moments(drawn: DrawnRun, times: Sequence[float], caption: str) -> Picture:
     """Picture with one panel for each of some times."""
     panels = moment_panels(drawn, times)
-    rows = [panels[first : first + MOST_BESIDE] for first in range(0, len(panels), MOST_BESIDE)]
+    rows = [panels[first : first + TIMES_PER_ROW] for first in range(0, len(panels), TIMES_PER_ROW)]
     least = 2.6 if panels[0].projection == "3d" else 1.5
     return Picture(
         [PanelRow(row, MOMENT_WIDTH, least, is_square=True) for row in rows],

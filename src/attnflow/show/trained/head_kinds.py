@@ -22,7 +22,7 @@ STARTS = {
     "gaussian": "Gaussian tokens",
     "prompt": "The embedding of a prompt",
 }
-CLUSTER_DISTANCE = 0.1  # tokens on the unit sphere closer than this at the end share a colour
+SAME_COLOUR_DISTANCE = 0.1  # tokens on the unit sphere closer than this at the end share a colour
 
 
 @draws
@@ -62,7 +62,7 @@ def head_kinds(
     lacking = "".join(f" No head is {kind}." for kind in KINDS if kind not in runs)
     caption = (
         f"{STARTS[first['start']]}, under attention alone: no biases, norms or MLP.{lacking} Above: two principal "
-        f"components; tokens closer than {CLUSTER_DISTANCE:g} at the end share a colour."
+        f"components; tokens closer than {SAME_COLOUR_DISTANCE:g} at the end share a colour."
     )
     heading = f"The strongest head of each kind in {first['model']}"
     return panel_picture([paths, over_time], heading, caption, width=3.6, heights=[3.4, 3.5])
@@ -70,7 +70,7 @@ def head_kinds(
 
 def path_panel(run: xr.Dataset, title: str) -> Snapshot:
     """Panel of the paths of the tokens of a run in their two principal components."""
-    return Snapshot(principal_scene(run, distance=CLUSTER_DISTANCE), run.sizes["time"] - 1, title)
+    return Snapshot(principal_scene(run, distance=SAME_COLOUR_DISTANCE), run.sizes["time"] - 1, title)
 
 
 def alignment_panel(courses: Mapping[str, tuple[np.ndarray, np.ndarray]], *, has_legend: bool = True) -> Lines:

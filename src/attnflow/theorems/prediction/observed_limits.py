@@ -13,10 +13,8 @@ from attnflow.model.validation import require_flow
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
 
-CLUSTER_DISTANCE = (
-    0.02  # over the first spread of the tokens (on the sphere: its radius); closer tokens are in one place
-)
-LATE_SHARE = 0.8  # of the time; tokens that move less than CLUSTER_DISTANCE from then on have settled
+PLACE_DISTANCE = 0.02  # over the first spread of the tokens (on the sphere: its radius); closer tokens are in one place
+LATE_SHARE = 0.8  # of the time; tokens that move less than PLACE_DISTANCE from then on have settled
 FEWEST_TIMES = 5  # of a run, so that its last part holds two
 REST_MOVE = 1e-12  # over the size of the tokens; projecting tokens onto the sphere rounds them
 SHRINKING_POWER = -0.25  # of t; under V = -I tokens shrink like t^(-1/2)
@@ -97,7 +95,7 @@ def _growing_in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray
         # Along eigenvalues below zero z diverges, so the leading part alone decides.
         return _hyperplanes(found, times, tokens) if found.is_leading_simple else _polytope(flow, found, times, tokens)
     size, late = _size(tokens[-1]), _late_move(times, tokens)
-    if size > 10 * _size(tokens[0]) and late > CLUSTER_DISTANCE:
+    if size > 10 * _size(tokens[0]) and late > PLACE_DISTANCE:
         return ObservedLimit("diverging", {Quantity.SIZE_OF_Z: size, Quantity.FIRST_SIZE: _size(tokens[0])})
     return _points(tokens, late)
 
@@ -106,11 +104,11 @@ def _hyperplanes(found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> Obse
     """Hyperplanes, where phi_1^*(z) has settled at three values or fewer, and fewer than there are tokens."""
     coordinate = tokens @ found.left
     spread = np.ptp(coordinate[0]) or 1.0
-    labels = clusters.labels(coordinate[-1][:, None] / spread, CLUSTER_DISTANCE)
+    labels = clusters.labels(coordinate[-1][:, None] / spread, PLACE_DISTANCE)
     groups = int(labels.max()) + 1
     widest = max(float(np.ptp(coordinate[-1][labels == label])) for label in range(groups)) / spread
     late = _late_move(times, coordinate[..., None])
-    is_shown = groups <= 3 and groups < tokens.shape[1] and widest <= 2 * CLUSTER_DISTANCE and late <= CLUSTER_DISTANCE
+    is_shown = groups <= 3 and groups < tokens.shape[1] and widest <= 2 * PLACE_DISTANCE and late <= PLACE_DISTANCE
     return ObservedLimit(
         "hyperplanes" if is_shown else "undecided",
         {Quantity.HYPERPLANES: groups, Quantity.WIDEST_GROUP: widest, Quantity.LATE_MOVE: late},
@@ -124,13 +122,13 @@ def _polytope(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens
     scores = space.T @ ((scores + scores.T) / 2) @ space
     late = _late_move(times, coordinates)
     corners = polytope.limit_vertices(
-        coordinates[-1], CLUSTER_DISTANCE * max(np.ptp(coordinates[0], axis=0).max(), 1e-300)
+        coordinates[-1], PLACE_DISTANCE * max(np.ptp(coordinates[0], axis=0).max(), 1e-300)
     )
     largest = np.abs(np.einsum("ni,ij,nj->n", corners, scores, corners)).max() or 1.0
     residual = float(polytope.residual_of_s(coordinates[-1], corners, scores).max()) / largest
     whole = space.shape[1] == tokens.shape[-1]
     word = "polytope" if whole else "polytope-times-hyperplane"
-    is_shown = late <= CLUSTER_DISTANCE and residual <= 2 * CLUSTER_DISTANCE
+    is_shown = late <= PLACE_DISTANCE and residual <= 2 * PLACE_DISTANCE
     numbers = {Quantity.VERTICES: float(len(corners)), Quantity.RESIDUAL_OF_S: residual, Quantity.LATE_MOVE: late}
     return ObservedLimit(word if is_shown else "undecided", numbers)
 
@@ -148,7 +146,7 @@ def _turning_in_space(found: Spectrum, seen: np.ndarray) -> ObservedLimit:
     lengths = np.linalg.norm(coordinates, axis=-1, keepdims=True)
     directions = coordinates / np.where(lengths > 0, lengths, 1)
     turn = float(np.linalg.norm(np.diff(directions[-3:], axis=0), axis=-1).mean())
-    return ObservedLimit("rotation" if turn > CLUSTER_DISTANCE else "undecided", {Quantity.TURN: turn})
+    return ObservedLimit("rotation" if turn > PLACE_DISTANCE else "undecided", {Quantity.TURN: turn})
 
 
 def _on_sphere(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> ObservedLimit:
@@ -161,15 +159,15 @@ def _on_sphere(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, token
     if found.is_leading_simple:
         xi = found.right
         from_poles = float(np.minimum(np.linalg.norm(last - xi, axis=-1), np.linalg.norm(last + xi, axis=-1)).max())
-        if from_poles <= CLUSTER_DISTANCE:
+        if from_poles <= PLACE_DISTANCE:
             return ObservedLimit("poles", {Quantity.FROM_POLES: from_poles, Quantity.LATE_MOVE: late})
-    if not found.is_leading_real and late > CLUSTER_DISTANCE:
+    if not found.is_leading_real and late > PLACE_DISTANCE:
         share = float(np.mean(np.sum((tokens[-1] @ found.leading_space) ** 2, axis=-1)))
         return ObservedLimit("rotation", {Quantity.SHARE_IN_TURNING_SPACE: share, Quantity.LATE_MOVE: late})
     spread = float(np.linalg.norm(last - last[0], axis=-1).max())
-    if spread <= CLUSTER_DISTANCE and late <= CLUSTER_DISTANCE:
+    if spread <= PLACE_DISTANCE and late <= PLACE_DISTANCE:
         return _one_point(found, tokens, spread)
-    return _points(tokens, late, scale=1.0) if late <= CLUSTER_DISTANCE else _cloud(found, tokens, late)
+    return _points(tokens, late, scale=1.0) if late <= PLACE_DISTANCE else _cloud(found, tokens, late)
 
 
 def _one_point(found: Spectrum, tokens: np.ndarray, spread: float) -> ObservedLimit:
@@ -177,9 +175,9 @@ def _one_point(found: Spectrum, tokens: np.ndarray, spread: float) -> ObservedLi
     from_start = float(np.linalg.norm(last - tokens[0, 0], axis=-1).max())
     from_space = float(np.linalg.norm(last - last @ space @ space.T, axis=-1).max())
     numbers = {Quantity.SPREAD: spread, Quantity.FROM_FIRST_TOKEN: from_start, Quantity.FROM_LEADING_SPACE: from_space}
-    if 2 <= space.shape[1] < tokens.shape[-1] and from_space <= CLUSTER_DISTANCE:
+    if 2 <= space.shape[1] < tokens.shape[-1] and from_space <= PLACE_DISTANCE:
         return ObservedLimit("point-of-subspace", numbers)
-    return ObservedLimit("first-token" if from_start <= CLUSTER_DISTANCE else "point", numbers)
+    return ObservedLimit("first-token" if from_start <= PLACE_DISTANCE else "point", numbers)
 
 
 def _cloud(found: Spectrum, tokens: np.ndarray, late: float) -> ObservedLimit:
@@ -191,7 +189,7 @@ def _cloud(found: Spectrum, tokens: np.ndarray, late: float) -> ObservedLimit:
     m, half = space.shape[1], tokens[len(tokens) // 2 :, 1:]
     share = float(np.mean(np.sum((half @ space) ** 2, axis=-1))) if half.size else np.nan
     error = np.sqrt(2 * m * (d - m) / (d**2 * (d + 2)) / max(half.shape[1], 1))
-    is_cloud = share > m / d + error if m < d else _groups(tokens[-1], CLUSTER_DISTANCE) > tokens.shape[1] / 2
+    is_cloud = share > m / d + error if m < d else _groups(tokens[-1], PLACE_DISTANCE) > tokens.shape[1] / 2
     word = "cloud-around-subspace" if m > 1 else "clouds-around-poles"
     numbers = {
         Quantity.SHARE_IN_LEADING_SPACE: share,
@@ -204,9 +202,9 @@ def _cloud(found: Spectrum, tokens: np.ndarray, late: float) -> ObservedLimit:
 def _points(tokens: np.ndarray, late: float, scale: float | None = None) -> ObservedLimit:
     """One or several points, where tokens have settled in at most half as many places as there are tokens."""
     scale = scale or np.ptp(tokens[0], axis=0).max() or 1.0
-    count = _groups(tokens[-1] / scale, CLUSTER_DISTANCE)
+    count = _groups(tokens[-1] / scale, PLACE_DISTANCE)
     numbers = {Quantity.PLACES: float(count), Quantity.LATE_MOVE: late}
-    if late > CLUSTER_DISTANCE or count > max(tokens.shape[1] / 2, 1):
+    if late > PLACE_DISTANCE or count > max(tokens.shape[1] / 2, 1):
         return ObservedLimit("undecided", numbers)
     return ObservedLimit("point" if count == 1 else "several-points", numbers)
 

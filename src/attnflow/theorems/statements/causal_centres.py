@@ -17,10 +17,10 @@ from attnflow.model.heads import Head
 from attnflow.model.masks import Causal
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.statement import Instance, Statement
+from attnflow.theorems.statements.centre_formulas import SEPARATION
 from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, above, at_most, is_true
 
-SEPARATION = 4.0  # c of delta = c beta^{-1/2}, as in the paper's figures
 EPSILON = 0.1  # allowed move of centres, and distance of tokens from them, as in the paper's example
 
 

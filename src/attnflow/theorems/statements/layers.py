@@ -29,8 +29,8 @@ from attnflow.theorems.theorem import Theorem
 from attnflow.theorems.verdict import Hypothesis, Measurement, Verdict, is_true
 
 FEWEST_LAYERS, MOST_LAYERS = 60, 20_000  # of a run with another step than the example's
-LIMIT_DISTANCE = 1e-3  # over the size of the tokens, from a limit that infinitely many layers would reach
-ROUNDING = 1e-12  # a few thousand roundings of numbers of size one
+RELATIVE_LIMIT_DISTANCE = 1e-3  # over the size of the tokens, from a limit that infinitely many layers would reach
+LAYER_ROUNDING = 1e-12  # a few thousand roundings of numbers of size one
 
 
 def surviving_steps(statement: Statement, steps: Sequence[float]) -> dict[float, Verdict]:
@@ -65,7 +65,9 @@ def _measure_cluster(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     del flow
     middle, last = (_width(tokens_of(run).values[layer]) for layer in (run.sizes["time"] // 2, -1))
     why, trend = "a thousandth of the sphere's radius", _trend(run, middle, last)
-    return _of_layers(run, Measurement("largest distance between two tokens", last, LIMIT_DISTANCE, why, open=trend))
+    return _of_layers(
+        run, Measurement("largest distance between two tokens", last, RELATIVE_LIMIT_DISTANCE, why, open=trend)
+    )
 
 
 def _trend(run: xr.Dataset, middle: float, last: float) -> str:
@@ -89,7 +91,9 @@ def _measure_hull(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     heights = (tokens @ directions.T).max(axis=1)
     growth = float(np.diff(heights, axis=0).max() / np.abs(tokens[0]).max())
     why = "rounding; a layer only averages"
-    return _of_layers(run, Measurement("largest growth of the hull's width in 64 directions", growth, ROUNDING, why))
+    return _of_layers(
+        run, Measurement("largest growth of the hull's width in 64 directions", growth, LAYER_ROUNDING, why)
+    )
 
 
 def _measure_polytope(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
@@ -98,7 +102,7 @@ def _measure_polytope(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     why, trend = "a thousandth of the tokens' size", _trend(run, middle, last)
     quantity = "largest | |Az|^2 - max_v <Az, Av> | over max |Az|^2"
     moving = _moving(tokens_of(run).values)
-    return _of_layers(run, Measurement(quantity, last, LIMIT_DISTANCE, why, open=trend, unsettled=moving))
+    return _of_layers(run, Measurement(quantity, last, RELATIVE_LIMIT_DISTANCE, why, open=trend, unsettled=moving))
 
 
 def _moving(tokens: np.ndarray) -> str:
@@ -106,7 +110,9 @@ def _moving(tokens: np.ndarray) -> str:
     if len(tokens) < 2:
         return "there is only one layer"
     move = float(np.abs(tokens[-1] - tokens[-2]).max() / (np.abs(tokens[-1]).max() or 1.0))
-    return f"the last layer kept still moves tokens by {move:.1e} of their size" if move > LIMIT_DISTANCE else ""
+    return (
+        f"the last layer kept still moves tokens by {move:.1e} of their size" if move > RELATIVE_LIMIT_DISTANCE else ""
+    )
 
 
 def _miss_of_limit_set(tokens: np.ndarray, scores: np.ndarray) -> float:
@@ -151,8 +157,8 @@ def _monotone(run: xr.Dataset, quantity: str, rising: np.ndarray) -> Measurement
     falls = -np.diff(rising) / abs(rising[0])
     finite = falls[np.isfinite(falls)]
     worst = float(finite.max()) if len(finite) else np.nan
-    worst = worst if len(finite) == len(falls) or worst > ROUNDING else np.nan
-    return _of_layers(run, Measurement(quantity, worst, ROUNDING, "rounding"))
+    worst = worst if len(finite) == len(falls) or worst > LAYER_ROUNDING else np.nan
+    return _of_layers(run, Measurement(quantity, worst, LAYER_ROUNDING, "rounding"))
 
 
 def _of_layers(run: xr.Dataset, measured: Measurement) -> Measurement:

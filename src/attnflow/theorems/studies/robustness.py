@@ -16,7 +16,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.solvers.adaptive import Adaptive
-from attnflow.theorems.prediction.observed_limits import CLUSTER_DISTANCE
+from attnflow.theorems.prediction.observed_limits import PLACE_DISTANCE
 
 Law = Callable[..., np.ndarray]
 
@@ -101,7 +101,7 @@ def outcomes(flow: AbstractDynamics, tokens: np.ndarray, end: float) -> np.ndarr
 
 def _outcome(flow: AbstractDynamics, times: np.ndarray, path: np.ndarray) -> list[float]:
     last = path[-1]
-    distance = CLUSTER_DISTANCE * (float(np.ptp(path[0], axis=0).max()) or 1.0)
+    distance = PLACE_DISTANCE * (float(np.ptp(path[0], axis=0).max()) or 1.0)
     matrix = attention_matrix(flow, last, times[-1])
     matrix = matrix if matrix.ndim == 2 else matrix.mean(axis=0)
     return [
