@@ -25,9 +25,9 @@ class DrawnQuantity:
     low: xr.DataArray | None
     high: xr.DataArray | None
     statistic: str
-    """In words: what `values` are of the runs."""
+    """The words for what `values` are of the runs."""
     band: str
-    """In words: what the band is; empty without one."""
+    """The words for what the band is; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DrawnAxes:
 
     x: str
     y: str | None = None
-    """Of a heat map."""
+    """The axis of the rows of a heat map."""
     lines: str | None = None
     panels: str | None = None
 
