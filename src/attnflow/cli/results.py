@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     examples = {
         rerun: "attnflow rerun polytope.zarr --out again.zarr",
+        extend: "attnflow extend polytope.zarr --end 40",
         config: "attnflow config polytope.zarr --out polytope.toml",
         describe: "attnflow describe polytope.zarr",
         show: "attnflow show polytope.zarr --out polytope.pdf --size column",
@@ -74,6 +75,49 @@ def rerun(
     if not is_equal:
         raise typer.Exit(1)
     end_with_code_of(result)
+
+
+def extend(
+    path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
+    end: Annotated[float, typer.Option(help="Last time.")],
+    saves: Annotated[
+        int | None, typer.Option(help="Number of new times that are kept. Default: spaced as before.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Result file, .zarr or .nc. Default FILE-extended.zarr.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Continue a finished run to a later time, and write the whole run."""
+    began = time.monotonic()
+    from attnflow._common.checks import require_count, require_finite_number
+    from attnflow.experiments.extend import extend as continued
+    from attnflow.experiments.extend import require_finished, require_later
+    from attnflow.results.files import load
+    from attnflow.results.provenance import flow_of
+
+    require_finite_number(end, "end")
+    if saves is not None:
+        require_count(saves, "saves")
+    recorded = load(path)
+    require_finished(recorded)
+    times = _later_times(recorded, end, saves)
+    require_later(times, float(recorded.time.values[-1]))
+    files = free_files({"result": out or path.with_name(f"{path.stem}-extended.zarr")}, overwrite)
+    result = continued(recorded, times, progress=progress_of(as_json))
+    finish(str(path), flow_of(result), result, files, overwrite, {"extended": str(path)}, began, as_json)
+    end_with_code_of(result)
+
+
+def _later_times(run: Any, end: float, saves: int | None) -> Any:
+    """Times after the last one of a run, evenly spaced, or in their logarithm where the last ones are."""
+    import numpy as np
+
+    times = run.time.values
+    last, step = float(times[-1]), float(times[-1] - times[-2])
+    is_log = len(times) > 3 and times[-3] > 0 and np.isclose(times[-1] / times[-2], times[-2] / times[-3], rtol=1e-6)
+    distance = np.log(end / last) / np.log(last / times[-2]) if is_log and end > 0 else (end - last) / step
+    count = saves or max(1, round(distance))
+    return (np.geomspace(last, end, count + 1) if is_log and end > last else np.linspace(last, end, count + 1))[1:]
 
 
 def _rerun_of_sweep(path: Path, cell: str, out: Path | None, overwrite: bool, as_json: bool, began: float) -> None:
