@@ -16,8 +16,9 @@ from attnflow._common import jit_cache
 jit_cache.CALLS_BETWEEN_LOOKS = 1
 jit_cache.LIMIT = jit_cache.Path(__import__("sys").argv[1])
 shares = []
-for n in range(2, 8):
-    af.simulate(af.SphereAttention(af.Head.identity(2)), af.initial.circle(n, rng=0), [0.0, 1.0])
+for n in range(2, 10):
+    flow, tokens = af.SphereAttention(af.Head.identity(2)), af.initial.circle(n, rng=0)
+    af.simulate(flow, tokens, [0.0, 1.0], solver=af.Euler(0.5))  # a program of few kernels is compiled quickly
     shares.append(jit_cache.share_taken())
 print(*shares)
 """
