@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from attnflow._common.arrays import AnyArray
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow._common.progress import Watch
 from attnflow.integrate.compiled_loop import TargetWindow, advance, begin
@@ -62,6 +63,18 @@ class Pace:
         return self.seconds_per_step > seconds_left + MAX_SECONDS_LATE
 
 
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """The runs that share a compiled call, and how far they have come."""
+
+    runs: np.ndarray
+    """Their numbers. A short last chunk repeats its last run in the arrays below, since another size compiles again."""
+    rng_keys: AnyArray
+    cursors: Cursor
+    position: np.ndarray
+    """The number of targets that each run has reached."""
+
+
 def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, pace: Pace) -> None:
     """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
     runs = np.arange(first, min(first + plan.runs_per_call, plan.runs))
@@ -69,36 +82,47 @@ def _integrate_chunk(plan: Plan, first: int, results: RunArrays, watch: Watch, p
         results.status[runs] = reason_to_stop(watch)
         return
     with plan.precision():
-        # A short last chunk repeats its last run: arrays of another size would compile again.
-        members = np.minimum(np.arange(first, first + plan.runs_per_call), plan.runs - 1)
-        # NumPy chooses the members: every operation of JAX outside `begin` and `advance` compiles a program of its own.
-        states = jax.tree.map(lambda leaf: leaf[members], plan.states)
-        rng_keys = jax.random.wrap_key_data(jax.device_put(plan.rng_keys[members]))
-        cursors, saved = begin(plan.task, np.asarray(plan.start, plan.dtype), states)
-        _store(results, runs, saved)
-        position = np.zeros(plan.runs_per_call, int)
-        status = _statuses(plan, cursors, position)
+        chunk = _begun(plan, runs, results)
+        status = _statuses(plan, chunk)
         while np.any(status == Status.RUNNING):
             if watch.should_stop() or pace.is_too_slow(watch.seconds_left()):
                 status = np.where(status == Status.RUNNING, reason_to_stop(watch), status)
                 results.status[runs] = status[: len(runs)]
                 return
-            began, asked, attempts = time.monotonic(), pace.steps, _attempts(cursors)
-            # In float32 steps are counted in 32 bits, which a limit of 1e12 exceeds.
-            left = plan.max_steps - attempts.astype(np.int64)
-            allowed = np.minimum(asked, left).astype(cursors.accepted.dtype)
-            cursors, reached, saved = advance(plan.task, cursors, _windows(plan, position), rng_keys, allowed)
-            position = _keep_reached(plan, results, runs, position, np.asarray(reached), saved)
-            status = _statuses(plan, cursors, position)
-            _keep_cursors(results, runs, cursors, status)
-            made = int(np.max(_attempts(cursors) - attempts))
-            if asked == 0:
-                log.info("simulate: program compiled, or read from the cache, in %.2f s", time.monotonic() - began)
-            pace.measured(asked, made, time.monotonic() - began, watch.seconds_left())
-            if made == 0:
-                continue
-            fraction = _fraction(plan, np.asarray(cursors.time), status)[: len(runs)].mean()
-            watch.report(first, float(fraction), len(runs) / plan.runs, _sentence(cursors, runs))
+            attempts = _attempts(chunk.cursors)
+            chunk = _advanced(plan, chunk, results, watch, pace)
+            status = _statuses(plan, chunk)
+            _keep_cursors(results, runs, chunk.cursors, status)
+            if np.any(_attempts(chunk.cursors) > attempts):
+                fraction = _fraction(plan, np.asarray(chunk.cursors.time), status)[: len(runs)].mean()
+                watch.report(first, float(fraction), len(runs) / plan.runs, _sentence(chunk.cursors, runs))
+
+
+def _begun(plan: Plan, runs: np.ndarray, results: RunArrays) -> Chunk:
+    """The chunk at the first time, whose saved values are kept."""
+    members = np.minimum(np.arange(runs[0], runs[0] + plan.runs_per_call), plan.runs - 1)
+    # NumPy chooses the members: every operation of JAX outside `begin` and `advance` compiles a program of its own.
+    states = jax.tree.map(lambda leaf: leaf[members], plan.states)
+    rng_keys = jax.random.wrap_key_data(jax.device_put(plan.rng_keys[members]))
+    cursors, saved = begin(plan.task, np.asarray(plan.start, plan.dtype), states)
+    _store(results, runs, saved)
+    return Chunk(runs, rng_keys, cursors, np.zeros(plan.runs_per_call, int))
+
+
+def _advanced(plan: Plan, chunk: Chunk, results: RunArrays, watch: Watch, pace: Pace) -> Chunk:
+    """The chunk after one compiled call, whose saved values are kept and whose duration sets the pace of the next."""
+    began, asked, attempts = time.monotonic(), pace.steps, _attempts(chunk.cursors)
+    # In float32 steps are counted in 32 bits, which a limit of 1e12 exceeds.
+    left = plan.max_steps - attempts.astype(np.int64)
+    allowed = np.minimum(asked, left).astype(chunk.cursors.accepted.dtype)
+    windows = _windows(plan, chunk.position)
+    cursors, reached, saved = advance(plan.task, chunk.cursors, windows, chunk.rng_keys, allowed)
+    position = _keep_reached(plan, results, chunk.runs, chunk.position, np.asarray(reached), saved)
+    seconds = time.monotonic() - began
+    if asked == 0:
+        log.info("simulate: program compiled, or read from the cache, in %.2f s", seconds)
+    pace.measured(asked, int(np.max(_attempts(cursors) - attempts)), seconds, watch.seconds_left())
+    return dataclasses.replace(chunk, cursors=cursors, position=position)
 
 
 def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
@@ -120,11 +144,11 @@ def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:
     return position + np.sum(reached, axis=1)
 
 
-def _statuses(plan: Plan, cursors: Cursor, position: np.ndarray) -> np.ndarray:
-    status = np.array(cursors.status)
+def _statuses(plan: Plan, chunk: Chunk) -> np.ndarray:
+    status = np.array(chunk.cursors.status)
     is_running = status == Status.RUNNING
-    status[is_running & (_attempts(cursors) >= plan.max_steps)] = Status.OUT_OF_STEPS
-    status[is_running & (position >= len(plan.saves))] = Status.REACHED
+    status[is_running & (_attempts(chunk.cursors) >= plan.max_steps)] = Status.OUT_OF_STEPS
+    status[is_running & (chunk.position >= len(plan.saves))] = Status.REACHED
     return status
 
 
