@@ -15,6 +15,7 @@ from tests.helpers.native_flows import MASKS, RULES, SPACES, heads, options, sta
 
 import attnflow as af
 from attnflow.model.native.library import reason_unused
+from attnflow.solvers.status import Status
 
 pytestmark = pytest.mark.skipif(reason_unused() is not None, reason="the native library is not in use")
 
@@ -84,6 +85,9 @@ def test_native_runs_take_the_steps_of_compiled_runs(choice):
     for name in names:
         assert native[name].dtype == compiled[name].dtype
         ours, theirs = native[name].values, compiled[name].values
+        if name == "final_tokens":  # near a blow-up in finite time rounding changes the last state by much
+            has_blown_up = native.status.values == Status.STEP_TOO_SMALL
+            ours, theirs = ours[~has_blown_up], theirs[~has_blown_up]
         if choice["dtype"] == "float32":
             times = min(native.sizes["time"], compiled.sizes["time"])
             ours, theirs = ours[:, :times], theirs[:, :times]
