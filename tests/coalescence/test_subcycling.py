@@ -83,6 +83,21 @@ def test_two_fast_tokens_merge_at_their_exact_time(beta):
     assert np.linalg.norm(at_last.paths[-1, 0] - at_last.paths[-1, 1]) == pytest.approx(FINE.merge, rel=1e-7)
     assert np.linalg.norm(at_last.paths[1, 0] - at_last.paths[1, 1]) > 100 * FINE.merge
     assert run(log_time + np.log(0.99), StopRule.AT_FIRST_MERGE).merge_time > 1
+    # A merge that is expected at time 1 may come slightly later.
+    assert run(log_time + np.log(0.99), StopRule.WITH_MERGE).merge_time == pytest.approx(1 / 0.99, rel=1e-5)
+
+
+def test_a_force_that_may_pass_the_cutoff_before_the_next_list_is_not_left_out():
+    """A motion of 0.01 changes logits by 0.02 beta = 12: a token of e^-11 of the largest force counts at a cut-off of 21."""
+    beta, rows = 600.0, np.array([0])
+    clusters = Clusters.singletons(CIRCLE(np.array([0.0, 0.1, -0.1])), np.array([1.0, 1.0, np.exp(-11.0)]))
+    field, paths = LogField.of(flow(beta), float(clusters.masses.sum())), CubicPaths.straight(np.zeros((3, 2)))
+    found = subcycle(field, clusters, paths, rows, np.log(1e-3), FINE, TIMES, StopRule.AT_FIRST_MERGE)
+
+    positions = clusters.positions.copy()
+    positions[rows] = found.paths[-1]
+    exact = 1e-3 * plain_velocity(positions, beta, clusters.masses, True)[rows]
+    np.testing.assert_allclose(found.velocities, exact, rtol=1e-7, atol=1e-7 * np.abs(exact).max())
 
 
 def test_a_subcycle_with_too_many_steps_fails(monkeypatch):

@@ -33,6 +33,7 @@ def opened(page, explorer):
         ("a run of alphabetic x-rays", "a run of alphabetic x-rays"),
         ("with Rényi centres", "with Rényi centres"),
         ("beta_1 < n", "<var>β</var><sub>1</sub> &lt; <var>n</var>"),
+        ("`attnflow verify --steps` says", "<code>attnflow verify --steps</code> says"),
         ("<img src=x>", "&lt;img src=<var>x</var>&gt;"),
     ],
 )
@@ -80,3 +81,13 @@ def test_on_a_phone_stage_play_and_beta_stay_in_sight(opened):
     )
     wait_for(opened, "explorer.model.settings.beta === 25")
     assert value(opened, "document.querySelector('input[name=beta]').value") == "25"
+
+
+@pytest.mark.parametrize("width", [360, 390, 430])
+def test_the_buttons_of_a_phone_stand_in_one_row(opened, width):
+    """With the guided tour, which most main scenarios have."""
+    opened.set_viewport_size({"width": width, "height": 844})
+    tops = "[...document.querySelectorAll('header > button, #export')].filter((b) => !b.hidden).map((b) => b.offsetTop)"
+    assert value(opened, "!document.querySelector('#tour-button').hidden")
+    assert max(value(opened, tops)) - min(value(opened, tops)) <= 4
+    assert value(opened, "document.documentElement.scrollWidth <= innerWidth")

@@ -94,6 +94,18 @@ def test_scores_beyond_the_range_of_the_exponential_are_divided_by_the_largest_o
     np.testing.assert_allclose(native.tokens, compiled.tokens, rtol=1e-7, atol=1e-7)
 
 
+def test_masses_beyond_the_range_of_the_exponential_are_divided_by_the_largest_of_a_row():
+    """beta and the logarithm of a mass are each in range, but e^(beta + log mass) is no float."""
+    tokens = start("sphere", 5, 3)
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(200.0), masses=1e260 * np.geomspace(1, 10, 5))
+    plain = af.SphereAttention(af.Head.identity(3), af.Softmax(200.0), masses=np.geomspace(1, 10, 5))
+
+    heavy, light = (af.simulate(one, tokens, [0.0, 0.1], progress=False) for one in (flow, plain))
+
+    assert heavy.attrs["computed_by"] == "native runs"
+    np.testing.assert_allclose(heavy.tokens, light.tokens, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("scheme", "law"), [(af.Sqrt(), oracle.sqrt), (af.NGPT(0.3), oracle.ngpt(0.3))], ids=["sqrt", "nGPT"]
 )

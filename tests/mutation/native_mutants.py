@@ -90,7 +90,12 @@ COALESCENCE = (
     _M("subcycling.cpp", "(list.quadratic[v] + time * list.cubic[v])", "list.quadratic[v]"),
     _M("subcycling.cpp", "problem_.cutoff - 2 * problem_.beta", "problem_.cutoff + 2 * problem_.beta"),
     _M("subcycling.cpp", "std::max(gaps_[row], problem_.gap_floor)", "std::min(gaps_[row], problem_.gap_floor)"),
-    _M("subcycling.cpp", "along / square * position[c]", "along * position[c]"),
+    _M(
+        "subcycling.cpp",
+        "along / square * position[c]",
+        "along * position[c]",
+        "Equivalent to the tolerance of a step: positions are divided by their lengths after every step.",
+    ),
     _M("subcycling.cpp", "+ std::log1p(", "- std::log1p("),
     _M("subcycling.cpp", "kLatestMerge = 1.1", "kLatestMerge = 1.0"),
     _M("subcycling.cpp", "kLogMargin = 1e-8", "kLogMargin = 1e-6"),

@@ -71,12 +71,14 @@ def slow_words(pace: CallTime, wanted_speed: float) -> str | None:
     --------
     >>> slow_words(CallTime(advance=0.01, steps=1000, seconds=1.0), wanted_speed=0.4)
     'the solver needs steps of 1e-05, so that the run plays at 2% of its speed'
+    >>> slow_words(CallTime(advance=0.099, steps=4, seconds=1.0), wanted_speed=1.0)
+    'one step takes 0.2 s, so that the run plays at 10% of its speed'
     >>> slow_words(CallTime(advance=0.3, steps=1000, seconds=1.0), wanted_speed=0.4)
     """
     share = pace.advance / pace.seconds / wanted_speed
     if share >= 0.1:
         return None
-    shown = "less than 0.01%" if share < 1e-4 else f"{100 * share:.1g}%"
+    shown = "less than 0.01%" if share < 1e-4 else f"{100 * share:.1g}%" if share < 0.01 else f"{100 * share:.0f}%"
     seconds = pace.seconds / max(pace.steps, 1)
     if seconds > 0.05:
         return f"one step takes {seconds:.1g} s, so that the run plays at {shown} of its speed"

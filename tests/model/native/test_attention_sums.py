@@ -296,3 +296,15 @@ def test_many_symmetric_sets_have_the_bits_of_each_alone():
         together, alone = np.asarray(jax.vmap(sums)(jnp.asarray(tokens))), [sums(jnp.asarray(x)) for x in tokens]
 
     np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("size", [600.0, -600.0])
+def test_log_weights_beyond_the_exponential_are_shifted_even_where_scores_are_small(size):
+    """The sum of scores and log weights decides whether a row needs a shift, and not the scores alone."""
+    queries, keys, values = draw(9, 2)
+    log_weights = np.linspace(size - 2, size + 200 * np.sign(size), 9)
+    scores = queries @ keys.T + log_weights
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = weights @ values / weights.sum(axis=1, keepdims=True)
+
+    np.testing.assert_allclose(averages(kernel(queries, keys, values, log_weights)), expected, rtol=1e-10, atol=1e-12)

@@ -7,9 +7,9 @@ const GREEK = {
 const SIGNS = { "<=": "≤", ">=": "≥", "+-": "±", "->": "→" };
 const NAME = `(?:${Object.keys(GREEK).join("|")}|[A-Za-z]|\\d+)`;
 const INDEX = String.raw`[_^](?:\{[^{}]*\}|\((?:[^()]|\([^()]*\))*\)|-?\w+(?:\.\d+)?|\*)`;
-// A name with indices or exponents; an exponent of brackets; a root; a Greek letter; a sign; a letter that stands alone (not the words "a" and "I").
+// A command in backticks; a name with indices or exponents; an exponent of brackets; a root; a Greek letter; a sign; a letter that stands alone (not the words "a" and "I").
 const FORMULA = new RegExp(
-  String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<=\))(?<power>\^(?:\{[^{}]*\}|-?\w+))|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
+  "`(?<code>[^`]+)`|" + String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<=\))(?<power>\^(?:\{[^{}]*\}|-?\w+))|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
   String.raw`(?<![\w-])(?<greek>${Object.keys(GREEK).join("|")})(?![\w-])|(?<sign><=|>=|\+-|->)|` +
   String.raw`(?<![\w\p{L}'’-])(?<letter>[B-HJ-Zb-hj-z]|I(?<=(?:=|\b[a-z]) I))(?![\w\p{L}'’-])`, "gu");
 
@@ -25,7 +25,8 @@ export function typeset(text) {
   return parts;
 }
 
-function formula({ name, scripts, power, root, greek, sign, letter }) {
+function formula({ code, name, scripts, power, root, greek, sign, letter }) {
+  if (code) return [element("code", code)];
   if (sign) return [SIGNS[sign]];
   if (power) return [element("sup", inner(power.slice(1)))];
   if (root !== undefined) return ["√", grouped(root)];
