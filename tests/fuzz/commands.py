@@ -50,6 +50,7 @@ BRIEF = {
 LONG = {  # arguments without which a command works for minutes
     "verify": ["--list"],
     "reproduce": ["no-such-figure"],
+    "bench": ["--rows", "no-such-row"],
     "explore": ["--host", "no.such.host.invalid", "--no-browser"],
     "robustness": ["--n", "4", "--d", "2"],
 }
