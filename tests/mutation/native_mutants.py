@@ -23,8 +23,6 @@ PAIR_SUMS = (
     _M("pair_sums.h", "end - 1 - p.before), shared_end_", "end - 2 - p.before), shared_end_"),
     _M("pair_sums.h", "row + p.after + 1);", "row + p.after + 2);"),
     _M("pair_sums.h", "std::min(p.columns, end + p.after)", "std::min(p.columns, end + p.after - 1)"),
-    _M("pair_sums.h", "rows <= Integer(column", "rows < Integer(column"),
-    _M("pair_sums.h", "rows >= Integer(column", "rows > Integer(column"),
     _M("pair_sums.h", "? Real(300) : Real(30)", "? Real(30000) : Real(3000)"),
     _M("pair_sums.h", "result[b] -= shift_", "result[b] += shift_"),
     _M("pair_sums.h", "result[b] += p.log_weights", "result[b] -= p.log_weights"),
