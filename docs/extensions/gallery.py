@@ -1,14 +1,13 @@
 """Gallery: every figure of `attnflow reproduce` with its text, numbers, command and code.
 
-Pictures are made as the site is built, in their quick size: of the figures that take two seconds or less, or of all
-with ATTNFLOW_GALLERY=full. Those in `_build/figures` that the same code has made are used again.
+Pictures are made as the site is built, in their quick size: of the figures that take two seconds or less, of all in a
+full build, of the fastest in a small one. Those in `_build/figures` that the same code has made are used again.
 """
 
-import os
 import shutil
 from pathlib import Path
 
-from generated import contents, linked, write_page
+from generated import contents, linked, size_of_build, write_page
 from sphinx.application import Sphinx
 
 from attnflow._common import extras
@@ -17,7 +16,7 @@ from attnflow.figures.figure import Figure
 from attnflow.figures.make import make
 from attnflow.figures.records import Made
 
-QUICK_SECONDS = 2.0  # of a figure that every build makes
+QUICK_SECONDS = {"small": 0.3, "html": 2.0, "full": float("inf")}  # of the figures that a build makes
 COPIED = (".png", ".pdf", ".nc", ".py", ".mp4", ".gif")
 
 
@@ -32,7 +31,7 @@ def write_gallery(source: Path) -> None:
     pages = []
     for number, (chapter, modules) in enumerate(CHAPTERS.items(), start=1):
         figures = [figure for module in modules for figure in module.FIGURES]
-        sections = [_section(source, figure, _made(source, figure)) for figure in figures]
+        sections = [_section(source, figure, made_figure(source, figure)) for figure in figures]
         write_page(source, f"gallery/chapter_{number}.md", "\n\n".join([f"# {chapter}", *sections]) + "\n")
         pages.append(f"chapter_{number}")
     introduction = (
@@ -44,10 +43,10 @@ def write_gallery(source: Path) -> None:
     write_page(source, "gallery/index.md", contents("Gallery", introduction, pages))
 
 
-def _made(source: Path, figure: Figure) -> Made | None:
-    """The record of a figure; None where this build does not make it."""
-    is_wanted = os.environ.get("ATTNFLOW_GALLERY") == "full" or figure.seconds[1] <= QUICK_SECONDS
-    if not is_wanted or (figure.needs and extras.missing(figure.needs)):
+def made_figure(source: Path, figure: Figure, is_wanted: bool = False) -> Made | None:
+    """The record of a figure, also if it takes long and `is_wanted`; None where this build does not make it."""
+    is_quick = figure.seconds[1] <= QUICK_SECONDS[size_of_build()]
+    if not (is_quick or is_wanted) or (figure.needs and extras.missing(figure.needs)):
         return None
     folder, shown = source / "_build" / "figures", source / "_build" / "extra" / "figures"
     folder.mkdir(parents=True, exist_ok=True)

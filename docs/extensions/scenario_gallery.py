@@ -1,0 +1,80 @@
+"""Gallery of scenarios: each with its text, command, code, what the command prints, its picture and a player."""
+
+from pathlib import Path
+
+from generated import contents, linked, made, size_of_build, write_page
+from sphinx.application import Sphinx
+from typer.testing import CliRunner
+
+import attnflow as af
+from attnflow.cli.app import app as commands
+from attnflow.experiments.catalogue import CATALOGUE
+from attnflow.experiments.settings import Scenario
+
+SMALL = ("polytope", "sphere", "causal")  # the scenarios that a small build computes
+FRAMES = 150  # of a player: half a megabyte for 64 tokens in three dimensions
+CODE = {
+    False: "run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)",
+    True: "run = af.coalesce(setup.flow, setup.tokens)",
+}
+
+
+def setup(app: Sphinx) -> dict:
+    """Write the pages before the sources are read."""
+    app.connect("builder-inited", lambda app: write_scenarios(Path(app.srcdir)))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_scenarios(source: Path) -> None:
+    """Run the scenarios and write a page for each."""
+    for name, scenario in CATALOGUE.items():
+        is_computed = size_of_build() != "small" or name in SMALL
+        if is_computed:
+            _compute(source / "_build" / "extra" / "scenarios", scenario)
+        write_page(source, f"scenarios/{name}.md", _page(source, scenario, is_computed))
+    introduction = (
+        f"{len(CATALOGUE)} named experiments, each run by one command. Every setting can be changed: "
+        "`attnflow list NAME` prints them, `attnflow run NAME --n 100 --beta 4` changes two, and in Python "
+        '`af.scenario("NAME", n=100, beta=4)`. `attnflow explore NAME` plays it in a page in which they change.'
+    )
+    write_page(source, "scenarios/index.md", contents("Scenarios", introduction, list(CATALOGUE)))
+
+
+def _compute(folder: Path, scenario: Scenario) -> None:
+    """Run the command of the page; keep what it prints, its picture and a player of its result."""
+    made(folder / f"{scenario.name}.txt", lambda path: _run(path, scenario))
+
+
+def _run(printed: Path, scenario: Scenario) -> None:
+    result, picture = printed.with_suffix(".nc"), printed.with_suffix(".png")
+    files = ["--out", str(result), "--picture", str(picture), "--overwrite"]
+    answer = CliRunner().invoke(commands, ["run", scenario.name, *files], catch_exceptions=False)
+    if answer.exit_code != 0:
+        raise RuntimeError(f"attnflow run {scenario.name} ends with code {answer.exit_code}: {answer.output}")
+    with af.load(result) as run:
+        af.show.html(run, printed.with_suffix(".html"), title=scenario.sentence, frames=FRAMES)
+    lines = [line for line in answer.stdout.splitlines() if str(printed.parent) not in line]
+    printed.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _page(source: Path, scenario: Scenario, is_computed: bool) -> str:
+    name, folder = scenario.name, "../../scenarios"
+    parts = [f"(scenario-{name})=\n# {name}", scenario.sentence, f"Paper: {linked(f'arXiv:{scenario.paper}')}."]
+    if scenario.statement:
+        parts.append(f"The statement that decides whether a run shows it: {{ref}}`{scenario.statement}`.")
+    if is_computed:
+        player = f'<iframe class="player" src="{folder}/{name}.html" title="{name}" loading="lazy"></iframe>'
+        parts.append(f"```{{raw}} html\n{player}\n```")
+    parts.append(f"```console\n$ attnflow run {name}\n```")
+    if is_computed:
+        printed = (source / "_build" / "extra" / "scenarios" / f"{name}.txt").read_text("utf-8").rstrip()
+        parts.append(f"```text\n{printed}\n```")
+        parts.append(f'```{{raw}} html\n<img src="{folder}/{name}.png" alt="{name}" loading="lazy">\n```')
+    parts.append(f"In Python:\n\n```python\n{_code(scenario)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _code(scenario: Scenario) -> str:
+    """The scenario in Python, with its settings and a picture."""
+    drawn = f'af.show.trajectories(run, "{scenario.name}.png")'
+    return f'import attnflow as af\n\nsetup = af.scenario("{scenario.name}")\n{CODE[scenario.coalesces]}\n{drawn}'
