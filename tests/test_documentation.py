@@ -13,7 +13,9 @@ import typer
 
 import attnflow
 from attnflow.cli.app import app
+from attnflow.figures.catalogue import catalogue as figures
 from attnflow.theorems.catalogue import FAMILIES
+from attnflow.theorems.catalogue import catalogue as statements
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not {"_build", "generated"} & set(path.parts))
@@ -83,3 +85,44 @@ def test_every_family_of_statements_has_its_part_of_the_theory():
     text = "".join(page.read_text() for page in (DOCS / "theory").glob("*.md"))
     for family in FAMILIES:
         assert f"generated/theory/{family}.txt" in text
+
+
+def test_every_family_of_statements_has_a_picture():
+    tree = ast.parse((DOCS / "extensions" / "theory_pictures.py").read_text("utf-8"))
+    tables = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert sorted([*tables["STATEMENTS"], *tables["FIGURES"]]) == sorted(FAMILIES)
+    assert set(tables["STATEMENTS"].values()) <= set(statements())
+    assert set(tables["FIGURES"].values()) <= set(figures())
+
+
+DOCUMENTS = [*PAGES, *(DOCS.parent / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "paper.md"))]
+ARXIV = re.compile(r"\d{2}(0[1-9]|1[0-2])\.\d{5}")
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_links_have_the_form_of_links(page):
+    text = page.read_text("utf-8")
+    external = re.findall(r"https?://[^\s)>\"'`]+", text)
+    assert [link for link in external if not re.fullmatch(r"https://[\w.-]+\.\w+(/[\w./%#~+-]*)?", link)] == []
+    numbers = re.findall(r"arxiv\.org/abs/([\w./]+)", text)
+    assert [number for number in numbers if not ARXIV.fullmatch(number)] == []
+    internal = re.findall(r"\]\(([^)#\s]+\.(?:md|png|bib))\)", text)
+    assert [link for link in internal if "generated/" not in link and not (page.parent / link).exists()] == []
+
+
+def test_papers_of_the_bibliographies_have_numbers_of_arxiv():
+    for name in ("docs/references.bib", "paper.bib"):
+        numbers = re.findall(r"eprint=\{([^}]*)\}", (DOCS.parent / name).read_text("utf-8"))
+        assert numbers
+        assert [number for number in numbers if not ARXIV.fullmatch(number)] == []
+
+
+def test_papers_on_the_pages_are_in_the_bibliography():
+    known = set(re.findall(r"eprint=\{([^}]*)\}", (DOCS / "references.bib").read_text("utf-8")))
+    named = {number for page in PAGES for number in re.findall(r"arxiv\.org/abs/([\d.]+)", page.read_text("utf-8"))}
+    assert named
+    assert named <= known

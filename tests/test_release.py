@@ -70,7 +70,7 @@ def test_workflows_call_the_scripts_of_the_repository():
 
     assert scripts == {"run", "tests", "wheel", "site"}
     assert [name for name in scripts if not (ROOT / ".ci" / name).exists()] == []
-    assert {".ci/tests", ".ci/wheel"} <= set((ROOT / ".ci" / "run").read_text("utf-8").split())
+    assert {".ci/tests", ".ci/wheel", ".ci/site"} <= set((ROOT / ".ci" / "run").read_text("utf-8").split())
 
 
 def test_the_changelog_has_the_usual_form():
