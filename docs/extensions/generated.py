@@ -23,10 +23,10 @@ def write_page(source: str | Path, name: str, text: str) -> None:
         path.write_text(text, "utf-8")
 
 
-def contents(title: str, introduction: str, pages: list[str]) -> str:
-    """A page with a table of contents."""
-    listed = "\n".join(pages)
-    return f"# {title}\n\n{introduction}\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+def contents(title: str, introduction: str, pages: list[str], is_hidden: bool = False) -> str:
+    """A page with a table of contents, which may be for the sidebar only."""
+    listed, option = "\n".join(pages), ":hidden:" if is_hidden else ":maxdepth: 1"
+    return f"# {title}\n\n{introduction}\n\n```{{toctree}}\n{option}\n\n{listed}\n```\n"
 
 
 def linked(source: str) -> str:

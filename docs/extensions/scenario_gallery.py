@@ -1,5 +1,6 @@
 """Gallery of scenarios: each with its text, command, code, what the command prints, its picture and a player."""
 
+import html
 from pathlib import Path
 
 from generated import contents, linked, made, size_of_build, write_page
@@ -37,7 +38,17 @@ def write_scenarios(source: Path) -> None:
         "`attnflow list NAME` prints them, `attnflow run NAME --n 100 --beta 4` changes two, and in Python "
         '`af.scenario("NAME", n=100, beta=4)`. `attnflow explore NAME` plays it in a page in which they change.'
     )
-    write_page(source, "scenarios/index.md", contents("Scenarios", introduction, list(CATALOGUE)))
+    cards = "".join(_card(source, scenario) for scenario in CATALOGUE.values())
+    shown = f'{introduction}\n\n```{{raw}} html\n<div class="scenarios">{cards}</div>\n```'
+    write_page(source, "scenarios/index.md", contents("Scenarios", shown, list(CATALOGUE), is_hidden=True))
+
+
+def _card(source: Path, scenario: Scenario) -> str:
+    """A link to the page of a scenario, with its picture where there is one."""
+    picture = source / "_build" / "extra" / "scenarios" / f"{scenario.name}.png"
+    drawn = f'<img src="../../scenarios/{picture.name}" alt="" loading="lazy">' if picture.exists() else ""
+    text = f"<strong>{scenario.name}</strong><span>{html.escape(scenario.sentence)}</span>"
+    return f'<a href="{scenario.name}.html">{drawn}{text}</a>'
 
 
 def _compute(folder: Path, scenario: Scenario) -> None:

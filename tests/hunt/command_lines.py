@@ -74,7 +74,7 @@ def lines() -> list[list[str]]:
 
 
 def _commands_in(text: str) -> list[str]:
-    return re.findall(r"^(?: +|\$ )attnflow ([^#\n]+)", text, flags=re.MULTILINE)
+    return re.findall(r"^(?: +|\$ |\| `)attnflow ([^#\n`]+)", text, flags=re.MULTILINE)
 
 
 def _examples(epilog: str) -> list[str]:
