@@ -1,9 +1,10 @@
 """Gallery: every figure of `attnflow reproduce` with its text, numbers, command and code.
 
-Pictures are made as the site is built, in their quick size: of the figures that take two seconds or less, of all in a
+Pictures are made as the site is built, in their quick size: of the figures that take four seconds or less, of all in a
 full build, of the fastest in a small one. Those in `_build/figures` that the same code has made are used again.
 """
 
+import html
 import shutil
 from pathlib import Path
 
@@ -16,8 +17,7 @@ from attnflow.figures.figure import Figure
 from attnflow.figures.make import make
 from attnflow.figures.records import Made
 
-QUICK_SECONDS = {"small": 0.3, "html": 2.0, "full": float("inf")}  # of the figures that a build makes
-COPIED = (".png", ".pdf", ".nc", ".py", ".mp4", ".gif")
+QUICK_SECONDS = {"small": 0.3, "html": 4.0, "full": float("inf")}  # of the figures that a build makes
 
 
 def setup(app: Sphinx) -> dict:
@@ -52,10 +52,16 @@ def made_figure(source: Path, figure: Figure, is_wanted: bool = False) -> Made |
     folder.mkdir(parents=True, exist_ok=True)
     shown.mkdir(parents=True, exist_ok=True)
     made = make(figure, folder, is_quick=True, progress=False)
-    for file in folder.glob(f"{figure.id}.*"):
-        if file.suffix in COPIED:
-            shutil.copy2(file, shown / file.name)
+    if picture_of(made) is None:
+        raise RuntimeError(f"The figure {figure.id} has no picture: {made.note}")
+    for name in made.files:
+        shutil.copy2(folder / name, shown / name)
     return made
+
+
+def picture_of(made: Made) -> str | None:
+    """The name of the PNG file of a figure."""
+    return next((name for name in made.files if name.endswith(".png")), None)
 
 
 def _section(source: Path, figure: Figure, made: Made | None) -> str:
@@ -64,14 +70,13 @@ def _section(source: Path, figure: Figure, made: Made | None) -> str:
         parts.append(f"Differs from the published figure: {figure.deviates}")
     parts.append(f"```console\n$ attnflow reproduce {figure.id}\n```")
     if made is not None:
-        folder = source / "_build" / "extra" / "figures"
-        files = [f"{figure.id}{suffix}" for suffix in COPIED if (folder / f"{figure.id}{suffix}").exists()]
-        links = " · ".join(f'<a href="../../figures/{file}">{file}</a>' for file in files)
-        picture = f'<img src="../../figures/{figure.id}.png" alt="{figure.title}" loading="lazy">'
+        links = " · ".join(f'<a href="../../figures/{name}">{name}</a>' for name in made.files)
+        picture = f'<img src="../../figures/{picture_of(made)}" alt="{html.escape(figure.title)}" loading="lazy">'
         parts.append(f"```{{raw}} html\n{picture}\n<p>{links}</p>\n```")
         rows = "\n".join(f"| {name} | {value} |" for name, value in made.numbers.items())
         parts.append(f"| Number | Value |\n|---|---|\n{rows}" if rows else "")
-        script = folder / f"{figure.id}.py"
-        if script.exists():
-            parts.append(f":::{{dropdown}} The script that draws it\n```python\n{script.read_text().strip()}\n```\n:::")
+        for name in made.files:
+            if name.endswith(".py"):
+                script = (source / "_build" / "figures" / name).read_text("utf-8").strip()
+                parts.append(f":::{{dropdown}} The script that draws it\n```python\n{script}\n```\n:::")
     return "\n\n".join(part for part in parts if part)

@@ -3,7 +3,7 @@
 import html
 from pathlib import Path
 
-from gallery import made_figure
+from gallery import made_figure, picture_of
 from generated import made, size_of_build
 
 import attnflow as af
@@ -69,7 +69,7 @@ def _why_outside(verdict: Verdict) -> str:
 
 def _figure(source: Path, name: str) -> str:
     figure = find_figure(name)
-    if made_figure(source, figure, is_wanted=True) is None:
+    if (record := made_figure(source, figure, is_wanted=True)) is None:
         return ""
-    picture = f'<img src="../figures/{name}.png" alt="{html.escape(figure.title)}" loading="lazy">'
+    picture = f'<img src="../figures/{picture_of(record)}" alt="{html.escape(figure.title)}" loading="lazy">'
     return f"```{{raw}} html\n{picture}\n```\n\n{figure.shows} [In the gallery](#figure-{name})."
