@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from attnflow.theorems.catalogue import catalogue
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 WORKFLOWS = {path.stem: path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -99,3 +101,7 @@ def test_ratios_of_the_paper_are_those_of_the_documentation():
         (line,) = (line for line in table.splitlines() if line.startswith(f"| `{name}`"))
         for ratio in cells.split("|")[1:]:
             assert ratio.strip() in line
+
+
+def test_the_paper_counts_the_statements():
+    assert f"hold {len(catalogue())} statements" in (ROOT / "paper.md").read_text("utf-8")
