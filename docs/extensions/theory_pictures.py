@@ -33,11 +33,12 @@ FIGURES = {
     "long_context": "long-context",
     "lost_in_middle": "lost-in-the-middle",
 }
+DRAWN_BY_PAGES = ("mean_field",)  # the page of the family is executed and has pictures of its own
 
 
 def picture_part(source: Path, family: str) -> str:
-    """The Markdown of the picture of a family; empty in a small build."""
-    if size_of_build() == "small":
+    """The Markdown of the picture of a family; empty in a small build, and where the page has one."""
+    if size_of_build() == "small" or family in DRAWN_BY_PAGES:
         return ""
     return _two_runs(source, STATEMENTS[family]) if family in STATEMENTS else _figure(source, FIGURES[family])
 
