@@ -19,10 +19,9 @@ from attnflow.experiments.settings import Settings
 from attnflow.explorer import PAGE, server, tours
 from attnflow.explorer.measure.model_facts import model_facts
 from attnflow.integrate.request import MIN_STEP_AT_JUMPS
-from attnflow.model import native
 
 HERE = Path(__file__).parent
-NATIVE = Path(native.__file__).parent
+NATIVE = HERE.parents[1] / "src" / "attnflow" / "model" / "native"  # an installed package has no sources of it
 FUNCTIONS = (
     "engine_numbers engine_free_numbers engine_new engine_free engine_begin engine_advance engine_first_tokens "
     "engine_tokens engine_time engine_steps engine_exponential random_seed random_uniforms random_normals"
