@@ -1,9 +1,11 @@
-"""`attnflow config`: the settings of a result."""
+"""The commands about result files: the settings of a result, pictures of densities, stores of sweeps."""
 
 import json
 
 import numpy as np
+import pytest
 from tests.helpers.command_line import attnflow
+from tests.helpers.sweeping import small_sweep
 
 import attnflow as af
 
@@ -47,3 +49,19 @@ def test_a_scenario_is_a_template(tmp_path):
 def test_what_has_no_settings_is_refused(tmp_path):
     assert "There is no result file" in attnflow("config", "no.zarr", cwd=tmp_path, code=2)[1]
     assert "no.toml: there is no such file" in attnflow("config", "no.toml", cwd=tmp_path, code=2)[1]
+
+
+def test_show_draws_a_density(tmp_path):
+    flow = af.SphereAttention(af.Head.identity(2))
+    path = af.save(af.mean_field.evolve(flow, af.mean_field.uniform(1, 0.2), [0.0, 0.5]), tmp_path / "law.zarr")
+
+    printed, _ = attnflow("show", path, cwd=tmp_path)
+
+    assert printed.strip() == str(tmp_path / "law.png")
+
+
+@pytest.mark.parametrize("command", ["describe", "config"])
+def test_the_store_of_a_sweep_is_told_from_a_run(command, tmp_path):
+    small_sweep(tmp_path / "sweep.zarr", runs=2)
+
+    assert "is the store of a sweep, not one run" in attnflow(command, "sweep.zarr", cwd=tmp_path, code=2)[1]

@@ -56,3 +56,11 @@ def test_a_density_over_several_times_is_refused():
     both = mean_field.evolve(af.SphereAttention(af.Head.identity(2)), mean_field.uniform(), [0.0, 1.0])
     with pytest.raises(InputError, match="one time"):
         mean_field.distance([[1.0, 0.0]], both)
+
+
+def test_a_run_stands_for_its_last_tokens():
+    flow = af.SphereAttention(af.Head.identity(2))
+    run = af.simulate(flow, af.initial.circle(30, rng=0), [0.0, 0.5], progress=False)
+    density = mean_field.evolve(flow, mean_field.uniform(), [0.0, 0.5]).isel(time=-1)
+
+    assert mean_field.distance(run, density) == mean_field.distance(run.final_tokens.values, density)

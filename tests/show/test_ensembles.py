@@ -7,8 +7,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from tests.helpers.drawn_figures import artist, caption, heading, simulated
 
 import attnflow as af
+from attnflow.analyse.mean_intervals import mean_with_interval
 from attnflow.show import summary
-from attnflow.show.runs.ensembles import mean_with_interval
 
 TIMES = np.linspace(0, 12, 25)
 

@@ -5,7 +5,7 @@ import pytest
 
 from attnflow.model import values
 from attnflow.theorems.prediction.limit_rules import RULES
-from attnflow.theorems.spectral_hypotheses import Weights
+from attnflow.theorems.spectral_hypotheses import Weights, leading_outgrows
 
 I2, I3 = np.eye(2), np.eye(3)
 INDEFINITE = np.diag([-1.0, 1.0])
@@ -75,3 +75,8 @@ def test_rounding_does_not_make_singular_scores_definite():
 def test_every_hypothesis_says_which_matrix_it_restricts():
     for asked in hypotheses(np.diag([2.0, 1.0]), I2).values():
         assert {one.kind for one in asked} <= {"value", "isotropy", "scores"}
+
+
+@pytest.mark.parametrize(("value", "holds"), [(np.diag([2.0, 2.0, 1.0]), True), (values.complex_pair(0.5, 2.0), False)])
+def test_a_complex_pair_is_not_called_positive(value, holds):
+    assert leading_outgrows(Weights.of_matrices(value, np.eye(len(value)))).holds is holds

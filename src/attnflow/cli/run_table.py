@@ -53,4 +53,9 @@ def _gathered(summary: dict[str, Any]) -> dict[str, str]:
     dimensions, counts = summary["group_dimension"], summary["groups"]
     if summary["runs"] == 1 and not isinstance(dimensions, list) and dimensions > 0:
         return {"tokens on": f"{counted(counts, dimensions)} {distance}"}
-    return {"clusters": f"{number_range(summary['clusters'])} {distance}"}
+    counts = number_range(summary["clusters"])
+    if summary["runs"] > 1 and len(set(summary["clusters"])) > 1:
+        from attnflow.analyse.mean_intervals import mean_with_interval
+
+        counts = f"{counts}, {mean_with_interval(summary['clusters'])}"
+    return {"clusters": f"{counts} {distance}"}

@@ -222,7 +222,7 @@ def _which_heads(model: Any, layer: int | None, heads: str) -> tuple[int, list[i
 
 
 def _draw_flow(run: Any, files: dict[str, Path], drawing: dict[str, Any]) -> None:
-    named = {"title": _flow_title(run)} | drawing
+    named: dict[str, Any] = {"title": _flow_title(run)} | drawing
     if "picture" in files:
         from attnflow.show import trajectories
 

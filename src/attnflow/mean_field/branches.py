@@ -10,6 +10,7 @@ from attnflow._common.threads import one_blas_thread
 from attnflow.mean_field import fourier
 from attnflow.mean_field.gibbs import Gibbs
 from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.results.descriptions import described
 
 TOLERANCE = 1e-12  # of the fixed-point equation, whose moments are at most one
 NEWTON_STEPS = 12
@@ -149,8 +150,10 @@ def _dataset(gibbs: Gibbs, mode: int, points: list[Point]) -> xr.Dataset:
         "residual": (("state",), errors),
     }
     coordinates = {"mode": np.arange(1, gibbs.modes + 1), "angle": angles}
-    return xr.Dataset(
-        variables,
-        coordinates,
-        {"attention": type(gibbs.attention).__name__.lower(), "beta": gibbs.beta, "bifurcating_mode": mode},
+    return described(
+        xr.Dataset(
+            variables,
+            coordinates,
+            {"attention": type(gibbs.attention).__name__.lower(), "beta": gibbs.beta, "bifurcating_mode": mode},
+        )
     )

@@ -7,6 +7,7 @@ import xarray as xr
 from scipy.optimize import minimize_scalar
 
 from attnflow._common.checks import InputError, require_on_sphere
+from attnflow.results.provenance import require_result
 
 SHIFTS = 64  # rotations that are tried before the best one is refined
 LEAST_POINTS = 4096  # of the grid on which the distribution function of the density is taken
@@ -21,7 +22,7 @@ def distance(tokens: Any, density: xr.Dataset, *, any_rotation: bool = False) ->
     Parameters
     ----------
     tokens
-        Tokens on the circle, (n, 2).
+        Tokens on the circle, (n, 2), or a run, whose last tokens are taken.
     density
         A dataset of `evolve` at one time, such as ``law.isel(time=-1)``.
     any_rotation
@@ -35,6 +36,9 @@ def distance(tokens: Any, density: xr.Dataset, *, any_rotation: bool = False) ->
     >>> bool(np.isclose(af.mean_field.distance(square, law.isel(time=0)), np.pi / 8, atol=1e-6))
     True
     """
+    if isinstance(tokens, xr.Dataset):
+        require_result(tokens, "`tokens`")
+        tokens = tokens.final_tokens.values
     places = np.asarray(tokens, dtype=float)
     if places.ndim != 2 or places.shape[1] != 2:
         raise InputError(f"`tokens` must have the shape (n, 2), but it is {places.shape}.")

@@ -21,6 +21,7 @@ from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention
 from attnflow.model.heads import Head
+from attnflow.results.descriptions import described
 
 LARGEST = 1e12  # norm of the covariance, relative to the first, at which it counts as infinite
 
@@ -88,7 +89,8 @@ def gaussian(flow: AbstractDynamics, mean: Any, covariance: Any, times: Any, *, 
         "blow_up_time": ((), end),
     }
     sentence = f"The covariance is infinite at t = {end:.6g}." if has_ended else f"Reached t = {saved[-1]:.6g}."
-    return xr.Dataset(variables, {"time": found.t}, {"outcome": sentence, "flow": repr(flow), "rtol": rtol})
+    attributes = {"outcome": sentence, "flow": repr(flow), "rtol": rtol}
+    return described(xr.Dataset(variables, {"time": found.t}, attributes))
 
 
 def _require_served(flow: AbstractDynamics) -> EuclideanAttention:

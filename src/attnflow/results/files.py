@@ -19,6 +19,7 @@ from attnflow.results.descriptions import described, with_copies_of_flow, withou
 from attnflow.results.former_names import with_present_names
 from attnflow.results.provenance import require_complete
 
+SWEEP_FOLDER = ".sweep"  # in a store of `attnflow.sweeps`, which holds many runs
 WHOLE = "attributes and "  # begins the digests that cover attributes too; those of version 0.1.0 do not
 
 
@@ -86,6 +87,13 @@ def load(path: str | os.PathLike) -> xr.Dataset:
     path = Path(path)
     if not os.path.exists(path):  # unlike the method of Path, false for names that the system refuses
         raise InputError(f"There is no result file at {path}.")
+    if (path / SWEEP_FOLDER).is_dir():
+        raise InputError(
+            f"{path} is the store of a sweep, not one run: `attnflow show` draws it, `af.load_sweep` reads it, and "
+            "`attnflow rerun --cell` repeats one of its runs."
+        )
+    if path.is_file() and path.suffix.lower() != ".nc":
+        raise InputError(f"{path} is no result file: results are directories, usually .zarr, or files that end in .nc.")
     try:
         with _opened(path) as opened:
             require_memory(opened.nbytes, str(path))

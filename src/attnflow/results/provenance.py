@@ -70,7 +70,8 @@ def require_result(run: Any, name: str) -> ResultKind:
     kind = require_complete(run, name)
     if kind is ResultKind.DENSITY:
         raise InputError(
-            f"{name} holds a density made by `mean_field.evolve`, but this needs tokens. `show.density` draws it."
+            f"{name} holds a density made by `mean_field.evolve`, but tokens are needed here. `attnflow show` and "
+            "`show.density` draw it."
         )
     return kind
 

@@ -112,6 +112,9 @@ class Verdict:
         measured = self.measurement
         if measured is None:
             return self.note
+        if math.isnan(measured.value):
+            reason = measured.unsettled or measured.open
+            return f"{measured.quantity} cannot be measured{f'; {reason}' if reason else ''}."
         compared = f"{measured.quantity} is {_value_text(measured)} ({measured.compare} {measured.tolerance:.3g})"
         undecided = f"; {measured.unsettled or measured.open}" if self.verdict == "undecided" else ""
         return compared + undecided + "."

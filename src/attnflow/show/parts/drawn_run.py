@@ -265,7 +265,7 @@ def _tokens_words(n: int) -> str:
 
 def _run_notes(run: xr.Dataset, member: int) -> list[str]:
     """Number of the run, and the outcome of a run that failed or ended before its last time."""
-    notes = [f"Run {member + 1} of {run.sizes['run']}"] if "run" in run.dims else []
+    notes = [f"Run {member + 1} of {run.sizes['run']} (index {member})"] if "run" in run.dims else []
     outcomes = json.loads(run.attrs.get("outcomes", "[]"))
     if member < len(outcomes) and not reached_end(one_run(run, member)):
         notes.append(outcomes[member].rstrip("."))

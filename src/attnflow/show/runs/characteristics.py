@@ -55,16 +55,17 @@ def _drawing(flow: SphereAttention, drawn: DrawnRun, first: np.ndarray | None) -
         return lambda axes: _draw_speed(axes, flow, drawn)
     if isinstance(flow.attention, Sinkhorn):
         return lambda axes: _draw_received(axes, flow, drawn)
-    if isinstance(flow.attention, Unnormalised) and _is_gradient_flow(flow):
-        return lambda axes: _draw_energy(axes, float(flow.attention.beta), drawn)
+    beta = flow.beta
+    if isinstance(flow.attention, Unnormalised) and beta is not None and _is_gradient_flow(flow):
+        return lambda axes: _draw_energy(axes, beta, drawn)
     return None
 
 
 def _is_gradient_flow(flow: SphereAttention) -> bool:
     """Whether beta > 0, Q^T K = V = I and no mask: the flow ascends the energy E_beta."""
-    if len(flow.heads) > 1 or not isinstance(flow.mask, masks.Full) or not float(flow.attention.beta) > 0:
+    if len(flow.heads) > 1 or not isinstance(flow.mask, masks.Full) or not (flow.beta or 0.0) > 0:
         return False
-    identity = np.eye(flow.heads[0].dimension)
+    identity = np.eye(flow.dimension)
     return np.array_equal(query_key_matrix(flow), identity) and np.array_equal(value_matrix(flow), identity)
 
 
@@ -86,7 +87,7 @@ def _draw_speed(axes: Axes, flow: SphereAttention, drawn: DrawnRun) -> None:
     """Draw 1/s over time, s the slowness of the scheme: its median over tokens and its range, beside Post-LN."""
     chosen = evenly_spaced(len(drawn.times), MOST_TIMES)
     times = drawn.times[chosen]
-    speeds = np.array([_speeds(flow, drawn.tokens[index], drawn.times[index]) for index in chosen])
+    speeds = np.array([_speeds(flow, drawn.tokens[index], float(drawn.times[index])) for index in chosen])
     axes.plot(times, np.median(speeds, axis=1), color=theme().ink, linewidth=1.6)
     axes.fill_between(times, speeds.min(axis=1), speeds.max(axis=1), color=theme().ink, alpha=0.15, linewidth=0)
     axes.axhline(1.0, color=line_colour(0), linestyle=":", linewidth=1.4)
@@ -97,8 +98,8 @@ def _draw_speed(axes: Axes, flow: SphereAttention, drawn: DrawnRun) -> None:
 def _speeds(flow: SphereAttention, tokens: np.ndarray, time: float) -> np.ndarray:
     """1/s of every token, by which the attention output is multiplied."""
     matrices = np.asarray(attention_matrix(flow, tokens, time)).reshape(-1, len(tokens), len(tokens))
-    pairs = zip(matrices, flow.heads, strict=True)
-    output = sum(matrix @ tokens @ np.asarray(head.value_matrix).T for matrix, head in pairs)
+    values = [np.asarray(head.at(time).value_matrix) for head in flow.heads]
+    output = sum(matrix @ tokens @ value.T for matrix, value in zip(matrices, values, strict=True))
     with double():
         slowness = np.asarray(flow.normalisation.slowness(time, None, np.asarray(output))).ravel()
     return np.broadcast_to(1 / slowness, len(tokens))
@@ -106,7 +107,7 @@ def _speeds(flow: SphereAttention, tokens: np.ndarray, time: float) -> np.ndarra
 
 def _draw_received(axes: Axes, flow: SphereAttention, drawn: DrawnRun) -> None:
     """Draw the sums of the columns of attention at the start in falling order, beside those of softmax attention."""
-    softmax = replace(flow, attention=Softmax(flow.attention.beta))
+    softmax = replace(flow, attention=Softmax(flow.beta or 0.0))
     ranks = np.arange(1, len(drawn.labels) + 1)
     for colour, name, one in ((theme().ink, "Sinkhorn", flow), (line_colour(0), "softmax", softmax)):
         matrix = np.asarray(attention_matrix(one, drawn.tokens[0], float(drawn.times[0])))

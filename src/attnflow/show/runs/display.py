@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 
 from attnflow.experiments.headline import coalescing_headline, headline
 from attnflow.experiments.run_summary import final_matrix, first_matrix
-from attnflow.results.provenance import ResultKind, flow_of, require_result
+from attnflow.results.provenance import ResultKind, flow_of, kind_of, require_result
 from attnflow.show.merging.staircase import staircase
 from attnflow.show.parts.style import in_house_style
 from attnflow.show.runs.summary import summary
+from attnflow.show.theory.density import density
 from attnflow.show.trained.prompt import prompt
 
 DOTS_PER_INCH = 110  # of the picture in a notebook: the width of a page of text
@@ -61,10 +62,12 @@ def display(run: xr.Dataset) -> DisplayedRun:
 
 
 def result_picture(run: xr.Dataset, path: str | os.PathLike | None = None, **drawing: Any) -> Figure:
-    """The picture of a result: a staircase of `coalesce`, a prompt by layers, or the summary of any other run.
+    """The picture of a result: a staircase of `coalesce`, a density, a prompt by layers, or the summary of a run.
 
     `drawing` are the options of all pictures: size, style, title.
     """
+    if kind_of(run) is ResultKind.DENSITY:
+        return density(run, path, **drawing)
     kind = require_result(run, "`run`")
     if kind is ResultKind.COALESCENCE:
         return staircase(run, path, **drawing)

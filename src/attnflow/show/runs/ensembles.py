@@ -1,6 +1,5 @@
 """The picture of an ensemble: means and quantiles over its runs, and the distribution of their outcomes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from scipy.spatial.distance import pdist
-from scipy.special import stdtrit
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import order
-from attnflow.analyse.rate_intervals import CONFIDENCE
+from attnflow.analyse.mean_intervals import mean_with_interval
 from attnflow.experiments.headline import headline_parts
 from attnflow.show.parts.drawn_run import DrawnRun, reached_end, recorded_flow, run_to_draw, title_of
 from attnflow.show.parts.layout import PanelRow
@@ -91,22 +89,6 @@ def ensemble_picture(run: xr.Dataset, distance: float | None) -> Picture:
     title = title_of(run, start, end) if flow is None else typeset("\n".join(headline_parts(flow, run)))
     width = 0.3 + 3.7 * max(len(row.panels) for row in rows)
     return Picture(rows, title, _caption(run, members), width, legend=lambda axes: _legend())
-
-
-def mean_with_interval(values: Sequence[float] | np.ndarray) -> str:
-    """The mean of values and its 95 % interval of Student's t; the value alone where all are equal.
-
-    Examples
-    --------
-    >>> mean_with_interval([3, 4, 5, 4])
-    'mean 4, 95 % interval 2.7 to 5.3'
-    """
-    values = np.asarray(values, dtype=float)
-    if np.ptp(values) == 0:
-        return f"{values[0]:.3g} in each run"
-    half = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(len(values))
-    mean = values.mean()
-    return f"mean {mean:.3g}, {100 * CONFIDENCE:g} % interval {mean - half:.2g} to {mean + half:.2g}"
 
 
 def failed_runs(run: xr.Dataset) -> np.ndarray:

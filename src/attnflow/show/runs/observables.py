@@ -66,5 +66,5 @@ def _columns(values: xr.DataArray) -> np.ndarray:
 
 def _caption(run: xr.Dataset, member: int) -> str:
     n = run.sizes["token"]
-    runs = f" Run {member + 1} of {run.sizes['run']} in colour." if "run" in run.dims else ""
+    runs = f" Run {member + 1} of {run.sizes['run']} (index {member}) in colour." if "run" in run.dims else ""
     return f"{n} token{'' if n == 1 else 's'}, not kept.{runs}"

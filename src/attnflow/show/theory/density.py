@@ -152,14 +152,14 @@ def _draw_branches(axes: Axes, every: Sequence[xr.Dataset]) -> None:
         largest = np.abs(states.moments.values[:, int(states.attrs["bifurcating_mode"]) - 1])
         order = order if int(states.attrs["bifurcating_mode"]) == 1 else largest
         colour = line_colour(index)
-        # A state belongs to the stable curve if it or its successor is stable, so that no gap is left between them.
-        is_solid = stable | np.append(stable[1:], stable[-1])
-        axes.plot(ratio, np.where(is_solid, order, np.nan), color=colour, label=_name(states))
-        axes.plot(ratio, np.where(stable, np.nan, order), color=colour, linestyle="--")
+        # The dashed curve goes on to the next stable state, so that no gap is left between the two.
+        is_dashed = ~stable | np.append(False, ~stable[:-1])
+        axes.plot(ratio, np.where(stable, order, np.nan), color=colour, label=_name(states))
+        axes.plot(ratio, np.where(is_dashed, order, np.nan), color=colour, linestyle="--")
     least = min(float(states.kappa.min() / states.kappa[0]) for states in every)
     low, high = min(0.85, least - 0.05), min(LARGEST_RATIO, axes.get_xlim()[1])
-    axes.plot([low, 1], [0, 0], color=theme().grey, zorder=1)
-    axes.plot([1, high], [0, 0], color=theme().grey, linestyle="--", zorder=1)
+    axes.plot([low, 1], [0, 0], color=theme().grey, zorder=2)
+    axes.plot([1, high], [0, 0], color=theme().grey, linestyle="--", zorder=2)
     axes.set(xlim=(low, high), ylim=(-0.02, 1.02), xlabel="$\\kappa\\,/\\,\\kappa_1$", ylabel="order")
     axes.grid(True)
     fix_ticks(axes)
