@@ -33,6 +33,7 @@ from attnflow.experiments.scenarios import scenario as scenario
 from attnflow.integrate.evaluate import attention_matrix as attention_matrix
 from attnflow.integrate.evaluate import attention_over_time as attention_over_time
 from attnflow.integrate.evaluate import velocity as velocity
+from attnflow.integrate.flow_map import flow_map as flow_map
 from attnflow.integrate.simulate import simulate as simulate
 from attnflow.integrate.stability import linearise as linearise
 from attnflow.integrate.stability import lyapunov_exponents as lyapunov_exponents
