@@ -16,7 +16,7 @@ MODEL = {"trained_heads", "prompt_layers"}  # the pages that load the trained mo
 SMALLER = {
     "causal_attention": {"n=200, rng=0": "n=60, rng=0", "tokens[:50]": "tokens[:10]"},
     "many_runs": {"runs, n = 64, 32": "runs, n = 8, 16"},
-    "sweeps": {"runs=32": "runs=4"},
+    "sweeps": {"runs=32": "runs=4", "run=17": "run=3"},
 }
 
 

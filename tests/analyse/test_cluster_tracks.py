@@ -107,7 +107,7 @@ def test_missing_counts_end_a_plateau():
 
 
 def test_plateaus_need_one_count_for_each_time():
-    with pytest.raises(ValueError, match="one number a time"):
+    with pytest.raises(ValueError, match="one number per time"):
         cluster_tracks.plateaus([0.0, 1.0], [1, 2, 3])
     with pytest.raises(ValueError, match="Log time"):
         cluster_tracks.plateaus([-1.0, 0.0], [1, 2], log=True)

@@ -89,7 +89,7 @@ def test_energies_go_over_runs_and_times_and_leave_gaps():
 def test_bad_input_is_a_sentence():
     with pytest.raises(ValueError, match="must not be 0"):
         energy.interaction(TOKENS[None], 0.0)
-    with pytest.raises(ValueError, match="one number a token, 7"):
+    with pytest.raises(ValueError, match="one number per token, 7"):
         energy.normalised(TOKENS[None], 1.0, [1.0, 2.0])
     with pytest.raises(ValueError, match="above zero"):
         energy.normalised(TOKENS[None], 1.0, [0.0] * 7)

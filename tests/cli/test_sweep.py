@@ -84,7 +84,7 @@ def test_bad_input_is_one_sentence(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_finished_and_the_same_command_continues(tmp_path):
-    command = ["sweep", "--from", "renyi", "--over", "beta=4,64", "--n", "60", "--runs", "4000", "--out", "a.zarr"]
+    command = ["sweep", "--from", "renyi", "--over", "beta=4,64", "--n", "60", "--runs", "20000", "--out", "a.zarr"]
     process = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     while not list((tmp_path / "a.zarr/.sweep/batches").glob("*.npz")):

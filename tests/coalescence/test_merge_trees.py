@@ -97,7 +97,7 @@ def test_velocities_of_close_pairs_are_computed_again_where_a_step_ends_elsewher
     found = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
     assert exact.keys() <= found.keys()
     assert largest_error(found, exact, beta) < 6
-    monkeypatch.setattr("attnflow.coalescence.multirate.NEIGHBOUR_DISTANCE", 0.0)
+    monkeypatch.setattr("attnflow.coalescence.relaxation.NEIGHBOUR_DISTANCE", 0.0)
     inexact = merge_tree(af.coalesce(flow, tokens, log_end=6.0, progress=False))
     assert largest_error(inexact, exact, beta) > 6
 

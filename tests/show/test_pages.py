@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import tempfile
 
 import matplotlib as mpl
 import numpy as np
@@ -34,6 +35,12 @@ def conjecture():
     return found, scan_diagonal(np.linspace(-2, 2, 5), eigenvalues=found.eigenvalues, beta=found.beta)
 
 
+def swept():
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"over": {"beta": [1.0, 4.0], "n": [4, 6]}, "settings": {"end": 1.0, "saves": 3}, "runs": 3}
+        return af.sweep("sphere", f"{folder}/a.zarr", observables=["mean-cosine"], progress=False, **given).load()
+
+
 class Inputs:
     """Small inputs of all pictures, made once."""
 
@@ -60,6 +67,11 @@ INPUTS = {
     "centres": lambda _: simulated(CIRCLE, af.initial.circle(8, rng=0), np.geomspace(0.01, 10, 9)),
     "atlas": lambda _: survey(np.linspace(-1, 1, 3), n=6, runs=1),
     "conjecture1": lambda _: conjecture(),
+    "density": lambda _: af.mean_field.evolve(
+        af.SphereAttention(af.Head.identity(2)), af.mean_field.uniform(1, 0.3), np.linspace(0, 1, 5)
+    ),
+    "branches": lambda _: [af.mean_field.branch(af.Unnormalised(beta), modes=40, states=20) for beta in (1.0, 4.0)],
+    "sweep": lambda _: swept(),
     "robustness": lambda _: study(["box"], [6, 9], [2], seeds=2, end=4.0),
     "coupling": lambda model: trained.block_coupling(model, IDS),
     "displacements": lambda model: trained.displacements(model, IDS),

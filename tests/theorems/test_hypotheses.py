@@ -167,6 +167,7 @@ PARAMETERS = {
     "shift": (0.5,), "end": (6.0,), "law": ("hemisphere",), "runs": (5,), "deltas": ((0.8, 0.4), (0.4, 0.3)),
     "attempts": (0.5,), "betas": ((1.0, 100.0),), "rho": (-0.1, 1.2, 0.9), "gamma": (-0.5, 0.6, 1.2, 2.0),
     "log10_n": (0.1,), "slope": (-1.0,), "width": (-1.0,), "time": (-1.0,), "mask": ("full",),
+    "amplitude": (0.3,), "value": (0.5,), "sizes": ((100, 200),),
 }  # fmt: skip
 
 

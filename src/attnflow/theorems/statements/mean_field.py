@@ -74,7 +74,10 @@ def _gaussian(law: str, n: int = 500, value: float = -1.0):
             why="the variance of quantiles of the first law differs from 1 by this much",
         )
 
-    return (at_most("V < 0, for which the variance stays finite", value, 0.0, "of V"),), measure
+    return (
+        at_most("V < 0, for which the variance stays finite", value, 0.0, "of V"),
+        at_most("at least 100 tokens", 100, n, "tokens"),
+    ), measure
 
 
 def _limit(sizes: tuple[int, ...] = (100, 400, 1600), runs: int = 12, shift: float = 0.0):

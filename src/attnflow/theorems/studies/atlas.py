@@ -198,9 +198,8 @@ def _axes(grid: Any) -> tuple[np.ndarray, np.ndarray]:
     if grid is None:
         grid = np.linspace(-2, 2, 15)
     try:
-        pair = (
-            tuple(np.asarray(axis, dtype=float) for axis in grid) if len(grid) == 2 else (np.asarray(grid, float),) * 2
-        )
+        is_pair = len(grid) == 2 and not any(np.ndim(axis) == 0 for axis in grid)  # two numbers are two values
+        pair = tuple(np.asarray(axis, float) for axis in grid) if is_pair else (np.asarray(grid, float),) * 2
     except (TypeError, ValueError):
         raise InputError(f"`grid` must be a list of numbers or a pair of such lists, but it is {grid!r}.") from None
     for axis in pair:
