@@ -28,10 +28,10 @@ def critical_kappa(beta: float, d: int = 2) -> float:
 
 
 def critical_beta(d: int = 2) -> float:
-    """beta_* with I_{d/2+1}(beta_*) / I_{d/2}(beta_*) = 1/d: the transition to order is discontinuous above it.
+    """beta_c with I_{d/2+1}(beta_c) / I_{d/2}(beta_c) = 1/d: the transition to order is discontinuous above it.
 
-    Up to beta_* the uniform law is the only minimiser of the free energy until kappa reaches `critical_kappa`; above
-    beta_* ordered states exist already below that kappa (arXiv:2606.05140).
+    Up to beta_c the uniform law is the only minimiser of the free energy until kappa reaches `critical_kappa`; above
+    beta_c ordered states exist already below that kappa (arXiv:2606.05140).
 
     Examples
     --------

@@ -44,7 +44,7 @@ def _growth(beta: float, mode: int, *, softmax: bool, amplitude: float = 1e-6):
 
 
 def _turning_back(beta: float):
-    """Hypotheses and measurement: above beta_* the branch of ordered laws begins towards smaller kappa."""
+    """Hypotheses and measurement: above beta_c the branch of ordered laws begins towards smaller kappa."""
 
     def measure() -> Measurement:
         states = branch(Unnormalised(beta), modes=64, states=40)
@@ -55,7 +55,7 @@ def _turning_back(beta: float):
             why="a branch that turns back has states below the bifurcation; Newton's method has the error 1e-12",
         )
 
-    return (above("beta > beta_*", beta, critical_beta(2)),), measure
+    return (above("beta > beta_c", beta, critical_beta(2)),), measure
 
 
 def _gaussian(law: str, n: int = 500, value: float = -1.0):
@@ -117,7 +117,7 @@ STATEMENTS: tuple[Computation, ...] = (
         id="noisy-transition",
         paper="arXiv:2606.05140, from its abstract",
         says="With noise, ordered laws exist below the kappa at which the uniform law loses stability if beta > "
-        "beta_*, where I_{d/2+1}(beta_*) / I_{d/2}(beta_*) = 1/d: the transition is discontinuous. Checked for d = 2.",
+        "beta_c, where I_{d/2+1}(beta_c) / I_{d/2}(beta_c) = 1/d: the transition is discontinuous. Checked for d = 2.",
         evaluate=_turning_back,
         example={"beta": 4.0},
         control={"beta": 2.0},
