@@ -1,5 +1,6 @@
 """`attnflow sweep`: axes on the command line, specs, the state of a store, exit codes."""
 
+import functools
 import json
 import signal
 import subprocess
@@ -85,7 +86,9 @@ def test_bad_input_is_one_sentence(tmp_path):
 
 def test_ctrl_c_keeps_what_was_finished_and_the_same_command_continues(tmp_path):
     command = ["sweep", "--from", "renyi", "--over", "beta=4,64", "--n", "60", "--runs", "20000", "--out", "a.zarr"]
-    process = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    # Shells start background jobs with Ctrl-C ignored, and the tests may be one.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     until = time.monotonic() + 60
     while not list((tmp_path / "a.zarr/.sweep/batches").glob("*.npz")):
         assert time.monotonic() < until
