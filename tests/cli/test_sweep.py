@@ -3,12 +3,12 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
-import pytest
 import xarray as xr
-from tests.helpers.command_line import COMMAND, attnflow
+from tests.helpers.command_line import attnflow
 from tests.helpers.sweeping import assert_same
 
 SPEC = """
@@ -84,12 +84,19 @@ def test_bad_input_is_one_sentence(tmp_path):
         assert error.count("\n") == 1
 
 
-@pytest.mark.skipif(
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN, reason="the tests run in the background, where Ctrl-C is ignored"
-)
+# Shells start background jobs with Ctrl-C ignored, the tests may be one, and processes inherit it.
+WITH_CTRL_C = """
+import signal
+from attnflow.cli.process import run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+run()
+"""
+
+
 def test_ctrl_c_keeps_what_was_finished_and_the_same_command_continues(tmp_path):
     command = ["sweep", "--from", "renyi", "--over", "beta=4,64", "--n", "60", "--runs", "20000", "--out", "a.zarr"]
-    process = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    program = [sys.executable, "-c", WITH_CTRL_C]
+    process = subprocess.Popen([*program, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     while not list((tmp_path / "a.zarr/.sweep/batches").glob("*.npz")):
         assert time.monotonic() < until

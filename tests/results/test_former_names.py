@@ -47,5 +47,5 @@ def test_until_is_the_former_name_of_log_end():
         former = af.coalesce(flow, tokens, until=1.0, progress=False)
     with pytest.warns(FutureWarning, match="`until` is now called `log_end`"):
         again = af.rerun(former, until=0.5, progress=False)
-    assert float(again.log_time[-1]) == 0.5
+    assert abs(float(again.log_time[-1]) - 0.5) <= 1e-12  # the rounding of log t that ends a run
     assert former.equals(af.coalesce(flow, tokens, log_end=1.0, progress=False))

@@ -12,7 +12,7 @@ from tests.helpers.sweeping import SMALL, assert_same, numbers_of, small_sweep
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios, specs
-from attnflow.sweeps import planning
+from attnflow.sweeps import batches, planning
 from attnflow.sweeps.cells import OF_NOISE, OF_START, cells_of, seed_of
 from attnflow.sweeps.spec_files import spec_named, spec_of_values
 from attnflow.sweeps.store import locked
@@ -191,15 +191,16 @@ def test_a_damaged_file_of_the_journal_is_computed_again(small, tmp_path):
 
 def test_interrupted_sweeps_keep_what_was_finished(small, tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "SECONDS_PER_BATCH", 1e-9)
-    real, calls = importlib.import_module("attnflow.sweeps.pools").compute, []
+    real, calls = batches.simulated, []
 
-    def interrupted(batch):
-        calls.append(batch)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return real(batch)
+    def interrupted(request, watch):
+        """Ctrl-C during the sixth batch, too late to stop its run."""
+        calls.append(request)
+        runs = real(request, watch)
+        watch.is_interrupted = len(calls) == 6
+        return runs
 
-    monkeypatch.setattr("attnflow.sweeps.pools.compute", interrupted)
+    monkeypatch.setattr(batches, "simulated", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small_sweep(tmp_path / "a.zarr")
     partial = xr.open_zarr(tmp_path / "a.zarr")

@@ -20,8 +20,9 @@ def worker_count(starts: Sequence[int]) -> int:
 def on_workers(integrate_chunk: Callable[[int], None], starts: Sequence[int], watch: Watch) -> None:
     """Integrate the chunks of runs that begin at `starts`, one thread per core; Ctrl-C ends them through the watch."""
     with ThreadPoolExecutor(max_workers=worker_count(starts)) as pool:
-        jobs = [pool.submit(integrate_chunk, first) for first in starts]
+        jobs = []
         try:
+            jobs += [pool.submit(integrate_chunk, first) for first in starts]
             while wait(jobs, timeout=SECONDS_BETWEEN_LOOKS).not_done:
                 pass
         except KeyboardInterrupt:

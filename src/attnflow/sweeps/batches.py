@@ -14,7 +14,6 @@ from attnflow.experiments import specs
 from attnflow.experiments.configs.prepared_run import PreparedRun
 from attnflow.integrate.request import checked_request
 from attnflow.integrate.simulate import simulated
-from attnflow.solvers.status import Status
 from attnflow.sweeps.cells import OF_NOISE, SweepCell, first_tokens, prepared, seed_of
 from attnflow.sweeps.measures import Measured, is_inside, is_over_time, measure
 from attnflow.sweeps.sweep_spec import SweepSpec
@@ -73,8 +72,6 @@ def compute(batch: Batch) -> Computed:
 def _of_segment(spec: SweepSpec, spec_text: str, segment: Segment) -> dict[str, np.ndarray]:
     """The arrays of the runs of one cell: status, last time, steps, and every measure."""
     runs = segment_runs(spec, spec_text, segment)
-    if (runs.status.values == Status.INTERRUPTED).any():
-        raise KeyboardInterrupt
     arrays = {
         "status": runs.status.values.astype(np.int16),
         "final_time": runs.final_time.values.astype(np.float64),
@@ -91,7 +88,7 @@ def _of_segment(spec: SweepSpec, spec_text: str, segment: Segment) -> dict[str, 
 
 
 def segment_runs(spec: SweepSpec, spec_text: str, segment: Segment) -> xr.Dataset:
-    """The dataset of the runs of a segment."""
+    """The dataset of the runs of a segment; KeyboardInterrupt after Ctrl-C, even if all runs have reached their end."""
     cell = segment.cell
     run = _prepared(spec_text, cell)
     arguments = {name: value for name, value in run.arguments.items() if name != "budget"}
@@ -105,7 +102,11 @@ def segment_runs(spec: SweepSpec, spec_text: str, segment: Segment) -> xr.Datase
     request = checked_request(**arguments)
     # One number for the whole sweep, whatever the sizes of batches: compiled programs have it in their shapes.
     together = int(np.clip(spec.runs // 16, 1, MOST_RUNS_PER_CALL))
-    return simulated(replace(request, first_run=segment.first, runs_per_call=together), Watch(_silent, None))
+    watch = Watch(_silent, None)
+    runs = simulated(replace(request, first_run=segment.first, runs_per_call=together), watch)
+    if watch.is_interrupted:
+        raise KeyboardInterrupt
+    return runs
 
 
 def _silent(fraction: float, sentence: str) -> None:
