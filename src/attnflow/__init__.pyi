@@ -59,6 +59,9 @@ from attnflow.model.normalisation import Peri as Peri
 from attnflow.model.normalisation import Post as Post
 from attnflow.model.normalisation import Pre as Pre
 from attnflow.model.normalisation import Sqrt as Sqrt
+from attnflow.model.perceptron import Perceptron as Perceptron
+from attnflow.model.perceptron import PiecewisePerceptron as PiecewisePerceptron
+from attnflow.model.perceptron import TimeDependentPerceptron as TimeDependentPerceptron
 from attnflow.results.files import load as load
 from attnflow.results.files import save as save
 from attnflow.results.provenance import flow_of as flow_of

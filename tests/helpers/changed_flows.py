@@ -48,6 +48,7 @@ def _of_parts(flow, tokens):
         "changing weights": {"heads": (af.PiecewiseHead([1.0], [head, head]),)},
         "noise": {"noise": af.Noise(5.0)},
         "MLP": {"mlp": af.MLP(np.eye(d), "tanh")},
+        "perceptron": {"perceptron": af.Perceptron(np.eye(d), np.eye(d), activation="tanh")},
         **{f"mask: {name}": {"mask": mask} for name, mask in masks.items()},
         **{name: {"attention": rule} for name, rule in rules.items() if rule is not None},
     }

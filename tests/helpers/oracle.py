@@ -133,12 +133,19 @@ ACTIVATIONS = {
     "tanh": np.tanh,
     # the usual approximation by tanh, within 5e-4 of y times the normal distribution function
     "gelu": lambda y: 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3))),
+    # three ReLUs
+    "hat": lambda y: np.maximum(y + 1, 0) - 2 * np.maximum(y, 0) + np.maximum(y - 1, 0),
 }
 
 
 def mlp(weight, activation, bias):
     """y -> W sigma(y + b), a token a row."""
     return lambda output: np.array([weight @ ACTIVATIONS[activation](row + bias) for row in output])
+
+
+def perceptron(outer, inner, bias, activation):
+    """x -> W sigma(U x + b), a token a row, at any time."""
+    return lambda time, tokens: np.array([outer @ ACTIVATIONS[activation](inner @ row + bias) for row in tokens])
 
 
 # -- models
@@ -162,6 +169,7 @@ class Model:
     masses: np.ndarray | None = None
     frozen: np.ndarray = field(default_factory=lambda: np.array([False]))
     mlp: Callable = lambda output: output
+    perceptron: Callable | None = None
 
     def at(self, time):
         return [head(time) if callable(head) else head for head in self.heads]
@@ -182,6 +190,11 @@ class Model:
         x, heads = self.positions(time, tokens), zip(self.attention(time, tokens), self.at(time), strict=True)
         return sum(weights @ x @ head.value.T for weights, head in heads)
 
+    def drive(self, time, tokens):
+        """The attention output after the MLP, plus the perceptron's drift."""
+        attention = self.mlp(self.output(time, tokens)) if self.heads else np.zeros(tokens.shape)
+        return attention if self.perceptron is None else attention + self.perceptron(time, tokens)
+
     def unless_frozen(self, moved, still):
         return np.where(self.frozen[:, None], still, moved)
 
@@ -191,10 +204,10 @@ class Euclidean(Model):
     """x_i' = sum_j A_ij V x_j, summed over heads; a layer is x <- residual x + step times that."""
 
     def velocity(self, time, tokens, radii):
-        return self.unless_frozen(self.mlp(self.output(time, tokens)), 0.0), np.zeros(len(tokens))
+        return self.unless_frozen(self.drive(time, tokens), 0.0), np.zeros(len(tokens))
 
     def layer(self, time, tokens, radii, step, residual):
-        moved = residual * tokens + step * self.mlp(self.output(time, tokens))
+        moved = residual * tokens + step * self.drive(time, tokens)
         return self.unless_frozen(moved, tokens), radii
 
 
@@ -205,14 +218,14 @@ class Sphere(Model):
     normalisation: Callable = post
 
     def velocity(self, time, tokens, radii):
-        output = self.mlp(self.output(time, tokens))
+        output = self.drive(time, tokens)
         slowness, growth = self.normalisation(time, radii, tokens, output)
         tangent = np.array([a - (x @ a) * x for x, a in zip(tokens, output, strict=True)])
         return self.unless_frozen(tangent / slowness[:, None], 0.0), np.where(self.frozen, 0.0, growth)
 
     def layer(self, time, tokens, radii, step, residual):
         """x = r theta <- residual x + step r A / s; schemes without lengths forget the new one."""
-        output = self.mlp(self.output(time, tokens))
+        output = self.drive(time, tokens)
         slowness, _ = self.normalisation(time, radii, tokens, output)
         x = radii[:, None] * tokens
         moved = self.unless_frozen(residual * x + step * (radii / slowness)[:, None] * output, x)

@@ -198,6 +198,7 @@ NOT_SERVED = {
     "Hardmax": {"attention": af.Hardmax()},
     "masks.others": {"mask": af.masks.others},
     "MLP": {"mlp": af.MLP(np.eye(2))},
+    "a perceptron": {"perceptron": af.Perceptron(np.eye(2), np.eye(2))},
     "change in time": {"heads": af.PiecewiseHead([1.0], [af.Head.identity(2)] * 2)},
     "Pre": {"normalisation": af.Pre()},
 }

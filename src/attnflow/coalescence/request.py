@@ -11,7 +11,6 @@ from attnflow.coalescence.cluster_state import Clusters
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
-from attnflow.model.heads import Head
 from attnflow.model.masks import Causal, Full
 from attnflow.model.normalisation import Post
 from attnflow.model.validation import require_flow, require_one_configuration
@@ -124,11 +123,10 @@ def _require_supported(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
         "tokens must move on the sphere without lengths of their own": not is_on_plain_sphere,
         "noise would separate merged tokens": flow.noise is not None,
         "an MLP is not supported": flow.mlp is not None,
+        "a perceptron is not supported": flow.perceptron is not None,
         "frozen tokens could not merge with moving ones": flow.frozen is not None,
         "it takes one head, whose scores alone determine the speeds": len(flow.heads) != 1,
-        "it takes constant weights, since its steps follow the speed and not the time": not isinstance(
-            flow.heads[0], Head
-        ),
+        "it takes constant weights, since its steps follow the speed and not the time": not flow.is_constant,
         "attention must be softmax or unnormalised": not isinstance(flow.attention, Softmax | Unnormalised),
     }
     broken = [reason for reason, is_broken in reasons.items() if is_broken]

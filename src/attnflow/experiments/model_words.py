@@ -10,6 +10,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head, RedrawnHead
 from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
+from attnflow.model.perceptron import AnyPerceptron, PiecewisePerceptron, TimeDependentPerceptron
 
 ATTENTION_WORDS: dict[type[AbstractAttention], str] = {
     Softmax: "softmax attention",
@@ -37,7 +38,10 @@ def model_words(flow: AbstractDynamics, n: int) -> str:
     '200 tokens on the circle, softmax attention, beta = 64, causal mask, V = I'
     """
     rescaled = "rescaled " if isinstance(flow, RescaledAttention) else ""
-    parts = [f"{n} {rescaled}token{'' if n == 1 else 's'} {space_words(flow)}", _attention_words(flow.attention)]
+    parts = [f"{n} {rescaled}token{'' if n == 1 else 's'} {space_words(flow)}"]
+    if not flow.heads:
+        return ", ".join([*parts, "no attention", *_extra_words(flow)])
+    parts.append(_attention_words(flow.attention))
     if flow.beta is not None:
         parts.append(f"beta = {flow.beta:g}")
     if not isinstance(flow.mask, masks.Full):
@@ -127,17 +131,28 @@ def _number(value: complex) -> str:
 
 
 def _extra_words(flow: AbstractDynamics) -> list[str]:
-    """Normalisation other than Post-LN, MLP, noise, frozen tokens and masses, where there are any."""
+    """Normalisation other than Post-LN, MLP, perceptron, noise, frozen tokens and masses, where there are any."""
     words = []
     if isinstance(flow, SphereAttention) and not isinstance(flow.normalisation, Post):
         words.append(_normalisation_words(flow.normalisation))
     if flow.mlp is not None:
         words.append(f"{flow.mlp.activation} layer")
+    if flow.perceptron is not None:
+        words.append(_perceptron_words(flow.perceptron))
     if flow.noise is not None:
         words.append(f"{'common noise' if flow.noise.common else 'noise'} of kappa = {float(flow.noise.kappa):g}")
     if flow.frozen is not None:
         words.append(f"{int(np.sum(flow.frozen))} frozen")
     return [*words, *([] if flow.masses is None else ["masses given"])]
+
+
+def _perceptron_words(perceptron: AnyPerceptron) -> str:
+    """The activation and the number p of hidden units, with the number of pieces."""
+    if isinstance(perceptron, TimeDependentPerceptron):
+        return "perceptron that changes in time"
+    first = perceptron.pieces[0] if isinstance(perceptron, PiecewisePerceptron) else perceptron
+    words = f"{first.activation} perceptron with p = {len(first.inner)}"
+    return f"{words} in {len(perceptron.pieces)} pieces" if isinstance(perceptron, PiecewisePerceptron) else words
 
 
 def _normalisation_words(normalisation: AbstractNormalisation) -> str:

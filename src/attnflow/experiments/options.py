@@ -75,11 +75,13 @@ ORIGIN = {
 FURTHER_MODEL = {
     "mlp_weight": Option("matrix", "Weight W of the feed-forward layer W sigma(y + b); the identity if left out"),
     "mlp_bias": Option("vector", "Bias b of the feed-forward layer"),
+    "perceptron": Option("tables", "Drift W sigma(U x + b) of every token, one table"),
     "common_noise": Option("switch", "One Brownian motion for all tokens"),
     "masses": Option("vector", "Mass of each token"),
     "frozen": Option("flags", "Whether each token is held where it starts"),
     "rescaling": Option("matrix", "V of z = exp(-tV) x; the sum of the heads' V if left out"),
     "head": Option("tables", "One table for each head, in place of heads, query_key, value and redraw"),
+    "no_attention": Option("switch", "No heads at all: tokens move by the perceptron alone"),
 }
 FURTHER_TIMES = {
     "times": Option("vector", "Times that are kept, in place of end, saves and spacing"),
@@ -112,6 +114,12 @@ _WEIGHTS = {
     "value": Option("matrix", "V, d x d, or m x d beside an output"),
     "output": Option("matrix", "Second factor of the value map, d x m"),
 }
+_PERCEPTRON = {
+    "outer": Option("matrix", "W, d x p"),
+    "inner": Option("matrix", "U, p x d"),
+    "bias": Option("vector", "b, p numbers; zero if left out"),
+    "activation": Option("word", "Activation sigma: relu, tanh, gelu, identity or hat; relu if left out"),
+}
 TABLE_OPTIONS = {
     "head": _WEIGHTS
     | {
@@ -121,6 +129,12 @@ TABLE_OPTIONS = {
         "piece": Option("tables", "Weights between two switches, one table for each piece"),
     },
     "head.piece": _WEIGHTS,
+    "perceptron": _PERCEPTRON
+    | {
+        "switches": Option("vector", "Times at which the next piece begins to act"),
+        "piece": Option("tables", "Weights between two switches, one table for each piece"),
+    },
+    "perceptron.piece": _PERCEPTRON,
     "stop": {
         "clustered": Option("number", "All tokens within this distance of the centres"),
         "count": Option("whole", "Number of centres"),

@@ -58,15 +58,15 @@ def summarise(flow: AbstractDynamics, run: xr.Dataset, last: np.ndarray | None =
 
 def model_name(flow: AbstractDynamics) -> str:
     """The model in a few words: space, attention, mask, heads."""
-    parts = [type(flow).__name__, type(flow.attention).__name__]
-    if flow.beta is not None:
+    parts = [type(flow).__name__, type(flow.attention).__name__ if flow.heads else "no attention"]
+    if flow.beta is not None and flow.heads:
         parts[-1] += f" beta = {flow.beta:g}"
     if not isinstance(flow.mask, masks.Full):
         parts.append(f"{mask_words(flow.mask)} mask")
     scheme = flow.normalisation if isinstance(flow, SphereAttention) else None
-    extras = [scheme, flow.mlp, flow.noise]
+    extras = [scheme, flow.mlp, flow.perceptron, flow.noise]
     parts += [type(part).__name__ for part in extras if part is not None and not isinstance(part, Post)]
-    parts.append(f"{len(flow.heads)} head{'s' if len(flow.heads) > 1 else ''}")
+    parts.append(f"{len(flow.heads)} head{'' if len(flow.heads) == 1 else 's'}")
     return ", ".join(parts)
 
 
@@ -92,7 +92,7 @@ def first_matrix(flow: AbstractDynamics, run: xr.Dataset) -> np.ndarray | None:
 
 
 def _matrix(flow: AbstractDynamics, tokens: np.ndarray, time: float) -> np.ndarray | None:
-    is_formed = len(tokens) <= MAX_MATRIX_TOKENS and np.all(np.isfinite(tokens))
+    is_formed = len(flow.heads) > 0 and len(tokens) <= MAX_MATRIX_TOKENS and np.all(np.isfinite(tokens))
     if not is_formed:
         return None
     matrix = attention_matrix(flow, tokens.astype(float), time)

@@ -9,7 +9,8 @@ from attnflow._common.arrays import AnyArray, Tokens
 from attnflow._common.checks import InputError
 from attnflow._common.precision import cast
 from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.model.heads import Head, TimeDependentHead
+from attnflow.model.heads import PiecewiseHead, RedrawnHead
+from attnflow.model.perceptron import PiecewisePerceptron
 from attnflow.model.validation import require_flow
 
 TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-4, 1e-6)}  # rtol and atol by the precision of the tokens
@@ -35,7 +36,7 @@ def flow_map(
     Parameters
     ----------
     flow
-        The model, without noise and without lengths (Pre, Peri, Mix); heads are constant or smooth in time. Weights
+        The model, without noise and without lengths (Pre, Peri, Mix); weights are constant or smooth in time. Weights
         that jump are maps one after the other: ``flow_map(second, flow_map(first, tokens, 1.0), 2.0, start=1.0)``.
     tokens
         First tokens, (n, d). Their precision is that of the computation: set ``jax_enable_x64`` for float64.
@@ -84,10 +85,11 @@ def flow_map(
 
 def _require_differentiable(flow: AbstractDynamics) -> None:
     """Raise InputError for what has no smooth path from first to last tokens."""
+    jumping = (PiecewiseHead, RedrawnHead, PiecewisePerceptron)
     reasons = {
         "noise": flow.noise is not None,
         "lengths of tokens": flow.has_radii,
-        "weights that jump in time": not all(isinstance(head, Head | TimeDependentHead) for head in flow.heads),
+        "weights that jump in time": any(isinstance(part, jumping) for part in (*flow.heads, flow.perceptron)),
     }
     for words, is_so in reasons.items():
         if is_so:

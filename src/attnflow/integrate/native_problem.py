@@ -55,6 +55,7 @@ def reason_not_native(request: Request) -> str | None:
     parts = {
         f"the flow is {type(flow).__name__}": type(flow) not in SPACES,
         f"the attention is {type(flow.attention).__name__}": type(flow.attention) not in (Softmax, Unnormalised),
+        "the flow has a perceptron": flow.perceptron is not None,
         "the weights change in time": any(type(head) is not Head for head in flow.heads),
         f"the mask is {flow.mask!r}": flow.mask.reach() is None,
         "the flow has an MLP": flow.mlp is not None,

@@ -98,7 +98,7 @@ def _runs_per_call(shape: tuple[int, ...], targets: int, request: Request) -> in
     workers = os.cpu_count() or 1
     room = int((request.memory / workers - pair_block) // one_run)
     fair_share = request.runs_per_call or -(-runs // (8 * workers))
-    quick = MAX_PAIRS_PER_CALL // (n * n * d * len(request.flow.heads))
+    quick = MAX_PAIRS_PER_CALL // (n * n * d * max(len(request.flow.heads), 1))
     return power_of_two(int(np.clip(min(room, fair_share, quick), 1, MAX_RUNS_PER_CALL)))
 
 

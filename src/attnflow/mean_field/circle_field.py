@@ -187,6 +187,7 @@ def _reason(flow: AbstractDynamics) -> str:
         f"the normalisation {flow.normalisation!r}": not isinstance(flow.normalisation, Post),
         "a head that changes in time": not all(isinstance(head, Head) for head in flow.heads),
         "an MLP": flow.mlp is not None,
+        "a perceptron": flow.perceptron is not None,
         "masses": flow.masses is not None,
         "frozen tokens": flow.frozen is not None,
         "noise that is common to all tokens": flow.noise is not None and flow.noise.common,

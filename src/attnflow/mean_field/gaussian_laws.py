@@ -95,7 +95,7 @@ def gaussian(flow: AbstractDynamics, mean: Any, covariance: Any, times: Any, *, 
 
 def _require_served(flow: AbstractDynamics) -> EuclideanAttention:
     """The flow, if Gaussian laws stay Gaussian under it; any other raises InputError."""
-    parts = (getattr(flow, name) for name in ("mlp", "noise", "masses", "frozen"))
+    parts = (getattr(flow, name) for name in ("mlp", "perceptron", "noise", "masses", "frozen"))
     is_served = (
         isinstance(flow, EuclideanAttention)
         and isinstance(flow.attention, Softmax)
@@ -106,7 +106,7 @@ def _require_served(flow: AbstractDynamics) -> EuclideanAttention:
     if not is_served:
         raise InputError(
             "Gaussian laws stay Gaussian under EuclideanAttention with softmax attention, a full mask and constant "
-            f"heads, without MLP, noise, masses or frozen tokens, but the flow is {flow!r}."
+            f"heads, without MLP, perceptron, noise, masses or frozen tokens, but the flow is {flow!r}."
         )
     assert isinstance(flow, EuclideanAttention)
     return flow

@@ -25,6 +25,7 @@ from attnflow.model.masks import AbstractMask, Full
 from attnflow.model.mlp import MLP
 from attnflow.model.noise import Noise
 from attnflow.model.pair_sums import BLOCK_ENTRIES, Pairs
+from attnflow.model.perceptron import AnyPerceptron, Perceptron
 from attnflow.model.spaces import Euclidean, Sphere
 
 AnyHead = Head | PiecewiseHead | TimeDependentHead | RedrawnHead
@@ -57,14 +58,13 @@ class State(eqx.Module):
 
 
 def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
-    """One head or several as a tuple; all must act on the same dimension d."""
+    """One head, several or none as a tuple; all must act on the same dimension d."""
     heads = (heads,) if isinstance(heads, AnyHead) else tuple(heads)
     wrong = [type(head).__name__ for head in heads if not isinstance(head, AnyHead)]
-    if wrong or not heads:
+    if wrong:
         raise InputError(
-            "`heads` must be one `Head` or a list of them, but "
-            + (f"it holds an object of type {wrong[0]}." if wrong else "the list is empty.")
-            + " Start from `Head.identity(d)`."
+            f"`heads` must be one `Head` or a list of them, but it holds an object of type {wrong[0]}. "
+            "Start from `Head.identity(d)`."
         )
     dimensions = {head.dimension for head in heads}
     if len(dimensions) > 1:
@@ -82,7 +82,7 @@ class AbstractDynamics(Module):
     Parameters
     ----------
     heads
-        One head or several; their outputs are added.
+        One head or several; their outputs are added. None at all, ``[]``, if a perceptron is given.
     attention
         The map from scores to weights.
     mask
@@ -93,6 +93,8 @@ class AbstractDynamics(Module):
         True for tokens that act on others but do not move. None: all tokens move.
     mlp
         A feed-forward layer on the attention output.
+    perceptron
+        A drift W sigma(U x + b) of every token by itself, added to the output.
     noise
         Diffusion added to the velocity.
     """
@@ -103,6 +105,7 @@ class AbstractDynamics(Module):
     masses: Masses | None = eqx.field(default=None, converter=optional_parameter, kw_only=True)
     frozen: AnyArray | None = eqx.field(default=None, converter=_as_flags, kw_only=True)
     mlp: MLP | None = eqx.field(default=None, kw_only=True)
+    perceptron: AnyPerceptron | None = eqx.field(default=None, kw_only=True)
     noise: Noise | None = eqx.field(default=None, kw_only=True)
 
     space: ClassVar[Euclidean | Sphere]
@@ -116,7 +119,7 @@ class AbstractDynamics(Module):
 
     @abc.abstractmethod
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """The state after one discrete layer: residual * x + step * (attention output)."""
+        """The state after one discrete layer: residual * x + step * (attention output and drift)."""
 
     @abc.abstractmethod
     def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
@@ -125,7 +128,17 @@ class AbstractDynamics(Module):
     @property
     def dimension(self) -> int:
         """d, the number of coordinates of a token."""
-        return self.heads[0].dimension
+        return self._parts_in_time[0].dimension
+
+    @property
+    def _parts_in_time(self) -> tuple[AnyHead | AnyPerceptron, ...]:
+        """Heads and perceptron: the parts that may change in time."""
+        return self.heads if self.perceptron is None else (*self.heads, self.perceptron)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all weights are constant in time."""
+        return all(isinstance(part, Head | Perceptron) for part in self._parts_in_time)
 
     @property
     def has_radii(self) -> bool:
@@ -150,7 +163,7 @@ class AbstractDynamics(Module):
 
     def jumps(self, start: float, end: float) -> np.ndarray:
         """Times strictly between `start` and `end` at which the field is discontinuous."""
-        return np.unique(np.concatenate([head.jumps(start, end) for head in self.heads]))
+        return np.unique(np.concatenate([part.jumps(start, end) for part in self._parts_in_time]))
 
     def next_jump(self, time: float) -> float:
         """The first time after `time` at which the field is discontinuous, or infinity."""
@@ -172,6 +185,13 @@ class AbstractDynamics(Module):
         queries, keys = mapped(tokens, head.query), mapped(tokens, head.key)
         return Pairs(self.attention, self.mask, queries, keys, self.masses, log_scale)
 
+    def _output(self, time: Scalar, tokens: Tokens) -> Tokens:
+        """The attention output plus the drift W sigma(U x + b) by the perceptron."""
+        if self.perceptron is None:
+            return self._attention_output(time, tokens)
+        drift = self.perceptron.at(time)(tokens)
+        return drift + self._attention_output(time, tokens) if self.heads else drift
+
     def _attention_output(self, time: Scalar, tokens: Tokens) -> Tokens:
         """The attention output sum_h sum_j A^h_ij V_h x_j of every token, after the MLP."""
 
@@ -192,6 +212,8 @@ class AbstractDynamics(Module):
         return total if self.mlp is None else self.mlp(total)
 
     def _matrices(self, time: Scalar, tokens: Tokens, log_scale: AnyArray | None, rows: AnyArray | None) -> AnyArray:
+        if not self.heads:
+            raise InputError("The flow has no heads, so that there are no attention weights.")
         return jnp.stack([self._pairs(head.at(time), tokens, log_scale).weights(rows) for head in self.heads])
 
     def _unless_frozen(self, moves: Tokens) -> Tokens:
@@ -213,10 +235,13 @@ def _zeros_like(radii):
 
 
 def _require_parts(flow: AbstractDynamics) -> None:
-    kinds = {"attention": AbstractAttention, "mask": AbstractMask, "mlp": MLP, "noise": Noise}
+    kinds: dict[str, Any] = {
+        **{"attention": AbstractAttention, "mask": AbstractMask, "mlp": MLP},
+        **{"perceptron": AnyPerceptron, "noise": Noise},
+    }
     for name, kind in kinds.items():
         part = getattr(flow, name)
-        if (part is None and name in ("mlp", "noise")) or isinstance(part, kind):
+        if (part is None and name in ("mlp", "perceptron", "noise")) or isinstance(part, kind):
             continue
         given = f"the class {part.__name__}: write {part.__name__}(...)" if isinstance(part, type) else repr(part)
         raise InputError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {given}.")
@@ -226,15 +251,30 @@ def _require_parts(flow: AbstractDynamics) -> None:
             "`frozen` must be a list of booleans, one a token, but it has shape "
             f"{flow.frozen.shape} and type {flow.frozen.dtype}."
         )
+    _require_same_dimension(flow)
     d = flow.dimension
     if flow.mlp is not None and flow.mlp.weight.shape != (d, d):
         raise InputError(f"`weight` of the MLP must be {d} x {d} like the tokens, but it is {flow.mlp.weight.shape}.")
+
+
+def _require_same_dimension(flow: AbstractDynamics) -> None:
+    if not flow.heads and (flow.perceptron is None or flow.mlp is not None):
+        raise InputError(
+            "`heads` must be one `Head` or a list of them, but the list is empty. Start from `Head.identity(d)`. "
+            "Only a flow with a `perceptron` and without an `mlp` may have no heads."
+        )
+    if flow.perceptron is not None and flow.perceptron.dimension != flow.dimension:
+        raise InputError(
+            f"`perceptron` must act on tokens of the dimension {flow.dimension} of the heads, but its dimension is "
+            f"{flow.perceptron.dimension}."
+        )
 
 
 _EXAMPLES = {
     "attention": "`Softmax(beta=1.0)`",
     "mask": "`masks.causal`",
     "mlp": "`MLP(weight)`",
+    "perceptron": "`Perceptron(outer, inner)`",
     "noise": "`Noise(kappa=10.0)`",
 }
 

@@ -31,12 +31,12 @@ class EuclideanAttention(AbstractDynamics):
     space: ClassVar[Euclidean | Sphere] = Euclidean()
 
     def velocity(self, time: Scalar, state: State) -> State:
-        """The attention output itself."""
-        return State(self._unless_frozen(self._attention_output(time, state.tokens)))
+        """The attention output plus the drift by the perceptron."""
+        return State(self._unless_frozen(self._output(time, state.tokens)))
 
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """residual * x + step * (attention output)."""
-        moved = residual * state.tokens + step * self._attention_output(time, state.tokens)
+        """residual * x + step * (attention output plus drift by the perceptron)."""
+        moved = residual * state.tokens + step * self._output(time, state.tokens)
         return State(state.tokens + self._unless_frozen(moved - state.tokens))
 
     def attention_matrices(self, time: Scalar, state: State, rows: AnyArray | None = None) -> AnyArray:
@@ -69,7 +69,7 @@ class SphereAttention(AbstractDynamics):
         return self.normalisation.has_radii
 
     def velocity(self, time: Scalar, state: State) -> State:
-        """theta' = P(A) / s, and r' = r <theta, A> / s where lengths are free, for the attention output A."""
+        """theta' = P(A) / s, and r' = r <theta, A> / s where lengths are free; A is attention plus perceptron."""
         output = self._scaled_output(time, state)
         rotation = self._unless_frozen(self.space.tangent_part(state.tokens, output))
         if state.radii is None:
@@ -78,7 +78,7 @@ class SphereAttention(AbstractDynamics):
         return State(rotation, jnp.where(self.normalisation.radius_is_free(time), growth, 0))
 
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
-        """The direction and length of residual * x + step * A / s, for the attention output A."""
+        """The direction and length of residual * x + step * A / s, where A is attention plus perceptron."""
         moved = residual * state.tokens + step * self._scaled_output(time, state)
         moved = state.tokens + self._unless_frozen(moved - state.tokens)
         # Lengths of frozen directions are one up to rounding, whose errors would add up over layers.
@@ -100,11 +100,11 @@ class SphereAttention(AbstractDynamics):
         return np.unique(np.concatenate([of_weights, self.normalisation.jumps(start, end)]))
 
     def output_lengths(self, time: Scalar, state: State) -> AnyArray:
-        """The length |A| of every token's attention output, before the normalisation."""
-        return jnp.linalg.norm(self._attention_output(time, state.tokens), axis=-1)
+        """The length |A| of every token's attention output plus perceptron, before the normalisation."""
+        return jnp.linalg.norm(self._output(time, state.tokens), axis=-1)
 
     def _scaled_output(self, time: Scalar, state: State) -> Tokens:
-        output = self._attention_output(time, state.tokens)
+        output = self._output(time, state.tokens)
         return output / self.normalisation.slowness(time, state.radii, output)
 
 
@@ -192,7 +192,12 @@ class RescaledAttention(AbstractDynamics):
 
 
 def _require_rescaling(flow: RescaledAttention) -> None:
-    if flow.rescaling is not None:
+    if flow.perceptron is not None:
+        raise InputError(
+            "`RescaledAttention` takes no `perceptron`, since z = e^{-tV} x does not simplify its drift. "
+            "Use `EuclideanAttention`."
+        )
+    if flow.rescaling is not None and flow.heads:
         require_square(flow.rescaling, "rescaling")
         if len(flow.rescaling) != flow.dimension:
             raise InputError(

@@ -19,6 +19,7 @@ from attnflow._common.checks import (
 from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter, parameter
 from attnflow.model.coordinates import mapped
+from attnflow.model.schedules import piece_at, require_schedule, switches_between
 
 LAWS = ("identity", "gaussian", "goe")
 VALUE_LAWS = (*LAWS, "query_key", "minus_query_key")
@@ -148,18 +149,7 @@ class PiecewiseHead(Module):
     def __init__(self, switches: Sequence[float] | AnyArray, heads: Sequence[Head]):
         self.switches = parameter(switches)
         self.heads = tuple(heads)
-        is_sorted = self.switches.ndim == 1 and np.all(np.diff(self.switches) > 0)
-        if not is_sorted or len(self.heads) != len(self.switches) + 1:
-            raise InputError(
-                "`switches` must increase and `heads` must be one longer, but there are "
-                f"{np.size(self.switches)} switches and {len(self.heads)} heads."
-            )
-        shapes = {str(jax.tree.map(jnp.shape, head)) for head in self.heads}
-        if len(shapes) > 1:
-            raise InputError(
-                "The heads of a `PiecewiseHead` must have matrices of the same shapes, "
-                f"but there are {len(shapes)} different sets."
-            )
+        require_schedule(self.switches, self.heads, "PiecewiseHead", "heads")
 
     @property
     def dimension(self) -> int:
@@ -168,13 +158,11 @@ class PiecewiseHead(Module):
 
     def at(self, time: Scalar) -> Head:
         """The head that acts at `time`; at a switch, the later of the two."""
-        index = jnp.searchsorted(jnp.asarray(self.switches), time, side="right")
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *self.heads)
+        return piece_at(self.switches, self.heads, time)
 
     def jumps(self, start: float, end: float) -> np.ndarray:
         """The switches strictly between `start` and `end`."""
-        switches = np.asarray(self.switches)
-        return switches[(switches > start) & (switches < end)]
+        return switches_between(self.switches, start, end)
 
 
 class TimeDependentHead(Module):

@@ -13,11 +13,11 @@ import jax
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.model import attention, flows, heads, masks, mlp, noise, normalisation
+from attnflow.model import attention, flows, heads, masks, mlp, noise, normalisation, perceptron
 from attnflow.solvers import adaptive, fixed_step, layers, observables, stopping, token_by_token
 
 MODULES = (
-    *(attention, flows, heads, masks, mlp, noise, normalisation),
+    *(attention, flows, heads, masks, mlp, noise, normalisation, perceptron),
     *(adaptive, fixed_step, layers, observables, stopping, token_by_token),
 )
 KNOWN = {

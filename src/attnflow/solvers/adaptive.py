@@ -15,7 +15,8 @@ from attnflow._common.checks import (
     require_resolvable,
 )
 from attnflow._common.precision import parameter
-from attnflow.solvers.base import AbstractSolver, arrive, choose, extrapolated_lengths, is_finite, retracted
+from attnflow.model.dynamics import State
+from attnflow.solvers.base import AbstractSolver, arrive, choose, extrapolated_lengths, is_finite, retracted_if_moved
 from attnflow.solvers.status import Status
 
 SHORT_STEP = 1e-6  # time of a first step where none could be estimated; a rejection divides it by five
@@ -143,11 +144,12 @@ class Adaptive(AbstractSolver):
         return eqx.tree_at(lambda c: c.status, arrived, status)
 
     def value_at(self, flow, cursor, time):
-        """The interpolant of the last step, retracted to the space."""
+        """The interpolant of the last step, retracted to the space; tokens that rest keep their bits."""
         start, end, info = cursor.memory.interpolant
         inside = jnp.clip(time, start, end)
         interpolation = self._method().interpolation_cls(t0=start, t1=end, **info)
-        return retracted(flow, interpolation.evaluate(inside))
+        state = interpolation.evaluate(inside)
+        return State(retracted_if_moved(flow, state.tokens, cursor.state.tokens), state.radii)
 
     def lengths_ahead(self, flow, cursor, target):
         """The lengths after `RESOLUTIONS` times the smallest difference of times."""

@@ -90,9 +90,10 @@ def plus(state: State, factor: Any, change: State) -> State:
     return jax.tree.map(lambda value, move: value + factor * move, state, change)
 
 
-def retracted(flow: AbstractDynamics, state: State) -> State:
-    """The state with its tokens retracted to the space of the flow."""
-    return State(flow.space.retract(state.tokens), state.radii)
+def retracted_if_moved(flow: AbstractDynamics, tokens: Any, former: Any) -> AnyArray:
+    """The tokens retracted to the space of the flow; a token that equals its `former` position keeps its bits."""
+    rests = jnp.all(tokens == former, axis=-1, keepdims=True)
+    return jnp.where(rests, tokens, flow.space.retract(tokens))
 
 
 def extrapolated_lengths(flow: AbstractDynamics, cursor: Cursor, duration: Any) -> AnyArray:
@@ -114,9 +115,7 @@ def is_finite(state: State) -> AnyArray:
 def arrive(flow, cursor: Cursor, time, moved: State, memory, keeps) -> Cursor:
     """The cursor after a step: tokens are retracted to the space, the step is counted, NaN becomes a status."""
     is_good = is_finite(moved)
-    # A token that did not move at all keeps its bits.
-    rests = jnp.all(moved.tokens == cursor.state.tokens, axis=-1, keepdims=True)
-    arrived = jnp.where(rests, moved.tokens, flow.space.retract(moved.tokens))
+    arrived = retracted_if_moved(flow, moved.tokens, cursor.state.tokens)
     drift = jnp.where(is_good & keeps, flow.space.drift(moved.tokens), 0)
     return Cursor(
         time=jnp.where(is_good, time, cursor.time),

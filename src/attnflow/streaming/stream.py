@@ -197,6 +197,7 @@ def require_supported(flow: AbstractDynamics, tokens: Any) -> np.ndarray:
         ),
         "noise has no smooth paths": flow.noise is not None,
         "an MLP is not supported": flow.mlp is not None,
+        "a perceptron is not supported": flow.perceptron is not None,
         "weights must not change in time": any(not isinstance(head, Head) for head in flow.heads),
         "attention must be softmax or unnormalised": not isinstance(flow.attention, Softmax | Unnormalised),
     }

@@ -101,6 +101,11 @@ def plain(flow: AbstractDynamics) -> Hypothesis:
     )
 
 
+def without_perceptron(flow: AbstractDynamics) -> Hypothesis:
+    """Tokens move by attention alone."""
+    return is_true("no drift W sigma(U x + b) by a perceptron", flow.perceptron is None)
+
+
 def attention_is(flow: AbstractDynamics, *kinds: type[AbstractAttention]) -> Hypothesis:
     """The attention weights are of one of `kinds`."""
     names = " or ".join(kind.__name__.lower() for kind in kinds)

@@ -9,14 +9,15 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.model.masks import AbstractMask, Alibi, Boolean, Both, Causal, Full
+from attnflow.model.perceptron import Perceptron
 
 
 def simplest(flow: AbstractDynamics, n: int | None = None) -> AbstractDynamics:
     """The flow without parts that change nothing for n tokens (None: for any number).
 
     They are equal masses, flags of which none freezes a token, masks that are full or causal under another name,
-    Sinkhorn attention with one iteration, a rescaling by V itself or by zero, and a factor k of Q^T K = k I, which
-    becomes part of beta.
+    Sinkhorn attention with one iteration, a rescaling by V itself or by zero, a perceptron with W = 0 beside heads,
+    and a factor k of Q^T K = k I, which becomes part of beta.
 
     Examples
     --------
@@ -32,6 +33,9 @@ def simplest(flow: AbstractDynamics, n: int | None = None) -> AbstractDynamics:
         changes["masses"] = None
     if isinstance(flow.attention, Sinkhorn) and flow.attention.iterations == 1:
         changes["attention"] = Softmax(flow.attention.beta)
+    drift = flow.perceptron
+    if isinstance(drift, Perceptron) and flow.heads and not np.any(np.asarray(drift.outer)):
+        changes["perceptron"] = None
     return _in_own_frame(_with_unit_scores(dataclasses.replace(flow, **changes)))
 
 
@@ -63,7 +67,7 @@ def simplest_mask(mask: AbstractMask, n: int | None) -> AbstractMask:
 
 def _with_unit_scores(flow: AbstractDynamics) -> AbstractDynamics:
     """The flow with Q^T K = I where beta Q^T K = b I: beta is then b, and beta (score - offset) stays the same."""
-    head, rule = flow.heads[0], flow.attention
+    head, rule = next(iter(flow.heads), None), flow.attention
     if len(flow.heads) > 1 or not isinstance(head, Head):
         return flow
     scores, identity = np.asarray(head.query_key), np.eye(flow.dimension)

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.theorems.hypotheses import score_matrix, value_matrix
+from attnflow.theorems.hypotheses import score_matrix, value_matrix, without_perceptron
 from attnflow.theorems.simplest_flow import simplest
 from attnflow.theorems.spectral_hypotheses import SpectralHypothesis, Weights
 from attnflow.theorems.verdict import Hypothesis, is_true
@@ -43,9 +43,11 @@ class Theorem:
         """The hypotheses, measured on a flow and its first tokens (None: tokens in general position).
 
         They are measured on the simplest flow with the same velocities. Where the flow lives in another space nothing
-        else is measured.
+        else is measured. No theorem is about flows with a perceptron.
         """
         flow = simplest(flow, None if tokens is None else len(tokens))
+        if flow.perceptron is not None:
+            return (without_perceptron(flow),)
         setting = tuple(self.setting(flow))
         if any(one.kind == "space" and not one.holds for one in setting):
             return setting

@@ -180,7 +180,8 @@ def test_a_rerun_keeps_the_settings_unless_an_argument_is_changed():
 
 def test_every_class_that_can_be_recorded_has_a_word_or_a_table():
     in_tables = {"Head", "PiecewiseHead", "RedrawnHead", "MLP", "Noise", "Boolean", "Both", "Causal"}
+    in_tables |= {"Perceptron", "PiecewisePerceptron"}
     in_tables |= {"Adaptive", "TokenByToken", "Clustered", "Settled", "Diverged"}
-    functions = {"TimeDependentHead"}  # has no words
+    functions = {"TimeDependentHead", "TimeDependentPerceptron"}  # have no words
     known = {kind.__name__ for kind in records.KNOWN.values()}
     assert known - {kind.__name__ for kind in WORDS} - in_tables == functions

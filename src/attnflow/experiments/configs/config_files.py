@@ -27,7 +27,8 @@ def load_config(path: str | os.PathLike) -> RunConfig:
 
     The file is TOML; its keys are the options of ``attnflow run``, and further ones for what an option cannot say:
     ``[[head]]`` with `query`, `key`, `value`, `output`, or with `switches` and ``[[head.piece]]``; `masses`, `frozen`,
-    `times`, `stop`, `observables`. Names of files are relative to it.
+    ``[[perceptron]]`` with `outer`, `inner`, `bias`, `activation`, `times`, `stop`, `observables`. Names of
+    files are relative to it.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from attnflow.experiments.vocabulary import is_file
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead
 from attnflow.model.mlp import MLP
 from attnflow.model.noise import Noise
+from attnflow.model.perceptron import AnyPerceptron, Perceptron, PiecewisePerceptron
 from attnflow.solvers.stopping import AbstractStop, Clustered, Diverged, Settled
 
 STOPS = {"clustered": Clustered, "settled": Settled, "diverged": Diverged}
@@ -47,6 +48,10 @@ def parts_of(values: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     if "head" in values:
         seeds = np.random.SeedSequence(settings.seed).spawn(1)[0].spawn(len(values["head"]))
         parts["heads"] = [_head(table, settings.d, seed) for table, seed in zip(values["head"], seeds, strict=True)]
+    if values.get("no_attention"):
+        parts["heads"] = []
+    if "perceptron" in values:
+        parts["perceptron"] = _perceptron(values["perceptron"], settings)
     if isinstance(values.get("start"), np.ndarray):
         parts["tokens"] = values["start"]
     if "times" in values:
@@ -65,16 +70,14 @@ def _seed(settings: Settings, place: int) -> np.random.SeedSequence:
 def _head(table: Mapping[str, Any], d: int, seed: np.random.SeedSequence) -> Head | PiecewiseHead | RedrawnHead:
     """The head of one table [[head]]: constant, in pieces, or drawn again after every period."""
     if "redraw" in table:
-        _require_only(table, ("redraw", "seed", "query_key", "value"), "redraw")
+        _require_only(table, ("redraw", "seed", "query_key", "value"), "head", "redraw")
         laws = {name: table[name] for name in ("query_key", "value") if name in table}
         for name, law in laws.items():
             if not isinstance(law, str):
                 raise InputError(f"`head.{name}` must be a law where weights are drawn again, but it is a matrix.")
         return RedrawnHead(d, table["redraw"], table.get("seed", 0), **laws)
     if "piece" in table or "switches" in table:
-        _require_only(table, ("switches", "piece"), "switches")
-        if "piece" not in table or "switches" not in table:
-            raise InputError("`head` needs `switches` and tables [[head.piece]] together, but one of them is missing.")
+        _require_pieces(table, "head")
         seeds = seed.spawn(len(table["piece"]))
         pieces = [_constant(piece, d, own) for piece, own in zip(table["piece"], seeds, strict=True)]
         return PiecewiseHead(np.asarray(numbers_of(table, "switches")).ravel(), pieces)
@@ -92,14 +95,44 @@ def _constant(table: Mapping[str, Any], d: int, seed: np.random.SeedSequence) ->
     given = {name: specs.matrix(table[name], d, seeds[name], f"head.{name}") for name in seeds if name in table}
     if "query_key" not in given:
         return Head(**given)
-    _require_only(table, ("query_key", "value"), "query_key")
+    _require_only(table, ("query_key", "value"), "head", "query_key")
     return Head.bilinear(given["query_key"], given.get("value", np.eye(d)))
 
 
-def _require_only(table: Mapping[str, Any], names: tuple[str, ...], beside: str) -> None:
+def _perceptron(tables: list[Mapping[str, Any]], settings: Settings) -> AnyPerceptron:
+    """The perceptron of the only table [[perceptron]]: constant, or in pieces."""
+    if len(tables) > 1:
+        raise InputError(f"`perceptron` must be one table, but there are {len(tables)}. Give one larger `inner`.")
+    table, seed = tables[0], _seed(settings, 5)
+    if "piece" not in table and "switches" not in table:
+        return _constant_perceptron(table, settings.d, seed)
+    _require_pieces(table, "perceptron")
+    seeds = seed.spawn(len(table["piece"]))
+    pieces = [_constant_perceptron(one, settings.d, own) for one, own in zip(table["piece"], seeds, strict=True)]
+    return PiecewisePerceptron(np.asarray(numbers_of(table, "switches")).ravel(), pieces)
+
+
+def _constant_perceptron(table: Mapping[str, Any], d: int, seed: np.random.SeedSequence) -> Perceptron:
+    for name in ("outer", "inner"):
+        if name not in table:
+            raise InputError(f"`perceptron.{name}` is missing: a perceptron W sigma(U x + b) needs W and U.")
+    seeds = zip(("outer", "inner"), seed.spawn(2), strict=True)
+    matrices = {name: specs.matrix(table[name], d, own, f"perceptron.{name}") for name, own in seeds}
+    return Perceptron(**matrices, bias=numbers_of(table, "bias"), activation=table.get("activation", "relu"))
+
+
+def _require_pieces(table: Mapping[str, Any], owner: str) -> None:
+    _require_only(table, ("switches", "piece"), owner, "switches")
+    if "piece" not in table or "switches" not in table:
+        raise InputError(
+            f"`{owner}` needs `switches` and tables [[{owner}.piece]] together, but one of them is missing."
+        )
+
+
+def _require_only(table: Mapping[str, Any], names: tuple[str, ...], owner: str, beside: str) -> None:
     for name in table:
         if name not in names:
-            raise InputError(f"`head.{name}` has no meaning beside `head.{beside}`. Leave one of them out.")
+            raise InputError(f"`{owner}.{name}` has no meaning beside `{owner}.{beside}`. Leave one of them out.")
 
 
 def stops_of(values: Mapping[str, Any]) -> list[AbstractStop]:
@@ -122,9 +155,10 @@ def _stop(table: Mapping[str, Any]) -> AbstractStop:
 
 def dimension_of(values: Mapping[str, Any]) -> int | None:
     """The number of coordinates that an array in the settings has; None where all settings are words."""
-    tables = [table for head in values.get("head", []) for table in (head, *head.get("piece", []))]
+    owners = [*values.get("head", []), *values.get("perceptron", [])]
+    tables = [table for owner in owners for table in (owner, *owner.get("piece", []))]
     places = [(values, name) for name in ("start", "value", "query_key", "rescaling", "mlp_weight")]
-    places += [(table, name) for table in tables for name in ("value", "query", "key", "query_key")]
+    places += [(table, name) for table in tables for name in ("value", "query", "key", "query_key", "inner")]
     for place, name in places:
         array = numbers_of(place, name)
         if array is not None and array.ndim >= 2:

@@ -31,6 +31,7 @@ FIELDS = tuple(entry.name for entry in fields(Settings))
 # Keys that other keys make idle, by the key that does.
 IDLE_BESIDE = {
     "head": ("heads", "query_key", "value", "redraw"),
+    "no_attention": ("head", "heads", "query_key", "value", "redraw"),
     "times": ("end", "saves", "spacing"),
     "log_end": ("end",),
     "stop": ("clustered", "settled", "diverged"),

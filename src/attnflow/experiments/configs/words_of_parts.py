@@ -13,6 +13,7 @@ from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAt
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead
 from attnflow.model.masks import AbstractMask, Alibi, Boolean, Both, Causal, Full, Others, Window
 from attnflow.model.normalisation import NGPT, Mix, Peri, Post, Pre, Sqrt
+from attnflow.model.perceptron import Perceptron, PiecewisePerceptron
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import RK4, Euler, Heun, StochasticHeun
@@ -81,7 +82,7 @@ def model_values(flow: AbstractDynamics) -> dict[str, Any]:
     if flow.beta is not None:
         values["beta"] = flow.beta
     values["mask"] = _mask_value(flow.mask)
-    values["head"] = [_head_table(head) for head in flow.heads]
+    values |= {"head": [_head_table(head) for head in flow.heads]} if flow.heads else {"no_attention": True}
     if isinstance(flow, SphereAttention):
         values["normalisation"] = word_of(flow.normalisation, "normalisation")
     if isinstance(flow, RescaledAttention) and flow.rescaling is not None:
@@ -90,6 +91,8 @@ def model_values(flow: AbstractDynamics) -> dict[str, Any]:
         values["masses"] = np.asarray(flow.masses)
     if flow.frozen is not None:
         values["frozen"] = np.asarray(flow.frozen)
+    if flow.perceptron is not None:
+        values["perceptron"] = [_perceptron_table(flow.perceptron)]
     return values | _mlp_values(flow) | _noise_values(flow)
 
 
@@ -130,6 +133,16 @@ def _head_table(head: Any) -> dict[str, Any]:
         raise InputError(f"The weights of {head!r} are a Python function, which a file of settings cannot hold.")
     output = {} if head.output is None else {"output": _matrix(head.output)}
     return {"query": _matrix(head.query), "key": _matrix(head.key), "value": _matrix(head.value)} | output
+
+
+def _perceptron_table(perceptron: Any) -> dict[str, Any]:
+    if isinstance(perceptron, PiecewisePerceptron):
+        pieces = [_perceptron_table(piece) for piece in perceptron.pieces]
+        return {"switches": np.asarray(perceptron.switches), "piece": pieces}
+    if not isinstance(perceptron, Perceptron):
+        raise InputError(f"The weights of {perceptron!r} are a Python function, which a file of settings cannot hold.")
+    numbers = {name: np.asarray(getattr(perceptron, name), float) for name in ("outer", "inner", "bias")}
+    return numbers | {"activation": perceptron.activation}
 
 
 def _matrix(matrix: Any) -> Any:

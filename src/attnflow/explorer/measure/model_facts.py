@@ -34,7 +34,7 @@ def model_facts(
 
 def has_small_spectra(flow: AbstractDynamics) -> bool:
     """Whether the spectra of all heads are computed without a noticeable delay; theorems need them."""
-    return flow.heads[0].dimension * len(flow.heads) <= 200
+    return flow.dimension * len(flow.heads) <= 200
 
 
 def eigenvalues_of(head: Any) -> list[list[float]]:
@@ -52,7 +52,7 @@ def eigenvalues_of(head: Any) -> list[list[float]]:
 
 def leading_direction(flow: AbstractDynamics) -> list[float] | None:
     """The unit eigenvector of V's leading eigenvalue, if that is real and simple and there is one head."""
-    head = flow.heads[0]
+    head = next(iter(flow.heads), None)
     if len(flow.heads) > 1 or not isinstance(head, Head):
         return None
     value = np.asarray(head.value_matrix)

@@ -51,6 +51,8 @@ def _drawing(flow: SphereAttention, drawn: DrawnRun, first: np.ndarray | None) -
     """Function that draws the panel of a model; None for softmax attention with one head and Post-LN."""
     if first is not None and first.ndim == 3 and len(first) > 1:
         return lambda axes: _draw_heads(axes, first[:MOST_HEADS])
+    if flow.perceptron is not None:
+        return None
     if isinstance(flow.normalisation, Sqrt | NGPT):
         return lambda axes: _draw_speed(axes, flow, drawn)
     if isinstance(flow.attention, Sinkhorn):
@@ -63,7 +65,12 @@ def _drawing(flow: SphereAttention, drawn: DrawnRun, first: np.ndarray | None) -
 
 def _is_gradient_flow(flow: SphereAttention) -> bool:
     """Whether beta > 0, Q^T K = V = I and no mask: the flow ascends the energy E_beta."""
-    if len(flow.heads) > 1 or not isinstance(flow.mask, masks.Full) or not (flow.beta or 0.0) > 0:
+    if (
+        len(flow.heads) != 1
+        or flow.perceptron is not None
+        or not isinstance(flow.mask, masks.Full)
+        or not (flow.beta or 0.0) > 0
+    ):
         return False
     identity = np.eye(flow.dimension)
     return np.array_equal(query_key_matrix(flow), identity) and np.array_equal(value_matrix(flow), identity)

@@ -36,6 +36,8 @@ def observed_limits(flow: AbstractDynamics, run: xr.Dataset) -> list[ObservedLim
             f"`run` must be a dataset of `simulate` with the tokens at {FEWEST_TIMES} or more times. "
             "Simulate with `keep_tokens=True` and more times."
         )
+    if flow.perceptron is not None:
+        raise InputError("`flow` has a perceptron, so the spectrum of V does not say where its tokens go.")
     value = given.value_matrix(flow)
     if not np.all(np.isfinite(value)):
         raise InputError("`flow` has weights that change in time, so no one spectrum says where its tokens go.")

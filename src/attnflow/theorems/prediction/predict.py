@@ -56,10 +56,12 @@ def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver |
     if tokens is not None:
         tokens = require_one_configuration(flow, tokens)
     flow = simplest(flow, None if tokens is None else len(tokens))
+    if flow.perceptron is not None:
+        return _unknown("No result is about a drift by a perceptron.", given.without_perceptron(flow))
     with one_blas_thread():
         weights = weights_of(flow)
         if weights is None:
-            return _of_changing_weights(flow)
+            return _unknown("No result is about weights that change in time.", given.plain(flow))
         judged = [(rule, rule.theorem.hypotheses(flow, tokens)) for rule in RULES]
     applying = [(rule, hypotheses) for rule, hypotheses in judged if all(one.holds for one in hypotheses)]
     if not applying:
@@ -70,9 +72,8 @@ def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver |
     return Prediction(first.limit, first.says, results, first.rate, hypotheses, caution)
 
 
-def _of_changing_weights(flow: AbstractDynamics) -> Prediction:
-    says = "No result is about weights that change in time."
-    return Prediction("unknown", says, (), "", (given.plain(flow),), "")
+def _unknown(says: str, missed: Hypothesis) -> Prediction:
+    return Prediction("unknown", says, (), "", (missed,), "")
 
 
 def _result(rule: Rule, found: Spectrum) -> Result:
