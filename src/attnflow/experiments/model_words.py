@@ -4,28 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.experiments.vocabulary import ATTENTIONS, MASKS, NORMALISATIONS
 from attnflow.model import masks
-from attnflow.model.attention import AbstractAttention, Hardmax, Sinkhorn, Softmax, Unnormalised
+from attnflow.model.attention import AbstractAttention, Sinkhorn
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head, RedrawnHead
-from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Peri, Post, Pre, Sqrt
+from attnflow.model.normalisation import NGPT, AbstractNormalisation, Mix, Post
 from attnflow.model.perceptron import AnyPerceptron, PiecewisePerceptron, TimeDependentPerceptron
-
-ATTENTION_WORDS: dict[type[AbstractAttention], str] = {
-    Softmax: "softmax attention",
-    Unnormalised: "unnormalised attention",
-    Hardmax: "hardmax attention",
-    Sinkhorn: "doubly stochastic attention",
-}
-NORMALISATION_WORDS: dict[type[AbstractNormalisation], str] = {
-    Post: "Post-LN",
-    Pre: "Pre-LN",
-    Mix: "Mix-LN",
-    Peri: "Peri-LN",
-    NGPT: "nGPT",
-    Sqrt: "LayerNorm scaling",
-}
 
 
 def model_words(flow: AbstractDynamics, n: int) -> str:
@@ -61,13 +47,8 @@ def mask_words(mask: masks.AbstractMask) -> str:
     """A mask with its numbers."""
     if isinstance(mask, masks.Both):
         return f"{mask_words(mask.first)} and {mask_words(mask.second)}"
-    if isinstance(mask, masks.Causal):
-        return "strictly causal" if mask.strict else "causal"
-    if isinstance(mask, masks.Window):
-        return f"window {mask.width}"
-    if isinstance(mask, masks.Alibi):
-        return f"alibi {float(mask.slope):g}"
-    return type(mask).__name__.lower()
+    name = MASKS.name_of(mask) or type(mask).__name__.lower()
+    return " ".join([name.replace("-", " "), *(f"{number:g}" for number in MASKS.numbers_of(mask))])
 
 
 def value_words(flow: AbstractDynamics) -> str:
@@ -76,7 +57,7 @@ def value_words(flow: AbstractDynamics) -> str:
 
 
 def _attention_words(attention: AbstractAttention) -> str:
-    words = ATTENTION_WORDS.get(type(attention), type(attention).__name__)
+    words = ATTENTIONS.phrase_of(attention)
     return f"{words} of {attention.iterations} Sinkhorn iterations" if isinstance(attention, Sinkhorn) else words
 
 
@@ -156,7 +137,7 @@ def _perceptron_words(perceptron: AnyPerceptron) -> str:
 
 
 def _normalisation_words(normalisation: AbstractNormalisation) -> str:
-    words = NORMALISATION_WORDS.get(type(normalisation), type(normalisation).__name__)
+    words = NORMALISATIONS.phrase_of(normalisation)
     if isinstance(normalisation, Mix):
         return f"{words} switching at t = {float(normalisation.switch):g}"
     return f"{words} of alpha = {float(normalisation.alpha):g}" if isinstance(normalisation, NGPT) else words

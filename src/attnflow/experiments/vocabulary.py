@@ -1,12 +1,13 @@
 """The known words of each setting: the numbers that each word takes, and the object that it stands for.
 
 A word is a name, then a colon and numbers where it takes any: "causal", "window:8", "rk4:0.01". Help texts, checks and
-the explorer's page read the table below. Importing it is cheap: `af` loads a class when a word is made into an object.
+the explorer's page read the table below, as does the way back from objects to words. `af` loads a class on first use.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import attnflow as af
@@ -28,6 +29,19 @@ class Word:
     """How many numbers must be given where there are no defaults: "d", "d^2", or "any" for at least one."""
     size: int | None = None
     """The only d that is possible, of a matrix whose entries are fixed."""
+    fields: tuple[str, ...] = ()
+    """Attributes of the object that are the numbers after the colon."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes that distinguish the object from those of other words that have the same class."""
+    phrase: str = ""
+    """The object in a sentence, such as "softmax attention"."""
+
+    def stands_for(self, part: Any, given: Mapping[str, Any]) -> bool:
+        """Whether the word, made with the arguments `given`, has the class and the fixed attributes of an object."""
+        sample = self.make(*self.defaults, **given)
+        if isinstance(sample, FunctionType):
+            return sample is part
+        return type(sample) is type(part) and all(getattr(part, name) == value for name, value in self.fixed.items())
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,29 @@ class Vocabulary:
     """Whether the setting may instead be the path of a .npy, .npz, .csv or .txt file."""
     is_joined: bool = False
     """Whether several words may be joined with a plus."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """Arguments that all words of the setting get, with values for samples of their objects."""
+
+    def name_of(self, part: Any, **given: Any) -> str | None:
+        """The name of the word that stands for an object, or None; `given` goes to all words of the setting.
+
+        Examples
+        --------
+        >>> MASKS.name_of(af.masks.window(8)), NORMALISATIONS.name_of(af.masks.full)
+        ('window', None)
+        """
+        return next((name for name, word in self.words.items() if word.stands_for(part, self.given | given)), None)
+
+    def numbers_of(self, part: Any, **given: Any) -> list[int | float]:
+        """The numbers after the colon of the word of an object; empty for an object without a word."""
+        name = self.name_of(part, **given)
+        found = () if name is None else (getattr(part, one) for one in self.words[name].fields)
+        return [number if isinstance(number, int) else float(number) for number in found]
+
+    def phrase_of(self, part: Any) -> str:
+        """An object in a sentence; the name of its class if it has no word."""
+        name = self.name_of(part)
+        return type(part).__name__ if name is None else self.words[name].phrase
 
     def usage(self) -> str:
         """All words with the names of their numbers, for help texts.
@@ -112,44 +149,75 @@ MATRICES = Vocabulary(
 MASKS = Vocabulary(
     {
         "full": Word(lambda: af.masks.full),
-        "causal": Word(lambda: af.masks.causal),
-        "strictly-causal": Word(lambda: af.masks.strictly_causal),
+        "causal": Word(lambda: af.masks.causal, fixed={"strict": False}),
+        "strictly-causal": Word(lambda: af.masks.strictly_causal, fixed={"strict": True}),
         "others": Word(lambda: af.masks.others),
-        "window": Word(lambda width: af.masks.window(width), "WIDTH", (8,)),
-        "alibi": Word(lambda slope: af.masks.alibi(slope), "SLOPE", (0.5,)),
+        "window": Word(lambda width: af.masks.window(width), "WIDTH", (8,), fields=("width",)),
+        "alibi": Word(lambda slope: af.masks.alibi(slope), "SLOPE", (0.5,), fields=("slope",)),
     },
     reads_files=True,
     is_joined=True,
 )
 ATTENTIONS = Vocabulary(
     {
-        "softmax": Word(lambda beta: af.Softmax(beta)),
-        "unnormalised": Word(lambda offset, beta: af.Unnormalised(beta, offset), "OFFSET", (0.0,)),
-        "hardmax": Word(lambda tolerance, beta: af.Hardmax(tolerance), "TOLERANCE", (1e-9,)),
-        "sinkhorn": Word(lambda iterations, beta: af.Sinkhorn(beta, iterations), "ITERATIONS", (5,)),
-    }
+        "softmax": Word(lambda beta: af.Softmax(beta), phrase="softmax attention"),
+        "unnormalised": Word(
+            lambda offset, beta: af.Unnormalised(beta, offset),
+            "OFFSET",
+            (0.0,),
+            fields=("offset",),
+            phrase="unnormalised attention",
+        ),
+        "hardmax": Word(
+            lambda tolerance, beta: af.Hardmax(tolerance),
+            "TOLERANCE",
+            (1e-9,),
+            fields=("tolerance",),
+            phrase="hardmax attention",
+        ),
+        "sinkhorn": Word(
+            lambda iterations, beta: af.Sinkhorn(beta, iterations),
+            "ITERATIONS",
+            (5,),
+            fields=("iterations",),
+            phrase="doubly stochastic attention",
+        ),
+    },
+    given={"beta": 1.0},
 )
 NORMALISATIONS = Vocabulary(
     {
-        "post": Word(lambda: af.Post()),
-        "pre": Word(lambda: af.Pre()),
-        "mix": Word(lambda time: af.Mix(time), "TIME", (1.0,)),
-        "peri": Word(lambda: af.Peri()),
-        "ngpt": Word(lambda alpha: af.NGPT(alpha), "ALPHA", (0.2,)),
-        "sqrt": Word(lambda: af.Sqrt()),
+        "post": Word(lambda: af.Post(), phrase="Post-LN"),
+        "pre": Word(lambda: af.Pre(), phrase="Pre-LN"),
+        "mix": Word(lambda time: af.Mix(time), "TIME", (1.0,), fields=("switch",), phrase="Mix-LN"),
+        "peri": Word(lambda: af.Peri(), phrase="Peri-LN"),
+        "ngpt": Word(lambda alpha: af.NGPT(alpha), "ALPHA", (0.2,), fields=("alpha",), phrase="nGPT"),
+        "sqrt": Word(lambda: af.Sqrt(), phrase="LayerNorm scaling"),
     }
 )
+
+
+def _with_step(make: Callable[[float], Any]) -> Word:
+    return Word(lambda step, rtol, atol: make(step), "STEP", (0.01,), fields=("step",))
+
+
 SOLVERS = Vocabulary(
     {
-        "tsit5": Word(lambda rtol, atol: af.Adaptive(rtol, atol)),
-        "dopri8": Word(lambda rtol, atol: af.Adaptive(rtol, atol, order=8)),
-        "kvaerno5": Word(lambda rtol, atol: af.Adaptive(rtol, atol, stiff=True)),
-        "euler": Word(lambda step, rtol, atol: af.Euler(step), "STEP", (0.01,)),
-        "heun": Word(lambda step, rtol, atol: af.Heun(step), "STEP", (0.01,)),
-        "rk4": Word(lambda step, rtol, atol: af.RK4(step), "STEP", (0.01,)),
-        "layers": Word(lambda step, residual, rtol, atol: af.Layers(step, residual), "STEP,RESIDUAL", (0.1, 1.0)),
-        "stochastic-heun": Word(lambda step, rtol, atol: af.StochasticHeun(step), "STEP", (0.01,)),
-    }
+        "tsit5": Word(lambda rtol, atol: af.Adaptive(rtol, atol), fixed={"order": 5, "stiff": False}),
+        "dopri8": Word(lambda rtol, atol: af.Adaptive(rtol, atol, order=8), fixed={"order": 8, "stiff": False}),
+        "kvaerno5": Word(lambda rtol, atol: af.Adaptive(rtol, atol, stiff=True), fixed={"stiff": True}),
+        "euler": _with_step(lambda step: af.Euler(step)),
+        "heun": _with_step(lambda step: af.Heun(step)),
+        "rk4": _with_step(lambda step: af.RK4(step)),
+        "layers": Word(
+            lambda step, residual, rtol, atol: af.Layers(step, residual),
+            "STEP,RESIDUAL",
+            (0.1, 1.0),
+            fields=("step", "residual"),
+        ),
+        "stochastic-heun": _with_step(lambda step: af.StochasticHeun(step)),
+    },
+    given={"rtol": 1e-8, "atol": 1e-10},
 )
 ADAPTIVE_SOLVERS = tuple(name for name, word in SOLVERS.words.items() if not word.defaults)  # the others take a step
 
@@ -193,8 +261,8 @@ SPACES = Vocabulary(
 )
 OBSERVABLES = Vocabulary(
     {
-        "energy": Word(lambda beta: af.observables.Energy(beta), "BETA", (1.0,)),
-        "close-pairs": Word(lambda cosine: af.observables.ClosePairs(cosine), "COSINE", (0.999,)),
+        "energy": Word(lambda beta: af.observables.Energy(beta), "BETA", (1.0,), fields=("beta",)),
+        "close-pairs": Word(lambda cosine: af.observables.ClosePairs(cosine), "COSINE", (0.999,), fields=("cosine",)),
         "mean-cosine": Word(lambda: af.observables.mean_cosine),
         "order-parameter": Word(lambda: af.observables.order_parameter),
         "diameter": Word(lambda: af.observables.diameter),

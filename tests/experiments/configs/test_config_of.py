@@ -10,7 +10,8 @@ import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments.configs.prepared_run import prepare
 from attnflow.experiments.configs.run_config import RunConfig
-from attnflow.experiments.configs.words_of_parts import WORDS, model_values, solver_values, stop_values
+from attnflow.experiments.configs.words_of_parts import model_values, solver_values, stop_values
+from attnflow.experiments.vocabulary import ATTENTIONS, MASKS, NORMALISATIONS, OBSERVABLES, SOLVERS, SPACES
 from attnflow.results import records
 
 N, D = 5, 3
@@ -178,10 +179,31 @@ def test_a_rerun_keeps_the_settings_unless_an_argument_is_changed():
     assert "settings" not in af.rerun(run, times=[0.0, 0.1]).attrs
 
 
+def sample(vocabulary, word):
+    needed = {"heads": af.Head.identity(2)} if vocabulary is SPACES else vocabulary.given
+    return word.make(*word.defaults, **needed)
+
+
 def test_every_class_that_can_be_recorded_has_a_word_or_a_table():
-    in_tables = {"Head", "PiecewiseHead", "RedrawnHead", "MLP", "Noise", "Boolean", "Both", "Causal"}
+    in_tables = {"Head", "PiecewiseHead", "RedrawnHead", "MLP", "Noise", "Boolean", "Both"}
     in_tables |= {"Perceptron", "PiecewisePerceptron"}
-    in_tables |= {"Adaptive", "TokenByToken", "Clustered", "Settled", "Diverged"}
+    in_tables |= {"TokenByToken", "Clustered", "Settled", "Diverged"}
     functions = {"TimeDependentHead", "TimeDependentPerceptron"}  # have no words
+    tables = (SPACES, ATTENTIONS, MASKS, NORMALISATIONS, SOLVERS, OBSERVABLES)
+    in_words = {type(sample(table, word)).__name__ for table in tables for word in table.words.values()}
     known = {kind.__name__ for kind in records.KNOWN.values()}
-    assert known - {kind.__name__ for kind in WORDS} - in_tables == functions
+    assert known - in_words - in_tables == functions
+
+
+@pytest.mark.parametrize("table", [ATTENTIONS, MASKS, NORMALISATIONS, SOLVERS, OBSERVABLES])
+def test_every_word_is_found_again_with_its_numbers(table):
+    for name, word in table.words.items():
+        made = sample(table, word)
+        assert table.name_of(made) == name
+        assert tuple(table.numbers_of(made)) == word.defaults
+
+
+def test_an_object_of_another_vocabulary_has_no_word():
+    assert MASKS.name_of(af.Post()) is None
+    assert MASKS.numbers_of(af.Post()) == []
+    assert ATTENTIONS.phrase_of(af.Post()) == "Post"

@@ -16,7 +16,12 @@ from attnflow.model.noise import Noise
 from attnflow.model.perceptron import AnyPerceptron, Perceptron, PiecewisePerceptron
 from attnflow.solvers.stopping import AbstractStop, Clustered, Diverged, Settled
 
-STOPS = {"clustered": Clustered, "settled": Settled, "diverged": Diverged}
+STOPS: dict[str, tuple[type[AbstractStop], str]] = {
+    "clustered": (Clustered, "tolerance"),
+    "settled": (Settled, "speed"),
+    "diverged": (Diverged, "distance"),
+}
+"""The class of each stopping condition, and its attribute that the key of its name gives."""
 
 
 def numbers_of(values: Mapping[str, Any], name: str) -> np.ndarray | None:
@@ -139,7 +144,7 @@ def stops_of(values: Mapping[str, Any]) -> list[AbstractStop]:
     """The stopping conditions: those of the tables `stop`, or of the options."""
     if "stop" in values:
         return [_stop(table) for table in values["stop"]]
-    return [kind(values[name]) for name, kind in STOPS.items() if name in values]
+    return [kind(**{number: values[name]}) for name, (kind, number) in STOPS.items() if name in values]
 
 
 def _stop(table: Mapping[str, Any]) -> AbstractStop:
@@ -150,7 +155,8 @@ def _stop(table: Mapping[str, Any]) -> AbstractStop:
         if named != ["clustered"]:
             raise InputError("`stop.count` belongs to `stop.clustered`, which is missing.")
         return Clustered(table["clustered"], table["count"])
-    return STOPS[named[0]](table[named[0]])
+    kind, number = STOPS[named[0]]
+    return kind(**{number: table[named[0]]})
 
 
 def dimension_of(values: Mapping[str, Any]) -> int | None:

@@ -7,84 +7,50 @@ import numpy as np
 
 from attnflow._common.checks import InputError
 from attnflow.experiments.configs.model_parts import STOPS
-from attnflow.model.attention import Hardmax, Sinkhorn, Softmax, Unnormalised
+from attnflow.experiments.vocabulary import (
+    ATTENTIONS,
+    MASKS,
+    NORMALISATIONS,
+    OBSERVABLES,
+    SOLVERS,
+    SPACES,
+    Vocabulary,
+)
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
+from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead
-from attnflow.model.masks import AbstractMask, Alibi, Boolean, Both, Causal, Full, Others, Window
-from attnflow.model.normalisation import NGPT, Mix, Peri, Post, Pre, Sqrt
+from attnflow.model.masks import AbstractMask, Boolean, Both
 from attnflow.model.perceptron import Perceptron, PiecewisePerceptron
 from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
-from attnflow.solvers.fixed_step import RK4, Euler, Heun, StochasticHeun
-from attnflow.solvers.layers import Layers
-from attnflow.solvers.observables import (
-    ClosePairs,
-    Energy,
-    diameter,
-    largest_norm,
-    mean_cosine,
-    order_parameter,
-)
 from attnflow.solvers.stopping import AbstractStop, Clustered
 
-# The word of every class, and the fields that are the numbers after its colon.
-WORDS: dict[Any, tuple[str, tuple[str, ...]]] = {
-    EuclideanAttention: ("euclidean", ()),
-    RescaledAttention: ("rescaled", ()),
-    SphereAttention: ("sphere", ()),
-    Softmax: ("softmax", ()),
-    Unnormalised: ("unnormalised", ("offset",)),
-    Hardmax: ("hardmax", ("tolerance",)),
-    Sinkhorn: ("sinkhorn", ("iterations",)),
-    Full: ("full", ()),
-    Others: ("others", ()),
-    Window: ("window", ("width",)),
-    Alibi: ("alibi", ("slope",)),
-    Post: ("post", ()),
-    Pre: ("pre", ()),
-    Mix: ("mix", ("switch",)),
-    Peri: ("peri", ()),
-    NGPT: ("ngpt", ("alpha",)),
-    Sqrt: ("sqrt", ()),
-    Euler: ("euler", ("step",)),
-    Heun: ("heun", ("step",)),
-    RK4: ("rk4", ("step",)),
-    Layers: ("layers", ("step", "residual")),
-    StochasticHeun: ("stochastic-heun", ("step",)),
-    Energy: ("energy", ("beta",)),
-    ClosePairs: ("close-pairs", ("cosine",)),
-}
-FUNCTIONS = {
-    mean_cosine: "mean-cosine",
-    order_parameter: "order-parameter",
-    diameter: "diameter",
-    largest_norm: "largest-norm",
-}
 
-
-def word_of(part: Any, what: str) -> str:
+def word_of(vocabulary: Vocabulary, part: Any, what: str, **given: Any) -> str:
     """The word of a part of a model, such as "window:8"; InputError where it has none."""
-    if type(part) not in WORDS:
+    name = vocabulary.name_of(part, **given)
+    if name is None:
         raise InputError(f"The {what} {part!r} has no words, so that a file of settings cannot hold it.")
-    name, numbers = WORDS[type(part)]
-    return name + (":" if numbers else "") + ",".join(_number(getattr(part, field)) for field in numbers)
+    numbers = vocabulary.numbers_of(part, **given)
+    return name + (":" if numbers else "") + ",".join(map(_number, numbers))
 
 
-def _number(value: Any) -> str:
-    # A plus would join two masks.
-    return repr(value if isinstance(value, int) else float(value)).replace("e+", "e")
+def _number(value: int | float) -> str:
+    return repr(value).replace("e+", "e")  # a plus would join two masks
 
 
 def model_values(flow: AbstractDynamics) -> dict[str, Any]:
     """The values of a file of settings that describe a model."""
-    values: dict[str, Any] = {"space": word_of(flow, "flow"), "attention": word_of(flow.attention, "attention rule")}
+    values: dict[str, Any] = {
+        "space": word_of(SPACES, flow, "flow", heads=Head.identity(1)),
+        "attention": word_of(ATTENTIONS, flow.attention, "attention rule"),
+    }
     if flow.beta is not None:
         values["beta"] = flow.beta
     values["mask"] = _mask_value(flow.mask)
     values |= {"head": [_head_table(head) for head in flow.heads]} if flow.heads else {"no_attention": True}
     if isinstance(flow, SphereAttention):
-        values["normalisation"] = word_of(flow.normalisation, "normalisation")
+        values["normalisation"] = word_of(NORMALISATIONS, flow.normalisation, "normalisation")
     if isinstance(flow, RescaledAttention) and flow.rescaling is not None:
         values["rescaling"] = np.asarray(flow.rescaling)
     if flow.masses is not None:
@@ -118,9 +84,7 @@ def _mask_value(mask: AbstractMask) -> Any:
         return [first, second]
     if isinstance(mask, Boolean):
         return np.asarray(mask.matrix)
-    if isinstance(mask, Causal):
-        return "strictly-causal" if mask.strict else "causal"
-    return word_of(mask, "mask")
+    return word_of(MASKS, mask, "mask")
 
 
 def _head_table(head: Any) -> dict[str, Any]:
@@ -154,10 +118,10 @@ def _matrix(matrix: Any) -> Any:
 
 def solver_values(solver: AbstractSolver) -> dict[str, Any]:
     """The values that describe a solver."""
+    values: dict[str, Any] = {"solver": word_of(SOLVERS, solver, "solver")}
     if not isinstance(solver, Adaptive):
-        return {"solver": word_of(solver, "solver")}
-    word = "kvaerno5" if solver.stiff else "tsit5" if solver.order == 5 else "dopri8"
-    values: dict[str, Any] = {"solver": word, "rtol": float(solver.rtol), "atol": float(solver.atol)}
+        return values
+    values |= {"rtol": float(solver.rtol), "atol": float(solver.atol)}
     limits = {"max_steps": solver.max_steps, "min_step": float(solver.min_step)}
     defaults = {"max_steps": Adaptive().max_steps, "min_step": 0.0}
     return values | {name: limit for name, limit in limits.items() if limit != defaults[name]}
@@ -165,21 +129,15 @@ def solver_values(solver: AbstractSolver) -> dict[str, Any]:
 
 def stop_values(stops: Sequence[AbstractStop]) -> dict[str, Any]:
     """The tables of the stopping conditions, in their order."""
-    names = {kind: name for name, kind in STOPS.items()}
-    fields = {"clustered": "tolerance", "settled": "speed", "diverged": "distance"}
+    named = {kind: (name, number) for name, (kind, number) in STOPS.items()}
     tables = []
     for stop in stops:
-        name = names[type(stop)]
-        table: dict[str, Any] = {name: float(getattr(stop, fields[name]))}
+        name, number = named[type(stop)]
+        table: dict[str, Any] = {name: float(getattr(stop, number))}
         tables.append(table | ({"count": stop.count} if isinstance(stop, Clustered) and stop.count != 1 else {}))
     return {"stop": tables} if tables else {}
 
 
 def observable_words(observables: Mapping[str, Callable]) -> dict[str, str]:
     """The word of each observable."""
-    return {name: _observable_word(one, name) for name, one in observables.items()}
-
-
-def _observable_word(observable: Callable, name: str) -> str:
-    is_object = type(observable) in WORDS  # whose hash, of arrays, is not defined
-    return word_of(observable, f"observable {name!r}") if is_object else FUNCTIONS[observable]
+    return {name: word_of(OBSERVABLES, one, f"observable {name!r}") for name, one in observables.items()}
