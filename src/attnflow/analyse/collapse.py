@@ -14,7 +14,7 @@ from attnflow._common.checks import InputError
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
-__all__ = ["measures"]
+__all__ = ["measures", "variability"]
 
 MEASURES = ("classes", "within", "between", "variability", "unequal_norms", "unequal_angles", "simplex_distance")
 
@@ -62,12 +62,28 @@ def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset
     return xr.Dataset({name: table.isel(measure=place) for place, name in enumerate(MEASURES)})
 
 
-def _measures(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def variability(tokens: Any, labels: Any) -> float:
+    """The variability of one configuration (n, d) alone, trace(S_W S_B^+) / K as in `measures`; NaN with one class.
+
+    Examples
+    --------
+    >>> variability(np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([0, 0, 1, 1]))
+    0.125
+    """
+    tokens = np.asarray(tokens, dtype=float)
+    return _variability(*_deviations(tokens, _as_labels(labels, len(tokens))))
+
+
+def _deviations(tokens: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens less the mean of their class, and class means less the mean of them."""
     classes, members = np.unique(labels, return_inverse=True)
-    count = len(classes)
-    means = np.stack([tokens[members == one].mean(axis=0) for one in range(count)])
-    centred = means - means.mean(axis=0)
-    deviations = tokens - means[members]
+    means = np.stack([tokens[members == one].mean(axis=0) for one in range(len(classes))])
+    return tokens - means[members], means - means.mean(axis=0)
+
+
+def _measures(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    deviations, centred = _deviations(tokens, labels)
+    count = len(centred)
     within, between = np.mean(np.sum(deviations**2, axis=1)), np.mean(np.sum(centred**2, axis=1))
     regularity = _regularity(centred)
     return np.array([count, within, between, _variability(deviations, centred), *regularity])

@@ -25,6 +25,7 @@ from attnflow.cli import (
     theory,
     trained_heads,
     trained_prompts,
+    trained_studies,
 )
 from attnflow.cli.console import AsJson, print_facts, print_json_or
 
@@ -156,6 +157,7 @@ theory.register(app)
 studies.register(app)
 trained_heads.register(app)
 trained_prompts.register(app)
+trained_studies.register(app)
 figures.register(app)
 explore.register(app)
 bench.register(app)

@@ -40,6 +40,7 @@ class FreshTensors(Tensors):
         self._seed = seed
         self._deviation = deviation
         self._residual_factor = residual_factor  # for GPT-2's matrices that write to the residual stream
+        self._tables: dict[str, np.ndarray] = {}  # word vectors and positions, of which rows are read
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """A whole tensor, of this shape."""
@@ -52,8 +53,10 @@ class FreshTensors(Tensors):
         return (np.random.default_rng(own).standard_normal(shape) * self._deviation * factor).astype(self.dtype)
 
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-        """Some rows of a matrix of this shape."""
-        return self.read(name, shape)[np.asarray(rows, dtype=int)]
+        """Some rows of a matrix of this shape; the matrix is kept, since every prompt reads other rows of it."""
+        if name not in self._tables:
+            self._tables[name] = self.read(name, shape)
+        return self._tables[name][np.asarray(rows, dtype=int)]
 
     def require_nothing_left(self, stem: str) -> None:
         """Do nothing: only tensors that are read exist."""

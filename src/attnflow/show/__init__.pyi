@@ -26,3 +26,4 @@ from attnflow.show.trained.head_kinds import head_kinds as head_kinds
 from attnflow.show.trained.head_spectra import head_spectra as head_spectra
 from attnflow.show.trained.ladder import ladder as ladder
 from attnflow.show.trained.prompt import prompt as prompt
+from attnflow.show.trained.study import study as study

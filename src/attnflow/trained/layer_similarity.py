@@ -18,7 +18,7 @@ def effective_rank(run: Any) -> xr.DataArray:
     >>> float(effective_rank(np.eye(3)).round(12))
     3.0
     """
-    return over_snapshots(_effective_rank, run, "effective_rank")
+    return over_snapshots(effective_rank_of, run, "effective_rank")
 
 
 def linear_cka(first: Any, second: Any) -> float:
@@ -49,7 +49,8 @@ def consecutive_cka(run: Any) -> xr.DataArray:
     return xr.DataArray([linear_cka(one, following) for one, following in pairs], dims="layer", name="cka")
 
 
-def _effective_rank(tokens: np.ndarray) -> float:
+def effective_rank_of(tokens: np.ndarray) -> float:
+    """The effective rank of one configuration (n, d)."""
     sizes = np.linalg.svd(tokens.astype(float), compute_uv=False)
     total = sizes.sum()
     return float(np.exp(entr(sizes / total).sum())) if total > 0 else 0.0

@@ -1,0 +1,66 @@
+"""The dataset of a study, from its parts, with what is needed to repeat it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+
+import numpy as np
+import xarray as xr
+
+from attnflow.models.transformer import Model
+from attnflow.trained.studies.layer_measures import WORDS, MeasureSettings
+from attnflow.trained.studies.plan import StudyPart
+
+KIND = "attnflow study"
+
+
+def joined(
+    parts: Sequence[StudyPart], found: Sequence[xr.Dataset], ids: Mapping[str, Sequence[np.ndarray]]
+) -> xr.Dataset:
+    """One dataset of all parts, NaN where a model has fewer layers, heads or variants than another."""
+    models = list(dict.fromkeys(part.model.name for part in parts))
+    variants = list(dict.fromkeys(part.variant.name for part in parts))
+    of_models = []
+    for model in models:
+        own = [(part.variant.name, piece) for part, piece in zip(parts, found, strict=True) if part.model.name == model]
+        of_variants = {
+            variant: xr.concat([piece for name, piece in own if name == variant], "prompt").sortby("prompt")
+            for variant in dict.fromkeys(name for name, _ in own)
+        }
+        whole = xr.concat(list(of_variants.values()), "variant").assign_coords(variant=list(of_variants))
+        lengths = ("prompt", [len(one) for one in ids[model]], {"long_name": "number of tokens", "units": "1"})
+        of_models.append(whole.assign(length=lengths).expand_dims(model=[model]))
+    study = xr.concat(of_models, "model", join="outer").sel(variant=variants)
+    for name, words in WORDS.items():
+        study[name].attrs = {"long_name": words, "units": "1"}
+    return study.transpose("model", "variant", "prompt", "layer", ...)
+
+
+def study_record(
+    models: Sequence[Model],
+    prompts: str,
+    ids: Mapping[str, Sequence[np.ndarray]],
+    settings: MeasureSettings,
+    controls: Sequence[str],
+    ladder: bool,
+    depths: Mapping[str, int],
+    seed: int,
+    memory: float,
+) -> dict[str, str | int | float]:
+    """The settings of a study as attributes: they repeat it, and tell whether parts on disk belong to it."""
+    digest = hashlib.sha256(json.dumps([[one.tolist() for one in ids[model.name]] for model in models]).encode())
+    return {
+        "kind": KIND,
+        "attnflow_version": version("attnflow"),
+        "models": json.dumps({model.name: model.origin for model in models}),
+        "depths": json.dumps(dict(depths)),
+        "prompts": prompts,
+        "prompts_digest": digest.hexdigest(),
+        "controls": json.dumps(list(controls)),
+        "ladder": int(ladder),
+        "measure_settings": json.dumps(asdict(settings)),
+        "seed": seed,
+        "memory": float(memory),
+    }

@@ -1,0 +1,69 @@
+"""Intervals of means over prompts by the bootstrap: prompts are drawn again with replacement."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnflow.analyse.rate_intervals import CONFIDENCE
+
+RESAMPLES = 2000  # the ends of a 95 % interval then vary by about a fortieth of its length
+LEAST_PROMPTS = 5  # with fewer the resamples are too few different ones for an interval
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """Mean, standard deviation and interval of the mean over prompts; NaN where there are too few."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    prompts: np.ndarray
+    """Number of prompts that have a value."""
+
+
+def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
+    """The mean over the first axis, prompts, with its 95 % percentile interval; prompts without a value are left out.
+
+    Arrays of one number of prompts and one seed are resampled alike, so that intervals of differences are paired.
+    The percentile interval of a mean of n values is too short by a factor of about 1 - 1/n: it is lengthened by
+    (n / (n - 1))^{1/2} around the mean.
+
+    Examples
+    --------
+    >>> found = mean_interval(np.arange(20.0))
+    >>> float(found.mean), bool(found.low < 9.5 < found.high)
+    (9.5, True)
+    """
+    values = np.asarray(values, dtype=float)
+    count = len(values)
+    flat = values.reshape(count, -1)
+    is_known = np.isfinite(flat)
+    known = np.where(is_known, flat, 0.0)
+    number = is_known.sum(axis=0)
+    mean = _ratio(known.sum(axis=0), number)
+    squares = np.where(is_known, (flat - mean) ** 2, 0.0).sum(axis=0)
+    deviation = np.sqrt(_ratio(squares, number - 1))
+    weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(float)
+    means = _ratio(weights @ known, weights @ is_known)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = _quantiles(means, (tail, 1 - tail))
+    stretch = np.sqrt(_ratio(number, number - 1))
+    is_enough = number >= LEAST_PROMPTS
+    shape = values.shape[1:]
+    ends = [np.where(is_enough, mean + stretch * (end - mean), np.nan) for end in (low, high)]
+    return MeanInterval(*(array.reshape(shape) for array in (mean, deviation, *ends, number)))
+
+
+def _quantiles(means: np.ndarray, shares: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles over resamples, of which those without any value are left out; NaN where all are."""
+    found = np.full((2, means.shape[1]), np.nan)
+    some = np.isfinite(means).any(axis=0)
+    found[:, some] = np.nanquantile(means[:, some], shares, axis=0)
+    return found[0], found[1]
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """The quotient, NaN where the denominator is not positive."""
+    is_positive = denominator > 0
+    return np.where(is_positive, numerator / np.where(is_positive, denominator, 1), np.nan)

@@ -1,0 +1,52 @@
+"""The parts of a study that are computed one after the other."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnflow.models.transformer import Model
+from attnflow.trained.studies.variants import DRAWS, Variant
+
+
+@dataclass(frozen=True)
+class StudyPart:
+    """Prompts of one model and variant that are computed together."""
+
+    model: Model
+    variant: Variant
+    prompts: tuple[int, ...]
+    name: str
+    """The name of its file while the study is not finished."""
+    draw: int = 0
+    """Number of the random weights, if the variant has them."""
+
+
+def study_parts(
+    models: Sequence[Model],
+    variants: Mapping[str, Sequence[Variant]],
+    ids: Mapping[str, Sequence[np.ndarray]],
+    memory: float,
+) -> Iterator[StudyPart]:
+    """Prompts in groups whose hidden states fit into `memory` bytes; with random weights, one group a draw at least."""
+    for place, model in enumerate(models):
+        sizes = np.array([len(one) * model.config.width * 8 for one in ids[model.name]])
+        for variant in variants[model.name]:
+            draws = min(DRAWS, len(sizes)) if variant.is_untrained else 1
+            for draw in range(draws):
+                for number, group in enumerate(_groups(np.arange(len(sizes))[draw::draws], sizes, memory)):
+                    name = re.sub(r"\W+", "-", f"{place} {variant.name} {draw} {number}")
+                    yield StudyPart(model, variant, tuple(group), name, draw)
+
+
+def _groups(places: np.ndarray, sizes: np.ndarray, memory: float) -> Iterator[list[int]]:
+    """Places in order, in groups of at most `memory` bytes and of one place at least."""
+    group: list[int] = []
+    for place in places.tolist():
+        if group and sizes[group].sum() + sizes[place] > memory:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
