@@ -128,8 +128,9 @@ def _cell(row: dict[str, Any]) -> str:
     """The mean with its interval; of a control, with a star where the paired difference from the model excludes 0."""
     if row["mean"] is None:
         return ""
-    is_resolved = abs(row["mean"]) > SINGLE_ROUNDING and row["low"] is not None and row["low"] < row["high"]
-    interval = f" {interval_text(row['low'], row['high'])}" if is_resolved else ""
-    low, high = row["trained_minus_low"], row["trained_minus_high"]
-    is_apart = low is not None and high is not None and (low > 0 or high < 0)
+    low, high = row["low"], row["high"]
+    is_resolved = abs(row["mean"]) > SINGLE_ROUNDING
+    interval = f" {interval_text(low, high)}" if is_resolved and low is not None and low < high else ""
+    least, most = row["trained_minus_low"], row["trained_minus_high"]
+    is_apart = least is not None and most is not None and (least > 0 or most < 0)
     return f"{number(row['mean'], SINGLE_ROUNDING)}{interval}{' *' if is_apart else ''}"

@@ -52,7 +52,7 @@ def matrix_entropy(tokens: np.ndarray) -> float:
 
     Examples
     --------
-    >>> round(matrix_entropy(np.eye(4)) / np.log(4), 12)
+    >>> round(float(matrix_entropy(np.eye(4)) / np.log(4)), 12)
     1.0
     """
     squares = np.linalg.svd(tokens, compute_uv=False) ** 2

@@ -123,7 +123,7 @@ def test_models_of_different_depth_share_a_dataset(models, tmp_path):
     np.testing.assert_allclose(one["trained_minus"], gap.mean())
     np.testing.assert_allclose([one["mean"], one["deviation"]], [values[1].mean(), values[1].std(ddof=1)])
     figure = af.show.study(both, tmp_path / "study.png", measures=["mean_cosine", "energy"])
-    assert len(figure.axes) == 2
+    assert len(figure.axes) == 3
 
 
 def test_a_stopped_study_goes_on_with_the_same_numbers(models, tmp_path, monkeypatch):

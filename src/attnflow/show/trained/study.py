@@ -62,8 +62,8 @@ def study(
     >>> from attnflow import trained
     >>> prompts = [[5, 17, 3, 5], [7, 7, 3], [1, 2, 3], [9, 8], [4, 4]]
     >>> figure = study(trained.study(model, prompts, controls=[]), measures=["mean_cosine"], size="column")
-    >>> len(figure.axes)
-    1
+    >>> len(figure.axes)  # a panel, and the table of variants
+    2
     """
     require_study(found)
     for name in measures:

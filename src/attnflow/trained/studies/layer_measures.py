@@ -107,7 +107,7 @@ def _variability(units: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
     if labels.max() < 1:
         return np.nan, np.nan
     # In coordinates of the span of the tokens, which has at most n dimensions: angles and lengths are the same.
-    kept = np.linalg.qr(units[labels >= 0].T, mode="r").T
+    kept = np.asarray(np.linalg.qr(units[labels >= 0].T, mode="r")).T
     own, rng = labels[labels >= 0], np.random.default_rng(0)
     shuffled = [collapse.variability(kept, rng.permutation(own)) for _ in range(SHUFFLES)]
     return collapse.variability(kept, own), float(np.median(shuffled))

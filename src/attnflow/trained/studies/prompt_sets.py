@@ -31,7 +31,7 @@ def built_in_prompts() -> list[str]:
     >>> len(built_in_prompts())
     64
     """
-    return files(__package__).joinpath("prompts.txt").read_text("utf-8").splitlines()
+    return files("attnflow.trained.studies").joinpath("prompts.txt").read_text("utf-8").splitlines()
 
 
 def prompt_set(prompts: str | os.PathLike | Sequence[Prompt] | None) -> PromptSet:
