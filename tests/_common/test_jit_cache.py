@@ -49,6 +49,7 @@ def test_programs_are_dropped_when_the_process_has_grown_by_the_ceiling(monkeypa
     monkeypatch.setattr(jit_cache, "resident_bytes", lambda: next(sizes))
     monkeypatch.setattr(jit_cache, "share_taken", lambda: 0.0)
     monkeypatch.setattr(jit_cache, "_least_bytes", float("inf"))
+    monkeypatch.setattr(jit_cache, "CEILING", 512e6)
     monkeypatch.setattr(jit_cache.jax, "clear_caches", lambda: dropped.append(True))
     counts = []
     for _ in range(6):

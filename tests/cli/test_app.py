@@ -85,7 +85,8 @@ def test_tokens_and_matrices_can_come_from_files(tmp_path):
 
 
 def test_rerun_compares_and_show_draws(tmp_path):
-    attnflow_process("run", "noisy", "--n", 8, "--end", 0.5, "--no-picture", "--out", "a.zarr", cwd=tmp_path)
+    """The result is the same bit for bit in another process."""
+    attnflow("run", "noisy", "--n", 8, "--end", 0.5, "--no-picture", "--out", "a.zarr", cwd=tmp_path)
 
     text, _ = attnflow_process("rerun", "a.zarr", "--out", "b.zarr", "--json", cwd=tmp_path)
     picture, _ = attnflow("show", "a.zarr", "--out", "a.pdf", cwd=tmp_path)
@@ -167,7 +168,7 @@ def test_list_shows_every_scenario(tmp_path):
 
 
 def test_doctor_finds_a_healthy_installation(tmp_path):
-    text, _ = attnflow_process("doctor", "--json", cwd=tmp_path)
+    text, _ = attnflow("doctor", "--json", cwd=tmp_path)
 
     assert json.loads(text)["healthy"] is True
 

@@ -4,11 +4,11 @@ import json
 import math
 
 import pytest
-from tests.helpers.command_line import attnflow, attnflow_process
+from tests.helpers.command_line import attnflow
 
 
 def test_verify_prints_verdicts_and_exits_with_zero(tmp_path):
-    text, _ = attnflow_process("verify", "interaction-peak", "wendel", cwd=tmp_path)
+    text, _ = attnflow("verify", "interaction-peak", "wendel", cwd=tmp_path)
     assert "2 statements: 2 hold." in text
     found = json.loads(attnflow("verify", "interaction-peak", "--json", cwd=tmp_path)[0])
     assert (found[0]["id"], found[0]["verdict"], found[0]["proved"]) == ("interaction-peak", "holds", True)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from tests.helpers import tiny_models
-from tests.helpers.command_line import attnflow_process
+from tests.helpers.command_line import attnflow
 from typer.testing import CliRunner
 
 from attnflow import show, trained
@@ -287,7 +287,7 @@ def test_bad_input_is_one_sentence(folder, case):
 
 
 def test_the_command_ends_with_two_and_no_traceback(tmp_path):
-    _, errors = attnflow_process("heads", "no such model!", cwd=tmp_path, code=2)
+    _, errors = attnflow("heads", "no such model!", cwd=tmp_path, code=2)
     assert errors.startswith("attnflow: There is no model at no such model!")
     assert "Traceback" not in errors
 

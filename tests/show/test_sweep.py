@@ -117,7 +117,7 @@ def test_unfinished_sweeps_say_so():
         (dataset(beta=[1.0, 2.0]), {"at": {"beta": "x"}}, "must be a number, but it is 'x'"),
         (dataset(beta=[1.0]), {}, "There is nothing to draw: one value, 0, is left"),
         (dataset(a=[1, 2], b=[1, 2], c=[1, 2], d=[1, 2]), {}, "more axes than a picture: c, d are left"),
-        (xr.Dataset(), {}, "it is no sweep"),
+        (xr.Dataset(), {}, "it is not a sweep"),
         (dataset(beta=[1.0, 2.0]).map(lambda values: values * np.nan, keep_attrs=True), {}, "No cell of the sweep is finished"),
     ],
 )  # fmt: skip

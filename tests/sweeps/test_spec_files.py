@@ -86,7 +86,7 @@ def test_files_of_numbers_are_read_into_the_spec(tmp_path):
         ({"reduce": ["quantiles:0.9,0.1"]}, "increasing levels between 0 and 1"),
         ({"reduce": ["quantiles:2"]}, "increasing levels between 0 and 1"),
         ({"reduce": ["mean:3"]}, "increasing levels"),
-        ({"reduce": ["counts"]}, "counts runs by a whole number, but 'mean-cosine' is a real one"),
+        ({"reduce": ["counts"]}, "counts runs by a whole number, but 'mean-cosine' is a real number"),
         ({"reduce": []}, "`reduce` must be words"),
         ({"over": [1]}, "`over` must be a table of axes"),
         ({"table": 3}, "`table` must be the name of a CSV file"),

@@ -130,7 +130,7 @@ def test_more_runs_and_values_leave_the_others_alone(small, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"runs": 9}, "The store has 10 runs of each cell, and here are fewer: 9"),
+        ({"runs": 9}, "The store has 10 runs of each cell, but `runs` is 9"),
         ({"over": {"beta": [1.0], "n": [4, 6]}}, "keeps all values of axis `beta`"),
         ({"seed": 1}, "Only runs and values of axes can be added to a sweep, but `seed` is 0 in the store and 1 here"),
         ({"settings": {"end": 3.0, "saves": 3}}, "`end` is 2.0 in the store and 3.0 here"),

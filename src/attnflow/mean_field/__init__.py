@@ -17,7 +17,7 @@ noise sqrt(2/kappa) dW (`Noise`), zero without it. On the unit circle, with scor
 
 the product being formed on a grid of three points for each mode. Diffusion is integrated exactly, by the exponential
 Runge-Kutta method of order four of Cox and Matthews; one step is compared with two half steps, and their difference
-sets the length of the next. c_0 = 1 is never touched, so that mass is exact. Where the density grows narrow the number
+sets the length of the next. c_0 stays 1 exactly: mass is conserved. Where the density grows narrow the number
 of modes is doubled, so that the last coefficients stay below 1e-10; a density that tends to point masses ends the run
 at the largest number of modes, with a sentence.
 

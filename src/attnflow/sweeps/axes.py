@@ -60,7 +60,7 @@ def require_axes(axes: Sequence[Axis]) -> None:
     names = [name for axis in axes for name in axis.columns]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"`{name}` is varied by {names.count(name)} axes. Give it one.")
+            raise InputError(f"`{name}` is varied by {names.count(name)} axes. Give it one axis.")
 
 
 def _require_swept(name: str) -> None:
@@ -121,8 +121,8 @@ def _from_text(name: str, text: str) -> tuple[Any, ...]:
     parts = [part.strip() for part in text.split(";" if ";" in text else ",")]
     if not is_number and ";" not in text and any(_is_number(part) for part in parts):
         raise InputError(
-            f"Axis `{name}` is {text!r}, where a number stands alone. Words that hold commas have semicolons "
-            f"between: {name}='diagonal:1,0.5;diagonal:1,2', and a single one ends with a semicolon."
+            f"Axis `{name}` is {text!r}, in which commas separate a number from its word. Separate words that contain "
+            f"commas by semicolons, {name}='diagonal:1,0.5;diagonal:1,2', and end a single one with a semicolon."
         )
     parts = parts[:-1] if text.rstrip().endswith(";") else parts
     if "" in parts:

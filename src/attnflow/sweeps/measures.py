@@ -140,8 +140,8 @@ class Reduction:
         require_known(name, ("mean", "quantiles", "counts", "all"), "reduce")
         if name == "counts" and name_of(measured) not in WHOLE:
             raise InputError(
-                f"`reduce` 'counts' counts runs by a whole number, but {measured!r} is a real one. Use 'quantiles', or "
-                f"a measure such as {', '.join(WHOLE[:4])}."
+                f"`reduce` 'counts' counts runs by a whole number, but {measured!r} is a real number. Use 'quantiles', "
+                f"or a measure such as {', '.join(WHOLE[:4])}."
             )
         levels = tuple(numbers or (0.1, 0.5, 0.9)) if name == "quantiles" else tuple(numbers)
         is_right = name == "quantiles" and all(0 <= one <= 1 for one in levels) and list(levels) == sorted(set(levels))

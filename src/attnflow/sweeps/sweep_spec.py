@@ -136,4 +136,4 @@ def require_extension(old: SweepSpec, new: SweepSpec) -> None:
     if found := differences(grown, new):
         raise InputError(f"Only runs and values of axes can be added to a sweep, but {'; '.join(found)}.")
     if new.runs < old.runs:
-        raise InputError(f"The store has {old.runs} runs of each cell, and here are fewer: {new.runs}. Give as many.")
+        raise InputError(f"The store has {old.runs} runs of each cell, but `runs` is {new.runs}. Give as many or more.")

@@ -64,7 +64,7 @@ def sweep(
     'time $t$'
     """
     if not isinstance(dataset, xr.Dataset) or "spec" not in dataset.attrs:
-        raise InputError("`dataset` must be made by `sweep` or opened by `load_sweep`, but it is no sweep.")
+        raise InputError("`dataset` must be made by `sweep` or opened by `load_sweep`, but it is not a sweep.")
     drawn = quantity(dataset, observable, at or {})
     axes = drawn_axes(drawn.values)
     if not np.isfinite(drawn.values.values).any():
