@@ -44,6 +44,7 @@ from attnflow.model.attention import Hardmax as Hardmax
 from attnflow.model.attention import Sinkhorn as Sinkhorn
 from attnflow.model.attention import Softmax as Softmax
 from attnflow.model.attention import Unnormalised as Unnormalised
+from attnflow.model.fast_sums import summation as summation
 from attnflow.model.flows import EuclideanAttention as EuclideanAttention
 from attnflow.model.flows import RescaledAttention as RescaledAttention
 from attnflow.model.flows import SphereAttention as SphereAttention

@@ -13,6 +13,7 @@ MODULES = {
     "notebook": ("anywidget",),
     "video": ("imageio_ffmpeg",),
     "sweep": ("distributed",),
+    "fast": ("finufft", "ducc0"),
 }
 """Modules of each extra of pyproject.toml; the package of a module has its name, with hyphens."""
 

@@ -12,6 +12,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.precision import cast, double
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model.dynamics import AbstractDynamics, State
+from attnflow.model.fast_sums.choice import with_method
 from attnflow.model.validation import require_flow, require_one_configuration
 from attnflow.results.provenance import flow_of
 
@@ -31,6 +32,7 @@ def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarr
     """
     with double():
         state = _state(flow, tokens)
+        flow = with_method(flow, np.asarray(state.tokens))
         return np.asarray(_velocity(cast(flow, "float64"), jnp.asarray(time, "float64"), state).tokens)
 
 

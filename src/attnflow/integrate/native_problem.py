@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.model.fast_sums.summation import AbstractFastSum
 from attnflow.model.flows import EuclideanAttention, RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.model.native.library import reason_unused
@@ -53,6 +54,7 @@ def reason_not_native(request: Request) -> str | None:
     n = request.tokens.shape[-2]
     # Types, not `isinstance`: a subclass may change any rule.
     parts = {
+        f"sums are those of {flow.summation!r}": isinstance(flow.summation, AbstractFastSum),
         f"the flow is {type(flow).__name__}": type(flow) not in SPACES,
         f"the attention is {type(flow.attention).__name__}": type(flow.attention) not in (Softmax, Unnormalised),
         "the flow has a perceptron": flow.perceptron is not None,

@@ -1,5 +1,6 @@
 """`simulate`: from a model and its first tokens to a labelled dataset."""
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +19,11 @@ from attnflow.integrate.plan import Plan
 from attnflow.integrate.request import DEFAULT_MEMORY, checked_request
 from attnflow.integrate.score_resolution import resolution_note
 from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.fast_sums.choice import with_method
 from attnflow.results import outcome, run_dataset
 from attnflow.results.run_arrays import RunArrays
 from attnflow.results.run_dataset import Request
+from attnflow.solvers.adaptive import Adaptive
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.status import Status
 from attnflow.solvers.stopping import AbstractStop
@@ -127,8 +130,11 @@ def simulate(
 
 def simulated(request: Request, watch: Watch) -> xr.Dataset:
     """The dataset of a checked request."""
-    reason = reason_not_native(request)
-    return _dataset(request, _integrated(request, watch, reason), reason)
+    rtol = float(request.solver.rtol) if isinstance(request.solver, Adaptive) else None
+    # The request as it is records the flow that was asked for; the method of its sums is part of what computes it.
+    summed = dataclasses.replace(request, flow=with_method(request.flow, request.tokens, rtol))
+    reason = reason_not_native(summed)
+    return _dataset(request, _integrated(summed, watch, reason), reason)
 
 
 def _integrated(request: Request, watch: Watch, reason: str | None) -> RunArrays:

@@ -19,6 +19,7 @@ from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter
 from attnflow.model.attention import AbstractAttention, Softmax
 from attnflow.model.coordinates import mapped
+from attnflow.model.fast_sums.summation import AbstractSummation, as_summation, require_summation
 from attnflow.model.head_products import can_be_joined, joined_output
 from attnflow.model.heads import Head, PiecewiseHead, RedrawnHead, TimeDependentHead
 from attnflow.model.masks import AbstractMask, Full
@@ -97,6 +98,8 @@ class AbstractDynamics(Module):
         A drift W sigma(U x + b) of every token by itself, added to the output.
     noise
         Diffusion added to the velocity.
+    summation
+        The method of the sum over tokens, one of `af.summation`. None or "auto": `simulate` and `velocity` choose one.
     """
 
     heads: tuple[AnyHead, ...] = eqx.field(converter=as_heads)
@@ -107,6 +110,7 @@ class AbstractDynamics(Module):
     mlp: MLP | None = eqx.field(default=None, kw_only=True)
     perceptron: AnyPerceptron | None = eqx.field(default=None, kw_only=True)
     noise: Noise | None = eqx.field(default=None, kw_only=True)
+    summation: AbstractSummation | None = eqx.field(default=None, converter=as_summation, kw_only=True)
 
     space: ClassVar[Euclidean | Sphere]
 
@@ -183,7 +187,7 @@ class AbstractDynamics(Module):
 
     def _pairs(self, head: Head, tokens: Tokens, log_scale: AnyArray | None = None) -> Pairs:
         queries, keys = mapped(tokens, head.query), mapped(tokens, head.key)
-        return Pairs(self.attention, self.mask, queries, keys, self.masses, log_scale)
+        return Pairs(self.attention, self.mask, queries, keys, self.masses, log_scale, self.summation)
 
     def _output(self, time: Scalar, tokens: Tokens) -> Tokens:
         """The attention output plus the drift W sigma(U x + b) by the perceptron."""
@@ -199,7 +203,8 @@ class AbstractDynamics(Module):
             return head.project_output(self._pairs(head, tokens).weighted_sums(head.project_values(tokens)))
 
         def weighted_sums(queries, keys, values):
-            return Pairs(self.attention, self.mask, queries, keys, self.masses).weighted_sums(values)
+            pairs = Pairs(self.attention, self.mask, queries, keys, self.masses, summation=self.summation)
+            return pairs.weighted_sums(values)
 
         heads = [head.at(time) for head in self.heads]
         is_joined = len(heads) > MAX_UNROLLED_HEADS and can_be_joined(heads)
@@ -246,6 +251,7 @@ def _require_parts(flow: AbstractDynamics) -> None:
         given = f"the class {part.__name__}: write {part.__name__}(...)" if isinstance(part, type) else repr(part)
         raise InputError(f"`{name}` must be one of attnflow's, such as {_EXAMPLES[name]}, but it is {given}.")
     _require_masses(flow.masses)
+    require_summation(flow)
     if flow.frozen is not None and (flow.frozen.dtype != np.bool_ or flow.frozen.ndim != 1):
         raise InputError(
             "`frozen` must be a list of booleans, one a token, but it has shape "

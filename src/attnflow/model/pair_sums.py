@@ -1,4 +1,7 @@
-"""Sums over tokens, sum_j w_ij v_j, by the native kernel or in blocks of rows, without an n x n array for large n."""
+"""Sums over tokens, sum_j w_ij v_j, by the native kernel or in blocks of rows, without an n x n array for large n.
+
+A flow that names a method of `fast_sums` takes its sums from there.
+"""
 
 from collections.abc import Callable
 
@@ -10,6 +13,8 @@ from jax.scipy.special import logsumexp
 from attnflow._common.arrays import AnyArray, Masses, Tokens
 from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, Softmax, scale_of
 from attnflow.model.coordinates import SMALL_DIMENSION
+from attnflow.model.fast_sums import attention_output
+from attnflow.model.fast_sums.summation import AbstractFastSum, AbstractSummation
 from attnflow.model.masks import AbstractMask
 from attnflow.model.native import attention_sums
 from attnflow.model.native.library import reason_unused
@@ -26,9 +31,13 @@ class Pairs(eqx.Module):
     keys: Tokens
     masses: Masses | None = None
     log_scale: AnyArray | None = None
+    summation: AbstractSummation | None = None
 
     def weighted_sums(self, values: Tokens) -> Tokens:
         """sum_j w_ij values_j for every row i."""
+        if isinstance(self.summation, AbstractFastSum):
+            parts = (self.attention, self.mask, self.queries, self.keys, self.masses, self.log_scale)
+            return attention_output.outputs(attention_output.FastSum(self.summation, *parts), values)
         potentials = self._column_potentials()
         if isinstance(self.attention, Softmax | Sinkhorn):
             return _averages(self, potentials, values)

@@ -14,10 +14,11 @@ import numpy as np
 
 from attnflow._common.checks import InputError
 from attnflow.model import attention, flows, heads, masks, mlp, noise, normalisation, perceptron
+from attnflow.model.fast_sums import summation
 from attnflow.solvers import adaptive, fixed_step, layers, observables, stopping, token_by_token
 
 MODULES = (
-    *(attention, flows, heads, masks, mlp, noise, normalisation, perceptron),
+    *(attention, flows, heads, masks, mlp, noise, normalisation, perceptron, summation),
     *(adaptive, fixed_step, layers, observables, stopping, token_by_token),
 )
 KNOWN = {

@@ -1,0 +1,56 @@
+"""The automatic choice: which method for which flow and number of tokens."""
+
+import numpy as np
+import pytest
+
+import attnflow as af
+from attnflow.model.fast_sums import choice, summation
+from attnflow.model.fast_sums.choice import chosen, with_method
+
+
+def sphere_flow(d, beta, mask=af.masks.full, **options):
+    return af.SphereAttention(af.Head.identity(d), af.Softmax(beta), mask, **options)
+
+
+@pytest.mark.parametrize(
+    ("flow", "n", "kind"),
+    [
+        (sphere_flow(2, 100.0), 500, summation.Dense),
+        (sphere_flow(2, 100.0), 20_000, summation.Fourier),
+        (sphere_flow(2, 100.0, af.masks.causal), 30_000, summation.Fourier),
+        (sphere_flow(2, 100.0, af.masks.window(3)), 20_000, summation.Dense),
+        (sphere_flow(3, 10.0), 30_000, summation.Harmonics),
+        (sphere_flow(6, 10.0), 5000, summation.Dense),
+    ],
+)
+def test_method_by_space_mask_and_number(flow, n, kind):
+    assert type(chosen(flow, af.initial.sphere(n, flow.dimension, rng=0), 1e-10)) is kind
+
+
+def test_tokens_in_few_places_are_grouped():
+    tokens = np.repeat(af.initial.sphere(20, 6, rng=0), 300, axis=0)
+
+    assert type(chosen(sphere_flow(6, 10.0), tokens, 1e-10)) is summation.HeavyTokens
+
+
+def test_tokens_of_a_box_take_a_gauss_transform():
+    flow = af.EuclideanAttention(af.Head.identity(1))
+
+    assert type(chosen(flow, af.initial.box(20_000, 1, 1.0, rng=0), 1e-8)) is summation.Gauss
+
+
+def test_without_libraries_all_pairs_are_summed(monkeypatch):
+    monkeypatch.setattr(choice, "is_found", lambda module: False)
+
+    assert type(chosen(sphere_flow(2, 100.0), af.initial.sphere(20_000, 2, rng=0), 1e-10)) is summation.Dense
+
+
+def test_the_tolerance_follows_the_solver():
+    flow, tokens = sphere_flow(2, 100.0), af.initial.sphere(20_000, 2, rng=0)
+
+    assert with_method(flow, tokens, rtol=1e-6).summation == summation.Fourier(1e-8)
+    assert with_method(flow, tokens).summation == summation.Fourier(1e-10)
+    own = sphere_flow(2, 100.0, summation=summation.Automatic(1e-5))
+    assert with_method(own, tokens, rtol=1e-6).summation == summation.Fourier(1e-5)
+    forced = sphere_flow(2, 100.0, summation=summation.Dense())
+    assert with_method(forced, tokens).summation == summation.Dense()
