@@ -13,6 +13,7 @@ from attnflow._common.progress import Progress, reporting
 from attnflow._common.renamed import renamed_argument
 from attnflow._common.seeds import Rng, takes_rng
 from attnflow._common.threads import one_blas_thread
+from attnflow.coalescence.hand_over import HandOver
 from attnflow.coalescence.integrator import Integrator
 from attnflow.coalescence.request import CoalescingRequest, Perturbation
 from attnflow.model.dynamics import AbstractDynamics
@@ -24,9 +25,10 @@ log = logging.getLogger(__name__)
 @takes_rng
 @renamed_argument("until", "log_end")
 def coalesce(
-    flow: AbstractDynamics,
-    tokens: Any,
+    flow: AbstractDynamics | xr.Dataset,
+    tokens: Any = None,
     *,
+    gather: float | None = None,
     log_end: float = np.inf,
     merge: float | None = None,
     rtol: float = 1e-6,
@@ -49,7 +51,13 @@ def coalesce(
         If V is not a multiple of I, the run ends at the first long plateau: forces of order e^-beta between tokens are
         lost in the rounding of V x.
     tokens
-        First tokens (n, d).
+        First tokens (n, d). Without them `flow` is a run of `simulate`: the clusters of its last tokens are the first
+        tokens, with their masses, at its last time; forces that are lost in the tolerance of `simulate` act from there.
+        `leaf` in the result is then the cluster of every token of that run, and `leaf_radius` the largest distance of
+        a token from the centre of its cluster.
+    gather
+        Largest gap between neighbouring tokens of a cluster of such a run. None: 1e-3. Clusters that are too wide for
+        their centres to stand for them are refused.
     log_end
         Logarithm of the end time. By default the run ends at one cluster or at an equilibrium. Required (or `budget`)
         if V or Q^T K is not symmetric, since periodic orbits are then possible. A run ends at one cluster even before
@@ -96,9 +104,16 @@ def coalesce(
     >>> long.clusters.values[-1], bool(long.log_time[-1] > 25)
     (np.int64(1), True)
     """
+    start = None
+    if tokens is None:
+        start = HandOver.of(flow, gather)
+        flow, tokens = start.flow, start.positions
+    elif gather is not None:
+        raise InputError("`gather` finds the clusters of a run of `simulate`, but tokens are given. Leave it out.")
     request = CoalescingRequest.of(
         flow,
         tokens,
+        log_start=-np.inf if start is None else start.log_time,
         log_end=log_end,
         merge=merge,
         rtol=rtol,
@@ -108,7 +123,10 @@ def coalesce(
         max_steps=max_steps,
         budget=budget,
     )
-    return integrated(request, budget, progress)
+    long = integrated(request, budget, progress)
+    if start is None:
+        return long
+    return long.assign(leaf=("first_token", start.leaves), leaf_radius=start.radius)
 
 
 def integrated(request: CoalescingRequest, budget: float | None = None, progress: Progress = None) -> xr.Dataset:

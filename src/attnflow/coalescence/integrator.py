@@ -67,7 +67,7 @@ class Integrator:
         gap_floor = min(GAP_FLOOR_IN_MERGES * request.merge, MAX_GAP_FLOOR)
         self.tolerances = Tolerances(request.rtol, gap_floor, request.merge)
         self.recorder = Recorder(request, self.field)
-        self.log_time, self.counters = -np.inf, Counters()
+        self.log_time, self.counters = request.log_start, Counters()
         clusters = clusters.merge_duplicates()  # tokens at one position are one cluster from the start
         self._set_state(clusters, Control(np.zeros(len(clusters), bool)), None)
         self.plateau = self._record_state()

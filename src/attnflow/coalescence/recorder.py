@@ -160,6 +160,8 @@ class Recorder:
             "shortcuts": request.accelerations != Accelerations.none(),
             "max_steps": request.max_steps,
         }
+        if np.isfinite(request.log_start):
+            limits["log_start"] = request.log_start
         settings = {"merge": request.merge, "rtol": request.rtol, "limits": json.dumps(limits)}
         settings["accelerations"] = json.dumps(dataclasses.asdict(available))
         if request.perturbation is not None:

@@ -62,6 +62,8 @@ class CoalescingRequest:
     max_steps: int
     accelerations: Accelerations
     perturbation: Perturbation | None = None
+    log_start: float = -np.inf
+    """The logarithm of the time at which the first tokens are given; minus infinity is the time zero."""
 
     @classmethod
     def of(
@@ -77,6 +79,7 @@ class CoalescingRequest:
         perturb: float | None = None,
         rng: Rng = None,
         budget: float | None = None,
+        log_start: float = -np.inf,
     ) -> "CoalescingRequest":
         """Check the arguments of `coalesce`; raises ValueError with what to do instead."""
         tokens = _require_supported(flow, tokens)
@@ -86,7 +89,7 @@ class CoalescingRequest:
             tokens, perturbation = _perturbed(tokens, perturb, rng)
         merge = _merging_distance(tokens, merge)
         accelerations = Accelerations() if shortcuts else Accelerations.none()
-        return cls(flow, tokens, float(log_end), merge, rtol, max_steps, accelerations, perturbation)
+        return cls(flow, tokens, float(log_end), merge, rtol, max_steps, accelerations, perturbation, float(log_start))
 
 
 def _require_limits(flow: AbstractDynamics, log_end: Any, rtol: Any, max_steps: Any, budget: Any) -> None:

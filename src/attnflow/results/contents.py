@@ -86,7 +86,8 @@ def _is_seed(value: Any) -> bool:
 def _is_limits(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and value.keys() <= {"log_end", "until", "shortcuts", "max_steps"}
+        and value.keys() <= {"log_start", "log_end", "until", "shortcuts", "max_steps"}
+        and _is_number(value.get("log_start", 0.0))
         and _is_number(value.get("log_end", value.get("until", 0.0)))
         and isinstance(value.get("shortcuts", True), bool)
         and _is_whole(value.get("max_steps", 1))

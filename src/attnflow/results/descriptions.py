@@ -58,6 +58,8 @@ LONG_NAMES = {
     "quadrature_merges": "number of merges integrated as isolated pairs",
     "quadrature_error": "largest error of positions at merges integrated as isolated pairs",
     "subcycled_steps": "number of steps in which fast tokens were subcycled",
+    "leaf": "cluster, and leaf of the merge tree, of every token of the run that was continued",
+    "leaf_radius": "largest distance of a token from the centre of its cluster",
     # of `mean_field.evolve`
     "density": "density of tokens in the angle",
     "mode": "index k of the Fourier mode",

@@ -1,17 +1,22 @@
 """Observables: quantities computed during a run, which need no storage of tokens.
 
 An observable is any function of (time, tokens) written with jax.numpy that returns an array. The functions here are
-the common ones; their sums over pairs are computed in blocks.
+the common ones; their sums over pairs are computed in blocks, and for many tokens by fast sums and k-d trees.
 """
+
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from attnflow._common.arrays import AnyArray, Scalar, Tokens
 from attnflow._common.checks import require_finite_number
 from attnflow._common.module import Module
 from attnflow._common.precision import parameter
+from attnflow.model.fast_sums import observed
+from attnflow.model.native import host_calls
 
 __all__ = ["ClosePairs", "Energy", "diameter", "largest_norm", "mean_cosine", "order_parameter"]
 
@@ -56,6 +61,8 @@ def diameter(time: Scalar, tokens: Tokens) -> AnyArray:
     1.414214
     """
     del time
+    if _is_for_host(tokens):
+        return _on_host("diameter", observed.diameter, tokens)
     farthest = lambda token: jnp.max(jnp.linalg.norm(tokens - token[None], axis=-1))
     return jnp.max(_over_tokens(farthest, tokens))
 
@@ -96,6 +103,8 @@ class Energy(Module):
     def __call__(self, time: Scalar, tokens: Tokens) -> AnyArray:
         """The energy of a configuration."""
         del time
+        if _is_for_host(tokens):
+            return _on_host("energy", observed.energy, tokens, self.beta)
         row = lambda token: jnp.mean(jnp.exp(self.beta * (tokens @ token - 1)))
         return jnp.mean(_over_tokens(row, tokens))
 
@@ -121,10 +130,28 @@ class ClosePairs(Module):
     def __call__(self, time: Scalar, tokens: Tokens) -> AnyArray:
         """The fraction for a configuration, without pairs of a token with itself."""
         del time
+        if _is_for_host(tokens):
+            return _on_host("close pairs", observed.close_pairs, tokens, self.cosine)
         n = len(tokens)
         row = lambda token: jnp.sum(tokens @ token > self.cosine)
         selves = jnp.sum(jnp.sum(tokens**2, axis=-1) > self.cosine)
         return (jnp.sum(_over_tokens(row, tokens)) - selves) / max(n * (n - 1), 1)
+
+
+def _is_for_host(tokens: Tokens) -> bool:
+    """Whether tokens are so many that fast sums and k-d trees in NumPy are faster than all pairs."""
+    return len(tokens) >= observed.LEAST_TOKENS and host_calls.reason_unavailable() is None
+
+
+def _on_host(name: str, function: Callable, tokens: Tokens, *numbers: AnyArray) -> AnyArray:
+    """`function(tokens, *numbers)`, a number, where all tokens are finite."""
+
+    def computed(tokens, *numbers):
+        found = function(tokens.astype(float), *map(float, numbers)) if np.isfinite(tokens.sum()) else np.nan
+        return np.asarray(found)
+
+    tokens = jnp.asarray(tokens)
+    return host_calls.call(name, computed, jax.ShapeDtypeStruct((), tokens.dtype), tokens, *numbers)
 
 
 def _over_tokens(function, tokens: Tokens) -> AnyArray:

@@ -11,5 +11,6 @@ i at once. Its promise is the same for every rule: the error of the attention ou
     neighbours                  only the tokens whose weights count, found in a k-d tree
 
 `kernel_sums` makes attention outputs of an expansion, `direct_sums` sums rows one by one, `summation` has the public
-classes, `choice` the automatic choice between them. Only this package imports finufft and ducc0.
+classes, `applicability` the flows that they serve, `choice` the automatic choice between them. `observed` has
+observables of many tokens. Only this package imports finufft and ducc0.
 """

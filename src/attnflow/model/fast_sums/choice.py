@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import ive
 
 from attnflow._common.extras import is_found
 from attnflow.model.fast_sums import fourier, gauss, harmonics, heavy_tokens, neighbours
@@ -92,15 +93,27 @@ def chosen(flow: Any, tokens: np.ndarray, tolerance: float) -> AbstractFastSum |
 
 
 def seconds(method: Any, problem: SumProblem) -> float:
-    """The estimated processor seconds of one evaluation."""
+    """The estimated processor seconds of one evaluation; infinity if most rows would be summed directly.
+
+    For expansions that is so if the error over the sum of a row, at least its share of the gross weight for tokens
+    spread evenly, exceeds the tolerance.
+    """
     n = len(problem.keys)
     size = problem.keys.shape[1] + problem.values.shape[1]
     visible = n * n if problem.positions.is_full else n * n / (1 if problem.positions.later else 2)
     dense = visible * SECONDS.pair * (1 + size / 8)
+    kappa = _kappa(problem)
     if isinstance(method, Fourier):
+        share = max(1 / n, float(ive(0, kappa)))
+        unit_error = fourier.TRANSFORM_ERROR + fourier.PHASE_ERROR * 2 * fourier.modes_of(kappa)
+        if 2 * unit_error > method.tolerance * share:
+            return math.inf
         return _of_expansion(problem, fourier.LEAF, n * SECONDS.fourier, SECONDS.call)
     if isinstance(method, Harmonics):
-        degree = harmonics.degree_of(_kappa(problem))
+        share = max(1 / n, -math.expm1(-2 * kappa) / (2 * kappa) if kappa else 1.0)
+        if method.tolerance * share < 2 * fourier.TRANSFORM_ERROR:
+            return math.inf
+        degree = harmonics.degree_of(kappa)
         return _of_expansion(problem, harmonics.LEAF, n * SECONDS.harmonics, SECONDS.degree * degree**3)
     if isinstance(method, Gauss):
         return _of_gauss(problem, method.tolerance)

@@ -17,9 +17,11 @@ from scipy.special import ive
 from attnflow._common.extras import imported
 from attnflow.model.fast_sums.problem import SumProblem
 
-EPS = 1e-14  # of finufft: smaller ones reach no smaller error
-ROUNDING = 4e-16  # error of a phase k theta, over k
-SAFETY = 4.0  # of the unit error over that measured with tokens in clusters, where errors of one sign add up
+EPS = 1e-14  # asked of finufft: smaller ones reach no smaller error
+# Errors over the gross weight, three times the largest measured with all tokens at one to three places, where errors of
+# one sign add up: that of the transforms, and that of the phases k theta for each mode.
+TRANSFORM_ERROR = 1e-13
+PHASE_ERROR = 3e-16
 TOKENS_PER_THREAD = 30_000  # below, starting threads takes longer than it saves
 LEAF = 256  # tokens; beyond, plans of finufft take less time than their pairs
 
@@ -38,9 +40,7 @@ class CircleKernel:
         signed = keys if factor >= 0 else -keys
         self.sources = self.targets if is_same else np.arctan2(signed[:, 1], signed[:, 0])
         self.coefficients = _coefficients(self.kappa)
-        modes = len(self.coefficients)
-        self.eps = max(EPS, ROUNDING * modes)
-        self.unit_error = SAFETY * self.eps
+        self.unit_error = TRANSFORM_ERROR + PHASE_ERROR * len(self.coefficients)
         self.row_shifts = np.full(len(queries), self.kappa)
         self.column_factors = np.ones(len(keys))
 
@@ -68,15 +68,15 @@ class CircleKernel:
         return replace(problem, queries=at(self.targets), keys=at(self.sources), factor=self.kappa)
 
     def _transformed(self, kind: int, sign: int, angles: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return transformed(kind, sign, self.eps, (len(self.coefficients),), [angles], values)
+        return transformed(kind, sign, (len(self.coefficients),), [angles], values)
 
 
 def transformed(
-    kind: int, sign: int, eps: float, modes: tuple[int, ...], points: list[np.ndarray], values: np.ndarray
+    kind: int, sign: int, modes: tuple[int, ...], points: list[np.ndarray], values: np.ndarray
 ) -> np.ndarray:
     """Transforms of type 1 or 2 of several rows of values at points, which are given by their coordinates."""
     count, threads = len(values), 0 if len(points[0]) >= TOKENS_PER_THREAD else 1
-    plan = finufft().Plan(kind, modes, n_trans=count, eps=eps, isign=sign, nthreads=threads)
+    plan = finufft().Plan(kind, modes, n_trans=count, eps=EPS, isign=sign, nthreads=threads)
     plan.setpts(*map(np.ascontiguousarray, points))
     found = plan.execute(np.ascontiguousarray(values if count > 1 else values[0]))
     return found if count > 1 else found[None]

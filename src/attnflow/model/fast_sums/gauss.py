@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from attnflow._common.memory import require_memory
-from attnflow.model.fast_sums.fourier import EPS, LEAF, transformed
+from attnflow.model.fast_sums.fourier import LEAF, TRANSFORM_ERROR, transformed
 from attnflow.model.fast_sums.problem import SumProblem
 
-SAFETY = 10.0  # of the unit error over eps: two transforms in up to three dimensions, and their rounding
 LOG_EPS = -math.log(1e-17)  # of the Gaussian that is cut off in space and in frequency
 # f R^2 beyond which no row profits: e^{f R^2 / 2} times the unit error exceeds one.
 LARGEST_SPREAD = 60.0
@@ -42,7 +41,7 @@ class GaussKernel:
         top = of_columns.max()
         self.row_shifts = self.factor * (queries @ centres[1] + _squares(self.targets) / 2) + top
         self.column_factors = np.exp(of_columns - top)
-        self.unit_error = SAFETY * EPS
+        self.unit_error = TRANSFORM_ERROR
         self.frequency, self.modes = grid_of(self.factor, radius)
         if self.factor * radius**2 > LARGEST_SPREAD:
             self.unit_error = np.inf  # every row is summed directly
@@ -85,7 +84,7 @@ class GaussKernel:
     def _transformed(self, kind: int, sign: int, points: np.ndarray, values: np.ndarray) -> np.ndarray:
         d = points.shape[1]
         coordinates = [self.frequency * points[:, axis] for axis in range(d)]
-        return transformed(kind, sign, EPS, (self.modes,) * d, coordinates, values)
+        return transformed(kind, sign, (self.modes,) * d, coordinates, values)
 
 
 def grid_of(factor: float, radius: float) -> tuple[float, int]:

@@ -14,11 +14,10 @@ import numpy as np
 from scipy.special import ive
 
 from attnflow._common.extras import imported
-from attnflow.model.fast_sums.fourier import TOKENS_PER_THREAD
+from attnflow.model.fast_sums.fourier import TOKENS_PER_THREAD, TRANSFORM_ERROR
 from attnflow.model.fast_sums.problem import SumProblem
 
-EPS = 1e-13  # of ducc0: the smallest that it accepts for any number of points
-SAFETY = 10.0  # of the unit error over eps: the two transforms, and their rounding
+EPS = 1e-13  # asked of ducc0: smaller ones are refused for some numbers of points
 LEAF = 2048  # tokens; beyond, harmonics take less time than pairs
 SMALLEST_KAPPA = 1e-18  # below, the kernel is one up to rounding, and the formula divides by zero
 
@@ -35,7 +34,7 @@ class SphereKernel:
         self.directions = _unit(queries), _unit(signed)
         self.targets, self.sources = map(_colatitudes_and_longitudes, self.directions)
         self.coefficients = _coefficients(max(self.kappa, SMALLEST_KAPPA))
-        self.unit_error = SAFETY * EPS
+        self.unit_error = TRANSFORM_ERROR  # three times the largest measured, too
         self.row_shifts = np.full(len(queries), self.kappa)
         self.column_factors = np.ones(len(keys))
 

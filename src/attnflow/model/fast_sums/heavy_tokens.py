@@ -18,7 +18,7 @@ from attnflow.model.fast_sums.direct_sums import all_sums
 from attnflow.model.fast_sums.problem import SumProblem
 
 
-class Groups(NamedTuple):
+class TokenGroups(NamedTuple):
     """Groups of tokens: the group of each token, and for each group its weight, its mean key and its mean value."""
 
     labels: np.ndarray
@@ -34,7 +34,7 @@ def outputs(problem: SumProblem, tolerance: float) -> np.ndarray:
     return problem.outputs(totals, log_scales)
 
 
-def formed(problem: SumProblem, tolerance: float) -> Groups:
+def formed(problem: SumProblem, tolerance: float) -> TokenGroups:
     """Groups of tokens that keep the error within the tolerance; tokens apart from others are groups of one."""
     steepness = abs(problem.factor) * float(np.linalg.norm(problem.queries, axis=1).max())
     largest = float(np.linalg.norm(problem.values, axis=1).max()) or 1.0
@@ -78,12 +78,12 @@ def _cells(keys: np.ndarray, radius: float) -> np.ndarray:
     return np.unique((numbers * factors).sum(axis=1, dtype=np.uint64), return_inverse=True)[1]
 
 
-def _means(problem: SumProblem, labels: np.ndarray) -> Groups:
+def _means(problem: SumProblem, labels: np.ndarray) -> TokenGroups:
     weights = np.bincount(labels, problem.masses)
     mean = lambda array: np.stack(
         [np.bincount(labels, problem.masses * column) / weights for column in array.T], axis=1
     )
-    return Groups(labels, weights, mean(problem.keys), mean(problem.values))
+    return TokenGroups(labels, weights, mean(problem.keys), mean(problem.values))
 
 
 def _radii(points: np.ndarray, centres: np.ndarray, labels: np.ndarray) -> np.ndarray:

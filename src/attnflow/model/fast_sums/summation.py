@@ -1,8 +1,6 @@
 """The methods of summation that a flow can name: `summation.Fourier()` and others, with their limits."""
 
 import abc
-import math
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -13,9 +11,15 @@ from attnflow._common.extras import missing, needs
 from attnflow._common.module import Module
 from attnflow.model.attention import Sinkhorn, Softmax, Unnormalised
 from attnflow.model.fast_sums import fourier, gauss, harmonics, heavy_tokens, kernel_sums, neighbours
-from attnflow.model.fast_sums.problem import Positions, SumProblem
-from attnflow.model.heads import Head
-from attnflow.model.masks import Full
+from attnflow.model.fast_sums.applicability import (
+    first_reason,
+    reason_of_full_mask,
+    reason_of_mask,
+    reason_of_rule,
+    reason_of_size,
+    reason_of_sphere,
+)
+from attnflow.model.fast_sums.problem import SumProblem
 from attnflow.model.native import host_calls
 
 __all__ = ["Automatic", "Dense", "Fourier", "Gauss", "Harmonics", "HeavyTokens", "Neighbours"]
@@ -113,8 +117,8 @@ class Fourier(AbstractFastSum):
 
     @classmethod
     def least_tolerance(cls) -> float:
-        """1e-13."""
-        return 1e-13
+        """1e-12."""
+        return 1e-12
 
     @classmethod
     def modules(cls) -> tuple[str, ...]:
@@ -124,7 +128,12 @@ class Fourier(AbstractFastSum):
     @classmethod
     def reason_against(cls, flow: Any) -> str | None:
         """The first reason of space, heads, rule and mask."""
-        return _first_reason(flow, _reason_of_sphere(2), _reason_of_rule(ANY_RULE), _reason_of_mask)
+        return first_reason(
+            flow,
+            reason_of_sphere(2),
+            reason_of_rule(ANY_RULE),
+            reason_of_mask,
+        )
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
         """The outputs, by `fourier.CircleKernel`."""
@@ -159,7 +168,12 @@ class Harmonics(AbstractFastSum):
     @classmethod
     def reason_against(cls, flow: Any) -> str | None:
         """The first reason of space, heads, rule and mask."""
-        return _first_reason(flow, _reason_of_sphere(3), _reason_of_rule(ANY_RULE), _reason_of_mask)
+        return first_reason(
+            flow,
+            reason_of_sphere(3),
+            reason_of_rule(ANY_RULE),
+            reason_of_mask,
+        )
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
         """The outputs, by `harmonics.SphereKernel`."""
@@ -195,7 +209,7 @@ class Gauss(AbstractFastSum):
     @classmethod
     def reason_against(cls, flow: Any) -> str | None:
         """The first reason of dimension, heads, rule and mask."""
-        return _first_reason(flow, _reason_of_size, _reason_of_rule(ANY_RULE), _reason_of_mask)
+        return first_reason(flow, reason_of_size, reason_of_rule(ANY_RULE), reason_of_mask)
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
         """The outputs, by `gauss.GaussKernel`."""
@@ -226,7 +240,7 @@ class HeavyTokens(AbstractFastSum):
     @classmethod
     def reason_against(cls, flow: Any) -> str | None:
         """The first reason of heads, rule and mask."""
-        return _first_reason(flow, _reason_of_rule((Softmax, Unnormalised)), _reason_of_full_mask)
+        return first_reason(flow, reason_of_rule((Softmax, Unnormalised)), reason_of_full_mask)
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
         """The outputs, by `heavy_tokens`."""
@@ -258,7 +272,7 @@ class Neighbours(AbstractFastSum):
     @classmethod
     def reason_against(cls, flow: Any) -> str | None:
         """The first reason of heads, rule and mask."""
-        return _first_reason(flow, _reason_of_rule((Softmax, Unnormalised)), _reason_of_full_mask)
+        return first_reason(flow, reason_of_rule((Softmax, Unnormalised)), reason_of_full_mask)
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
         """The outputs, by `neighbours`."""
@@ -296,48 +310,3 @@ def require_available(method: AbstractFastSum) -> None:
         raise InputError(needs(f"`summation.{name}`", *lacking, instead="Use `summation.Dense()`"))
     if reason := host_calls.reason_unavailable():
         raise InputError(f"`summation.{name}` needs the native library: {reason}. Use `summation.Dense()`.")
-
-
-def _first_reason(flow: Any, *reasons: Callable[[Any], str | None]) -> str | None:
-    if not all(type(head) is Head for head in flow.heads):
-        return "weights change in time"
-    return next((reason for find in reasons if (reason := find(flow))), None)
-
-
-def _reason_of_rule(rules: tuple) -> Callable[[Any], str | None]:
-    return lambda flow: None if type(flow.attention) in rules else f"the attention is {type(flow.attention).__name__}"
-
-
-def _reason_of_size(flow: Any) -> str | None:
-    largest = max(len(head.query) for head in flow.heads)
-    return None if largest <= 3 else f"queries have {largest} coordinates, more than 3"
-
-
-def _reason_of_mask(flow: Any) -> str | None:
-    if Positions.of(flow.mask) is None:
-        return f"the mask is {flow.mask!r}"
-    return None
-
-
-def _reason_of_full_mask(flow: Any) -> str | None:
-    return None if type(flow.mask) is Full else f"the mask is {flow.mask!r}"
-
-
-def _reason_of_sphere(d: int) -> Callable[[Any], str | None]:
-    def reason(flow: Any) -> str | None:
-        if not flow.is_on_sphere or flow.dimension != d:
-            return f"tokens are {'on the sphere' if flow.is_on_sphere else 'not on the sphere'} of R^{flow.dimension}"
-        matrices = [np.asarray(matrix) for head in flow.heads for matrix in (head.query, head.key)]
-        is_round = all(_is_conformal(matrix, d) for matrix in matrices)
-        return None if is_round else "Q and K do not map the sphere to a sphere"
-
-    return reason
-
-
-def _is_conformal(matrix: np.ndarray, d: int) -> bool:
-    """Whether a matrix is a multiple of an orthogonal one, up to rounding."""
-    square = matrix.T @ matrix
-    scale = float(np.trace(square)) / d
-    if matrix.shape != (d, d) or not 0 < scale < math.inf:
-        return False
-    return bool(np.allclose(square, scale * np.eye(d), rtol=0, atol=1e-14 * scale))
