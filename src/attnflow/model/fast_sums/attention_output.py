@@ -41,16 +41,22 @@ def outputs(pairs: FastSum, values: Tokens) -> AnyArray:
     numbers = jnp.stack([jnp.asarray(x, float) for x in (factor, rule.factor * rule.offset, slope_of(pairs.mask))])
     masses = jnp.ones_like(values[:, 0]) if pairs.masses is None else pairs.masses
 
+    method, is_normalised = (
+        pairs.method,
+        rule.relative,
+    )  # not `pairs`: the function outlives its trace
+
     def computed(queries, keys, values, masses, numbers):
-        arrays = [np.asarray(array, np.float64) for array in (queries, keys, values, masses)]
+        arrays: Any = [np.asarray(array, np.float64) for array in (queries, keys, values, masses)]
         if not all(np.isfinite(array.sum()) for array in (*arrays, numbers)):
             return np.full_like(values, np.nan)  # a step that failed, which the solver rejects
         factor, log_divisor, slope = map(float, numbers)
         masked = Positions(positions.earlier, positions.later, positions.itself, slope)
-        problem = SumProblem(*arrays, factor, masked, rule.relative, sweeps, log_divisor)
-        return pairs.method.outputs(problem)
+        settings = {"is_normalised": is_normalised, "sweeps": sweeps, "log_divisor": log_divisor}
+        queries, keys, values, masses = arrays
+        return method.outputs(SumProblem(queries, keys, values, masses, factor, masked, **settings))
 
-    name = f"{pairs.method!r} {rule.relative} {sweeps} {positions}"
+    name = f"{method!r} {is_normalised} {sweeps} {positions}"
     shape = jax.ShapeDtypeStruct(values.shape, values.dtype)
     return host_calls.call(name, computed, shape, pairs.queries, pairs.keys, values, masses, numbers)
 

@@ -24,9 +24,9 @@ def all_sums(
     """e^{-b_i} sum_j e^{<q_i, k_j> + c_j} (v_j, 1) of all rows i, and the largest exponents b_i."""
     if keys.shape[1] <= MAX_COORDINATES and values.shape[1] <= MAX_COORDINATES:
         # The kernel hides one column from every row: here a further one of weight zero.
-        padded = [np.concatenate([array, np.zeros_like(array[:1])]) for array in (keys, values)]
+        padded = lambda array: np.concatenate([array, np.zeros_like(array[:1])])
         hidden = np.full(len(queries), len(keys))
-        return sums_of_others(queries, *padded, np.append(log_weights, -np.inf), hidden)
+        return sums_of_others(queries, padded(keys), padded(values), np.append(log_weights, -np.inf), hidden)
     parts = []
     for rows in _blocks(np.arange(len(queries)), len(keys)):
         exponents = queries[rows] @ keys.T + log_weights
