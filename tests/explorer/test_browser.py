@@ -350,6 +350,19 @@ def test_many_tokens_are_drawn_as_a_cloud(page, explorer):
     wait_for(page, "window.explorer?.frame?.n === 2500 && explorer.stage.cloud.works")
 
     assert value(page, "explorer.stage.cloud.gl.getError()") == 0
+    dots = """((labels) => { const { stage } = explorer, { gl } = stage.cloud;
+        stage.frame = { ...stage.frame, labels: new Uint16Array(2500).fill(labels) };
+        stage.paint();
+        const { width, height } = gl.canvas, pixels = new Uint8Array(4 * width * height);
+        gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
+        return Array.from(pixels).slice(4 * width * Math.floor(height / 2)).slice(0, 4 * width); })"""
+    pause(page)
+    for cluster, colour in ((0, "explorer.stage.theme.aloneNumbers"), (2, "explorer.stage.palette[1]")):
+        row = np.reshape(value(page, f"{dots}({cluster})"), (-1, 4))
+        seen = row[row[:, 3] > 200].astype(float)  # of 255: inside a dot on the near side
+        assert len(seen) > 20
+        wanted = np.broadcast_to(value(page, colour), (len(seen), 3))
+        np.testing.assert_allclose(255 * seen[:, :3] / seen[:, 3:], wanted, atol=4)  # colours are premultiplied bytes
 
 
 def test_the_page_reconnects_to_a_restarted_server(browser):

@@ -37,7 +37,8 @@ export class PointCloud {
     }
     gl.linkProgram(program);
     gl.useProgram(program);
-    this.buffers = { place: gl.createBuffer(), colour: gl.createBuffer() };
+    this.attributes = { place: this.#attribute("place", 3, gl.FLOAT, 12), colour: this.#attribute("colour", 3, gl.UNSIGNED_BYTE, 4) };
+    this.uniforms = Object.fromEntries(["turn", "scale", "shift", "size"].map((name) => [name, gl.getUniformLocation(program, name)]));
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
@@ -55,20 +56,25 @@ export class PointCloud {
     gl.clear(gl.COLOR_BUFFER_BIT);
     this.#fill("place", points);
     this.#fill("colour", colours);
-    const at = (name) => gl.getUniformLocation(this.program, name);
-    const m = matrix;
-    gl.uniformMatrix3fv(at("turn"), false, [m[0], m[3], m[6], m[1], m[4], m[7], m[2], m[5], m[8]]);
-    gl.uniform2f(at("scale"), ...scale);
-    gl.uniform2f(at("shift"), ...shift);
-    gl.uniform1f(at("size"), size);
+    const m = matrix, at = this.uniforms;
+    gl.uniformMatrix3fv(at.turn, false, [m[0], m[3], m[6], m[1], m[4], m[7], m[2], m[5], m[8]]);
+    gl.uniform2f(at.scale, ...scale);
+    gl.uniform2f(at.shift, ...shift);
+    gl.uniform1f(at.size, size);
     gl.drawArrays(gl.POINTS, 0, points.length / 3);
   }
 
-  #fill(name, values) {
-    const gl = this.gl, place = gl.getAttribLocation(this.program, name);
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]);
-    gl.bufferData(gl.ARRAY_BUFFER, values, gl.DYNAMIC_DRAW);
+  #attribute(name, count, kind, stride) {
+    // The buffer of an attribute with `count` numbers for each dot, `stride` bytes apart.
+    const gl = this.gl, place = gl.getAttribLocation(this.program, name), buffer = gl.createBuffer();
+    gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
     gl.enableVertexAttribArray(place);
-    gl.vertexAttribPointer(place, 3, gl.FLOAT, false, 0, 0);
+    gl.vertexAttribPointer(place, count, kind, kind === gl.UNSIGNED_BYTE, stride, 0); // bytes become 0 to 1
+    return buffer;
+  }
+
+  #fill(name, values) {
+    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, this.attributes[name]);
+    this.gl.bufferData(this.gl.ARRAY_BUFFER, values, this.gl.DYNAMIC_DRAW);
   }
 }

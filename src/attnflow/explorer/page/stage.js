@@ -20,6 +20,7 @@ export class Stage {
   #isScheduled = false;
   #isWidening = false;
   #groups = null;
+  #colours = new Uint8Array(0); // red, green, blue and an unused byte for every dot of a cloud
   #stride = 0; // frames between the last two that were shown
   #origin = { scale: 1, x: 0, y: 0 }; // scale and origin of the picture that is being drawn
 
@@ -252,8 +253,12 @@ export class Stage {
   }
 
   #cloud(n) {
-    const colours = new Float32Array(3 * n);
-    for (let i = 0; i < n; i++) colours.set(this.colourOf(this.clusterOf(i)).map((part) => part / 255), 3 * i);
+    if (this.#colours.length !== 4 * n) this.#colours = new Uint8Array(4 * n);
+    const colours = this.#colours, known = [];
+    for (let i = 0; i < n; i++) {
+      const cluster = this.clusterOf(i), [red, green, blue] = known[cluster] ??= this.colourOf(cluster);
+      colours[4 * i] = red; colours[4 * i + 1] = green; colours[4 * i + 2] = blue;
+    }
     const scale = [(2 * this.scale) / this.width, (2 * this.scale) / this.height];
     const shift = [(2 * this.originX) / this.width - 1, 1 - (2 * this.originY) / this.height];
     const matrix = this.camera.matrix.map((one, k) => one / this.extents[k % 3]);
