@@ -70,10 +70,10 @@ def test_the_steps_of_a_call_grow_only_if_they_are_used_up():
     assert run.stepper._budget == 1
     durations = []
     for _ in range(30):
-        began = time.monotonic()
+        began = time.process_time()  # not by the clock, which goes on while a busy machine does something else
         run.forward(1.0)
-        durations.append(time.monotonic() - began)
-    assert sorted(durations)[20] < 5 * SECONDS_PER_LIVE_CALL  # most of them, on a busy machine
+        durations.append(time.process_time() - began)
+    assert sorted(durations)[20] < 5 * SECONDS_PER_LIVE_CALL  # most of them: the first may compile
 
 
 def test_a_stiff_change_is_answered_said_shown_and_undone(watched):
