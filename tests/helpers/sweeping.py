@@ -6,10 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import xarray as xr
 
 import attnflow as af
+from attnflow.sweeps.cells import cells_of, first_tokens, prepared
+from attnflow.sweeps.spec_files import spec_of_values
 
 SMALL = {
     "over": {"beta": [1.0, 9.0], "n": [4, 6]},
@@ -87,13 +90,13 @@ class KilledSweeps:
         for count in range(kills):
             if not self.killed_after(rng.uniform(0, longest), store):
                 return count
-        assert not self.killed_after(600, store)
+        assert not self.killed_after(3600, store)
         return kills
 
     def seconds_undisturbed(self, store):
         """The duration of a sweep that is not killed."""
         began = time.monotonic()
-        assert not self.killed_after(600, store)
+        assert not self.killed_after(3600, store)
         return time.monotonic() - began
 
 
@@ -105,6 +108,13 @@ def numbers_of(store):
 def assert_same(first, second):
     """Two stores have the same variables, bit for bit."""
     xr.testing.assert_identical(numbers_of(first), numbers_of(second))
+
+
+def first_tokens_of(values, cell, runs):
+    """The first tokens of the runs of one cell of a sweep, from the keys of its spec and the values of its axes."""
+    spec = spec_of_values(values, Path())
+    found = next(one for one in cells_of(spec) if one.values == cell)
+    return first_tokens(spec, found, prepared(spec, found), range(runs))
 
 
 def small_sweep(path, scenario="sphere", **changes):

@@ -84,7 +84,7 @@ def _command(process):
 
 
 def test_a_batch_that_kills_its_process_is_recorded_and_the_others_go_on(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(LocalProcesses, "submit", lambda pool, batch: pool._pool.submit(deadly, batch))
+    monkeypatch.setattr(LocalProcesses, "submit", lambda pool, _, batch: pool._pool.submit(deadly, batch))
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
 
     found = small_sweep(tmp_path / "a.zarr", workers=1, over={"beta": [1.0, 9.0], "n": [4, 6]}).load()
@@ -155,7 +155,7 @@ def test_a_full_disk_loses_nothing_that_was_finished(tmp_path, monkeypatch):
     with _small_disk(tmp_path / "disk", "320k"):
         with pytest.raises(InputError, match=r"needs about .* of disk, but .* are free"):
             small_sweep(tmp_path / "disk/a.zarr", **given)
-        monkeypatch.setattr("attnflow.sweeps.sweep.require_room", lambda *_: None)  # another program fills it later
+        monkeypatch.setattr("attnflow.sweeps.sweep.require_disk", lambda *_: None)  # another program fills it later
         with pytest.raises(InputError, match=r"No space left on device\. What was finished is kept"):
             small_sweep(tmp_path / "disk/a.zarr", **given)
         kept = len(list((tmp_path / "disk/a.zarr/.sweep/batches").glob("*.npz")))

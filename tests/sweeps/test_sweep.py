@@ -13,7 +13,7 @@ import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios, specs
 from attnflow.sweeps import batches, planning
-from attnflow.sweeps.cells import OF_NOISE, OF_START, cells_of, seed_of
+from attnflow.sweeps.cells import OF_NOISE, OF_START, cells_of, cells_to_check, seed_of
 from attnflow.sweeps.spec_files import spec_named, spec_of_values
 from attnflow.sweeps.store import locked
 
@@ -127,13 +127,45 @@ def test_more_runs_and_values_leave_the_others_alone(small, tmp_path):
     np.testing.assert_array_equal(kept.mean_cosine, old.mean_cosine)
 
 
+@pytest.mark.parametrize("solver", ["rk4:0.1", "tsit5"])
+def test_later_times_give_the_numbers_of_a_sweep_that_had_them_at_once(tmp_path, monkeypatch, solver):
+    """Fixed steps are continued, and only those runs that were not stopped; adaptive steps are computed again."""
+    given = {"over": {"clustered": [1.0, 1e-9]}, "observables": ["mean-cosine", "step-count", "end-time"]}
+    of_times = lambda end, saves: {"settings": {"n": 4, "end": end, "saves": saves, "solver": solver}}
+    small_sweep(tmp_path / "grown.zarr", **given, **of_times(2.0, 3))
+    asked, real = [], batches.simulated
+
+    def noting(request, watch):
+        asked.append((request.times[0], len(request.tokens)))
+        return real(request, watch)
+
+    monkeypatch.setattr(batches, "simulated", noting)
+    more = {"runs": 12}  # of each cell two more, which begin at time 0
+    small_sweep(tmp_path / "grown.zarr", extend=True, **given, **of_times(3.0, 4))
+    grown = small_sweep(tmp_path / "grown.zarr", extend=True, **given, **of_times(5.0, 6), **more).load()
+    begun = {time: sum(runs for first, runs in asked if first == time) for time in (0.0, 2.0, 3.0)}
+    small_sweep(tmp_path / "fresh.zarr", **given, **of_times(5.0, 6), **more)
+
+    assert_same(tmp_path / "grown.zarr", tmp_path / "fresh.zarr")
+    stopped = (grown.final_time < 2.0).sel(run=slice(0, 9)).sum().item()
+    later = (grown.final_time < 3.0).sel(run=slice(0, 9)).sum().item()
+    assert 0 < stopped < 20
+    assert begun == ({0.0: 4, 2.0: 20 - stopped, 3.0: 20 - later} if solver != "tsit5" else {0.0: 44, 2.0: 0, 3.0: 0})
+    again = af.replay(tmp_path / "grown.zarr", {"clustered": 1e-9}, run=3)
+    assert again.equals_sweep == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"runs": 9}, "The store has 10 runs of each cell, but `runs` is 9"),
         ({"over": {"beta": [1.0], "n": [4, 6]}}, "keeps all values of axis `beta`"),
-        ({"seed": 1}, "Only runs and values of axes can be added to a sweep, but `seed` is 0 in the store and 1 here"),
-        ({"settings": {"end": 3.0, "saves": 3}}, "`end` is 2.0 in the store and 3.0 here"),
+        (
+            {"seed": 1},
+            "Only runs, values of axes and times can be added to a sweep, but `seed` is 0 in the store and 1 here",
+        ),
+        ({"settings": {"end": 3.0, "saves": 3}}, "but time 2 is 1 there and 1.5 here. Keep the interval"),
+        ({"settings": {"end": 1.0, "saves": 2}}, "but time 3 is 2 there and none here"),
         ({"over": {"beta": [1.0, 9.0]}}, "the axes are beta, n in the store and beta here"),
     ],
 )
@@ -213,7 +245,7 @@ def test_interrupted_sweeps_keep_what_was_finished(small, tmp_path, monkeypatch)
 
 
 def test_a_batch_that_fails_three_times_is_recorded_and_tried_again_by_the_next_call(small, tmp_path, monkeypatch):
-    real, attempts = importlib.import_module("attnflow.sweeps.pools").compute, []
+    real, attempts = module.compute, []
 
     def failing(batch):
         if any(segment.cell.values == {"beta": 9.0, "n": 4} for segment in batch.segments):
@@ -223,7 +255,7 @@ def test_a_batch_that_fails_three_times_is_recorded_and_tried_again_by_the_next_
 
     with monkeypatch.context() as patch:
         patch.setattr(planning, "SECONDS_PER_BATCH", 1e-9)
-        patch.setattr("attnflow.sweeps.pools.compute", failing)
+        patch.setattr(module, "compute", failing)
         found = small_sweep(tmp_path / "a.zarr").load()
 
     assert len(attempts) == 3 * 10
@@ -277,7 +309,36 @@ def test_cells_are_checked_before_anything_is_computed(tmp_path):
         af.sweep(spec_of_values({"over": {"scenario": ["sphere", "kuramoto"]}}, tmp_path), tmp_path / "a.zarr")
 
 
+def test_of_many_cells_the_least_and_largest_numbers_are_checked(tmp_path):
+    over = {"beta": "1:2:600", "clustered": [0.5, -0.5], "n": [4, 6]}
+    cells = cells_of(spec_of_small(over=over))
+
+    checked = cells_to_check(cells)
+
+    assert len(cells) == 2400
+    assert len(checked) < 12
+    assert {cell.values["beta"] for cell in checked} >= {1.0, 2.0}
+    with pytest.raises(InputError, match=r"clustered = -0\.5"):
+        small_sweep(tmp_path / "a.zarr", over=over)
+
+
+@pytest.mark.parametrize(
+    ("measure", "settings", "message"),
+    [
+        ("scaled-clusters", {"attention": "hardmax"}, "need an attention rule with a positive beta"),
+        ("captured", {"space": "rescaled", "start": "gaussian"}, "is an angle on the sphere"),
+        ("unaligned", {"value": "identity"}, "needs one head with a V whose leading eigenvalue is real and simple"),
+    ],
+)
+def test_measures_that_are_not_defined_for_a_model_are_refused(tmp_path, measure, settings, message):
+    with pytest.raises(InputError, match=message):
+        small_sweep(tmp_path / "a.zarr", observables=[measure], settings=SMALL["settings"] | settings)
+    assert not (tmp_path / "a.zarr").exists()
+
+
 def test_sweeps_that_do_not_fit_are_refused(tmp_path):
+    with pytest.raises(InputError, match="A sweep has at most 10000000 cells, but this has 100000000"):
+        small_sweep(tmp_path / "a.zarr", over={"beta": "1:2:10000", "kappa": "1:2:10000"})
     with pytest.raises(InputError, match="A sweep of 4 cells with 1000000000000 runs at 3 times needs"):
         small_sweep(tmp_path / "a.zarr", runs=10**12)
 

@@ -39,7 +39,8 @@ def sweep(
         list[str] | None,
         typer.Option(
             help="Measure, WORD or NAME=WORD: mean-cosine, close-pairs:COSINE, diameter, order-parameter, "
-            "largest-norm, energy:BETA, clusters:DISTANCE, final-clusters:DISTANCE, vertices, leaders, rank, "
+            "largest-norm, energy:BETA, clusters:DISTANCE, final-clusters:DISTANCE, scaled-clusters:RADIUS, vertices, "
+            "leaders, rank, captured:SEPARATION,RADIUS, strongly-captured:SEPARATION,RADIUS, unaligned:TOLERANCE, "
             "end-time, step-count; may repeat."
         ),
     ] = None,
@@ -47,9 +48,12 @@ def sweep(
         list[str] | None,
         typer.Option(help="Reduction over runs: mean, quantiles:0.1,0.5,0.9, counts or all; may repeat."),
     ] = None,
+    common_starts: Annotated[
+        bool, typer.Option("--common-starts", help="The same first tokens in all cells with the same n, d and law.")
+    ] = False,
     clustered: Annotated[float | None, typer.Option(help="Stop a run when all tokens are this close.")] = None,
     out: Annotated[Path | None, typer.Option(help="Store, .zarr. Default NAME-sweep.zarr.")] = None,
-    extend: Annotated[bool, typer.Option("--extend", help="Add runs or values of axes to the store.")] = False,
+    extend: Annotated[bool, typer.Option("--extend", help="Add runs, values of axes or later times.")] = False,
     workers: Annotated[int | None, typer.Option(help="Local processes. Default: this one, on all cores.")] = None,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")] = None,
     status: Annotated[Path | None, typer.Option(help="Print the state of this store and compute nothing.")] = None,
@@ -75,6 +79,7 @@ def sweep(
     own = {name: changes.pop(name, None) for name in ("runs", "seed")}
     settings = changes | ({} if clustered is None else {"clustered": clustered})
     given = own | {"over": _axes(over), "table": table, "observables": _measures(observe), "reduce": reduce or None}
+    given |= {"common_starts": True if common_starts else None}
     _sweep(source, store, settings, given | {"extend": extend, "workers": workers, "dask": dask}, as_json)
 
 

@@ -45,11 +45,12 @@ class Assembly:
     def add(self, cell: SweepCell, journal: Journal, reasons: Mapping[int, str]) -> None:
         """Add a cell of which all runs are finished, but those in `reasons`, by number, could not be computed."""
         runs, arrays = self._spec.runs, {}
-        for numbers, part in journal.arrays_of(cell, runs):
-            self._keep_status(cell, numbers, part)
+        numbers, found = journal.arrays_of(cell, runs)
+        if len(numbers):
+            self._keep_status(cell, numbers, found)
             for name in self._spec.observables:
-                whole = arrays.setdefault(name, np.full((runs, *part[name].shape[1:]), np.nan))
-                whole[numbers] = part[name]
+                arrays[name] = np.full((runs, *found[name].shape[1:]), np.nan)
+                arrays[name][numbers] = found[name]
         for number, reason in reasons.items():
             self._status[(*cell.index, number)] = reason
         is_whole = not np.any(self._status[cell.index] == UNFINISHED)

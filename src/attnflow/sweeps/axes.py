@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,9 +75,9 @@ def _require_swept(name: str) -> None:
 def _require_values(name: str, values: tuple[Any, ...]) -> None:
     if not values:
         raise InputError(f"Axis `{name}` is empty. Give one or more values, such as {name}=1,2.")
-    for value in values:
-        if values.count(value) > 1:
-            raise InputError(f"Axis `{name}` has the value {value!r} {values.count(value)} times. Give it once.")
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise InputError(f"Axis `{name}` has the value {value!r} {count} times. Give it once.")
         if isinstance(value, str) and is_file(value):
             raise InputError(f"Axis `{name}` names the file {value}, but a sweep varies words and numbers only.")
 
@@ -173,7 +174,9 @@ def table_axis(path: str | Path) -> Axis:
 
 def rows_axis(heading: Sequence[str], body: Sequence[Sequence[Any]], source: str) -> Axis:
     """The axis of the rows of a table; `source` names it in messages."""
-    for name in heading:
+    for place, name in enumerate(heading, start=1):
+        if not name:
+            raise InputError(f"Column {place} of {source} has no name. Write the name of a setting above it.")
         if heading.count(name) > 1:
             raise InputError(f"Column {name!r} stands {heading.count(name)} times in {source}. Give it once.")
         _require_swept(name)
@@ -188,8 +191,8 @@ def rows_axis(heading: Sequence[str], body: Sequence[Sequence[Any]], source: str
         )
         for place, name in enumerate(heading)
     }
-    places = list(zip(*columns.values(), strict=True))
-    for number, place in enumerate(places):
-        if place in places[:number]:
-            raise InputError(f"Rows {places.index(place) + 1} and {number + 1} of {source} are equal. Remove one.")
+    first: dict[tuple[Any, ...], int] = {}
+    for number, place in enumerate(zip(*columns.values(), strict=True), start=1):
+        if first.setdefault(place, number) != number:
+            raise InputError(f"Rows {first[place]} and {number} of {source} are equal. Remove one.")
     return Axis(ROW, columns)

@@ -3,8 +3,9 @@
 import functools
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,26 +15,40 @@ from attnflow.experiments import specs
 from attnflow.experiments.configs.prepared_run import PreparedRun
 from attnflow.integrate.request import checked_request
 from attnflow.integrate.simulate import simulated
+from attnflow.solvers.fixed_step import AbstractFixedStep
 from attnflow.sweeps.cells import OF_NOISE, SweepCell, first_tokens, prepared, seed_of
-from attnflow.sweeps.measures import Measured, is_inside, is_over_time, measure
+from attnflow.sweeps.measures import Measured, is_inside, is_over_time, measure, needs_path
 from attnflow.sweeps.sweep_spec import SweepSpec
 
 MOST_RUNS_PER_CALL = 64  # a call returns only when its last run does
+LAST_TOKENS = "last_tokens"  # name of the array of last tokens, of runs that can be continued
 CELLS_REMEMBERED = 64  # prepared cells in a process: neighbouring batches have neighbouring cells
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Runs first, first + 1, ... of one cell."""
+    """Runs first, first + 1, ... of one cell, from their start or from a time at which their tokens are known."""
 
     cell: SweepCell
     first: int
     count: int
+    since: float | None = None
+    """The time from which runs are continued; None for runs from their start."""
+    tokens: np.ndarray | None = field(default=None, compare=False, repr=False)
+    """Tokens at that time, (run, n, d)."""
+    steps: np.ndarray | None = field(default=None, compare=False, repr=False)
+    """Steps up to that time."""
 
     @property
     def numbers(self) -> range:
         """The numbers of the runs."""
         return range(self.first, self.first + self.count)
+
+    def divided(self, count: int) -> tuple["Segment", "Segment | None"]:
+        """The first `count` runs, and the others if there are any."""
+        rest = self.count - count
+        others = replace(self, first=self.first + count, count=rest) if rest > 0 else None
+        return replace(self, count=min(count, self.count)), others
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,7 @@ class Batch:
 class Computed:
     """The arrays of a batch, over its runs in the order of its segments."""
 
-    arrays: dict[str, np.ndarray]
+    arrays: dict[str, Any]
     seconds: float
     version: str
     """The version of attnflow in the process that has computed it."""
@@ -72,19 +87,40 @@ def compute(batch: Batch) -> Computed:
 def _of_segment(spec: SweepSpec, spec_text: str, segment: Segment) -> dict[str, np.ndarray]:
     """The arrays of the runs of one cell: status, last time, steps, and every measure."""
     runs = segment_runs(spec, spec_text, segment)
+    run = _prepared(spec_text, segment.cell)
+    if segment.steps is not None:
+        runs = runs.assign(steps=runs.steps + segment.steps)
     arrays = {
         "status": runs.status.values.astype(np.int16),
         "final_time": runs.final_time.values.astype(np.float64),
         "steps": runs.steps.values.astype(np.int32),
     }
-    run = _prepared(spec_text, segment.cell)
+    if can_continue(spec, run):
+        arrays[LAST_TOKENS] = runs.final_tokens.values
+    times, begin = segment_times(run, segment), 0 if segment.since is None else 1
     found = Measured(run.arguments["flow"], runs)
     for name, word in spec.observables.items():
         values = runs[name].values if is_inside(word) else measure(word)(found)
-        arrays[name] = (
-            _to_all_times(values, len(run.arguments["times"])) if is_over_time(word) else np.asarray(values, np.float64)
-        )
+        over_time = _to_all_times(values, len(times))[:, begin:] if is_over_time(word) else None
+        arrays[name] = np.asarray(values, np.float64) if over_time is None else over_time
     return arrays
+
+
+def can_continue(spec: SweepSpec, run: PreparedRun) -> bool:
+    """Whether the last tokens of a run determine the rest of it bit for bit.
+
+    Adaptive steps depend on those before them, noise on the number of steps, and lengths are joined with directions.
+    """
+    flow = run.arguments["flow"]
+    has_fixed_steps = isinstance(run.arguments.get("solver"), AbstractFixedStep)
+    is_of_path = any(needs_path(word) for word in spec.observables.values())
+    return has_fixed_steps and flow.noise is None and not flow.has_radii and not is_of_path
+
+
+def segment_times(run: PreparedRun, segment: Segment) -> np.ndarray:
+    """The times of the runs of a segment, from the one at which they begin."""
+    times = np.asarray(run.arguments["times"])
+    return times if segment.since is None else times[np.searchsorted(times, segment.since) :]
 
 
 def segment_runs(spec: SweepSpec, spec_text: str, segment: Segment) -> xr.Dataset:
@@ -94,7 +130,8 @@ def segment_runs(spec: SweepSpec, spec_text: str, segment: Segment) -> xr.Datase
     arguments = {name: value for name, value in run.arguments.items() if name != "budget"}
     inside = {name: word for name, word in spec.observables.items() if is_inside(word)}
     arguments |= {
-        "tokens": first_tokens(spec, cell, run, segment.numbers),
+        "tokens": segment.tokens if segment.tokens is not None else first_tokens(spec, cell, run, segment.numbers),
+        "times": segment_times(run, segment),
         "rng": seed_of(spec, cell, OF_NOISE),
         "observables": {name: specs.observable(word, "observables") for name, word in inside.items()},
         "keep_tokens": spec.needs_tokens(),

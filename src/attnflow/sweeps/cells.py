@@ -4,6 +4,7 @@ import functools
 import hashlib
 import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,19 @@ from attnflow._common.checks import InputError
 from attnflow.experiments import specs
 from attnflow.experiments.configs.prepared_run import PreparedRun, prepare
 from attnflow.experiments.configs.run_config import RunConfig
+from attnflow.sweeps.measures import require_serves
 from attnflow.sweeps.sweep_spec import SweepSpec
 
 OF_START, OF_NOISE = 0, 1  # what a seed of a cell is for, in its spawn key
+OF_LAW = ("n", "d", "start", "scenario")  # settings that decide the law of the first tokens
+MOST_CELLS_CHECKED = 1000  # a check takes a few milliseconds
 # Numbers that a compiled program takes as arguments: cells that differ in these alone share it.
 ARGUMENTS_OF_PROGRAMS = {"beta", "kappa", "rtol", "atol", "seed", "clustered", "settled", "diverged"}
+
+
+def digest(pairs: Iterable[tuple[str, Any]]) -> str:
+    """A digest of names and values, whatever their order."""
+    return hashlib.sha256(json.dumps(sorted(pairs)).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -37,8 +46,7 @@ class SweepCell:
     @functools.cached_property
     def key(self) -> str:
         """A digest of the values, which stays the same when values are added to an axis."""
-        text = json.dumps(sorted(self.pairs))
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return digest(self.pairs)
 
     def program(self) -> str:
         """The values that decide which compiled program serves the cell, as text."""
@@ -68,9 +76,32 @@ def prepared(spec: SweepSpec, cell: SweepCell) -> PreparedRun:
         found = prepare(RunConfig(values))
         if found.arguments["tokens"].ndim != 2:
             raise InputError("`start` must hold the tokens of one run, since `runs` repeats it.")
+        for word in spec.observables.values():
+            require_serves(word, found.arguments["flow"])
         return found
     except InputError as error:
         raise InputError(f"Cell {cell.words()}: {error}" if cell.pairs else str(error)) from error
+
+
+def cells_to_check(cells: list[SweepCell]) -> list[SweepCell]:
+    """The cells whose settings are checked before anything is computed: all, if they are few.
+
+    Of many, each combination of settings that decide the compiled program, with the least and the largest value of
+    every number that the program takes as an argument: what is wrong with a number is wrong with one of these.
+    """
+    if len(cells) <= MOST_CELLS_CHECKED:
+        return cells
+    numbers = {name for name, value in cells[0].pairs if name in ARGUMENTS_OF_PROGRAMS and not isinstance(value, str)}
+    chosen: dict[tuple[str, str, bool], SweepCell] = {}
+    for cell in cells:
+        program, values = cell.program(), cell.values
+        chosen.setdefault((program, "", False), cell)
+        for name in numbers:
+            for is_largest in (False, True):
+                known = chosen.setdefault((program, name, is_largest), cell)
+                if (values[name] > known.values[name]) == is_largest and values[name] != known.values[name]:
+                    chosen[program, name, is_largest] = cell
+    return list(dict.fromkeys(chosen.values()))
 
 
 def times_of(spec: SweepSpec, cells: list[SweepCell]) -> np.ndarray:
@@ -92,9 +123,12 @@ def seed_of(spec: SweepSpec, cell: SweepCell, purpose: int, *run: int) -> np.ran
     """The seed of a cell, or of one of its runs, for the first tokens or for the noise.
 
     It depends on the seed of the sweep, the values of the cell and the number of the run, and on nothing else: other
-    cells, the number of runs, batches and workers change no seed.
+    cells, the number of runs, batches and workers change no seed. With common starts the first tokens depend on those
+    values only that decide their law.
     """
-    words = [int(cell.key[place : place + 8], 16) for place in range(0, len(cell.key), 8)]
+    is_common = spec.common_starts and purpose == OF_START
+    key = digest(pair for pair in cell.pairs if pair[0] in OF_LAW) if is_common else cell.key
+    words = [int(key[place : place + 8], 16) for place in range(0, len(key), 8)]
     return np.random.SeedSequence(spec.seed, spawn_key=(*words, purpose, *run))
 
 

@@ -12,15 +12,22 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_known
-from attnflow.analyse import attention_rank, clusters, leaders, polytope
+from attnflow.analyse import attention_rank, clusters, leaders, polytope, renyi
+from attnflow.analyse.spectra import Spectrum, spectrum
 from attnflow.experiments import specs
 from attnflow.experiments.vocabulary import OBSERVABLES, Vocabulary, Word
 from attnflow.integrate.evaluate import attention_matrix
+from attnflow.model.heads import Head
 
 DEFAULT_DISTANCE = 0.01  # chord or distance within which tokens are one cluster, as in `clusters.count`
 MOST_ATTENTION = 0.5  # a token leads if another one gives it more than half of its attention
-PER_RUN = ("end-time", "step-count", "vertices", "leaders", "rank", "final-clusters")
-WHOLE = ("clusters", "step-count", "vertices", "leaders", "rank", "final-clusters")
+PER_RUN = (
+    "end-time", "step-count", "vertices", "leaders", "rank", "final-clusters", "scaled-clusters", "unaligned",
+)  # fmt: skip
+OF_PATH = ("captured", "strongly-captured")  # compare the tokens with the first ones
+IN_UNITS_OF_BETA = ("scaled-clusters", *OF_PATH)  # lengths are multiples of beta^-1/2
+OF_ALL_TIMES = ("clusters", *OF_PATH)  # need the tokens at all times
+WHOLE = ("clusters", "step-count", "vertices", "leaders", "rank", "final-clusters", "scaled-clusters")
 """Measures whose values are whole numbers, of which runs can be counted."""
 
 
@@ -58,6 +65,52 @@ def _clusters(distance: float) -> Callable[[Measured], np.ndarray]:
     return measure
 
 
+def _beta(flow: Any) -> float:
+    """The beta of the attention rule; InputError if it has none."""
+    beta = getattr(flow.attention, "beta", None)
+    if beta is None or not beta > 0:
+        raise InputError(
+            f"The measures {', '.join(map(repr, IN_UNITS_OF_BETA))} have units of beta^-1/2 and need an attention rule "
+            "with a positive beta."
+        )
+    return float(beta)
+
+
+def _scaled_clusters(radius: float) -> Callable[[Measured], np.ndarray]:
+    return _final(lambda found, x, time: int(clusters.labels(x, radius / np.sqrt(_beta(found.flow))).max()) + 1)
+
+
+def _captured(separation: float, radius: float, is_strong: bool) -> Callable[[Measured], np.ndarray]:
+    """Share of tokens within `radius` beta^-1/2 of a Renyi centre of the start, over (run, time)."""
+
+    def measure(found: Measured) -> np.ndarray:
+        beta = _beta(found.flow)
+        delta, within = renyi.separation(beta, separation), radius / np.sqrt(beta)
+        return renyi.captured_fraction(found.runs, delta, within, strong=is_strong).values
+
+    return measure
+
+
+def _leading(flow: Any) -> Spectrum:
+    """The spectrum of V; InputError unless there is one head, and V has a simple real leading eigenvalue."""
+    head = flow.heads[0] if len(flow.heads) == 1 else None
+    found = spectrum(np.asarray(head.value_matrix, float)) if isinstance(head, Head) else None
+    if found is None or not found.is_leading_simple:
+        raise InputError("The measure 'unaligned' needs one head with a V whose leading eigenvalue is real and simple.")
+    return found
+
+
+def _unaligned(tolerance: float) -> Callable[[Measured], np.ndarray]:
+    """Share of the last tokens whose cosine with the leading eigenvector of V differs from +-1 by more."""
+
+    def share(found: Measured, tokens: np.ndarray, time: float) -> float:
+        axis = _leading(found.flow).right
+        cosines = np.abs(tokens @ axis) / np.linalg.norm(tokens, axis=-1)
+        return float(np.mean(cosines < 1 - tolerance))
+
+    return _final(share)
+
+
 MEASURES = Vocabulary(
     {
         "clusters": Word(_clusters, "DISTANCE", (DEFAULT_DISTANCE,)),
@@ -66,6 +119,10 @@ MEASURES = Vocabulary(
             "DISTANCE",
             (DEFAULT_DISTANCE,),
         ),
+        "scaled-clusters": Word(_scaled_clusters, "RADIUS", (0.5,)),
+        "captured": Word(lambda c, radius: _captured(c, radius, False), "SEPARATION,RADIUS", (4.0, 1.0)),
+        "strongly-captured": Word(lambda c, radius: _captured(c, radius, True), "SEPARATION,RADIUS", (4.0, 1.0)),
+        "unaligned": Word(_unaligned, "TOLERANCE", (0.01,)),
         "vertices": Word(
             lambda merge: _final(lambda found, x, time: len(polytope.limit_vertices(x, merge))), "MERGE", (1e-4,)
         ),
@@ -102,6 +159,26 @@ def is_inside(word: str) -> bool:
 def is_over_time(word: str) -> bool:
     """Whether a measure has a value at every time, as against one for each run."""
     return name_of(word) not in PER_RUN
+
+
+def needs_path(word: str) -> bool:
+    """Whether a measure compares the tokens with those at the start, so that a continued run does not give it."""
+    return name_of(word) in OF_PATH
+
+
+def needs_all_times(word: str) -> bool:
+    """Whether a measure needs the tokens at all times."""
+    return name_of(word) in OF_ALL_TIMES
+
+
+def require_serves(word: str, flow: Any) -> None:
+    """Raise InputError unless a measure is defined for a flow."""
+    if name_of(word) in IN_UNITS_OF_BETA:
+        _beta(flow)
+    if name_of(word) in OF_PATH and not flow.is_on_sphere:
+        raise InputError(f"The measure {name_of(word)!r} is an angle on the sphere. Use space = 'sphere'.")
+    if name_of(word) == "unaligned":
+        _leading(flow)
 
 
 def measure(word: str) -> Callable[[Measured], np.ndarray]:

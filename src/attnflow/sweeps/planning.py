@@ -1,7 +1,7 @@
 """The division of missing runs into batches of a few seconds, from the seconds that former batches took."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attnflow.sweeps.batches import Batch, Segment
 
@@ -13,8 +13,15 @@ BYTES_PER_BATCH = 2e8  # of saved values, so that several workers fit into memor
 class Planner:
     """Gives one batch after the other; cells that share a compiled program are neighbours."""
 
-    def __init__(self, gaps: Sequence[Segment], spec_text: str, bytes_per_run: float):
-        self._gaps = deque(sorted(gaps, key=lambda gap: gap.cell.program()))
+    def __init__(
+        self,
+        gaps: Sequence[Segment],
+        spec_text: str,
+        bytes_per_run: float,
+        with_state: Callable[[Segment], Segment] = lambda segment: segment,
+    ):
+        self._with_state = with_state
+        self._gaps = deque(sorted(gaps, key=_together))
         self._spec_text = spec_text
         self._most = max(1, int(BYTES_PER_BATCH / max(bytes_per_run, 1)))
         self._sizes: dict[str, int] = {}
@@ -27,13 +34,13 @@ class Planner:
         program = self._gaps[0].cell.program()
         room = self._sizes.get(program, min(self._last, LARGEST_GROWTH))
         segments = []
-        while room > 0 and self._gaps and self._gaps[0].cell.program() == program:
-            gap = self._gaps.popleft()
-            count = min(room, gap.count)
-            segments.append(Segment(gap.cell, gap.first, count))
-            if count < gap.count:
-                self._gaps.appendleft(Segment(gap.cell, gap.first + count, gap.count - count))
-            room -= count
+        wanted = _together(self._gaps[0])
+        while room > 0 and self._gaps and _together(self._gaps[0]) == wanted:
+            segment, rest = self._gaps.popleft().divided(room)
+            segments.append(self._with_state(segment))
+            if rest is not None:
+                self._gaps.appendleft(rest)
+            room -= segment.count
         return Batch(self._spec_text, tuple(segments))
 
     def measured(self, batch: Batch, seconds: float) -> None:
@@ -41,3 +48,8 @@ class Planner:
         wanted = int(SECONDS_PER_BATCH * batch.runs / max(seconds, 1e-6))
         self._last = max(1, min(wanted, LARGEST_GROWTH * batch.runs, self._most))
         self._sizes[batch.segments[0].cell.program()] = self._last
+
+
+def _together(segment: Segment) -> tuple[str, float]:
+    """What segments of one batch have in common: their program, and the time from which they are continued."""
+    return segment.cell.program(), -1.0 if segment.since is None else segment.since

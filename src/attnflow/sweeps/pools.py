@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from attnflow._common.checks import InputError, require_count
 from attnflow._common.extras import require_extra
-from attnflow.sweeps.batches import Batch, compute
+from attnflow.sweeps.batches import Computed
 
+Compute = Callable[[Any], Computed]  # a function of a module, which other processes can import
 SECONDS_TO_CONNECT = 10  # to a scheduler of Dask
 BATCHES_OF_UNKNOWN_EXECUTOR = 16  # handed out at a time to an executor that does not say how many it computes
 
@@ -26,7 +27,7 @@ class Pool(Protocol):
     slots: int
     """Batches to hand out at a time."""
 
-    def submit(self, batch: Batch) -> Future:
+    def submit(self, function: Compute, batch: Any) -> Future:
         """Begin to compute a batch."""
         ...
 
@@ -40,11 +41,11 @@ class ThisProcess:
 
     slots = 1
 
-    def submit(self, batch: Batch) -> Future:
+    def submit(self, function: Compute, batch: Any) -> Future:
         """The finished computation of a batch."""
         future: Future = Future()
         try:
-            future.set_result(compute(batch))
+            future.set_result(function(batch))
         except Exception as error:
             future.set_exception(error)
         return future
@@ -65,9 +66,9 @@ class LocalProcesses:
         method = multiprocessing.get_context("spawn")  # a fork would copy the locks of JAX's threads
         return ProcessPoolExecutor(self._workers, method, initializer=_end_with_parent)
 
-    def submit(self, batch: Batch) -> Future:
+    def submit(self, function: Compute, batch: Any) -> Future:
         """The computation of a batch."""
-        return self._pool.submit(compute, batch)
+        return self._pool.submit(function, batch)
 
     def replace_workers(self) -> None:
         """Start new processes in place of all."""
@@ -98,9 +99,9 @@ class OwnExecutor:
     def __init__(self, executor: Executor, slots: int = BATCHES_OF_UNKNOWN_EXECUTOR):
         self._executor, self.slots = executor, slots
 
-    def submit(self, batch: Batch) -> Future:
+    def submit(self, function: Compute, batch: Any) -> Future:
         """The computation of a batch."""
-        return self._executor.submit(compute, batch)
+        return self._executor.submit(function, batch)
 
     def replace_workers(self) -> None:
         """Raise InputError: only the user can start another executor."""
@@ -145,7 +146,7 @@ def _dask_client(dask: Any) -> Iterator[Any]:
         return
     try:
         client = Client(dask, timeout=SECONDS_TO_CONNECT, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+    except Exception as error:  # what answers may be another program, whose bytes can raise anything
         raise InputError(
             f"No Dask scheduler answers at {dask!r} within {SECONDS_TO_CONNECT} s. Start one with 'dask scheduler', "
             "and give its address, such as tcp://127.0.0.1:8786."

@@ -12,7 +12,7 @@ from attnflow._common.progress import Progress
 from attnflow.experiments import specs
 from attnflow.integrate.simulate import simulate
 from attnflow.sweeps.axes import value_of
-from attnflow.sweeps.cells import OF_NOISE, SweepCell, cells_of, first_tokens, prepared, seed_of
+from attnflow.sweeps.cells import OF_NOISE, SweepCell, cells_of, first_tokens, prepared, seed_of, times_of
 from attnflow.sweeps.measures import Measured, is_inside, is_over_time, measure
 from attnflow.sweeps.store import read_journal, spec_of
 from attnflow.sweeps.sweep_spec import SweepSpec
@@ -112,14 +112,13 @@ def _listed(columns: Mapping[str, tuple[Any, ...]], size: int) -> str:
 def _compared(spec: SweepSpec, cell: SweepCell, run: int, flow: Any, again: xr.Dataset, path: str | os.PathLike) -> int:
     """1 if the journal holds the same numbers of the run, 0 if it holds others, -1 if it does not hold the run."""
     found = Measured(flow, again.expand_dims("run"))
-    for numbers, arrays in read_journal(path).arrays_of(cell, spec.runs):
-        if run not in numbers:
-            continue
-        kept = {name: values[int(np.flatnonzero(numbers == run)[0])] for name, values in arrays.items()}
-        is_same = [float(again[name]) == float(kept[name]) for name in ("status", "final_time", "steps")]
-        for name, word in spec.observables.items():
-            values = again[name].values if is_inside(word) else measure(word)(found)[0]
-            saved = kept[name][: len(values)] if is_over_time(word) else kept[name]
-            is_same.append(np.array_equal(values, saved, equal_nan=True))
-        return int(all(is_same))
-    return -1
+    numbers, arrays = read_journal(path, times_of(spec, [cell])).arrays_of(cell, spec.runs)
+    if run not in numbers:
+        return -1
+    kept = {name: values[np.searchsorted(numbers, run)] for name, values in arrays.items()}
+    is_same = [float(again[name]) == float(kept[name]) for name in ("status", "final_time", "steps")]
+    for name, word in spec.observables.items():
+        values = again[name].values if is_inside(word) else measure(word)(found)[0]
+        saved = kept[name][: len(values)] if is_over_time(word) else kept[name]
+        is_same.append(np.array_equal(values, saved, equal_nan=True))
+    return int(all(is_same))

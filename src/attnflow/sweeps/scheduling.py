@@ -2,14 +2,15 @@
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from typing import Any, Protocol, TypeVar
 
 from attnflow._common.checks import InputError
-from attnflow.sweeps.batches import Batch, Computed
-from attnflow.sweeps.planning import Planner
-from attnflow.sweeps.pools import Pool, require_same_version
+from attnflow.sweeps.batches import Computed
+from attnflow.sweeps.pools import Compute, Pool, require_same_version
 
+Work = TypeVar("Work")
 MOST_ATTEMPTS = 3
 WORKERS_DIE = (
     "Processes end before they have computed anything. In a script, call `sweep` under `if __name__ == '__main__':`, "
@@ -17,19 +18,31 @@ WORKERS_DIE = (
 )
 
 
-def computed_batches(planner: Planner, pool: Pool) -> Iterator[tuple[Batch, Computed | str]]:
+class Plan(Protocol[Work]):
+    """What gives out the batches."""
+
+    def next(self) -> Work | None:
+        """The next batch, or None if all are given out."""
+        ...
+
+    def measured(self, batch: Work, seconds: float) -> None:
+        """Note how long a batch took."""
+        ...
+
+
+def computed_batches(planner: Plan[Work], pool: Pool, compute: Compute) -> Iterator[tuple[Work, Computed | str]]:
     """Every batch with what it has computed or, after three failures, with the reason as a sentence.
 
     When a process dies, all batches that were handed out are lost and any of them may be the cause. They are then
     computed one at a time, so that a failure is counted only against the batch that fails alone.
     """
-    waiting: dict[Future, Batch] = {}
-    again: deque[Batch] = deque()
-    suspects: deque[Batch] = deque()
-    failures: Counter[Batch] = Counter()
+    waiting: dict[Future, Any] = {}
+    again: deque[Any] = deque()
+    suspects: deque[Any] = deque()
+    failures: Counter[Any] = Counter()
     breaks, has_computed = 0, False
     while True:
-        _hand_out(planner, pool, waiting, again, suspects)
+        _hand_out(planner, lambda batch: _submitted(pool, compute, batch), waiting, again, suspects, pool.slots)
         if not waiting:
             return
         done, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -68,28 +81,34 @@ def computed_batches(planner: Planner, pool: Pool) -> Iterator[tuple[Batch, Comp
 
 
 def _hand_out(
-    planner: Planner, pool: Pool, waiting: dict[Future, Batch], again: deque[Batch], suspects: deque[Batch]
+    planner: Plan,
+    submit: Callable[[Any], Future],
+    waiting: dict[Future, Any],
+    again: deque[Any],
+    suspects: deque[Any],
+    slots: int,
 ) -> None:
     """Submit batches up to the number of slots, or one suspect where there are any."""
     if suspects:
         if not waiting:
-            _submit(pool, suspects.popleft(), waiting)
+            batch = suspects.popleft()
+            waiting[submit(batch)] = batch
         return
-    while len(waiting) < pool.slots:
+    while len(waiting) < slots:
         batch = again.popleft() if again else planner.next()
         if batch is None:
             return
-        _submit(pool, batch, waiting)
+        waiting[submit(batch)] = batch
 
 
-def _submit(pool: Pool, batch: Batch, waiting: dict[Future, Batch]) -> None:
-    """Submit a batch; a pool that is broken already gives a future that says so, as it does for a batch in work."""
+def _submitted(pool: Pool, compute: Compute, batch: Any) -> Future:
+    """The computation of a batch; a pool that is broken already gives a future that says so, as for a batch in work."""
     try:
-        future = pool.submit(batch)
+        return pool.submit(compute, batch)
     except BrokenExecutor as error:
-        future = Future()
+        future: Future = Future()
         future.set_exception(error)
-    waiting[future] = batch
+        return future
 
 
 def _reason(error: BaseException) -> str:

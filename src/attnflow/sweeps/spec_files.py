@@ -19,7 +19,7 @@ from attnflow.sweeps.axes import Axis, table_axis
 from attnflow.sweeps.measures import name_of
 from attnflow.sweeps.sweep_spec import SweepSpec
 
-OWN_KEYS = ("runs", "seed", "reduce", "over", "table", "observables")
+OWN_KEYS = ("runs", "seed", "reduce", "over", "table", "observables", "common_starts")
 # Keys of a file of settings that a sweep sets itself, or that would make its numbers depend on the machine.
 NOT_TAKEN = {"method", "keep_tokens", "noise_seed", "budget", "memory", *OWN_KEYS}
 SETTINGS_KEYS = {name: option for name, option in ALL_OPTIONS.items() if name not in NOT_TAKEN}
@@ -76,7 +76,7 @@ def spec_of_values(values: Mapping[str, Any], folder: Path) -> SweepSpec:
     settings = checked(_with_numbers(with_paths(settings, lambda word: str(folder / word))), SETTINGS_KEYS)
     axes = _axes(values, folder)
     observables, reductions = _observables(values, settings)
-    own = {name: values[name] for name in ("runs", "seed") if name in values}
+    own = {name: values[name] for name in ("runs", "seed", "common_starts") if name in values}
     for axis in axes:
         for name in axis.columns:
             if name in settings:

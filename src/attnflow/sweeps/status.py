@@ -5,14 +5,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from attnflow.sweeps.cells import cells_of
+from attnflow.sweeps.cells import cells_of, times_of
 from attnflow.sweeps.store import is_being_written, load_sweep, read_journal, recorded, spec_of
 
 
 def sweep_status(path: str | os.PathLike) -> dict[str, Any]:
     """Facts about a store, also while another process writes it, as JSON knows them."""
-    spec, record, journal = spec_of(path), recorded(path), read_journal(path)
-    left = [sum(gap.count for gap in journal.missing(cell, spec.runs)) for cell in cells_of(spec)]
+    spec, record = spec_of(path), recorded(path)
+    cells = cells_of(spec)
+    journal = read_journal(path, times_of(spec, cells[:1]))
+    left = [sum(gap.count for gap in journal.missing(cell, spec.runs)) for cell in cells]
     total = spec.cell_count * spec.runs
     return {
         "runs": total,

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
@@ -32,9 +33,9 @@ class Store:
         self.path = path
         self._hidden = path / HIDDEN
 
-    def journal(self) -> Journal:
-        """The finished batches."""
-        return Journal(self._hidden / "batches", is_writer=True)
+    def journal(self, times: np.ndarray) -> Journal:
+        """The finished batches of a sweep to some times."""
+        return Journal(self._hidden / "batches", times, is_writer=True)
 
     def write_spec(self, spec: SweepSpec, command: str) -> None:
         """Record the spec, the version and the date; the date of the first command is kept."""
@@ -131,9 +132,9 @@ def is_being_written(path: str | os.PathLike) -> bool:
         return False
 
 
-def read_journal(path: str | os.PathLike) -> Journal:
+def read_journal(path: str | os.PathLike, times: np.ndarray) -> Journal:
     """The finished batches of a store, which another process may be writing."""
-    return Journal(Path(path) / HIDDEN / "batches", is_writer=False)
+    return Journal(Path(path) / HIDDEN / "batches", times, is_writer=False)
 
 
 def is_sweep(path: str | os.PathLike) -> bool:

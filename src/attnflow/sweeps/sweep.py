@@ -15,16 +15,21 @@ import xarray as xr
 from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress, Report, reporting
 from attnflow.sweeps.assembly import Assembly
-from attnflow.sweeps.batches import Batch
-from attnflow.sweeps.cells import SweepCell, cells_of, prepared, times_of
-from attnflow.sweeps.estimates import batch_bytes_per_run, require_room
+from attnflow.sweeps.batches import Batch, can_continue, compute
+from attnflow.sweeps.cells import SweepCell, cells_of, cells_to_check, prepared, times_of
+from attnflow.sweeps.estimates import (
+    batch_bytes_per_run,
+    journal_bytes_per_run,
+    require_disk,
+    require_memory_of_arrays,
+)
 from attnflow.sweeps.journal import Journal
 from attnflow.sweeps.planning import Planner
 from attnflow.sweeps.pools import pool_of
 from attnflow.sweeps.scheduling import computed_batches
 from attnflow.sweeps.spec_files import spec_named
 from attnflow.sweeps.store import Store, has_spec, load_sweep, locked, recorded, spec_of
-from attnflow.sweeps.sweep_spec import SweepSpec, differences, require_extension
+from attnflow.sweeps.sweep_spec import SweepSpec, differences, require_extension, require_later_times
 
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_ARRAYS = 30.0  # after which the arrays of the store are written anew
@@ -39,6 +44,7 @@ def sweep(
     table: str | os.PathLike | None = None,
     runs: int | None = None,
     seed: int | None = None,
+    common_starts: bool | None = None,
     observables: Mapping[str, Any] | Sequence[str] | None = None,
     reduce: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -70,15 +76,22 @@ def sweep(
         Runs of each cell, 1 by default, each from its own first tokens.
     seed
         Seed of the sweep, 0 by default.
+    common_starts
+        True: run k starts from the same tokens in all cells with the same n, d and law, so that differences between
+        cells are those of the other settings. False by default: all runs are independent.
     observables
         Measures by name, or a list of their words: observables of `simulate` ("mean-cosine", "close-pairs:0.99") and
-        "clusters", "final-clusters", "vertices", "leaders", "rank", "end-time", "step-count".
+        "clusters", "final-clusters", "scaled-clusters", "vertices", "leaders", "rank", "captured", "strongly-captured",
+        "unaligned", "end-time", "step-count".
     reduce
         Reductions over runs: "mean", "quantiles:0.1,0.5,0.9", "counts", "all". The default is the first two.
     settings
         Settings of all cells, by the names of a file of settings, such as ``{"end": 20.0, "saves": 41}``.
     extend
-        True adds runs or values of axes to a store that has fewer; nothing is computed twice.
+        True adds runs, values of axes or later times to a store that has fewer, and ends with the numbers of a sweep
+        that had them at once. Runs and values are added to the others. To reach later times, runs with fixed steps,
+        without noise or lengths of tokens, are continued from their last tokens; all others are computed again, since
+        their steps depend on more than these.
     workers
         Number of local processes. By default batches are computed in this process, on all cores.
     dask
@@ -105,21 +118,25 @@ def sweep(
     (('beta', 'time'), '8 of 8 runs are computed.')
     """
     given = {"runs": runs, "seed": seed, "reduce": reduce, "observables": observables, "over": over, "table": table}
+    given |= {"common_starts": common_starts}
     spec = spec_named(source, given, settings or {})
     cells = cells_of(spec)
-    times = times_of(spec, cells)
+    checked = cells_to_check(cells)
+    times = times_of(spec, checked)
     with locked(out) as store:
-        _require_same(store, spec, extend)
-        journal = store.journal()
+        _require_same(store, spec, times, extend)
+        per_run, in_batch = _bytes_per_run(spec, checked, len(times))
+        require_memory_of_arrays(spec, len(times), per_run)
+        journal = store.journal(times)
         gaps = [gap for cell in cells for gap in journal.missing(cell, spec.runs)]
-        require_room(spec, len(times), store.path, sum(gap.count for gap in gaps))
+        require_disk(spec, len(times), store.path, sum(gap.count for gap in gaps), per_run)
         with pool_of(workers, dask, executor) as pool, reporting(progress) as report:
             store.write_spec(spec, command)
-            planner = Planner(gaps, json.dumps(spec.record()), _bytes_per_run(spec, cells, len(times)))
+            planner = Planner(gaps, json.dumps(spec.record()), in_batch, journal.with_state)
             state = SweepState(spec, cells, times, store, journal, report)
             state.begin()
             try:
-                for batch, found in computed_batches(planner, pool):
+                for batch, found in computed_batches(planner, pool, compute):
                     if isinstance(found, str):
                         state.note_failure(batch, found)
                     else:
@@ -130,7 +147,7 @@ def sweep(
     return load_sweep(out)
 
 
-def _require_same(store: Store, spec: SweepSpec, extend: bool) -> None:
+def _require_same(store: Store, spec: SweepSpec, times: np.ndarray, extend: bool) -> None:
     """Raise InputError if the store has another spec, unless the one given extends it and that is wanted."""
     if not has_spec(store.path):
         if extend:
@@ -140,18 +157,20 @@ def _require_same(store: Store, spec: SweepSpec, extend: bool) -> None:
     found = differences(old, spec)
     if extend:
         require_extension(old, spec)
+        require_later_times(times_of(old, cells_of(old)[:1]), times)
     elif found:
         raise InputError(
-            f"{store.path} holds another sweep: {'; '.join(found)}. Choose another name, or add runs or values with "
-            "`extend` (`--extend`)."
+            f"{store.path} holds another sweep: {'; '.join(found)}. Choose another name, or add runs, values or "
+            "later times with `extend` (`--extend`)."
         )
 
 
-def _bytes_per_run(spec: SweepSpec, cells: list[SweepCell], times: int) -> float:
-    shapes = {
-        prepared(spec, cell).arguments["tokens"].shape for cell in {cell.program(): cell for cell in cells}.values()
-    }
-    return max(batch_bytes_per_run(spec, times, n, d) for n, d in shapes)
+def _bytes_per_run(spec: SweepSpec, cells: list[SweepCell], times: int) -> tuple[float, float]:
+    """Bytes of one run of the largest cell: in the journal, and while its batch is computed."""
+    runs = [prepared(spec, cell) for cell in {cell.program(): cell for cell in cells}.values()]
+    kept = [run.arguments["tokens"].size if can_continue(spec, run) else 0 for run in runs]
+    in_batch = [batch_bytes_per_run(spec, times, *run.arguments["tokens"].shape) for run in runs]
+    return journal_bytes_per_run(spec, times, max(kept)), max(in_batch)
 
 
 class SweepState:

@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from attnflow._common.checks import InputError, require_count
 from attnflow.experiments.configs.prepared_run import plain
 from attnflow.sweeps.axes import Axis, require_axes
-from attnflow.sweeps.measures import Reduction, is_over_time, require_measure
+from attnflow.sweeps.measures import Reduction, needs_all_times, require_measure
 
 DEFAULT_REDUCTIONS = ("mean", "quantiles:0.1,0.5,0.9")
-OWN_NAMES = {"run", "time", "quantile", "status", "final_time", "steps", "outcome"}  # variables of every store
+MOST_CELLS = 10_000_000  # each takes about a kilobyte of memory
+KEYS_OF_TIMES = ("end", "saves", "spacing", "times")
+# Variables of every store and its journal.
+OWN_NAMES = {"run", "time", "quantile", "status", "final_time", "steps", "outcome", "last_tokens"}
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,19 @@ class SweepSpec:
     """Words of measures, by the name of the variable."""
     reductions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Words of reductions over runs, by the name of the variable."""
+    common_starts: bool = False
+    """Whether run k starts from the same tokens in all cells with the same n, d and law of the first tokens."""
 
     def __post_init__(self) -> None:
         require_count(self.runs, "runs")
         require_count(self.seed, "seed", least=0)
+        if not isinstance(self.common_starts, bool):
+            raise InputError(f"`common_starts` must be true or false, but it is {self.common_starts!r}.")
         require_axes(self.axes)
+        if self.cell_count > MOST_CELLS:
+            raise InputError(
+                f"A sweep has at most {MOST_CELLS} cells, but this has {self.cell_count}. Use fewer values."
+            )
         taken = OWN_NAMES | {axis.name for axis in self.axes} | {name for axis in self.axes for name in axis.columns}
         for name, word in self.observables.items():
             require_measure(name, word)
@@ -66,7 +79,7 @@ class SweepSpec:
 
     def needs_tokens(self) -> bool:
         """Whether a measure needs the tokens at all times."""
-        return any(is_over_time(word) and word.partition(":")[0] == "clusters" for word in self.observables.values())
+        return any(needs_all_times(word) for word in self.observables.values())
 
     def record(self) -> dict[str, Any]:
         """The spec as JSON knows it; `of_record` gives it back."""
@@ -80,6 +93,7 @@ class SweepSpec:
             "seed": self.seed,
             "observables": dict(self.observables),
             "reductions": {name: list(words) for name, words in self.reductions.items()},
+            "common_starts": self.common_starts,
         }
 
     @classmethod
@@ -105,11 +119,25 @@ def differences(old: SweepSpec, new: SweepSpec) -> list[str]:
         for one, other in zip(old.axes, new.axes, strict=True):
             if dict(one.columns) != dict(other.columns):
                 found.append(f"axis `{one.name}` has {one.size} values in the store and {_changed(one, other)} here")
-    for name in ("runs", "seed", "observables", "reductions"):
+    for name in ("runs", "seed", "observables", "reductions", "common_starts"):
         before, after = old.record()[name], new.record()[name]
         if before != after:
             found.append(f"`{name}` is {_shown(before)} in the store and {_shown(after)} here")
     return found
+
+
+def require_later_times(old: np.ndarray, new: np.ndarray) -> None:
+    """Raise InputError unless the new times begin with all of the old ones."""
+    common = min(len(old), len(new))
+    differ = np.flatnonzero(old[:common] != new[:common])
+    if len(differ) == 0 and len(new) >= len(old):
+        return
+    place = int(differ[0]) if len(differ) else common
+    found = f"{new[place]:.17g}" if place < len(new) else "none"
+    raise InputError(
+        f"Times are added after those of the store, but time {place + 1} is {old[place]:.17g} there and {found} here. "
+        "Keep the interval between times, or list them with `times`."
+    )
 
 
 def _changed(one: Axis, other: Axis) -> str:
@@ -122,8 +150,10 @@ def _shown(value: Any) -> str:
 
 
 def require_extension(old: SweepSpec, new: SweepSpec) -> None:
-    """Raise InputError unless `new` is `old` with more runs or more values along its axes."""
-    grown = SweepSpec.of_record({**old.record(), "runs": new.runs})
+    """Raise InputError unless `new` is `old` with more runs, more values along its axes, or other times."""
+    times = {name: value for name, value in new.settings.items() if name in KEYS_OF_TIMES}
+    settings = {name: value for name, value in old.settings.items() if name not in KEYS_OF_TIMES}
+    grown = SweepSpec.of_record({**old.record(), "runs": new.runs, "settings": plain(settings | times)})
     if [axis.name for axis in old.axes] == [axis.name for axis in new.axes]:
         grown = SweepSpec.of_record({**grown.record(), "axes": new.record()["axes"]})
         for one, other in zip(old.axes, new.axes, strict=True):
@@ -134,6 +164,6 @@ def require_extension(old: SweepSpec, new: SweepSpec) -> None:
                     "in the store and not here. Add it."
                 )
     if found := differences(grown, new):
-        raise InputError(f"Only runs and values of axes can be added to a sweep, but {'; '.join(found)}.")
+        raise InputError(f"Only runs, values of axes and times can be added to a sweep, but {'; '.join(found)}.")
     if new.runs < old.runs:
         raise InputError(f"The store has {old.runs} runs of each cell, but `runs` is {new.runs}. Give as many or more.")
