@@ -81,11 +81,11 @@ from attnflow.streaming.stream import append as append
 from attnflow.streaming.stream import stream as stream
 from attnflow.sweeps.replay import replay as replay
 from attnflow.sweeps.store import load_sweep as load_sweep
+from attnflow.sweeps.studies.atlas import atlas as atlas
+from attnflow.sweeps.studies.frozen_validity import frozen_validity as frozen_validity
+from attnflow.sweeps.studies.robustness import robustness as robustness
 from attnflow.sweeps.sweep import sweep as sweep
 from attnflow.theorems.prediction.predict import predict as predict
-from attnflow.theorems.studies.atlas import atlas as atlas
-from attnflow.theorems.studies.frozen_validity import frozen_validity as frozen_validity
-from attnflow.theorems.studies.robustness import robustness as robustness
 from attnflow.theorems.verify import verify as verify
 
 __version__: str

@@ -17,9 +17,9 @@ from tests.helpers.drawn_figures import random_walk, simulated
 import attnflow as af
 from attnflow import models, show, trained
 from attnflow.show.parts.page import DARK, SIZES, STYLES
-from attnflow.theorems.studies.atlas import atlas as survey
+from attnflow.sweeps.studies.atlas import atlas as survey
+from attnflow.sweeps.studies.robustness import robustness as study
 from attnflow.theorems.studies.conjecture1 import investigate, scan_diagonal
-from attnflow.theorems.studies.robustness import robustness as study
 
 IDS = [5, 17, 3, 39, 17]
 CIRCLE = af.SphereAttention(af.Head.identity(2), af.Softmax(64.0), af.masks.causal)

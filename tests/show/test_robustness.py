@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnflow import show
-from attnflow.theorems.studies.robustness import robustness
+from attnflow.sweeps.studies.robustness import robustness
 
 
 @pytest.fixture(scope="module")

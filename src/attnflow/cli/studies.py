@@ -45,6 +45,7 @@ def atlas(
     runs: Annotated[int, typer.Option(help="Starts for each value matrix.")] = 4,
     beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Local processes. Default: this one.")] = None,
     out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("atlas.png"),
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -56,8 +57,8 @@ def atlas(
     from attnflow._common.memory import require_array_memory
     from attnflow._common.plain import json_value
     from attnflow.show.theory.atlas import atlas as draw
-    from attnflow.theorems.studies.atlas import atlas as survey
-    from attnflow.theorems.studies.atlas import require_atlas_arguments
+    from attnflow.sweeps.studies.atlas import atlas as survey
+    from attnflow.sweeps.studies.atlas import require_atlas_arguments
 
     require_count(values, "values", least=2)
     require_finite_number(low, "low")
@@ -68,7 +69,7 @@ def atlas(
     require_count(seed, "seed", least=0)
     picture = free_files({"picture": out}, overwrite)["picture"]
     with reporting(progress_of(as_json)) as progress:
-        found = survey(grid, kind, **settings, seed=seed, progress=progress)
+        found = survey(grid, kind, **settings, seed=seed, workers=workers, progress=progress)
     draw(found, picture, **drawing)
     if as_json:
         words = {name: found[name].values.tolist() for name in ("predicted", "proved", "simulated")}
@@ -102,6 +103,7 @@ def robustness(
     seeds: Annotated[int, typer.Option(help="Starts for each law, n and d.")] = 12,
     end: Annotated[float, typer.Option(help="Time at which vertices, clusters and leaders are counted.")] = 12.0,
     seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Local processes. Default: this one.")] = None,
     out: Annotated[Path, typer.Option(help="Picture, .png, .pdf or .svg.")] = Path("robustness.png"),
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -109,15 +111,15 @@ def robustness(
     """Measure how vertices, clusters, leaders and rate depend on the law of the first tokens, n and d."""
     from attnflow._common.checks import require_count
     from attnflow.show.theory.robustness import robustness as draw
-    from attnflow.theorems.studies.robustness import require_robustness_arguments
-    from attnflow.theorems.studies.robustness import robustness as study
+    from attnflow.sweeps.studies.robustness import require_robustness_arguments
+    from attnflow.sweeps.studies.robustness import robustness as study
 
     chosen = (laws or ["gaussian", "box", "ball"], n or [10, 20, 40], d or [2, 3])
     require_robustness_arguments(*chosen, seeds=seeds, end=end)
     require_count(seed, "seed", least=0)
     picture = free_files({"picture": out}, overwrite)["picture"]
     with reporting(progress_of(as_json)) as progress:
-        found = study(*chosen, seeds=seeds, end=end, seed=seed, progress=progress)
+        found = study(*chosen, seeds=seeds, end=end, seed=seed, workers=workers, progress=progress)
     draw(found, picture, **drawing)
     rows, unfinished = _rows_of_intervals(found), found.attrs["unfinished"]
     if as_json:
@@ -134,7 +136,7 @@ def robustness(
 
 def _rows_of_intervals(found: Any) -> list[dict[str, Any]]:
     """One row for each law, n and d, with [low, mean, high] of every quantity."""
-    from attnflow.theorems.studies.robustness import QUANTITIES
+    from attnflow.sweeps.studies.robustness import QUANTITIES
 
     return [
         {"law": str(law), "n": int(n), "d": int(d)}
@@ -147,7 +149,7 @@ def _rows_of_intervals(found: Any) -> list[dict[str, Any]]:
 
 def _print_intervals(rows: list[dict[str, Any]]) -> None:
     """Print means with half the widths of their intervals, and what the quantities are."""
-    from attnflow.theorems.studies.robustness import QUANTITIES
+    from attnflow.sweeps.studies.robustness import QUANTITIES
 
     columns = {name: [str(row[name]) for row in rows] for name in ("law", "n", "d")}
     columns |= {name: [_interval(row[name]) for row in rows] for name in QUANTITIES}

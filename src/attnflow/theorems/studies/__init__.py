@@ -1,1 +1,1 @@
-"""Studies over many runs: the atlas of limits, robustness, validity of frozen attention, Conjecture 1."""
+"""Studies of Conjecture 1: two tokens, and scans of random matrices."""

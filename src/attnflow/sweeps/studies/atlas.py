@@ -22,10 +22,10 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention, SphereAttention
 from attnflow.model.heads import Head
 from attnflow.solvers.adaptive import Adaptive
+from attnflow.sweeps.grids import computed_cells
 from attnflow.theorems.prediction.limits import fulfils
 from attnflow.theorems.prediction.observed_limits import observed_limits
 from attnflow.theorems.prediction.predict import predict
-from attnflow.theorems.prediction.prediction import Prediction
 
 KINDS = {
     "eigenvalues": ("leading eigenvalue", "second eigenvalue"),
@@ -47,6 +47,7 @@ def atlas(
     beta: float = 1.0,
     eigenvectors: str = "standard",
     seed: int = 0,
+    workers: int | None = None,
     progress: Callable[[float, str], Any] | None = None,
 ) -> xr.Dataset:
     """Predicted and simulated limits over a grid of value matrices, with Q = K = I.
@@ -65,6 +66,8 @@ def atlas(
         Tokens, and starts a cell.
     eigenvectors
         As in `values.from_spectrum`: "standard", "orthogonal" or "random".
+    workers
+        Number of local processes. By default cells are computed in this one.
     progress
         Called with the share done and a sentence.
 
@@ -84,17 +87,22 @@ def atlas(
     across, up = require_atlas_arguments(grid, kind, d=d, space=space, n=n, runs=runs, beta=beta)
     tokens = (initial.gaussian if space == "rescaled" else initial.sphere)(n, d, rng=seed, runs=runs)
     shape = (len(up), len(across))
+    matrices = {
+        (row, column): value_at(across[column], up[row], kind, d, eigenvectors, seed)
+        for row, column in np.ndindex(shape)
+    }
+    places = [place for place, value in matrices.items() if value is not None]
+    found = computed_cells(
+        _cell,
+        [(matrices[place], space, beta, tokens) for place in places],
+        words=lambda done: f"{done} of {len(places)} value matrices",
+        workers=workers,
+        progress=progress or False,
+    )
     predicted, proved = np.full(shape, "", dtype="<U32"), np.zeros(shape, bool)
     simulated = np.full((*shape, runs), "", dtype="<U32")
-    cells = [(row, column) for row in range(shape[0]) for column in range(shape[1])]
-    for done, (row, column) in enumerate(cells):
-        value = value_at(across[column], up[row], kind, d, eigenvectors, seed)
-        if value is not None:
-            prediction, words = _cell(_flow(value, space, beta), value, tokens)
-            predicted[row, column], proved[row, column] = prediction.limit, prediction.proved
-            simulated[row, column] = words
-        if progress is not None:
-            progress((done + 1) / len(cells), f"{done + 1} of {len(cells)} value matrices")
+    for place, (limit, is_proved, words) in zip(places, found, strict=True):
+        predicted[place], proved[place], simulated[place] = limit, is_proved, words
     return _dataset(across, up, predicted, proved, simulated, kind, space, d, n, beta)
 
 
@@ -121,11 +129,13 @@ def value_at(
     return values.from_spectrum([across, up, *further], eigenvectors, seed)
 
 
-def _cell(flow: AbstractDynamics, value: np.ndarray, tokens: np.ndarray) -> tuple[Prediction, list[str]]:
-    """The prediction, and the limits of the simulated runs."""
+def _cell(value: np.ndarray, space: str, beta: float, tokens: np.ndarray) -> tuple[str, bool, list[str]]:
+    """The limit predicted for a value matrix, whether it is proved, and the limits of the simulated runs."""
+    flow = _flow(value, space, beta)
     end = end_time(spectrum(value), flow)
     run = simulate(flow, tokens, np.linspace(0, end, 41), solver=SOLVER, progress=False)
-    return predict(flow, tokens[0]), [observed.limit for observed in observed_limits(flow, run)]
+    prediction = predict(flow, tokens[0])
+    return prediction.limit, prediction.proved, [observed.limit for observed in observed_limits(flow, run)]
 
 
 def end_time(found: Spectrum, flow: AbstractDynamics) -> float:

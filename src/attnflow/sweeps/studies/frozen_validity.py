@@ -14,7 +14,8 @@ from attnflow.integrate.simulate import simulate
 from attnflow.model.attention import Softmax
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
-from attnflow.theorems.studies.robustness import interval, laws_by_name
+from attnflow.sweeps.grids import computed_cells
+from attnflow.sweeps.studies.robustness import interval, laws_by_name
 
 LONGEST = 1000.0  # time; with V = I tokens come to rest as e^{-t}, to rounding before t = 40
 
@@ -31,6 +32,7 @@ def frozen_validity(
     end: float = 6.0,
     confidence: float = 0.95,
     seed: int = 0,
+    workers: int | None = None,
 ) -> xr.Dataset:
     """The time until which Z' = (P(0) - I) Z is within `tolerance` of the rescaled flow with V = I.
 
@@ -50,6 +52,8 @@ def frozen_validity(
     end
         Last time, at most 1000; where the error is below `tolerance` until then, the time is `end` and counts as a
         lower bound.
+    workers
+        Number of local processes. By default cells are computed in this one.
 
     Returns
     -------
@@ -70,11 +74,14 @@ def frozen_validity(
     if end > LONGEST:
         raise InputError(f"`end` must be at most {LONGEST:g}, but it is {end:g}: tokens come to rest before t = 40.")
     require_array_memory(len(chosen), len(sizes), len(betas), seeds, what=f"{seeds} starts of each kind")
-    found = np.full((len(chosen), len(sizes), len(betas), seeds), np.nan)
-    for i, law in enumerate(chosen.values()):
-        start = law(n, d, rng=seed, runs=seeds)
-        for (j, size), (k, beta) in itertools.product(enumerate(sizes), enumerate(betas)):
-            found[i, j, k] = _times_of_validity(size * start, float(beta), tolerance, end)
+    starts = [law(n, d, rng=seed, runs=seeds) for law in chosen.values()]
+    cells = itertools.product(starts, sizes, betas)
+    results = computed_cells(
+        _times_of_validity,
+        ((size * start, float(beta), tolerance, end) for start, size, beta in cells),
+        workers=workers,
+    )
+    found = np.reshape(results, (len(chosen), len(sizes), len(betas), seeds))
     axes = {"law": list(chosen), "size": list(sizes), "beta": list(betas)}
     variables = {
         "valid_until": ((*axes, "seed"), found),

@@ -1,5 +1,6 @@
 """Robustness: how numbers of vertices, clusters and leaders and the rate depend on the law of first tokens, n and d."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention
 from attnflow.model.heads import Head
 from attnflow.solvers.adaptive import Adaptive
+from attnflow.sweeps.grids import computed_cells
 from attnflow.theorems.prediction.observed_limits import PLACE_DISTANCE
 
 Law = Callable[..., np.ndarray]
@@ -47,6 +49,7 @@ def robustness(
     end: float = 12.0,
     confidence: float = 0.95,
     seed: int = 0,
+    workers: int | None = None,
     progress: Callable[[float, str], Any] | None = None,
 ) -> xr.Dataset:
     """Outcomes of a flow from many random starts, with confidence intervals of their means.
@@ -63,6 +66,8 @@ def robustness(
         Time at which vertices, clusters and leaders are counted.
     confidence
         Level of the Student intervals of the means.
+    workers
+        Number of local processes. By default cells are computed in this one.
     progress
         Called with the share done and a sentence.
 
@@ -82,12 +87,16 @@ def robustness(
     chosen, sizes, dimensions = require_robustness_arguments(laws, n, d, seeds=seeds, end=end, confidence=confidence)
     flow = flow or (lambda d: RescaledAttention(Head.identity(d)))
     found = np.full((len(QUANTITIES), len(chosen), len(sizes), len(dimensions), seeds), np.nan)
-    places = list(np.ndindex(found.shape[1:4]))
-    for done, (i, j, k) in enumerate(places):
-        tokens = list(chosen.values())[i](sizes[j], dimensions[k], rng=seed, runs=seeds)
-        found[:, i, j, k] = outcomes(flow(dimensions[k]), tokens, end)
-        if progress is not None:
-            progress((done + 1) / len(places), f"{list(chosen)[i]}, n = {sizes[j]}, d = {dimensions[k]}")
+    cells = list(itertools.product(chosen, sizes, dimensions))
+    results = computed_cells(
+        outcomes,
+        ((flow(d), chosen[law](n, d, rng=seed, runs=seeds), end) for law, n, d in cells),
+        words=lambda done: "{}, n = {}, d = {}".format(*cells[done - 1]),
+        workers=workers,
+        progress=progress or False,
+    )
+    for place, result in zip(np.ndindex(found.shape[1:4]), results, strict=True):
+        found[:, *place] = result
     return _dataset(found, list(chosen), sizes, dimensions, confidence, end)
 
 

@@ -6,8 +6,8 @@ import xarray as xr
 
 from attnflow.show.theory.atlas import PLACES, majority
 from attnflow.show.theory.atlas import atlas as draw
+from attnflow.sweeps.studies.atlas import _share, atlas, value_at
 from attnflow.theorems.prediction.limits import WORDS, fulfils
-from attnflow.theorems.studies.atlas import _share, atlas, value_at
 
 GRID = np.array([-1.0, 0.5, 1.0, 2.0])
 

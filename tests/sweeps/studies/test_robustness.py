@@ -8,8 +8,8 @@ from scipy.spatial import ConvexHull
 
 import attnflow as af
 from attnflow.show.theory.robustness import robustness as draw
-from attnflow.theorems.studies import robustness as study
-from attnflow.theorems.studies.robustness import LAWS, interval, outcomes, robustness
+from attnflow.sweeps.studies import robustness as study
+from attnflow.sweeps.studies.robustness import LAWS, interval, outcomes, robustness
 
 
 @pytest.fixture(scope="module")
