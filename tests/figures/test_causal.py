@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from tests.helpers import oracle
+from tests.helpers.sweeping import first_tokens_of
 
 from attnflow.figures.entries import causal, renyi_centres, two_token_force, value_spectrum
 from attnflow.model import initial
@@ -111,23 +112,14 @@ def test_centres_and_their_numbers_are_those_of_the_definitions():
 
 
 def test_captured_fractions_are_those_of_the_definition():
-    data = renyi_centres.compute_captured(
-        False, n=N, beta=BETA, c=4.0, radius=1.0, end=8.0, saves=4, runs=2, seed=0
-    )  # fmt: skip
-    for run, tokens in enumerate(initial.circle(N, rng=0, runs=2)):
+    settings = {"n": N, "beta": BETA, "c": 4.0, "radius": 1.0, "end": 8.0, "saves": 4, "runs": 2, "seed": 0}
+    data = renyi_centres.compute_captured(False, **settings, store="")
+    for run, tokens in enumerate(first_tokens_of(renyi_centres.captured_spec(**settings), {}, 2)):
         path = path_of(tokens, np.eye(2), BETA, data.time.values)
         for kind, members in zip(renyi_centres.KINDS, greedy(tokens, 1.0), strict=True):
             cosines = np.einsum("tid,tjd->tij", path, path[:, members])
             expected = (cosines.max(axis=2) >= np.cos(0.25)).mean(axis=1)
             np.testing.assert_allclose(data.captured.sel(kind=kind)[run], expected)
-
-
-def test_runs_in_several_batches_are_the_runs_of_one(monkeypatch):
-    settings = {"n": N, "beta": BETA, "c": 4.0, "radius": 1.0, "end": 8.0, "saves": 4, "seed": 0}
-    whole = renyi_centres.compute_captured(False, **settings, runs=3)
-    monkeypatch.setattr(renyi_centres, "BATCH_RUNS", 2)
-    parts = renyi_centres.compute_captured(False, **settings, runs=3)
-    np.testing.assert_array_equal(whole.captured, parts.captured)
 
 
 # -- Figure 4

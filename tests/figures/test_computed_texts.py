@@ -166,6 +166,13 @@ def test_order_sentence_states_the_means():
     assert "0.10 and 0.10 from the uniform start" in noise_and_beta.order_sentence(orders(0.1))
 
 
+def test_the_history_counts_only_where_the_starts_differ():
+    data = orders(0.9)
+    assert noise_and_beta.hysteresis_sentence(data) == "The two starts differ by 0.00 at most."
+    data.order[1, 0, 1] += 0.6
+    assert "most at κ = 0.2, β = 1, by 0.60: at that time the state depends" in noise_and_beta.hysteresis_sentence(data)
+
+
 @pytest.mark.parametrize("power", [0.5, 0.0])
 def test_exponent_sentence_states_the_fit(power):
     betas = np.array([4.0, 16.0, 64.0])

@@ -128,7 +128,7 @@ def test_parameters_are_listed():
         ("hardmax-leaders", {"n": 3}, "`n` must be at least 6"),
         ("hardmax-leaders", {"seeds": {"triangle": 1}}, "one seed for each"),
         ("causal-limits", {"spectra": [[1.0, 2.0]]}, "three eigenvalues"),
-        ("phase-diagrams", {"runs": [4]}, "one number for each of `dimensions`"),
+        ("phase-diagrams", {"store": "phases.nc"}, r"is written as `\.zarr`"),
     ],
 )
 def test_values_that_do_not_fit_each_other_are_refused_in_words(figure, given, words):

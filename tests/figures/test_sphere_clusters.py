@@ -12,7 +12,7 @@ from attnflow.show.parts.composition import compose
 def data():
     return sphere_clusters.compute_clusters(
         False, n=24, dimensions=[2, 3], least_beta=16.0, largest_beta=64.0, betas=2, c=4.0, radius=0.5, end=10.0,
-        runs=3, draws=60, seed=0,
+        runs=3, draws=60, seed=0, store="",
     )  # fmt: skip
 
 

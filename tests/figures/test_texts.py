@@ -41,6 +41,8 @@ DEFINITIONS = {
     "where it is complex, tokens rotate": "linear algebra of a complex pair, the reason for the seed",
     "at which rescaled tokens converge": "the name of a measured rate",
     "layer after layer they gather": "the sentence that is put into a trained model",
+    "ime of collapse": "the name of a measured time",
+    "causal-collapse": "the name of the figure of this time",
     "never within the run": "printed where the time is infinite",
 }  # phrase: reason why it is no outcome of the run
 

@@ -6,13 +6,17 @@ from attnflow._common.checks import require_known
 from attnflow.figures.entries import (
     boolean_exceptions,
     causal,
+    collapse_times,
     emergence,
+    euler_steps,
     hardmax,
     long_context,
     lost_in_middle,
     metastability,
     noise_and_beta,
     normalisation,
+    polytope_counts,
+    random_weights,
     renyi_centres,
     sphere,
     sphere_clusters,
@@ -24,12 +28,27 @@ from attnflow.figures.entries import (
 from attnflow.figures.figure import Figure
 
 CHAPTERS = {
-    "Clusters in Euclidean space": (emergence, boolean_exceptions),
+    "Clusters in Euclidean space": (emergence, boolean_exceptions, polytope_counts),
     "The slides of Sugolov and Aubry": (sugolov_aubry,),
     "Clusters on the sphere": (sphere,),
-    "Causal attention": (causal, value_spectrum, renyi_centres, two_token_force, sphere_clusters),
+    "Causal attention": (
+        causal,
+        value_spectrum,
+        random_weights,
+        renyi_centres,
+        two_token_force,
+        sphere_clusters,
+    ),
     "Metastable clusters": (metastability,),
-    "Variants of attention": (normalisation, hardmax, long_context, lost_in_middle, noise_and_beta),
+    "Variants of attention": (
+        normalisation,
+        collapse_times,
+        euler_steps,
+        hardmax,
+        long_context,
+        lost_in_middle,
+        noise_and_beta,
+    ),
     "Trained weights": (trained,),
 }
 

@@ -10,88 +10,83 @@ import xarray as xr
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, renyi
 from attnflow.figures.entries.exponents import exponent_in_words
+from attnflow.figures.entries.sweep_data import swept
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
-from attnflow.model.attention import Softmax, Unnormalised
+from attnflow.model.attention import Softmax
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.model.noise import Noise
 from attnflow.show.parts.heatmaps import HeatMap, plain_log_ticks
 from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
-from attnflow.solvers import observables
-from attnflow.solvers.fixed_step import StochasticHeun
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 
 # -- Order against noise -----------------------------------------------------------------------------------------------
 
-STARTS = ("uniform", "gathered")
+STARTS = {"uniform": "circle", "hemisphere": "hemisphere"}  # words of the first tokens by the name of the panel
+NAMES = tuple(STARTS)
+LEAST_HYSTERESIS = 0.3  # difference of orders that is no fluctuation, which for n tokens is of order n^-1/2
 LARGEST_CONTINUOUS_BETA = 2.4469  # on the circle, where I_2(beta) / I_1(beta) = 1/2 (arXiv:2606.05140)
 
 
-def compute_order(
-    progress: Progress,
-    *,
-    n: int,
-    largest_beta: float,
-    betas: int,
-    least_kappa: float,
-    largest_kappa: float,
-    kappas: int,
-    end: float,
-    step: float,
-    seed: int,
-) -> xr.Dataset:
-    """Order parameter over (start, kappa, beta), the mean of the second half of every run."""
-    grid = np.linspace(0, largest_beta, betas), np.geomspace(least_kappa, largest_kappa, kappas)
-    small_angles = np.random.default_rng(seed).normal(scale=0.1, size=n)
-    tokens = np.stack([initial.circle(n, rng=seed), initial.on_circle(small_angles)])
-    times = np.linspace(0, end, 33)
-    tasks = [(beta, kappa) for kappa in grid[1] for beta in grid[0]]
-    orders = []
-    for (beta, kappa), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
-        flow = SphereAttention(Head.identity(2), Unnormalised(float(beta)), noise=Noise(float(kappa)))
-        how: dict[str, Any] = {"observables": {"order": observables.order_parameter}, "keep_tokens": False}
-        run = simulate(flow, tokens, times, solver=StochasticHeun(step), rng=seed, progress=share, **how)
-        orders.append(run.order.sel(time=slice(end / 2, None)).mean("time").values)
-    values = np.moveaxis(np.reshape(orders, (kappas, betas, len(STARTS))), -1, 0)
-    fine = np.linspace(0, largest_beta, 101)
+def order_spec(
+    *, n: int, largest_beta: float, betas: int, least_kappa: float, largest_kappa: float, kappas: int, end: float,
+    step: float, runs: int, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The sweep of the figure, as `sweeps/noise.toml` has it."""
+    return {
+        "space": "sphere", "d": 2, "attention": "unnormalised", "solver": f"stochastic-heun:{step:g}", "n": n,
+        "end": end, "saves": 33, "runs": runs, "seed": seed, "reduce": ["mean"],
+        "over": {
+            "start": list(STARTS.values()), "kappa": f"{least_kappa!r}:{largest_kappa!r}:{kappas}log",
+            "beta": f"0:{largest_beta!r}:{betas}",
+        },
+        "observables": {"order_parameter": "order-parameter"},
+    }  # fmt: skip
+
+
+def compute_order(progress: Progress, *, store: str, **settings: Any) -> xr.Dataset:
+    """Order parameter over (start, kappa, beta), the mean over runs and the second half of their time."""
+    found, end = swept(progress, order_spec(**settings), store), settings["end"]
+    late = found.order_parameter_mean.sel(time=slice(end / 2, None)).mean("time")
+    fine = np.linspace(0, settings["largest_beta"], 101)
     variables = {
-        "order": (("start", "kappa", "beta"), values),
+        "order": (("start", "kappa", "beta"), late.transpose("start", "kappa", "beta").values),
         "critical": (("fine_beta",), [circle.critical_kappa(beta) for beta in fine]),
     }
-    coordinates = {"start": list(STARTS), "kappa": grid[1], "beta": grid[0], "fine_beta": fine}
-    return xr.Dataset(variables, coordinates, {"n": n, "end": end})
+    axes = {"kappa": found.kappa.values, "beta": found.beta.values}
+    attributes = {name: settings[name] for name in ("n", "end", "runs")}
+    return xr.Dataset(variables, {"start": list(STARTS), **axes, "fine_beta": fine}, attributes)
 
 
 def draw_order(data: xr.Dataset) -> Picture:
     """Draw one map for each start, with the curve at which the uniform distribution loses its stability."""
     panels = []
     for start in STARTS:
-        label = "κ = β / I₁(β)" if start == STARTS[0] else ""
+        label = "κ = β / I₁(β)" if start == NAMES[0] else ""
         panels.append(
             HeatMap(
                 data.beta.values,
                 data.kappa.values,
                 data.order.sel(start=start).values,
                 xlabel="β",
-                ylabel="κ" if start == STARTS[0] else "",
+                ylabel="κ" if start == NAMES[0] else "",
                 title=f"{start} start",
                 curves=[Line(data.fine_beta, data.critical, label, line_colour(1), width=2.0)],
-                bar="length of the mean token" if start == STARTS[-1] else "",
+                bar="length of the mean token" if start == NAMES[-1] else "",
                 yscale="log",
             )
         )
     end = data.attrs["end"]
     caption = (
         f"{data.attrs['n']} tokens on the circle, noise of strength (2/κ)$^{{1/2}}$, mean over t = {end / 2:g} to "
-        f"{end:g}. In theory, for many tokens, the uniform distribution is unstable above the curve, and the "
-        f"transition is continuous up to β = {LARGEST_CONTINUOUS_BETA:.4g}; several clusters around the circle have a "
-        f"short mean, too. {order_sentence(data)}"
+        f"{end:g} and over {_runs(data)}. In theory, for many tokens, the uniform distribution is "
+        f"unstable above the curve, and the transition is continuous up to β = {LARGEST_CONTINUOUS_BETA:.4g}; several "
+        f"clusters around the circle have a short mean, too. {order_sentence(data)} {hysteresis_sentence(data)}"
     )
     title = "Length of the mean token over β and κ, and the κ above which the uniform distribution is unstable"
     return panel_picture([panels], title, caption, width=4.0, heights=[3.8])
@@ -101,8 +96,25 @@ def order_sentence(data: xr.Dataset) -> str:
     """Sentence on the mean order well below and well above the curve, for both starts."""
     means = [[f"{mean:.2f}" for mean in _mean_orders(data, start).values()] for start in STARTS]
     return (
-        f"Mean below half of the curve's κ and above twice: {' and '.join(means[0])} from the {STARTS[0]} start, "
-        f"{' and '.join(means[1])} from the {STARTS[1]} one; independent tokens have {_independent_order(data):.2f}."
+        f"Mean below half of the curve's κ and above twice: {' and '.join(means[0])} from the {NAMES[0]} start, "
+        f"{' and '.join(means[1])} from the {NAMES[1]} one; independent tokens have {_independent_order(data):.2f}."
+    )
+
+
+def _runs(data: xr.Dataset) -> str:
+    return "one run" if data.attrs["runs"] == 1 else f"{data.attrs['runs']} runs"
+
+
+def hysteresis_sentence(data: xr.Dataset) -> str:
+    """Sentence on the largest difference of the order between the two starts, and on its place."""
+    difference = data.order.sel(start=NAMES[1]) - data.order.sel(start=NAMES[0])
+    largest = float(difference.max())
+    if largest < LEAST_HYSTERESIS:
+        return f"The two starts differ by {largest:.2f} at most."
+    kappa, beta = difference.stack(place=("kappa", "beta")).idxmax("place").item()
+    return (
+        f"The two starts differ most at κ = {kappa:.3g}, β = {beta:.3g}, by {largest:.2f}: at that time the state "
+        "depends on its history."
     )
 
 
@@ -112,6 +124,9 @@ def order_numbers(data: xr.Dataset) -> dict:
         "critical kappa at beta = 0": float(data.critical[0]),
         f"critical kappa at beta = {float(data.fine_beta[-1]):g}": float(data.critical[-1]),
         "order of independent tokens": _independent_order(data),
+        "largest difference of the orders from the two starts": float(
+            (data.order.sel(start=NAMES[1]) - data.order.sel(start=NAMES[0])).max()
+        ),
         **{
             f"mean order {where} the critical kappa, {start} start": mean
             for start in STARTS
@@ -233,7 +248,7 @@ FIGURES = (
         id="noise-phases",
         source="arXiv:2512.01868, with noise",
         title="Order against noise",
-        shows="The length of the mean token over β and κ, from a uniform and from a gathered start. In theory the "
+        shows="The length of the mean token over β and κ, from uniform starts and from a hemisphere. In theory the "
         "uniform distribution is unstable above the curve; several clusters around the circle have a short mean, too.",
         deviates="The printed equation has the sign of its Laplacian reversed; the curve is that of the corrected one. "
         "Finitely many tokens have an order of about n^-1/2 even when they are independent.",
@@ -242,10 +257,10 @@ FIGURES = (
         numbers=order_numbers,
         settings={
             "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
-            "end": 20.0, "step": 0.01, "seed": 0,
+            "end": 20.0, "step": 0.01, "runs": 2, "seed": 0, "store": "",
         },
-        quick={"n": 64, "betas": 7, "kappas": 7, "end": 8.0},
-        seconds=(55.0, 9.0),
+        quick={"n": 64, "betas": 7, "kappas": 7, "end": 8.0, "runs": 1},
+        seconds=(110.0, 9.0),
         verdicts=order_verdicts,
     ),
     Figure(

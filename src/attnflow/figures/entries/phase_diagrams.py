@@ -7,67 +7,46 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import quad
 
-from attnflow._common.checks import InputError
-from attnflow._common.progress import Progress, parts_of
+from attnflow._common.progress import Progress
 from attnflow.analyse import circle
-from attnflow.integrate.simulate import simulate
-from attnflow.model import initial
-from attnflow.model.attention import Softmax
-from attnflow.model.flows import SphereAttention
-from attnflow.model.heads import Head
+from attnflow.figures.entries.sweep_data import swept
 from attnflow.show.parts.heatmaps import HeatMap
 from attnflow.show.parts.panels import Line, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
-from attnflow.solvers.observables import ClosePairs
 
 
-def _flow(d: int, beta: float) -> SphereAttention:
-    return SphereAttention(Head.identity(d), Softmax(beta))
+def phase_spec(
+    *, n: int, dimensions: list[int], least_beta: float, largest_beta: float, betas: int, end: float, saves: int,
+    runs: int, cosine: float, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The sweep of the figure, as `sweeps/phase_diagram.toml` has it."""
+    return {
+        "space": "sphere", "n": n, "start": "sphere", "end": end, "saves": saves, "float32": True, "runs": runs,
+        "seed": seed, "reduce": ["mean"], "over": {"beta": f"{least_beta!r}:{largest_beta!r}:{betas}", "d": dimensions},
+        "observables": {"close_pairs": f"close-pairs:{cosine!r}"},
+    }  # fmt: skip
 
 
-def compute_phases(
-    progress: Progress,
-    *,
-    n: int,
-    dimensions: list[int],
-    least_beta: float,
-    largest_beta: float,
-    betas: int,
-    end: float,
-    saves: int,
-    runs: list[int],
-    cosine: float,
-    published_n: int,
-    seed: int,
-) -> xr.Dataset:
+def compute_phases(progress: Progress, *, published_n: int, store: str, **settings: Any) -> xr.Dataset:
     """Share of close pairs over (dimension, beta, time), its standard error, and the times of the curve.
 
-    The curve is the time at which tokens that start orthogonal are that close. Every dimension has its own number of
-    runs: in low dimension starts differ more, and a run costs less.
+    The curve is the time at which tokens that start orthogonal are that close.
     """
-    if len(runs) != len(dimensions):
-        raise InputError(f"`runs` must have one number for each of `dimensions`, but they are {runs} for {dimensions}.")
-    grid, times = np.linspace(least_beta, largest_beta, betas), np.linspace(0, end, saves)
-    tasks = [(d, count, beta) for d, count in zip(dimensions, runs, strict=True) for beta in grid]
-    observables = {"share": ClosePairs(cosine)}
-    means, errors = [], []
-    for (d, count, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
-        tokens = spanned(initial.sphere(n, d, rng=seed, runs=count))
-        how: dict[str, Any] = {"observables": observables, "keep_tokens": False, "dtype": "float32", "progress": share}
-        close = simulate(_flow(tokens.shape[-1], float(beta)), tokens, times, **how).share
-        means.append(close.mean("run").values)
-        errors.append(close.std("run").values / np.sqrt(count))
-    dims, shape = ("dimension", "beta", "time"), (len(dimensions), betas, saves)
+    found = swept(progress, phase_spec(**settings), store)
+    n, cosine = settings["n"], settings["cosine"]
+    dims = ("dimension", "beta", "time")
     variables = {
-        "share": (dims, np.reshape(means, shape)),
-        "error": (dims, np.reshape(errors, shape)),
-        "runs": (("dimension",), runs),
-        "arrival": (("beta",), [arrival(n, beta, cosine) for beta in grid]),
-        "published_arrival": (("beta",), [arrival(published_n, beta, cosine) for beta in grid]),
+        name: (dims, found[f"close_pairs_{part}"].transpose("d", "beta", "time").values)
+        for name, part in (("share", "mean"), ("error", "error"))
     }
-    attributes = {"n": n, "published_n": published_n, "cosine": cosine}
-    return xr.Dataset(variables, {"dimension": dimensions, "beta": grid, "time": times}, attributes)
+    variables |= {
+        "arrival": (("beta",), [arrival(n, beta, cosine) for beta in found.beta.values]),
+        "published_arrival": (("beta",), [arrival(published_n, beta, cosine) for beta in found.beta.values]),
+    }
+    coordinates = {"dimension": found.d.values, "beta": found.beta.values, "time": found.time.values}
+    attributes = {"n": n, "published_n": published_n, "cosine": cosine, "runs": settings["runs"]}
+    return xr.Dataset(variables, coordinates, attributes)
 
 
 def arrival(n: int, beta: float, cosine: float) -> float:
@@ -82,22 +61,6 @@ def arrival(n: int, beta: float, cosine: float) -> float:
     """
     inverse_speed = lambda rho: 1 / circle.equiangular_rate(rho, n, beta)
     return float(quad(inverse_speed, 0.0, cosine, epsabs=1e-10, limit=200)[0])
-
-
-def spanned(tokens: np.ndarray) -> np.ndarray:
-    """The same tokens (run, token, coordinate), rotated into R^n where d is larger.
-
-    n tokens never leave the space that they span, and attention depends only on their inner products.
-
-    Examples
-    --------
-    >>> tokens = initial.sphere(3, 50, rng=0, runs=1)
-    >>> turned = spanned(tokens)
-    >>> turned.shape, bool(np.allclose(turned[0] @ turned[0].T, tokens[0] @ tokens[0].T))
-    ((1, 3, 3), True)
-    """
-    _, n, d = tokens.shape
-    return tokens if d <= n else np.swapaxes(np.linalg.qr(np.swapaxes(tokens, 1, 2))[1], 1, 2)
 
 
 def draw_phases(data: xr.Dataset) -> Picture:
@@ -115,15 +78,15 @@ def draw_phases(data: xr.Dataset) -> Picture:
             data.share.sel(dimension=d).values,
             xlabel="time t",
             ylabel="β" if d == dimensions[0] else "",
-            title=f"d = {d}, {int(data.runs.sel(dimension=d))} starts",
+            title=f"d = {d}",
             curves=[replace(curve, label=curve.label if d == dimensions[0] else "") for curve in curves],
             bar="share of close pairs" if d == dimensions[-1] else "",
         )
         for d in dimensions
     ]
     caption = (
-        f"Share of pairs of {n} tokens with cosine above {cosine:g}, mean over uniform starts; its standard error is "
-        f"{_below(data.error.max())} everywhere, {_below(data.error.mean())} on average. "
+        f"Share of pairs of {n} tokens with cosine above {cosine:g}, mean over {data.attrs['runs']} uniform starts; "
+        f"its standard error is {_below(data.error.max())} everywhere, {_below(data.error.mean())} on average. "
         "Curves: when tokens that start orthogonal to each other reach that cosine. "
         f"{half_time_sentence(data)}"
     )

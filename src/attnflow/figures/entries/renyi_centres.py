@@ -6,9 +6,10 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.plain import evenly_spaced
-from attnflow._common.progress import Progress, parts_of
+from attnflow._common.progress import Progress
 from attnflow.analyse import clusters, renyi
 from attnflow.figures.entries.causal import PAPER
+from attnflow.figures.entries.sweep_data import swept
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial, masks
@@ -21,11 +22,9 @@ from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
 from attnflow.show.runs.over_time import continuous_angles
-from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.verify import verify
 
-BATCH_RUNS = 64  # whose tokens are in memory at once
-SOLVER = Adaptive(rtol=1e-6, atol=1e-8)  # captures the same tokens as the default tolerances, in half the time
+RTOL, ATOL = 1e-6, 1e-8  # of the solver: captures the same tokens as the default tolerances, in half the time
 KINDS = ("centres", "strong centres")
 
 
@@ -133,21 +132,28 @@ def centre_movie(data: xr.Dataset) -> Any:
 # -- Figure 3: what they capture ---------------------------------------------------------------------------------------
 
 
-def compute_captured(
-    progress: Progress, *, n: int, beta: float, c: float, radius: float, end: float, saves: int, runs: int, seed: int
-) -> xr.Dataset:
-    """Captured fraction over (kind, run, time), computed in batches of runs to save memory."""
-    times, delta = np.r_[0.0, np.geomspace(0.05, end, saves)], renyi.separation(beta, c)
-    starts = initial.circle(n, rng=seed, runs=runs)
-    batches = [starts[first : first + BATCH_RUNS] for first in range(0, runs, BATCH_RUNS)]
-    fractions = []
-    for tokens, share in zip(batches, parts_of(progress, len(batches)), strict=True):
-        run = simulate(_flow(beta), tokens, times, solver=SOLVER, progress=share)
-        kinds = [renyi.captured_fraction(run, delta, radius / np.sqrt(beta), strong=strong) for strong in (False, True)]
-        fractions.append(np.stack([kind.values for kind in kinds]))
-    values = np.concatenate(fractions, axis=1)
-    attributes = {"n": n, "beta": beta, "delta": delta, "radius": radius / np.sqrt(beta)}
-    return xr.Dataset({"captured": (("kind", "run", "time"), values)}, {"kind": list(KINDS), "time": times}, attributes)
+def captured_spec(
+    *, n: int, beta: float, c: float, radius: float, end: float, saves: int, runs: int, seed: int
+) -> dict[str, Any]:
+    """The sweep of the figure, as `sweeps/captured_fraction.toml` has it."""
+    return {
+        "space": "sphere", "d": 2, "start": "circle", "mask": "causal", "n": n, "beta": beta, "rtol": RTOL,
+        "atol": ATOL, "end": end, "saves": saves, "spacing": "log", "runs": runs, "seed": seed,
+        "reduce": ["mean", "quantiles:0.1,0.9", "all"],
+        "observables": {
+            "captured": f"captured:{c:g},{radius:g}", "strongly_captured": f"strongly-captured:{c:g},{radius:g}"
+        },
+    }  # fmt: skip
+
+
+def compute_captured(progress: Progress, *, store: str, **settings: Any) -> xr.Dataset:
+    """Captured fraction over (kind, run, time)."""
+    found = swept(progress, captured_spec(**settings), store)
+    values = np.stack([found.captured.values, found.strongly_captured.values])
+    beta, radius = settings["beta"], settings["radius"] / np.sqrt(settings["beta"])
+    attributes = {"n": settings["n"], "beta": beta, "delta": renyi.separation(beta, settings["c"]), "radius": radius}
+    coordinates = {"kind": list(KINDS), "time": found.time.values}
+    return xr.Dataset({"captured": (("kind", "run", "time"), values)}, coordinates, attributes)
 
 
 def draw_captured(data: xr.Dataset) -> Picture:
@@ -158,7 +164,7 @@ def draw_captured(data: xr.Dataset) -> Picture:
         band = (shares.quantile(0.1, "run").values, shares.quantile(0.9, "run").values)
         name = f"Rényi {kind}" if kind == KINDS[0] else "strong Rényi centres"
         lines.append(Line(shares.time.values, shares.mean("run").values, name, colour, band=band))
-    limits = (float(data.time[1]), float(data.time[-1]))
+    limits = (float(data.time[-1]) / 3000, float(data.time[-1]))  # before that no token has moved
     panel = Lines(lines, ylabel="share of tokens captured", xscale="log", xlim=limits, ylim=(0, 1.02), columns=2)
     caption = (
         f"{data.attrs['n']} tokens, β = {data.attrs['beta']:g}, δ = {data.attrs['delta']:g}; captured: within "
@@ -231,7 +237,7 @@ FIGURES = (
         compute=compute_captured,
         draw=draw_captured,
         numbers=captured_numbers,
-        settings={**_CIRCLE, "radius": 1.0, "end": 150.0, "saves": 40, "runs": 5000, "seed": 0},
+        settings={**_CIRCLE, "radius": 1.0, "end": 150.0, "saves": 40, "runs": 5000, "seed": 0, "store": ""},
         quick={"runs": 16},
         seconds=(170.0, 4.0),
     ),

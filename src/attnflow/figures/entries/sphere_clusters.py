@@ -5,57 +5,49 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow._common.progress import Progress, parts_of
-from attnflow.analyse import clusters, renyi
+from attnflow._common.progress import Progress
+from attnflow.analyse import renyi
 from attnflow.analyse.renyi_counts import expected_count, growth_exponent
 from attnflow.figures.entries.causal import PAPER
 from attnflow.figures.entries.exponents import exponent_in_words
+from attnflow.figures.entries.sweep_data import swept
 from attnflow.figures.figure import Figure
-from attnflow.integrate.simulate import simulate
-from attnflow.model import initial, masks
-from attnflow.model.attention import Softmax
-from attnflow.model.flows import SphereAttention
-from attnflow.model.heads import Head
+from attnflow.model import initial
 from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
-from attnflow.solvers.adaptive import Adaptive
 from attnflow.theorems.catalogue import find
 from attnflow.theorems.statement import Computation
 
-SOLVER = Adaptive(rtol=1e-5, atol=1e-7)  # errors far below the distance of half a beta^-1/2 within which tokens cluster
 KINDS = ("renyi", "strong")
 
 
-def compute_clusters(
-    progress: Progress,
-    *,
-    n: int,
-    dimensions: list[int],
-    least_beta: float,
-    largest_beta: float,
-    betas: int,
-    c: float,
-    radius: float,
-    end: float,
-    runs: int,
-    draws: int,
-    seed: int,
-) -> xr.Dataset:
+def cluster_spec(
+    *, n: int, dimensions: list[int], least_beta: float, largest_beta: float, betas: int, radius: float, end: float,
+    runs: int, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The sweep of the figure, as `sweeps/cluster_number.toml` has it.
+
+    The error of the solver is far below the distance of half a beta^-1/2 within which tokens cluster.
+    """
+    return {
+        "space": "sphere", "mask": "causal", "start": "sphere", "n": n, "rtol": 1e-5, "atol": 1e-7, "end": end,
+        "saves": 2, "runs": runs, "seed": seed, "reduce": ["mean", "quantiles:0.1,0.5,0.9", "counts", "all"],
+        "over": {"beta": f"{least_beta!r}:{largest_beta!r}:{betas}log", "d": dimensions},
+        "observables": {"clusters": f"scaled-clusters:{radius:g}"},
+    }  # fmt: skip
+
+
+def compute_clusters(progress: Progress, *, c: float, draws: int, store: str, **settings: Any) -> xr.Dataset:
     """Clusters at time `end` over (dimension, beta, run); centres over (kind, dimension, beta, draw), and their means.
 
     All starts are independent. The control holds the centres of tokens on a great circle of S^2, over (beta, draw).
     """
-    grid, generator = np.geomspace(least_beta, largest_beta, betas), np.random.default_rng(seed)
+    found = swept(progress, cluster_spec(**settings), store)
+    n, dimensions, grid = settings["n"], settings["dimensions"], found.beta.values
+    generator = np.random.default_rng(settings["seed"])
     deltas = [renyi.separation(float(beta), c) for beta in grid]
-    tasks = [(d, beta) for d in dimensions for beta in grid]
-    measured = []
-    for (d, beta), share in zip(tasks, parts_of(progress, len(tasks)), strict=True):
-        flow = SphereAttention(Head.identity(d), Softmax(float(beta)), masks.causal)
-        tokens = initial.sphere(n, d, rng=generator, runs=runs)
-        run = simulate(flow, tokens, [0.0, end], solver=SOLVER, progress=share)
-        measured.append(clusters.count(run.final_tokens, radius / np.sqrt(beta)).values)
     centres = [
         [_centres(initial.sphere(n, d, rng=generator, runs=draws), delta) for delta in deltas] for d in dimensions
     ]
@@ -65,13 +57,13 @@ def compute_clusters(
     ]
     control = [_centres(initial.circle(n, 3, rng=generator, runs=draws), delta)[0] for delta in deltas]
     variables = {
-        "clusters": (("dimension", "beta", "run"), np.reshape(measured, (len(dimensions), betas, runs))),
+        "clusters": (("dimension", "beta", "run"), found.clusters.transpose("d", "beta", "run").values),
         "centres": (("dimension", "beta", "kind", "draw"), np.array(centres)),
         "expected": (("dimension", "beta", "kind"), np.array(expected)),
         "control": (("beta", "draw"), np.array(control)),
     }
     coordinates = {"kind": list(KINDS), "dimension": dimensions, "beta": grid}
-    return xr.Dataset(variables, coordinates, {"n": n, "c": c, "radius": radius, "end": end})
+    return xr.Dataset(variables, coordinates, {"c": c} | {name: settings[name] for name in ("n", "radius", "end")})
 
 
 def _centres(tokens: np.ndarray, delta: float) -> list[np.ndarray]:
@@ -175,7 +167,7 @@ FIGURES = (
         numbers=cluster_numbers,
         settings={
             "n": 400, "dimensions": [2, 3, 4], "least_beta": 16.0, "largest_beta": 128.0, "betas": 4, "c": 4.0,
-            "radius": 0.5, "end": 40.0, "runs": 16, "draws": 200, "seed": 0,
+            "radius": 0.5, "end": 40.0, "runs": 16, "draws": 200, "seed": 0, "store": "",
         },
         quick={"n": 100, "runs": 6, "draws": 50},
         seconds=(50.0, 12.0),

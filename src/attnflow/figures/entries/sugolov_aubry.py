@@ -21,7 +21,7 @@ from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
 from attnflow.show.theory.robustness import robustness as robustness_picture
-from attnflow.theorems.studies.robustness import robustness
+from attnflow.sweeps.studies.robustness import robustness
 
 SLIDES = "Sugolov and Aubry 2023, slides"
 DISCRETE = "The slides step layer by layer; here the flow is integrated to a relative error of 1e-8 a step."
