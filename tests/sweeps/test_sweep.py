@@ -332,7 +332,7 @@ def test_of_many_cells_the_least_and_largest_numbers_are_checked(tmp_path):
 )
 def test_measures_that_are_not_defined_for_a_model_are_refused(tmp_path, measure, settings, message):
     with pytest.raises(InputError, match=message):
-        small_sweep(tmp_path / "a.zarr", observables=[measure], settings=SMALL["settings"] | settings)
+        small_sweep(tmp_path / "a.zarr", over={}, observables=[measure], settings=SMALL["settings"] | settings)
     assert not (tmp_path / "a.zarr").exists()
 
 

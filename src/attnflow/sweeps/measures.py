@@ -67,13 +67,12 @@ def _clusters(distance: float) -> Callable[[Measured], np.ndarray]:
 
 def _beta(flow: Any) -> float:
     """The beta of the attention rule; InputError if it has none."""
-    beta = getattr(flow.attention, "beta", None)
-    if beta is None or not beta > 0:
+    if flow.beta is None or not flow.beta > 0:
         raise InputError(
             f"The measures {', '.join(map(repr, IN_UNITS_OF_BETA))} have units of beta^-1/2 and need an attention rule "
             "with a positive beta."
         )
-    return float(beta)
+    return flow.beta
 
 
 def _scaled_clusters(radius: float) -> Callable[[Measured], np.ndarray]:

@@ -18,7 +18,7 @@ WORKERS_DIE = (
 )
 
 
-class Plan(Protocol[Work]):
+class BatchSource(Protocol[Work]):
     """What gives out the batches."""
 
     def next(self) -> Work | None:
@@ -30,7 +30,7 @@ class Plan(Protocol[Work]):
         ...
 
 
-def computed_batches(planner: Plan[Work], pool: Pool, compute: Compute) -> Iterator[tuple[Work, Computed | str]]:
+def computed_batches(planner: BatchSource[Work], pool: Pool, compute: Compute) -> Iterator[tuple[Work, Computed | str]]:
     """Every batch with what it has computed or, after three failures, with the reason as a sentence.
 
     When a process dies, all batches that were handed out are lost and any of them may be the cause. They are then
@@ -81,7 +81,7 @@ def computed_batches(planner: Plan[Work], pool: Pool, compute: Compute) -> Itera
 
 
 def _hand_out(
-    planner: Plan,
+    planner: BatchSource,
     submit: Callable[[Any], Future],
     waiting: dict[Future, Any],
     again: deque[Any],

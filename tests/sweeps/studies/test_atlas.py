@@ -16,7 +16,7 @@ GRID = np.array([-1.0, 0.5, 1.0, 2.0])
 def small():
     calls = []
     found = atlas(GRID, n=8, runs=2, progress=lambda share, sentence: calls.append((share, sentence)))
-    assert [round(16 * share) for share, _ in calls] == list(range(1, 17))
+    assert [round(10 * share) for share, _ in calls] == list(range(1, 11))  # empty cells take no time
     return found
 
 

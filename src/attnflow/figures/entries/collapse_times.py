@@ -50,7 +50,7 @@ def draw_collapse(data: xr.Dataset) -> Picture:
             f"n = {n}",
             line_colour(place),
             marker="o",
-            band=tuple(np.minimum(edge.sel(n=n).values, end) for edge in (low, high)),
+            band=(np.minimum(low.sel(n=n).values, end), np.minimum(high.sel(n=n).values, end)),
         )
         for place, n in enumerate(data.n.values.tolist())
     ]
@@ -130,7 +130,10 @@ def draw_schemes(data: xr.Dataset) -> Picture:
             np.maximum(later.apart.sel(scheme=scheme), ROUNDING / 10),
             scheme,
             line_colour(place),
-            band=tuple(np.maximum(later[edge].sel(scheme=scheme), ROUNDING / 10) for edge in ("low", "high")),
+            band=(
+                np.maximum(later.low.sel(scheme=scheme), ROUNDING / 10),
+                np.maximum(later.high.sel(scheme=scheme), ROUNDING / 10),
+            ),
         )
         for place, scheme in enumerate(data.scheme.values.tolist())
     ]

@@ -88,7 +88,7 @@ def atlas(
     tokens = (initial.gaussian if space == "rescaled" else initial.sphere)(n, d, rng=seed, runs=runs)
     shape = (len(up), len(across))
     matrices = {
-        (row, column): value_at(across[column], up[row], kind, d, eigenvectors, seed)
+        (row, column): value_at(float(across[column]), float(up[row]), kind, d, eigenvectors, seed)
         for row, column in np.ndindex(shape)
     }
     places = [place for place, value in matrices.items() if value is not None]
