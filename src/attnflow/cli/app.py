@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from attnflow.cli import (
     bench,
     completion,
+    convert,
     explore,
     figures,
     listing,
@@ -158,6 +159,7 @@ studies.register(app)
 trained_heads.register(app)
 trained_prompts.register(app)
 trained_studies.register(app)
+convert.register(app)
 figures.register(app)
 explore.register(app)
 bench.register(app)

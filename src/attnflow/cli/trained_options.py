@@ -6,7 +6,10 @@ from typing import Annotated, Any
 import typer
 
 PANEL = "Trained models"
-ModelName = Annotated[str, typer.Argument(help="minilm, a directory with config.json, or a name of the hub.")]
+ModelName = Annotated[
+    str,
+    typer.Argument(help="minilm, smollm2, ..., a directory with config.json, a .gguf file, or a name of the hub."),
+]
 Text = Annotated[str, typer.Argument(help="The prompt; ids such as 101,2023,102 if the model has no tokenizer.")]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt is a list of token ids with commas between.")]
 Depth = Annotated[

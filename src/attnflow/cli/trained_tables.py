@@ -73,15 +73,9 @@ def _print_controls(table: Any) -> None:
 
 def left_out(attributes: dict[str, Any]) -> str:
     """What the heads of a table include of the model's norm, and what they leave out, in one sentence."""
-    missing = [
-        name
-        for name, is_there in (
-            ("biases", attributes["has_biases"]),
-            ("rotary positions", attributes["has_rotary_positions"]),
-        )
-        if is_there
-    ]
-    without = f" Left out of B and V: {' and '.join(missing)}." if missing else ""
+    missing = list(attributes["left_out"])
+    listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
+    without = f" Left out of B and V: {listed}." if missing else ""
     if attributes["norm_place"] != "pre":
         return f"Heads act on the tokens as they are.{without}"
     return (

@@ -1,6 +1,6 @@
 """Trained transformers: heads, blocks and prompts from Hugging Face checkpoints, without torch.
 
-    model = attnflow.models.load("minilm")          # or a directory, or a hub name
+    model = attnflow.models.load("minilm")          # or a directory, a GGUF file, or a hub name
     model.heads(layer=0)                            # list of attnflow.Head, for any flow
     model.trajectory("a sentence")                  # tokens over layers: time 0 is the embedding
     model.block(0)                                  # pure functions: attention, norms, MLP, the whole block
@@ -15,7 +15,8 @@ width of a head and d that of a token, head h has
                                 not the k x k block; in `heads` kept as factors `output` and `value`
 
 so that softmax at beta = 1 gives the model's own attention, except for the parts that a `Head` leaves out: biases
-(see `head_weights`) and rotary positions (B_h is then the form between tokens at the same position).
+(see `head_weights`), rotary positions (B_h is then the form between tokens at the same position), and in some families
+those that `left_out_of_heads` names. Scales other than 1/sqrt(k) are those of the family.
 
 In a "pre" model (GPT-2, Llama) heads read N(x) = g * C x / rms(C x) + s, with gain g, shift s, and C the projector
 I - 1 1^T / d that centres (LayerNorm), or C = I and s = 0 (RMSNorm). Gain and centring are part of the head: in `heads`
@@ -25,9 +26,11 @@ sphere the model's temperature is thus beta = d. The constants W s are biases, w
 In a "post" model (BERT, ALBERT) heads read the residual stream itself, and nothing is folded.
 """
 
-from attnflow.models.transformer import HeadWeights, Model, load
+from attnflow.models.conversion import convert
+from attnflow.models.loading import from_arrays, load
+from attnflow.models.transformer import HeadWeights, Model
 
-__all__ = ["HeadWeights", "Model", "load"]
+__all__ = ["HeadWeights", "Model", "convert", "from_arrays", "load"]
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The attention of a trained block, head by head: biases, masks, grouped keys and rotary positions."""
+"""The attention of a trained block, head by head: biases, masks, grouped keys, positions, norms of queries and keys."""
 
 import dataclasses
 
@@ -10,7 +10,9 @@ from jaxtyping import Float
 
 from attnflow._common.arrays import AnyArray, Tokens
 from attnflow.model.masks import AbstractMask
-from attnflow.models.norm import Norm
+from attnflow.models.norm import Norm, VectorNorm
+from attnflow.models.relative_positions import RelativePositions
+from attnflow.models.rotary import Rotation
 
 OfHeads = Float[AnyArray, "heads n n"]
 
@@ -20,8 +22,10 @@ class AttentionPart(eqx.Module):
 
     A is the softmax over j of `scale` <W_Q[h] x_i + b_q[h], W_K[h] x_j + b_k[h]>. There may be fewer
     keys and values than queries (grouped-query attention): then head h uses those of group
-    h // (heads / groups). With `frequencies`, queries and keys are first rotated by angles
-    proportional to the token's position (rotary positions).
+    h // (heads / groups). Some families change queries and keys first: their coordinates are cut off at `clip`, they
+    are divided by their length (`query_norm`, `key_norm`), or rotated by angles proportional to the token's position
+    (`rotary`). Others change the scores s: to `softcap` tanh(s / `softcap`), or by numbers that depend on the distance
+    of the two tokens (`relative`).
     """
 
     W_Q: AnyArray  # (heads, k, d)
@@ -34,7 +38,12 @@ class AttentionPart(eqx.Module):
     b_o: AnyArray | None  # (d,), added once for all heads
     mask: AbstractMask
     scale: float = eqx.field(static=True)
-    frequencies: AnyArray | None = None  # (k / 2,), radians a position
+    rotary: Rotation | None = eqx.field(default=None, static=True)
+    relative: RelativePositions | None = None
+    query_norm: VectorNorm | None = None
+    key_norm: VectorNorm | None = None
+    softcap: float | None = eqx.field(default=None, static=True)
+    clip: float | None = eqx.field(default=None, static=True)
 
     @property
     def heads(self) -> int:
@@ -65,9 +74,12 @@ class AttentionPart(eqx.Module):
 
     def scores(self, tokens: Tokens) -> OfHeads:
         """The arguments of the softmax, (heads, n, n), before any mask."""
-        queries = self._rotated(_projected(tokens, self.W_Q, self.b_q))
-        keys = self._rotated(_projected(tokens, self.W_K, self.b_k))
-        return self.scale * (queries @ jnp.swapaxes(self._for_every_head(keys), 1, 2))
+        queries = self._compared(tokens, self.W_Q, self.b_q, self.query_norm)
+        keys = self._compared(tokens, self.W_K, self.b_k, self.key_norm)
+        scores = self.scale * (queries @ jnp.swapaxes(self._for_every_head(keys), 1, 2))
+        if self.softcap is not None:
+            scores = self.softcap * jnp.tanh(scores / self.softcap)
+        return scores if self.relative is None else scores + self.relative(len(tokens))
 
     def with_heads(self, heads: tuple[int, ...]) -> "AttentionPart":
         """Only these heads, each with its own copy of keys and values."""
@@ -83,9 +95,12 @@ class AttentionPart(eqx.Module):
             "b_v": groups,
         }
         arrays = {name: getattr(self, name) for name in chosen}
-        return dataclasses.replace(
-            self, **{name: None if array is None else array[chosen[name]] for name, array in arrays.items()}
-        )
+        kept: dict = {name: None if array is None else array[chosen[name]] for name, array in arrays.items()}
+        if self.query_norm is not None and self.key_norm is not None:
+            kept |= {"query_norm": self.query_norm.with_heads(numbers), "key_norm": self.key_norm.with_heads(groups)}
+        if self.relative is not None:
+            kept["relative"] = RelativePositions(self.relative.table[numbers], self.relative.farthest)
+        return dataclasses.replace(self, **kept)
 
     def with_mask(self, mask: AbstractMask) -> "AttentionPart":
         """The same heads under another mask."""
@@ -113,24 +128,37 @@ class AttentionPart(eqx.Module):
         """The same matrices without biases."""
         return dataclasses.replace(self, b_q=None, b_k=None, b_v=None, b_o=None)
 
-    def without_rotary(self) -> "AttentionPart":
-        """The same heads without rotary positions."""
-        return dataclasses.replace(self, frequencies=None)
+    def without_positions(self) -> "AttentionPart":
+        """The same heads without rotary and relative positions."""
+        return dataclasses.replace(self, rotary=None, relative=None)
+
+    def with_linear_queries(self) -> "AttentionPart":
+        """The same heads with linear maps in place of norms of queries and keys (see `VectorNorm.of_mean_length`).
+
+        The score of tokens i and j is multiplied by the ratio of the mean length to the own length of query i, and of
+        key j. Heads without such norms are returned as they are.
+        """
+        if self.query_norm is None or self.key_norm is None:
+            return self
+        W_Q, W_K = self.query_norm.of_mean_length(self.W_Q), self.key_norm.of_mean_length(self.W_K)
+        return dataclasses.replace(self, W_Q=W_Q, W_K=W_K, query_norm=None, key_norm=None)
 
     def _values(self, tokens: Tokens) -> AnyArray:
-        return self._for_every_head(_projected(tokens, self.W_V, self.b_v))
+        return self._for_every_head(self._clipped(_projected(tokens, self.W_V, self.b_v)))
+
+    def _compared(
+        self, tokens: Tokens, matrices: AnyArray, biases: AnyArray | None, norm: VectorNorm | None
+    ) -> AnyArray:
+        """Queries or keys, as their inner products are taken."""
+        vectors = self._clipped(_projected(tokens, matrices, biases))
+        vectors = vectors if norm is None else norm(vectors, tokens)
+        return vectors if self.rotary is None else self.rotary(vectors)
+
+    def _clipped(self, vectors: AnyArray) -> AnyArray:
+        return vectors if self.clip is None else jnp.clip(vectors, -self.clip, self.clip)
 
     def _for_every_head(self, of_groups: AnyArray) -> AnyArray:
         return jnp.repeat(of_groups, self.heads // len(of_groups), axis=0)
-
-    def _rotated(self, vectors: AnyArray) -> AnyArray:
-        """Rotary positions: the plane of coordinates (i, i + k/2) is rotated by position times frequency i."""
-        if self.frequencies is None:
-            return vectors
-        angles = jnp.arange(vectors.shape[1], dtype=vectors.dtype)[:, None] * self.frequencies
-        first, second = jnp.split(vectors, 2, axis=-1)
-        cosine, sine = jnp.cos(angles), jnp.sin(angles)
-        return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
 def _projected(tokens: Tokens, matrices: AnyArray, biases: AnyArray | None) -> AnyArray:

@@ -4,6 +4,7 @@ Tokens are rows, matrices act on columns: a map W with bias b takes the rows x t
 All functions are pure and can be traced, so that ``jax.jacobian(block)`` is the Jacobian of the block.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -21,8 +22,10 @@ PARTS = ("biases", "norms", "mlp", "rotary")
 class Block(eqx.Module):
     """Attention and MLP with their norms and residual connections.
 
-    With `norm_place` "post" (BERT, ALBERT) a norm follows each sum, x <- N(x + f(x)); with "pre"
-    (GPT-2, Llama) each part reads normalised tokens, x <- x + f(N(x)).
+    With `norm_place` "post" (BERT, ALBERT) a norm follows each sum, x <- N(x + f(x)); with "pre" (GPT-2, Llama) each
+    part reads normalised tokens, x <- x + f(N(x)); with "output" (OLMo 2) the output of each part is normalised,
+    x <- x + N(f(x)). A "pre" block may have norms of the output too (Gemma 2), x <- x + N'(f(N(x))). In a block that
+    `is_parallel` (GPT-NeoX, GPT-J, Phi) the MLP reads the tokens that enter the block, not those after attention.
     A part that is None is left out; `without`, `with_heads` and `with_mask` give such variants.
     """
 
@@ -31,31 +34,41 @@ class Block(eqx.Module):
     attention_norm: Norm | None
     mlp_norm: Norm | None
     norm_place: str = eqx.field(static=True)
+    attention_output_norm: Norm | None = None
+    mlp_output_norm: Norm | None = None
+    is_parallel: bool = eqx.field(default=False, static=True)
 
     def __call__(self, tokens: Tokens) -> Tokens:
         """The tokens after the block."""
-        return self.after_mlp(self.after_attention(tokens))
+        return self.after_mlp(self.after_attention(tokens), tokens)
 
     def attention_input(self, tokens: Tokens) -> Tokens:
         """The input of the heads: the tokens, normalised in a "pre" block."""
-        return self._normed_before(self.attention_norm, tokens)
+        return self._normed(self.attention_norm, tokens, "pre")
 
     def after_attention(self, tokens: Tokens) -> Tokens:
         """The residual stream after the attention half of the block."""
-        moved = tokens + self.attention(self.attention_input(tokens))
-        return self._normed_after(self.attention_norm, moved)
+        output = self.attention(self.attention_input(tokens))
+        moved = tokens + self._normed_output(self.attention_norm, self.attention_output_norm, output)
+        return self._normed(self.attention_norm, moved, "post")
 
-    def after_mlp(self, tokens: Tokens) -> Tokens:
-        """The residual stream after the MLP half, from the stream after the attention half."""
-        output = self.mlp(self._normed_before(self.mlp_norm, tokens)) if self.mlp is not None else 0.0
-        return self._normed_after(self.mlp_norm, tokens + output)
+    def after_mlp(self, halfway: Tokens, entered: Tokens) -> Tokens:
+        """The residual stream after the MLP half, from that after the attention half.
+
+        `entered` is the stream before the block, which the MLP of a parallel block reads.
+        """
+        if self.mlp is None:
+            return halfway
+        output = self.mlp(self._normed(self.mlp_norm, entered if self.is_parallel else halfway, "pre"))
+        moved = halfway + self._normed_output(self.mlp_norm, self.mlp_output_norm, output)
+        return self._normed(self.mlp_norm, moved, "post")
 
     def attention_weights(self, tokens: Tokens) -> OfHeads:
         """The weights of every head on the residual stream, (heads, n, n)."""
         return self.attention.weights(self.attention_input(tokens))
 
     def without(self, *parts: str) -> "Block":
-        """The block without some of "biases", "norms", "mlp" and "rotary" (rotary positions).
+        """The block without some of "biases", "norms", "mlp" and "rotary" (rotary and relative positions).
 
         Without "biases" norms keep their shift; without "mlp" its half of the block goes, norm included.
         """
@@ -65,15 +78,16 @@ class Block(eqx.Module):
         if "biases" in parts:
             attention, mlp = attention.without_biases(), mlp and mlp.without_biases()
         if "rotary" in parts:
-            attention = attention.without_rotary()
-        has_mlp, has_norms = "mlp" not in parts, "norms" not in parts
-        return Block(
-            attention,
-            mlp if has_mlp else None,
-            self.attention_norm if has_norms else None,
-            self.mlp_norm if has_norms and has_mlp else None,
-            self.norm_place,
-        )
+            attention = attention.without_positions()
+        norms = {
+            "attention_norm": self.attention_norm,
+            "mlp_norm": self.mlp_norm if "mlp" not in parts else None,
+            "attention_output_norm": self.attention_output_norm,
+            "mlp_output_norm": self.mlp_output_norm if "mlp" not in parts else None,
+        }
+        if "norms" in parts:
+            norms = dict.fromkeys(norms)
+        return dataclasses.replace(self, attention=attention, mlp=None if "mlp" in parts else mlp, **norms)
 
     def with_folded_norm(self) -> "Block":
         """The same function of tokens, with gain, centring and shift of the norm before attention in the heads.
@@ -96,8 +110,9 @@ class Block(eqx.Module):
         """The block with another mask, say `attnflow.masks.full` for a causal model."""
         return eqx.tree_at(lambda block: block.attention, self, self.attention.with_mask(mask))
 
-    def _normed_before(self, norm: Norm | None, tokens: Tokens) -> Tokens:
-        return norm(tokens) if norm is not None and self.norm_place == "pre" else tokens
+    def _normed(self, norm: Norm | None, tokens: Tokens, place: str) -> Tokens:
+        """Tokens after a norm that is at this place, or as they are."""
+        return norm(tokens) if norm is not None and self.norm_place == place else tokens
 
-    def _normed_after(self, norm: Norm | None, tokens: Tokens) -> Tokens:
-        return norm(tokens) if norm is not None and self.norm_place == "post" else tokens
+    def _normed_output(self, norm: Norm | None, output_norm: Norm | None, output: Tokens) -> Tokens:
+        return self._normed(norm, output if output_norm is None else output_norm(output), "output")

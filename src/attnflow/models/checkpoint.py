@@ -1,34 +1,33 @@
-"""The tensors of a checkpoint, read one at a time from safetensors files; pickles are refused."""
+"""The tensors of a checkpoint, read one at a time, with shapes, types and numbers checked."""
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
 import numpy as np
 
 from attnflow._common.checks import InputError, require_all_finite
-from attnflow.models.refusals import missing_tensor, no_weights
-from attnflow.models.source import Directory, Hub, extra
+from attnflow.models.refusals import missing_tensor
+from attnflow.models.tensor_files import StoredTensor, TensorFiles
 from attnflow.models.tensors import Tensors, require_room
 
-SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 # Tensors of a block that are not evaluated: stored masks and angles, and attention to the tokens of an encoder.
-UNUSED_TENSORS = re.compile(r"(attn\.(masked_)?bias|inv_freq)$|crossattention|ln_cross_attn")
+UNUSED_TENSORS = re.compile(
+    r"(attn\.(masked_)?bias|attention\.(masked_)?bias|inv_freq|attn\.(mask|IGNORE|rotary_sin|rotary_cos))$"
+    r"|crossattention|ln_cross_attn"
+)
 PRECISIONS = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "float32"}  # stored -> computed in
 
 
 class Checkpoint(Tensors):
-    """Named tensors on disk. Opening reads headers only; each tensor is read on first use.
+    """Named tensors of a model called `where`. Each is read on first use.
 
     `dtype` None means the checkpoint's own precision, float32 for anything narrower.
     """
 
-    def __init__(self, source: Directory | Hub, anchor: str, dtype: str | None = None):
-        self._source = source
-        self._opened: dict[str, Any] = {}
-        self._file_of = self._index()
+    def __init__(self, files: TensorFiles, where: str, anchor: str, dtype: str | None = None):
+        self._files = files
+        self._where = where
         self._prefix = self._prefix_of(anchor)
         self.dtype = dtype or PRECISIONS[self._stored(anchor).get_dtype()]
         self.touched: list[str] = []  # tensors read so far, wholly or in part
@@ -40,20 +39,20 @@ class Checkpoint(Tensors):
         return self._checked(stored[:], name)
 
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-        """Some rows of a matrix of this shape; the others are not read."""
+        """Some rows of a matrix of this shape; the others are not kept."""
         stored = self._stored(name, shape)
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
 
-    def require_sizes(self, embedding: str, shape: tuple[int, int], last_stem: str) -> None:
+    def require_sizes(self, embedding: str, shape: tuple[int, ...], last_stem: str) -> None:
         """Raise if the embedding has another shape, or nothing is stored under the prefix of the last layer's names.
 
         Sizes that config.json names are thus checked against the headers before anything is allocated.
         """
         self._stored(embedding, shape)
-        if not any(name.startswith(self._prefix + last_stem) for name in self._file_of):
+        if not any(name.startswith(self._prefix + last_stem) for name in self._files.names()):
             raise InputError(
-                f"{self._source} holds no tensor {self._prefix}{last_stem}*, the last layer by its config.json. "
+                f"{self._where} holds no tensor {self._prefix}{last_stem}*, the last layer by its config.json. "
                 "The number of layers there is wrong, or files are missing: fetch both again."
             )
 
@@ -62,12 +61,12 @@ class Checkpoint(Tensors):
         stem, read = self._prefix + stem, {self._full_name(name) for name in self.touched}
         left = sorted(
             name
-            for name in self._file_of
+            for name in self._files.names()
             if name.startswith(stem) and name not in read and not UNUSED_TENSORS.search(name)
         )
         if left:
             raise InputError(
-                f"{self._source} holds {left[0]}, a part of the block that is not evaluated: config.json does not "
+                f"{self._where} holds {left[0]}, a part of the block that is not evaluated: config.json does not "
                 "name it. Correct the entry that should (such as `attention_bias`), or use a checkpoint of the plain "
                 "architecture."
             )
@@ -75,79 +74,39 @@ class Checkpoint(Tensors):
     def _checked(self, values: np.ndarray, name: str) -> np.ndarray:
         self.touched.append(name)
         values = values.astype(self.dtype)
-        require_all_finite(values, f"{name} in {self._source}", ("row", "column")[: values.ndim])
+        require_all_finite(values, f"{name} in {self._where}", ("row", "column")[: values.ndim])
         return values
 
-    def _stored(self, name: str, shape: tuple[int, ...] | None = None) -> Any:
+    def _stored(self, name: str, shape: tuple[int, ...] | None = None) -> StoredTensor:
         """The handle of a tensor, of which only the header has been read."""
         name = self._full_name(name)
-        file = self._open(self._file_of[name]) if name in self._file_of else None
-        if file is None or name not in file.keys():  # noqa: SIM118, a handle is no dictionary
-            raise missing_tensor(str(self._source), name, list(self._file_of))
-        stored = file.get_slice(name)
+        stored = self._files.stored(name)
+        if stored is None:
+            raise missing_tensor(self._where, name, list(self._files.names()))
         found = tuple(stored.get_shape())
         if shape is not None and found != shape:
             raise InputError(
-                f"{name} in {self._source} must have shape {shape} by its config.json, but it has {found}. "
+                f"{name} in {self._where} must have shape {shape} by its config.json, but it has {found}. "
                 "The two files do not belong together: fetch both again."
             )
         if stored.get_dtype() not in PRECISIONS:
             raise InputError(
-                f"{name} in {self._source} must hold floating-point numbers ({', '.join(PRECISIONS)}), but it holds "
+                f"{name} in {self._where} must hold floating-point numbers ({', '.join(PRECISIONS)}), but it holds "
                 f"{stored.get_dtype()}. Use a checkpoint that is not quantised."
             )
         return stored
 
     def _full_name(self, name: str) -> str:
-        full = self._prefix + name
+        full, names = self._prefix + name, self._files.names()
         old = full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
-        return old if full not in self._file_of and old in self._file_of else full  # the names in early BERT files
+        return old if full not in names and old in names else full  # the names in early BERT files
 
     def _prefix_of(self, anchor: str) -> str:
         """The prefix of all names ("bert." where the file holds a model with the output layer of a task)."""
-        found = sorted(name for name in self._file_of if name.endswith(anchor))
+        found = sorted(name for name in self._files.names() if name.endswith(anchor))
         if len(found) > 1:
             raise InputError(
-                f"{self._source} must hold one model, but it holds {len(found)}: {' and '.join(found)}. "
+                f"{self._where} must hold one model, but it holds {len(found)}: {' and '.join(found)}. "
                 "Save the one you want by itself."
             )
         return found[0].removesuffix(anchor) if found else ""
-
-    def _index(self) -> dict[str, str]:
-        """The file of each tensor."""
-        if self._source.find(SINGLE_FILE):
-            return dict.fromkeys(self._open(SINGLE_FILE).keys(), SINGLE_FILE)
-        index = self._source.find(INDEX_FILE)
-        if index:
-            return _weight_map(index.read_text(encoding="utf-8", errors="replace"), str(self._source))
-        raise no_weights(self._source)
-
-    def _open(self, file: str) -> Any:
-        if file not in self._opened:
-            path = self._source.find(file)
-            if path is None:
-                raise InputError(f"{self._source} lacks {file}, a part of its weights. Fetch it again.")
-            library = extra("safetensors")
-            try:
-                self._opened[file] = library.safe_open(path, framework="numpy")
-            except (library.SafetensorError, OSError) as error:
-                raise InputError(
-                    f"{path} is not a whole safetensors file ({str(error).rstrip('.')}). "
-                    "It is truncated or damaged: fetch it again."
-                ) from error
-        return self._opened[file]
-
-
-def _weight_map(text: str, where: str) -> dict[str, str]:
-    """The table of a sharded checkpoint; a file name may not lead out of the model's directory."""
-    try:
-        table = json.loads(text)["weight_map"]
-        is_table = all(isinstance(file, str) and "/" not in file and "\\" not in file for file in table.values())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        is_table = False
-        table = {}
-    if not is_table:
-        raise InputError(
-            f"{INDEX_FILE} of {where} must map tensors to files in `weight_map`, but does not. Fetch it again."
-        )
-    return table

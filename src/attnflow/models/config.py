@@ -7,9 +7,13 @@ from typing import Any
 
 from attnflow._common.checks import InputError
 from attnflow._common.memory import require_memory
+from attnflow.model import masks
+from attnflow.model.masks import AbstractMask
+from attnflow.models.config_entries import Entries
 from attnflow.models.feed_forward import FeedForward
 from attnflow.models.refusals import no_config
-from attnflow.models.source import Directory, Hub
+from attnflow.models.rotary import Rotation
+from attnflow.models.source import Directory, Hub, Package
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Config:
     positions: int  # the longest prompt
     is_causal: bool
     norm: str  # "layer" or "rms"
-    norm_place: str  # "post": after each sum; "pre": before each part
+    norm_place: str  # "post": after each sum; "pre": before each part; "output": after each part, before the sum
     norm_epsilon: float
     activation: str
     embedding_width: int
@@ -33,8 +37,21 @@ class Config:
     key_heads: int  # fewer than heads where heads share keys and values
     shares_layers: bool = False
     first_position: int = 0  # of the position table; RoBERTa leaves room for its padding id
-    frequencies: tuple[float, ...] = ()  # of rotary positions, radians a position
     initializer_range: float = 0.02
+    norm_has_shift: bool = True  # of a LayerNorm
+    gain_offset: float = 0.0  # added to stored gains; Gemma stores gain - 1
+    has_output_norms: bool = False  # a norm after each part of a "pre" block, too
+    is_parallel: bool = False  # attention and MLP read the same tokens
+    rotary: Rotation | None = None
+    local_rotary: Rotation | None = None  # of layers with a window, where it differs
+    windows: tuple[int | None, ...] = ()  # positions seen on each side, by layer; None: all
+    score_scale: float | None = None  # None: 1 / sqrt(k)
+    query_norm: str = ""  # queries and keys are divided by their length: "head" (each), "layer" (all heads together)
+    softcap: float | None = None  # c: scores s become c tanh(s / c)
+    clip: float | None = None  # bound of the coordinates of queries, keys and values
+    has_query_bias: bool = True  # queries, keys and values
+    has_output_bias: bool = True
+    has_mlp_bias: bool = True
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)  # config.json itself
 
     def __post_init__(self):
@@ -49,68 +66,24 @@ class Config:
                 f"known: {', '.join(FeedForward.activations)}."
             )
 
+    def mask(self, layer: int) -> AbstractMask:
+        """The mask of a layer."""
+        whole = masks.causal if self.is_causal else masks.full
+        width = self.windows[layer] if self.windows else None
+        return whole if width is None else whole & masks.window(width)
+
+    def rotation(self, layer: int) -> Rotation | None:
+        """The rotary positions of a layer."""
+        is_local = bool(self.windows) and self.windows[layer] is not None
+        return self.local_rotary if is_local and self.local_rotary is not None else self.rotary
+
     def summary(self) -> str:
         """One line: `bert, 6 layers x 12 heads, d = 384`."""
         return f"{self.family}, {self.layers} layers x {self.heads} heads, d = {self.width}"
 
 
-class Entries:
-    """The entries of config.json, checked as they are read."""
-
-    def __init__(self, raw: Mapping[str, Any], where: str):
-        self.raw = raw
-        self._where = where
-
-    def count(self, name: str, default: int | None = None, least: int = 1) -> int:
-        """A whole number, at least `least`."""
-        value = self.raw.get(name)
-        value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            found = "it is missing" if value is None else f"it is {value!r}"
-            raise InputError(
-                f"config.json of {self._where} must have a whole number `{name}`, at least {least}, but {found}."
-            )
-        return value
-
-    def number(self, name: str, default: float | None = None) -> float:
-        """A number above zero."""
-        value = self.raw.get(name)
-        value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
-            raise InputError(f"config.json of {self._where} must have a positive `{name}`, but it is {value!r}.")
-        return float(value)
-
-    def word(self, name: str, default: str) -> str:
-        """A text entry."""
-        return str(self.raw.get(name) or default)
-
-    def table(self, name: str) -> "Entries":
-        """The entries of a nested table; empty where it is absent."""
-        value = self.raw.get(name) or {}
-        if not isinstance(value, dict):
-            raise InputError(f"`{name}` in config.json of {self._where} must be a table, but it is {value!r}.")
-        return Entries(value, f"{self._where} (`{name}`)")
-
-    def head_width(self, width: str, heads: str) -> int:
-        """The width of a head, from the width of a token."""
-        if self.count(width) % self.count(heads):
-            raise InputError(
-                f"`{width}` of config.json of {self._where} must be divided by `{heads}`, but they are "
-                f"{self.count(width)} and {self.count(heads)}."
-            )
-        return self.count(width) // self.count(heads)
-
-    def refuse_unless(self, name: str, *known: Any) -> None:
-        """Raise unless an entry is absent or one of the known values."""
-        if self.raw.get(name) not in (None, *known):
-            raise InputError(
-                f"config.json of {self._where} says `{name}` is {self.raw[name]!r}, which is not supported; "
-                f"known: {', '.join(map(repr, known))}."
-            )
-
-
 def read_entries(source: Directory | Hub) -> Entries:
-    """The entries of a model's config.json."""
+    """The entries of a model's config.json; a package may add some that it lacks."""
     path = source.find("config.json")
     if path is None:
         raise no_config(source)
@@ -121,4 +94,4 @@ def read_entries(source: Directory | Hub) -> Entries:
         raise InputError(f"config.json of {source} is not JSON ({error}). Fetch it again.") from error
     if not isinstance(raw, dict):
         raise InputError(f"config.json of {source} must be a table of entries, but it is of type {type(raw).__name__}.")
-    return Entries(raw, str(source))
+    return Entries((source.packaged.entries if isinstance(source, Package) else {}) | raw, str(source))

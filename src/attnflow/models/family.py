@@ -1,4 +1,4 @@
-"""What a module for a family of checkpoints, such as `gpt2`, has to define."""
+"""What a module for a family of checkpoints, such as `families.gpt2`, has to define."""
 
 from typing import Protocol
 
@@ -7,7 +7,8 @@ import numpy as np
 from attnflow._common.arrays import Tokens
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
-from attnflow.models.config import Config, Entries
+from attnflow.models.config import Config
+from attnflow.models.config_entries import Entries
 from attnflow.models.norm import Norm
 from attnflow.models.tensors import Tensors
 
@@ -40,7 +41,7 @@ class Family(Protocol):
         """The attention of one layer."""
         ...
 
-    def read_attention_norm(self, tensors: Tensors, config: Config, layer: int) -> Norm:
+    def read_attention_norm(self, tensors: Tensors, config: Config, layer: int) -> Norm | None:
         """The norm before the attention of one layer; needed only if `config.norm_place` is "pre"."""
         ...
 
@@ -48,6 +49,6 @@ class Family(Protocol):
         """The norm after the last layer, or None."""
         ...
 
-    def residual_factor(self, config: Config) -> float:
-        """The factor of the deviation of new random matrices that write to the residual stream."""
+    def deviation(self, config: Config, name: str) -> float:
+        """The standard deviation of the matrix of this name in random initial weights."""
         ...

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm, and their gain and centring as part of the matrices that read normalised tokens."""
+"""LayerNorm and RMSNorm, their gain and centring as part of matrices, and norms of queries and keys."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -47,3 +47,38 @@ class Norm(eqx.Module):
         """
         scaled = matrices * self.gain
         return scaled - scaled.mean(axis=-1, keepdims=True) if self.centres else scaled
+
+
+class VectorNorm(eqx.Module):
+    """The RMSNorm of queries or keys: those of each head by themselves, or of all heads as one vector.
+
+    `whole` is the matrix (and `whole_bias` the bias) that gives the vector of all heads; None for heads by themselves.
+    """
+
+    gain: AnyArray  # (heads, 1, k)
+    epsilon: float = eqx.field(static=True)
+    whole: AnyArray | None = None  # (heads k, d)
+    whole_bias: AnyArray | None = None  # (heads k,)
+
+    def __call__(self, vectors: AnyArray, tokens: Tokens) -> AnyArray:
+        """The vectors (heads, n, k) that heads made of these tokens, normalised."""
+        if self.whole is None:
+            squares = jnp.mean(jnp.square(vectors), axis=-1, keepdims=True)
+        else:
+            joined = tokens @ self.whole.T
+            joined = joined if self.whole_bias is None else joined + self.whole_bias
+            squares = jnp.mean(jnp.square(joined), axis=-1)[None, :, None]
+        return self.gain * vectors / jnp.sqrt(squares + self.epsilon)
+
+    def with_heads(self, numbers: np.ndarray) -> "VectorNorm":
+        """The norm of these heads alone; its divisors stay the same."""
+        return VectorNorm(self.gain[numbers], self.epsilon, self.whole, self.whole_bias)
+
+    def of_mean_length(self, matrices: AnyArray) -> AnyArray:
+        """diag(gain) M / r for the matrices M (heads, k, d), with r the root mean square of M x over isotropic tokens.
+
+        For tokens x with covariance I the mean of |M x|^2 is |M|_F^2. These are the linear maps of that mean square.
+        """
+        parts = matrices if self.whole is None else np.asarray(self.whole)[None]
+        r = np.sqrt(np.mean(np.sum(np.square(parts), axis=-1), axis=-1))
+        return np.moveaxis(np.asarray(self.gain), 1, 2) * matrices / r[:, None, None]

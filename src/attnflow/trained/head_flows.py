@@ -15,7 +15,7 @@ from attnflow._common.seeds import Rng
 from attnflow.analyse import attention_rank, clusters, order, rates
 from attnflow.integrate.evaluate import attention_matrix
 from attnflow.integrate.simulate import simulate
-from attnflow.model import initial, masks
+from attnflow.model import initial
 from attnflow.model.attention import Softmax
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import EuclideanAttention, SphereAttention
@@ -96,7 +96,7 @@ def head_flow(
     squared_length = float(np.mean(np.sum(tokens**2, axis=1))) if start == "prompt" else float(model.config.width)
     if space == "sphere":
         tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
-    mask = masks.causal if model.config.is_causal else masks.full
+    mask = model.config.mask(layer)
     filled = _filled(chosen, slots)
     flow: AbstractDynamics
     if space == "sphere":
@@ -234,9 +234,11 @@ def _first_tokens(
 
 
 def tokens_read(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
-    """The tokens that `model.heads(layer)` act on: of root mean square 1 where a norm precedes attention."""
+    """The tokens that `model.heads(layer)` act on: of root mean square 1 after a norm of tokens, queries or keys."""
     if model.config.norm_place != "pre":
-        return np.asarray(tokens, dtype=float)
+        tokens = np.asarray(tokens, dtype=float)
+        # Norms of queries and keys remove the length of a token from its scores (OLMo 2).
+        return tokens / np.sqrt(np.mean(tokens**2, axis=1, keepdims=True)) if model.config.query_norm else tokens
     with double():
         return np.asarray(model.block(layer).with_folded_norm().attention_input(tokens), dtype=float)
 

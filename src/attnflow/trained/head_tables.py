@@ -216,9 +216,8 @@ def _dataset(model: Model, layers: list[int], rows: list[dict[str, Any]]) -> xr.
     return xr.Dataset(variables, {"layer": layers, "head": np.arange(shape[1])}, attributes)
 
 
-def _parts_left_out(model: Model, layer: int) -> dict[str, bool]:
-    """Whether the model's attention has biases (the shift of a norm before it is one) and rotary positions."""
-    weights, config = model.head_weights(layer)[0], model.config
-    has_shift = config.norm_place == "pre" and config.norm == "layer"
-    has_own = any(bias is not None for bias in (weights.b_q, weights.b_k, weights.b_v, weights.b_o))
-    return {"has_biases": has_shift or has_own, "has_rotary_positions": bool(config.frequencies)}
+def _parts_left_out(model: Model, layer: int) -> dict[str, Any]:
+    """Whether the model has biases and rotary positions, and the names of all parts that heads leave out."""
+    parts = model.left_out_of_heads(layer)
+    kinds = {"has_biases": "biases", "has_rotary_positions": "rotary positions"}
+    return {name: part in parts for name, part in kinds.items()} | {"left_out": list(parts)}

@@ -144,9 +144,12 @@ def rungs_of(model: Model, head: int = 0, mask: AbstractMask = masks.full) -> li
     """The rungs of this model: parts that it does not have are left out."""
     config, attention = model.config, model.block(0).attention
     has_biases = any(bias is not None for bias in (attention.b_q, attention.b_k, attention.b_v, attention.b_o))
-    is_other = config.is_causal != (mask is masks.causal)
+    has_windows = any(width is not None for width in config.windows)
+    is_other = has_windows or config.is_causal != (mask is masks.causal)
+    own_mask = f"{'causal' if config.is_causal else 'full'} mask{' and windows' if has_windows else ''}"
     norm = "LayerNorm" if config.norm == "layer" else "RMSNorm"
-    positions = "rotary positions" if attention.frequencies is not None else "positions"
+    kinds = {"rotary positions": attention.rotary, "relative positions": attention.relative}
+    positions = next((name for name, part in kinds.items() if part is not None), "positions")
     bare = ("biases", "norms", "mlp", "rotary")
 
     def only(*parts: str, heads: tuple[int, ...] | None = None) -> Callable[[Block], Block]:
@@ -164,7 +167,7 @@ def rungs_of(model: Model, head: int = 0, mask: AbstractMask = masks.full) -> li
         Rung(f"+ {norm}", only(*bare[2:])),
         Rung("+ MLP", only(*bare[3:])),
         Rung(f"+ {positions}", only(), has_positions=True),
-        *([Rung(f"+ {'causal' if config.is_causal else 'full'} mask", lambda block: block, True)] if is_other else []),
+        *([Rung(f"+ {own_mask}", lambda block: block, True)] if is_other else []),
     ]
 
 

@@ -140,10 +140,13 @@ def _model(run: LiveRun, settings: Settings) -> str:
     return HEADS.format(**model, norm=_norm(settings), prompts=_prompts(settings), arguments=arguments)
 
 
-def _norm(settings: PromptSettings) -> str:
-    """The lines that normalise tokens in a model whose norm precedes attention; its gain is part of the heads."""
-    config = trained_models.get(settings.model).config
+def _norm(settings: HeadsSettings) -> str:
+    """The lines that normalise tokens as `trained.head_flows.tokens_read` does; gains are part of the heads."""
+    model = trained_models.get(settings.model)
+    config = model.config
     if config.norm_place != "pre":
+        return DIVIDE.format(epsilon=0.0) if config.query_norm else ""
+    if model.block(settings.layer).attention_norm is None:
         return ""
     return (CENTRE if config.norm == "layer" else "") + DIVIDE.format(epsilon=config.norm_epsilon)
 

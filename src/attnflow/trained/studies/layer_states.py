@@ -80,7 +80,7 @@ def _advanced(block: Block, batch: np.ndarray, dtype: str) -> tuple[np.ndarray, 
 @eqx.filter_jit
 def _step(block: Block, batch: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
     halfway = jax.vmap(block.after_attention)(batch)
-    return jax.vmap(block.after_mlp)(halfway), halfway, jax.vmap(block.attention_weights)(batch)
+    return jax.vmap(block.after_mlp)(halfway, batch), halfway, jax.vmap(block.attention_weights)(batch)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

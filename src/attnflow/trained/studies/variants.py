@@ -85,9 +85,13 @@ def with_swapped_heads(attention: AttentionPart) -> AttentionPart:
         return None if array is None else np.roll(np.asarray(array), places, axis=0)
 
     new = (moved(attention.W_Q, by), moved(attention.b_q, by), moved(attention.W_K, 1), moved(attention.b_k, 1))
-    return eqx.tree_at(
+    swapped = eqx.tree_at(
         lambda part: (part.W_Q, part.b_q, part.W_K, part.b_k), attention, new, is_leaf=lambda leaf: leaf is None
     )
+    if attention.query_norm is None or attention.key_norm is None:
+        return swapped
+    gains = moved(attention.query_norm.gain, by), moved(attention.key_norm.gain, 1)
+    return eqx.tree_at(lambda part: (part.query_norm.gain, part.key_norm.gain), swapped, gains)
 
 
 def shuffled(ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from attnflow._common.arrays import Tokens
-from attnflow.model import masks
+from attnflow.models import parts
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
-from attnflow.models.config import Config, Entries
+from attnflow.models.config import Config
+from attnflow.models.config_entries import Entries
 from attnflow.models.feed_forward import FeedForward
 from attnflow.models.norm import Norm
-from attnflow.models.slices import inward, norm, outward
 from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("gpt2",)
@@ -69,42 +69,34 @@ def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
             activation=config.activation,
         ),
         attention_norm=read_attention_norm(tensors, config, layer),
-        mlp_norm=norm(tensors, f"{own}ln_2", config),
+        mlp_norm=parts.norm(tensors, f"{own}ln_2", config),
         norm_place=config.norm_place,
     )
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
     """The heads of one layer."""
-    own, d, h = f"{stem(config, layer)}attn.", config.width, config.heads
-    queries, keys, values = np.split(tensors.read(f"{own}c_attn.weight", (d, 3 * d)).T, 3)
-    b_q, b_k, b_v = tensors.read(f"{own}c_attn.bias", (3 * d,)).reshape(3, h, -1)
+    own, d = f"{stem(config, layer)}attn.", config.width
+    matrices = np.split(tensors.read(f"{own}c_attn.weight", (d, 3 * d)).T, 3)
+    biases = np.split(tensors.read(f"{own}c_attn.bias", (3 * d,)), 3)
+    queries, keys, values = zip(matrices, biases, strict=True)
+    output = tensors.read(f"{own}c_proj.weight", (d, d)).T, tensors.read(f"{own}c_proj.bias", (d,))
     scale = 1 / math.sqrt(config.head_width) if config.raw.get("scale_attn_weights", True) else 1.0
     by_layer = layer + 1 if config.raw.get("scale_attn_by_inverse_layer_idx", False) else 1
-    return AttentionPart(
-        W_Q=inward(queries, h),
-        W_K=inward(keys, h),
-        W_V=inward(values, h),
-        W_O=outward(tensors.read(f"{own}c_proj.weight", (d, d)).T, h),
-        b_q=b_q,
-        b_k=b_k,
-        b_v=b_v,
-        b_o=tensors.read(f"{own}c_proj.bias", (d,)),
-        mask=masks.causal,
-        scale=scale / by_layer,
-    )
+    return parts.attention(config, layer, (queries, keys, values), output, scale=scale / by_layer)
 
 
 def read_attention_norm(tensors: Tensors, config: Config, layer: int) -> Norm:
     """The norm before the heads of one layer."""
-    return norm(tensors, f"{stem(config, layer)}ln_1", config)
+    return parts.norm(tensors, f"{stem(config, layer)}ln_1", config)
 
 
 def last_norm(tensors: Tensors, config: Config) -> Norm:
     """The norm after the last layer."""
-    return norm(tensors, "ln_f", config)
+    return parts.norm(tensors, "ln_f", config)
 
 
-def residual_factor(config: Config) -> float:
-    """Factor of the initial deviation of matrices that write to the residual stream: their number to the power -1/2."""
-    return 1 / math.sqrt(2 * config.layers)
+def deviation(config: Config, name: str) -> float:
+    """`initializer_range`, over the root of their number for matrices that write to the residual stream."""
+    writes = name.endswith("c_proj.weight")
+    return config.initializer_range / (math.sqrt(2 * config.layers) if writes else 1.0)

@@ -3,12 +3,14 @@
 import numpy as np
 
 from attnflow._common.arrays import Tokens
-from attnflow.models import bert
+from attnflow.models import parts
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
-from attnflow.models.config import Config, Entries
-from attnflow.models.feed_forward import FeedForward, affine
-from attnflow.models.slices import norm
+from attnflow.models.config import Config
+from attnflow.models.config_entries import Entries
+from attnflow.models.families import bert
+from attnflow.models.feed_forward import affine
+from attnflow.models.norm import Norm
 from attnflow.models.tensors import Tensors
 
 MODEL_TYPES = ("albert",)
@@ -32,8 +34,7 @@ def embed(tensors: Tensors, config: Config, ids: np.ndarray, with_positions: boo
     """BERT's embedding in fewer coordinates, followed by one affine map to the full width."""
     narrow = bert.embed(tensors, config, ids, with_positions)
     name = "encoder.embedding_hidden_mapping_in"
-    matrix = tensors.read(f"{name}.weight", (config.width, config.embedding_width))
-    return affine(narrow, matrix, tensors.read(f"{name}.bias", (config.width,)))
+    return affine(narrow, *parts.linear(tensors, name, config.width, config.embedding_width))
 
 
 def stem(config: Config, layer: int) -> str:
@@ -45,27 +46,27 @@ def stem(config: Config, layer: int) -> str:
 
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
     """The block of one layer, shared by its group of layers (usually one group)."""
-    own, d, m = stem(config, layer), config.width, config.mlp_width
+    own = stem(config, layer)
     return Block(
         attention=read_attention(tensors, config, layer),
-        mlp=FeedForward(
-            inward=tensors.read(f"{own}ffn.weight", (m, d)),
-            inward_bias=tensors.read(f"{own}ffn.bias", (m,)),
-            outward=tensors.read(f"{own}ffn_output.weight", (d, m)),
-            outward_bias=tensors.read(f"{own}ffn_output.bias", (d,)),
-            activation=config.activation,
-        ),
-        attention_norm=norm(tensors, f"{own}attention.LayerNorm", config),
-        mlp_norm=norm(tensors, f"{own}full_layer_layer_norm", config),
+        mlp=parts.feed_forward(tensors, config, f"{own}ffn", f"{own}ffn_output"),
+        attention_norm=read_attention_norm(tensors, config, layer),
+        mlp_norm=parts.norm(tensors, f"{own}full_layer_layer_norm", config),
         norm_place=config.norm_place,
     )
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
     """The heads of one layer."""
-    own = f"{stem(config, layer)}attention."
-    return bert.separate_heads(tensors, config, own, f"{own}dense")
+    own, d = f"{stem(config, layer)}attention.", config.width
+    maps = parts.separate(tensors, config, f"{own}query", f"{own}key", f"{own}value")
+    return parts.attention(config, layer, maps, parts.linear(tensors, f"{own}dense", d, d))
+
+
+def read_attention_norm(tensors: Tensors, config: Config, layer: int) -> Norm:
+    """The norm after the sum of a layer's tokens and heads."""
+    return parts.norm(tensors, f"{stem(config, layer)}attention.LayerNorm", config)
 
 
 last_norm = bert.last_norm
-residual_factor = bert.residual_factor
+deviation = bert.deviation

@@ -1,0 +1,207 @@
+"""Models in GGUF files, as llama.cpp writes them: config, tensors (dequantised on reading) and tokenizer."""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnflow._common.checks import InputError
+from attnflow.models.source import extra
+from attnflow.models.tensor_files import StoredTensor
+
+ARCHITECTURES = ("llama", "qwen2", "qwen3")  # each is also a `model_type`
+# Entries of config.json, and the names of the same numbers in the file, after the name of the architecture.
+ENTRIES = {
+    "num_hidden_layers": "block_count",
+    "max_position_embeddings": "context_length",
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "rope_theta": "rope.freq_base",
+}
+# How texts are cut before byte pairs are merged, by the name in the file: digits one by one, or a pattern.
+WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
+SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {
+    "gpt-2": None,
+    "smollm": "digits",
+    "qwen2": rf"{WORDS}|\p{{N}}|{SPACES}",
+    "llama-bpe": rf"{WORDS}|\p{{N}}{{1,3}}|{SPACES}",
+}
+CONTROL = 3  # the type of tokens such as the end of a text
+
+
+@dataclass(frozen=True, eq=False)
+class _GgufTensor:
+    """A tensor of the file; its numbers are dequantised when they are asked for."""
+
+    tensor: Any
+    shape: tuple[int, ...]
+    planes_of: int  # heads whose coordinates 2i, 2i + 1 are i, i + k/2 in Hugging Face files; 0: no such order
+
+    def get_shape(self) -> tuple[int, ...]:
+        return self.shape
+
+    def get_dtype(self) -> str:
+        return "F64" if self.tensor.tensor_type.name == "F64" else "F32"
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        quants = extra("gguf").quants
+        if self.planes_of:
+            return _in_order(self._numbers(quants, slice(None)), self.planes_of)[rows]
+        return self._numbers(quants, rows)
+
+    def _numbers(self, quants: Any, rows: slice) -> np.ndarray:
+        name = self.tensor.tensor_type.name
+        stored = self.tensor.data[rows]
+        try:
+            values = stored if name in ("F32", "F64") else quants.dequantize(stored, self.tensor.tensor_type)
+        except NotImplementedError as error:
+            raise InputError(
+                f"{self.tensor.name} is quantised as {name}, which the gguf package does not read. "
+                "Use a file of another type, such as Q8_0 or F16."
+            ) from error
+        return np.asarray(values).reshape(-1, *self.shape[1:])
+
+
+class GgufFile:
+    """A GGUF file; on opening, its metadata is read and the place of each tensor."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        library = extra("gguf")
+        try:
+            self._reader = library.GGUFReader(path)
+            self._fields = self._reader.fields
+            self.architecture = str(self._field("general.architecture"))
+            self._tensors = {one.name: one for one in self._reader.tensors}
+        except Exception as error:  # the package raises whatever NumPy does where a file ends early
+            raise InputError(
+                f"{path} is not a whole GGUF file ({str(error)[:120] or type(error).__name__}). "
+                "It is truncated or damaged: fetch it again."
+            ) from error
+        if self.architecture not in ARCHITECTURES:
+            raise InputError(
+                f"{path} holds a model of architecture {self.architecture!r}, which is not read from GGUF files; "
+                f"known: {', '.join(ARCHITECTURES)}. Pass the checkpoint that it was made from, with model.safetensors."
+            )
+
+    def entries(self) -> dict[str, Any]:
+        """The metadata under the names of config.json."""
+        found = {
+            name: self._field(f"{self.architecture}.{own}")
+            for name, own in ENTRIES.items()
+            if f"{self.architecture}.{own}" in self._fields
+        }
+        embedding = self._tensors.get("token_embd.weight")
+        biases = [f"blk.0.attn_{name}.bias" in self._tensors for name in ("q", "output")]
+        return found | {
+            "model_type": self.architecture,
+            "architectures": [f"GGUF {self.architecture}"],
+            "vocab_size": None if embedding is None else int(embedding.shape[-1]),
+            "attention_bias": biases[1],
+            "rope_scaling": self._rope_scaling(),
+        }
+
+    def names(self) -> Collection[str]:
+        """The names of all tensors, as in Hugging Face files."""
+        return self._names
+
+    def stored(self, name: str) -> StoredTensor | None:
+        """The tensor of a name of Hugging Face files."""
+        tensor = self._tensors.get(self._names.get(name, ""))
+        if tensor is None:
+            return None
+        shape = tuple(int(size) for size in reversed(tensor.shape))
+        is_turned = self.architecture == "llama" and ("attn_q." in tensor.name or "attn_k." in tensor.name)
+        kind = "head_count" if "attn_q." in tensor.name else "head_count_kv"
+        heads = int(self._field(f"llama.attention.{kind}")) if is_turned else 0
+        if is_turned and (heads < 1 or shape[0] % (2 * heads)):
+            raise InputError(f"{tensor.name} in {self.path} has {shape[0]} rows, which {heads} heads do not share.")
+        return _GgufTensor(tensor, shape, heads)
+
+    def tokenizer(self) -> Any:
+        """The tokenizer of the file, or None if it is not of byte pairs with a known pattern."""
+        named = {"tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.pre"} <= set(self._fields)
+        if not named or str(self._field("tokenizer.ggml.pre")) not in PATTERNS:
+            return None
+        library = extra("tokenizers")
+        words = self._field("tokenizer.ggml.tokens")
+        merges = [tuple(pair.split(" ", 1)) for pair in self._field("tokenizer.ggml.merges")]
+        made = library.Tokenizer(library.models.BPE({word: place for place, word in enumerate(words)}, merges))
+        made.pre_tokenizer = _cut(library, PATTERNS[str(self._field("tokenizer.ggml.pre"))])
+        made.decoder = library.decoders.ByteLevel()
+        kinds = self._field("tokenizer.ggml.token_type") if "tokenizer.ggml.token_type" in self._fields else []
+        made.add_special_tokens([word for word, kind in zip(words, kinds, strict=False) if kind == CONTROL])
+        if "tokenizer.ggml.add_bos_token" in self._fields and self._field("tokenizer.ggml.add_bos_token"):
+            first = int(self._field("tokenizer.ggml.bos_token_id"))
+            made.post_processor = library.processors.TemplateProcessing(
+                single=f"{words[first]} $A", special_tokens=[(words[first], first)]
+            )
+        return made
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The name in this file of each tensor, by its name in Hugging Face files."""
+        library = extra("gguf")
+        layers = int(self._field(f"{self.architecture}.block_count"))
+        if not 0 < layers <= len(self._tensors):
+            raise InputError(f"{self.path} says that it has {layers} layers, but it has {len(self._tensors)} tensors.")
+        table = library.get_tensor_name_map(getattr(library.MODEL_ARCH, self.architecture.upper()), layers)
+        parts = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm"]
+        parts += ["self_attn.k_norm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
+        parts += ["input_layernorm", "post_attention_layernorm"]
+        candidates = ["embed_tokens", "norm"] + [f"layers.{layer}.{part}" for layer in range(layers) for part in parts]
+        found = {}
+        for candidate in candidates:
+            own = table.get_name(f"model.{candidate}")
+            for suffix in (".weight", ".bias"):
+                if own is not None and own + suffix in self._tensors:
+                    found[candidate + suffix] = own + suffix
+        return found
+
+    def _rope_scaling(self) -> dict[str, Any] | None:
+        """The rescaling of rotary positions: divisors of the planes that are stored as a tensor, or one factor."""
+        divisors = self._tensors.get("rope_freqs.weight")
+        if divisors is not None:
+            planes = np.asarray(divisors.data, dtype=float).ravel().tolist()
+            longest = self._field(f"{self.architecture}.context_length")
+            kept = {"short_factor": planes, "long_factor": planes, "original_max_position_embeddings": longest}
+            return kept | {"rope_type": "longrope", "attention_factor": 1.0}
+        kind = f"{self.architecture}.rope.scaling.type"
+        if kind not in self._fields or self._field(kind) == "none":
+            return None
+        scaling = {"rope_type": str(self._field(kind))}
+        for name, own in (("factor", "factor"), ("original_max_position_embeddings", "original_context_length")):
+            if f"{self.architecture}.rope.scaling.{own}" in self._fields:
+                scaling[name] = self._field(f"{self.architecture}.rope.scaling.{own}")
+        return scaling
+
+    def _field(self, name: str) -> Any:
+        if name not in self._fields:
+            raise InputError(f"{self.path} lacks the entry {name}. It is damaged, or of another kind: fetch it again.")
+        return self._fields[name].contents()
+
+
+def _cut(library: Any, pattern: str | None) -> Any:
+    """The step that cuts a text into the pieces within which byte pairs are merged."""
+    steps = library.pre_tokenizers
+    if pattern is None:
+        return steps.ByteLevel(add_prefix_space=False)
+    if pattern == "digits":
+        return steps.Sequence([steps.Digits(individual_digits=True), steps.ByteLevel(add_prefix_space=False)])
+    split = steps.Split(library.Regex(pattern), behavior="isolated")
+    return steps.Sequence([split, steps.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def _in_order(values: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of queries or keys as Hugging Face stores them: llama.cpp turns planes (2i, 2i + 1) of a head."""
+    of_heads = values.reshape(heads, -1, 2, math.prod(values.shape[1:]))
+    return np.ascontiguousarray(of_heads.swapaxes(1, 2)).reshape(values.shape)

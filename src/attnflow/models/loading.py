@@ -1,0 +1,117 @@
+"""Models from names, directories and files, and from arrays in memory."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from attnflow._common.checks import require_known
+from attnflow._common.precision import DTYPES
+from attnflow.models import handover, torch_pickle
+from attnflow.models.checkpoint import Checkpoint
+from attnflow.models.config import read_entries
+from attnflow.models.config_entries import Entries
+from attnflow.models.families import FAMILIES
+from attnflow.models.gguf_file import GgufFile
+from attnflow.models.refusals import require_known_type, require_plain_weights
+from attnflow.models.registry import PACKAGED
+from attnflow.models.source import Directory, File, Hub, Memory, Package, Source, locate
+from attnflow.models.tensor_files import Arrays, TensorFiles, open_tensors
+from attnflow.models.tokenizer import Tokenizer, of_vocabulary
+from attnflow.models.transformer import Model
+
+
+def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
+    """A trained transformer from a directory, a GGUF file, a package, or the Hugging Face hub.
+
+    Opening reads the config and the headers; weights are read on first use.
+
+    Parameters
+    ----------
+    name
+        A directory with config.json and safetensors files (or model.npz), a .gguf file, a hub name such as
+        "albert/albert-base-v2", or a model that comes as a Python package: "minilm", "smollm2", "rxnmapper", "rxnfp",
+        "rxnfp-ft", "rxnfp-ft-10k" or "antiberty" (a package that is missing is named, with the line that installs it).
+    dtype
+        "float32" or "float64"; None means the checkpoint's own precision, at least float32.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> model = af.models.load(folder)  # a directory with config.json and model.safetensors
+    >>> model.family
+    'bert'
+    """
+    source = locate(name)
+    is_named = str(name) in PACKAGED or isinstance(source, Hub)
+    origin = str(name) if is_named else str(source.path.resolve())
+    entries, files, tokenizer = _opened(source)
+    return _model((os.path.basename(origin), origin), entries, files, source, dtype, tokenizer)
+
+
+def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Callable[[], Any] | None]:
+    """The config and the tensors of a source, and the function that makes its tokenizer if no file holds it."""
+    if isinstance(source, File):
+        file = GgufFile(source.path)
+        return Entries(file.entries(), str(source)), file, file.tokenizer
+    entries = read_entries(source)
+    require_plain_weights(source, entries.raw)
+    if isinstance(source, Package) and source.packaged.has_pickle:
+        packaged, arrays = source.packaged, torch_pickle.tensors(source.path / "pytorch_model.bin")
+        return entries, Arrays(arrays), partial(of_vocabulary, source.path / packaged.vocabulary, packaged.pattern)
+    return entries, open_tensors(source), None
+
+
+def from_arrays(
+    config: Any, arrays: Mapping[str, Any], dtype: str | None = None, *, tokenizer: str | os.PathLike | None = None
+) -> Model:
+    """A model whose weights are in memory: a torch state dictionary, that of TransformerLens, or parameters of Flax.
+
+    Parameters
+    ----------
+    config
+        The entries of config.json as a dictionary, or an object with `to_dict` (a config of transformers or of
+        TransformerLens).
+    arrays
+        Names and arrays, as `model.state_dict()` gives them; nested dictionaries for Flax. Arrays are those of NumPy,
+        torch or JAX, and are not copied where they need not be.
+    dtype
+        As in `load`.
+    tokenizer
+        The path of a tokenizer.json; without one, prompts are ids.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> import json, pathlib, safetensors.numpy
+    >>> config = json.loads(pathlib.Path(folder, "config.json").read_text())
+    >>> arrays = safetensors.numpy.load_file(pathlib.Path(folder, "model.safetensors"))
+    >>> af.models.from_arrays(config, arrays).family
+    'bert'
+    """
+    entries = Entries(handover.entries(config), "`config`")
+    files = Arrays(handover.arrays(arrays))
+    name = "model in memory"
+    return _model((name, name), entries, files, Memory(tokenizer), dtype)
+
+
+def _model(
+    named: tuple[str, str],
+    entries: Entries,
+    files: TensorFiles,
+    source: Source,
+    dtype: str | None,
+    tokenizer: Callable[[], Any] | None = None,
+) -> Model:
+    """The model of a config and its tensors, after a check that the two belong together."""
+    if dtype is not None:
+        require_known(dtype, DTYPES, "dtype")
+    require_known_type(str(source), entries.raw, FAMILIES)
+    family = FAMILIES[entries.raw["model_type"]]
+    config = family.read_config(entries)
+    tensors = Checkpoint(files, str(source), family.ANCHOR, dtype)
+    embedding = (config.vocabulary, config.embedding_width)
+    tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
+    name, origin = named
+    words = Tokenizer(source, config.vocabulary, tokenizer)
+    return Model(name, {"origin": origin}, config, family, tensors, words)

@@ -1,0 +1,406 @@
+"""Weights of every format give the same model; files that lie, are truncated or hostile get a sentence."""
+
+import io
+import json
+import pickle
+import shutil
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from tests.helpers import family_models, tiny_models
+
+import attnflow as af
+from attnflow._common.checks import InputError
+from attnflow.models import torch_pickle
+
+HIDDEN = np.load(family_models.REFERENCES / "tiny.npz", allow_pickle=False)
+
+
+def hidden_states(model):
+    run = model.trajectory(tiny_models.IDS, attention=True, sublayers=True)
+    return np.concatenate([run.tokens.values[:-1], run.normed_tokens.values[None]])
+
+
+def assert_is(model, name, atol=1e-9):
+    np.testing.assert_allclose(hidden_states(model), HIDDEN[f"{name}_hidden"], rtol=0, atol=atol)
+
+
+def test_several_safetensors_files(tmp_path):
+    tensors = tiny_models.tensors("gpt2")
+    names = sorted(tensors)
+    tiny_models.write("gpt2", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    parts = {"model-1.safetensors": names[:20], "model-2.safetensors": names[20:]}
+    for file, held in parts.items():
+        save_file({name: tensors[name] for name in held}, tmp_path / file)
+    index = {"weight_map": {name: file for file, held in parts.items() for name in held}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    assert_is(af.models.load(tmp_path), "gpt2")
+
+
+@pytest.fixture
+def npz_folder(tmp_path):
+    tiny_models.write("gpt2", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    np.savez(tmp_path / "model.npz", **tiny_models.tensors("gpt2"))
+    return tmp_path
+
+
+def test_npz(npz_folder):
+    assert_is(af.models.load(npz_folder), "gpt2")
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, 0.999])
+def test_a_truncated_npz_file(npz_folder, kept):
+    path = npz_folder / "model.npz"
+    content = path.read_bytes()
+    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    with pytest.raises(InputError, match="is not a whole npz file"):
+        af.models.load(npz_folder)
+
+
+def npy(header, content=b""):
+    """A file of one array, with any header."""
+    text = repr(header).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**9)},
+        {"descr": "|O", "fortran_order": False, "shape": (1,)},
+        {"descr": "<f8", "fortran_order": False, "shape": (-1,)},
+    ],
+)
+def test_an_npz_file_that_lies(npz_folder, header):
+    with zipfile.ZipFile(npz_folder / "model.npz", "w") as archive:
+        archive.writestr("transformer.wte.weight.npy", npy(header, b"\0" * 64))
+    with pytest.raises(InputError, match="is not a whole npz file"):
+        af.models.load(npz_folder)
+
+
+# Pickles as torch.save writes them, put together from their operations, so that any of them can be wrong.
+
+
+def pushed(value):
+    """The operations that push a plain value."""
+    return pickle.dumps(value, 2)[2:-1]
+
+
+def tensor(key, array, *, name=b"torch._utils\n_rebuild_tensor_v2\n", **wrong):
+    """The operations that push a tensor."""
+    kind = {"float64": b"Double", "float32": b"Float", "float16": b"Half", "int64": b"Long"}[array.dtype.name]
+    strides = tuple(one // array.itemsize for one in array.strides)
+    says = {"count": array.size, "offset": 0, "shape": array.shape, "strides": strides} | wrong
+    storage = b"(" + pushed("storage") + b"ctorch\n" + kind + b"Storage\n" + pushed(key) + pushed("cpu")
+    storage += pushed(says["count"]) + b"tQ"
+    rest = b"".join(pushed(says[one]) for one in ("offset", "shape", "strides")) + pushed(False)
+    return b"c" + name + b"(" + storage + rest + b"ccollections\nOrderedDict\n)RtR"
+
+
+def index_of(entries):
+    """The pickle of a dictionary, from the operations of its values."""
+    return b"\x80\x02}" + b"".join(pushed(name) + value + b"s" for name, value in entries.items()) + b"."
+
+
+def zip_format(index, storages):
+    """The format of torch 1.6 and later."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", index)
+        for key, array in storages.items():
+            archive.writestr(f"archive/data/{key}", array.tobytes("A"))
+    return file.getvalue()
+
+
+def older_format(index, storages):
+    """The format before torch 1.6."""
+    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {}}
+    pieces = [pickle.dumps(one, 2) for one in (torch_pickle.MAGIC, torch_pickle.VERSION, system)]
+    pieces += [index, pickle.dumps(list(storages), 2)]
+    pieces += [struct.pack("<q", array.size) + array.tobytes("A") for array in storages.values()]
+    return b"".join(pieces)
+
+
+def saved(arrays, form):
+    """A state dictionary as torch.save writes it."""
+    keys = {name: str(place) for place, name in enumerate(arrays)}
+    index = index_of({name: tensor(keys[name], array) for name, array in arrays.items()})
+    return form(index, {keys[name]: array for name, array in arrays.items()})
+
+
+@pytest.mark.parametrize("form", [zip_format, older_format])
+def test_a_torch_pickle_is_refused_and_its_conversion_is_the_same_model(tmp_path, form):
+    folder = tiny_models.write("bert", tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    arrays = tiny_models.tensors("bert")
+    first = next(iter(arrays))
+    arrays[first] = np.asfortranarray(arrays[first])  # a transposed tensor has other strides
+    (folder / "pytorch_model.bin").write_bytes(saved(arrays, form))
+
+    with pytest.raises(InputError, match=r"attnflow convert \S+pytorch_model.bin \S+model.safetensors"):
+        af.models.load(folder)
+    converted = af.models.convert(folder / "pytorch_model.bin", folder / "model.safetensors")
+
+    assert converted == len(arrays)
+    assert_is(af.models.load(folder), "bert")
+    with pytest.raises(InputError, match="exists"):
+        af.models.convert(folder / "pytorch_model.bin", folder / "model.safetensors")
+
+
+def test_a_torch_pickle_in_several_files(tmp_path):
+    arrays = {"a": np.arange(6.0), "b": np.ones((2, 3), np.float16)}
+    for name in arrays:
+        (tmp_path / f"{name}.bin").write_bytes(saved({name: arrays[name]}, zip_format))
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {name: f"{name}.bin" for name in arrays}}))
+
+    assert af.models.convert(index, tmp_path / "model.safetensors") == 2
+    found = load_file(tmp_path / "model.safetensors")
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    index.write_text(json.dumps({"weight_map": {"a": "../a.bin"}}))
+    with pytest.raises(InputError, match="weight_map"):
+        af.models.convert(index, tmp_path / "other.safetensors")
+
+
+PLAIN = np.arange(6.0)
+TOUCH = b"cposix\nsystem\n(" + pushed("touch hostile") + b"tR"
+HOSTILE = {
+    "runs a command": (TOUCH, "names posix.system"),
+    "evaluates": (b"cbuiltins\neval\n(" + pushed("1") + b"tR", "names builtins.eval"),
+    "imports": (b"cimportlib\nimport_module\n(" + pushed("os") + b"tR", "names importlib.import_module"),
+    "another function of torch": (b"ctorch\nload\n)R", "names torch.load"),
+    "a dotted name": (b"\x8c\x05torch\x8c\x12FloatStorage.dtype\x93", "names torch.FloatStorage.dtype"),
+    "a whole module": (tensor("0", PLAIN, name=b"torch.nn.modules.linear\nLinear\n"), "names torch.nn"),
+    "a number": (pushed(3), "is not a tensor"),
+    "a longer storage": (tensor("0", PLAIN, count=7), "6 numbers in place of 7"),
+    "a larger tensor": (tensor("0", PLAIN, shape=(7,)), "larger than its storage"),
+    "an offset": (tensor("0", PLAIN, offset=1), "larger than its storage"),
+    "a negative offset": (tensor("0", PLAIN, offset=-1), "not a whole number"),
+    "a negative stride": (tensor("0", PLAIN, strides=(-1,)), "not a whole number"),
+    "an absurd size": (tensor("0", PLAIN, shape=(10**12,), strides=(0,)), "repeats numbers"),
+    "many dimensions": (tensor("0", PLAIN, shape=(1,) * 40, strides=(1,) * 40), "impossible shape"),
+    "no storage": (tensor("9", PLAIN), "no whole file"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_nothing_of_a_hostile_pickle_is_run(tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    operations, sentence = HOSTILE[case]
+    (tmp_path / "hostile.bin").write_bytes(zip_format(index_of({"w": operations}), {"0": PLAIN}))
+
+    with pytest.raises(InputError, match=sentence):
+        af.models.convert("hostile.bin", "out.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["hostile.bin"]
+
+
+@pytest.mark.parametrize("form", [zip_format, older_format])
+@pytest.mark.parametrize("kept", [0, 0.1, 0.5, 0.97])
+def test_a_truncated_pickle(tmp_path, form, kept):
+    content = saved({"a": np.arange(40.0), "b": np.ones(30)}, form)
+    (tmp_path / "model.bin").write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(InputError, match=r"no whole file of torch.save|more than named tensors"):
+        af.models.convert(tmp_path / "model.bin", tmp_path / "out.safetensors")
+
+
+def test_random_bytes_end_with_a_sentence(tmp_path):
+    """Every byte of a small file is changed in turn, to three other values."""
+    content = saved({"a": np.arange(3.0)}, older_format)
+    path, rng = tmp_path / "model.bin", np.random.default_rng(0)
+    for place in range(len(content)):
+        for byte in rng.integers(256, size=3).tolist():
+            path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
+            try:
+                found = torch_pickle.tensors(path)
+            except InputError:
+                continue
+            assert all(isinstance(array, np.ndarray) for array in found.values())
+
+
+def test_a_model_in_memory():
+    assert_is(af.models.from_arrays(tiny_models.CONFIGS["gpt2"], tiny_models.tensors("gpt2")), "gpt2")
+
+
+class Torchlike:
+    """An array as torch's tensors show it."""
+
+    def __init__(self, values):
+        self.values, self.dtype = values, "torch.bfloat16"
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def float(self):
+        return self.values.astype("float32")
+
+
+def test_a_torch_model_in_memory():
+    """Parameters that NumPy cannot read as they are: with gradients, on another device, of a narrow type."""
+    rounded = {name: array.astype("float32") for name, array in tiny_models.tensors("gpt2").items()}
+
+    class Config:
+        def to_dict(self):
+            return tiny_models.CONFIGS["gpt2"]
+
+    model = af.models.from_arrays(Config(), {name: Torchlike(array) for name, array in rounded.items()})
+
+    assert model.dtype == "float32"
+    assert_is(model, "gpt2", atol=1e-4)
+
+
+def test_a_flax_model_in_memory():
+    """Kernels have the output last, GPT-2's the other way round; scales and embeddings are weights."""
+    nested = {}
+    for name, array in tiny_models.tensors("bert").items():
+        *path, leaf = name.split(".")
+        is_table = path[-1].endswith("embeddings")
+        place = nested
+        for part in path:
+            place = place.setdefault(part, {})
+        kind = "embedding" if is_table else "scale" if array.ndim == 1 and leaf == "weight" else "kernel"
+        place[kind if leaf == "weight" else leaf] = array.T if kind == "kernel" and leaf == "weight" else array
+
+    assert_is(af.models.from_arrays(tiny_models.CONFIGS["bert"], nested), "bert")
+
+
+def lens_of(name):
+    """The config and the state dictionary that TransformerLens has of a tiny GPT-2, by its documentation."""
+    given = {key.removeprefix("transformer."): array for key, array in tiny_models.tensors(name).items()}
+    d, h, k = tiny_models.WIDTH, tiny_models.HEADS, tiny_models.WIDTH // tiny_models.HEADS
+    found = {"embed.W_E": given["wte.weight"], "pos_embed.W_pos": given["wpe.weight"]}
+    found |= {
+        "ln_final.w": given["ln_f.weight"],
+        "ln_final.b": given["ln_f.bias"],
+        "unembed.W_U": given["wte.weight"].T,
+    }
+    for layer in range(tiny_models.LAYERS):
+        own, new = f"h.{layer}.", f"blocks.{layer}."
+        for mine, other in (("ln1", "ln_1"), ("ln2", "ln_2")):
+            found |= {f"{new}{mine}.w": given[f"{own}{other}.weight"], f"{new}{mine}.b": given[f"{own}{other}.bias"]}
+        matrices = np.split(given[f"{own}attn.c_attn.weight"], 3, axis=1)
+        biases = np.split(given[f"{own}attn.c_attn.bias"], 3)
+        for letter, matrix, bias in zip("QKV", matrices, biases, strict=True):
+            found[f"{new}attn.W_{letter}"] = matrix.reshape(d, h, k).swapaxes(0, 1)
+            found[f"{new}attn.b_{letter}"] = bias.reshape(h, k)
+        found[f"{new}attn.W_O"] = given[f"{own}attn.c_proj.weight"].reshape(h, k, d)
+        found[f"{new}attn.b_O"] = given[f"{own}attn.c_proj.bias"]
+        found |= {f"{new}mlp.{mine}": given[f"{own}mlp.{other}"] for mine, other in (
+            ("W_in", "c_fc.weight"), ("b_in", "c_fc.bias"), ("W_out", "c_proj.weight"), ("b_out", "c_proj.bias"),
+        )}  # fmt: skip
+        found |= {f"{new}attn.mask": np.tril(np.ones((4, 4), bool)), f"{new}attn.IGNORE": np.array(-np.inf)}
+    config = {
+        "n_layers": 3, "d_model": d, "n_ctx": 16, "d_head": k, "n_heads": h, "d_mlp": 4 * d, "d_vocab": 40,
+        "act_fn": "gelu_new", "normalization_type": "LN", "eps": 1e-5, "attention_dir": "causal", "attn_only": False,
+        "positional_embedding_type": "standard", "use_attn_scale": True, "attn_scale": -1.0, "initializer_range": -1.0,
+    }  # fmt: skip
+    return config, found
+
+
+def test_a_model_of_transformer_lens_in_memory():
+    config, arrays = lens_of("gpt2")
+    model = af.models.from_arrays(config, arrays)
+
+    assert model.family == "hooked_transformer"
+    assert_is(model, "gpt2")
+    with pytest.raises(InputError, match="attn_only"):
+        af.models.from_arrays(config | {"attn_only": True}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("config", "arrays", "sentence"),
+    [
+        (3, {"a": PLAIN}, "`config` must be"),
+        ({}, {}, "empty"),
+        ({}, [1], "of type list"),
+        ({}, {"a": "text"}, "must be an array of numbers"),
+        ({"model_type": "mamba"}, {"a": PLAIN}, "the model is of type 'mamba'"),
+    ],
+)
+def test_what_is_no_model_in_memory(config, arrays, sentence):
+    with pytest.raises(InputError, match=sentence):
+        af.models.from_arrays(config, arrays)
+
+
+gguf = pytest.importorskip("gguf", reason="the [gguf] extra is not installed")
+QUANTITIES = {
+    "block_count": "num_hidden_layers", "context_length": "max_position_embeddings", "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size", "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads", "attention.key_length": "head_dim",
+}  # fmt: skip
+
+
+def written_gguf(path, name, config, tensors):
+    """The file that llama.cpp's converter writes: its names, and planes of Llama's heads as neighbours."""
+    arch = config["model_type"]
+    writer, table = gguf.GGUFWriter(path, arch), gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, arch.upper()), 3)
+    for own, entry in QUANTITIES.items():
+        writer.add_uint32(f"{arch}.{own}", config[entry])
+    writer.add_float32(f"{arch}.attention.layer_norm_rms_epsilon", config["rms_norm_eps"])
+    theta = config.get("rope_theta") or config["rope_parameters"]["rope_theta"]
+    writer.add_float32(f"{arch}.rope.freq_base", theta)
+    for key, array in tensors.items():
+        stem, suffix = key.rsplit(".", 1)
+        if arch == "llama" and ("q_proj" in key or "k_proj" in key):
+            heads = config["num_attention_heads" if "q_proj" in key else "num_key_value_heads"]
+            array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+        if stem != "lm_head":
+            writer.add_tensor(f"{table.get_name(stem)}.{suffix}", np.ascontiguousarray(array))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_gguf_of_a_llama(tmp_path):
+    """Numbers in float64; the epsilon of norms is float32 in such files."""
+    path = written_gguf(tmp_path / "m.gguf", "llama", tiny_models.CONFIGS["llama"], tiny_models.tensors("llama"))
+
+    assert_is(af.models.load(path), "llama", atol=1e-6)
+    assert af.models.load(tmp_path).origin == str(path.resolve())
+
+
+@pytest.mark.parametrize("name", ["qwen2", "qwen3"])
+def test_gguf_of_a_qwen(tmp_path, name):
+    path = written_gguf(tmp_path / "m.gguf", name, family_models.recorded_config(name), family_models.tensors(name))
+    run = af.models.load(path).trajectory(family_models.IDS, attention=True, sublayers=True)
+    expected = np.load(family_models.REFERENCES / "families.npz", allow_pickle=False)[f"{name}_hidden"]
+
+    np.testing.assert_allclose(run.normed_tokens, expected[-1], rtol=0, atol=1e-6)
+
+
+def test_damaged_gguf_files(tmp_path):
+    """Truncated at many places, and with numbers of the header replaced by absurd ones."""
+    path = written_gguf(tmp_path / "m.gguf", "llama", tiny_models.CONFIGS["llama"], tiny_models.tensors("llama"))
+    content, hurt = path.read_bytes(), tmp_path / "hurt.gguf"
+    damaged = [content[:kept] for kept in (0, 3, 20, 100, 1000, len(content) - 40)]
+    absurd = [struct.pack("<Q", size) for size in (2**62, 2**40)]
+    damaged += [content[:place] + one + content[place + 8 :] for one in absurd for place in (8, 16, 24)]
+    for one in damaged:
+        hurt.write_bytes(one)
+        with pytest.raises(InputError, match=r"is not a whole GGUF file|damaged"):
+            af.models.load(hurt)
+
+
+def test_other_gguf_files(tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "mamba")
+    writer.add_tensor("a", np.ones(32, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(InputError, match="architecture 'mamba'"):
+        af.models.load(tmp_path / "m.gguf")
+    shutil.copy(tmp_path / "m.gguf", tmp_path / "n.gguf")
+    with pytest.raises(InputError, match="2 GGUF files"):
+        af.models.load(tmp_path)
