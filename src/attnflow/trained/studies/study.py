@@ -11,8 +11,8 @@ from attnflow._common.checks import InputError, require_count, require_finite_nu
 from attnflow._common.files import require_free, require_suffix, written_beside
 from attnflow._common.progress import Progress, Report, reporting
 from attnflow._common.threads import one_blas_thread
-from attnflow.models.tokenizer import Prompt
 from attnflow.models.loading import load
+from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.trained import layer_energy, layer_geometry, measures
 from attnflow.trained.studies.assembly import KIND, joined, study_record
