@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tests.models.test_weights import HOSTILE, PLAIN, index_of, saved, zip_format
+from tests.helpers.torch_files import HOSTILE, PLAIN, index_of, saved, zip_format
 from typer.testing import CliRunner
 
 from attnflow._common.checks import InputError

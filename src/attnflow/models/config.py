@@ -94,4 +94,5 @@ def read_entries(source: Directory | Hub) -> Entries:
         raise InputError(f"config.json of {source} is not JSON ({error}). Fetch it again.") from error
     if not isinstance(raw, dict):
         raise InputError(f"config.json of {source} must be a table of entries, but it is of type {type(raw).__name__}.")
-    return Entries((source.packaged.entries if isinstance(source, Package) else {}) | raw, str(source))
+    added = dict(source.packaged.entries) if isinstance(source, Package) else {}
+    return Entries(added | raw, str(source))

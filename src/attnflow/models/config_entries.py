@@ -45,8 +45,11 @@ class Entries:
     def numbers(self, name: str, count: int) -> np.ndarray:
         """A list of `count` numbers above zero."""
         found = self.raw.get(name)
-        is_list = isinstance(found, list) and len(found) == count
-        if not is_list or not all(isinstance(one, int | float) and 0 < one < float("inf") for one in found):
+        if (
+            not isinstance(found, list)
+            or len(found) != count
+            or not all(isinstance(one, int | float) and 0 < one < float("inf") for one in found)
+        ):
             raise InputError(
                 f"config.json of {self._where} must have {count} positive numbers in `{name}`, but it is {found!r:.60}."
             )

@@ -16,7 +16,7 @@ from attnflow.models.gguf_file import GgufFile
 from attnflow.models.refusals import require_known_type, require_plain_weights
 from attnflow.models.registry import PACKAGED
 from attnflow.models.source import Directory, File, Hub, Memory, Package, Source, locate
-from attnflow.models.tensor_files import Arrays, TensorFiles, open_tensors
+from attnflow.models.tensor_files import ArraysInMemory, TensorFiles, open_tensors
 from attnflow.models.tokenizer import Tokenizer, of_vocabulary
 from attnflow.models.transformer import Model
 
@@ -43,8 +43,8 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     'bert'
     """
     source = locate(name)
-    is_named = str(name) in PACKAGED or isinstance(source, Hub)
-    origin = str(name) if is_named else str(source.path.resolve())
+    is_named = str(name) in PACKAGED
+    origin = str(name) if isinstance(source, Hub) or is_named else str(source.path.resolve())
     entries, files, tokenizer = _opened(source)
     return _model((os.path.basename(origin), origin), entries, files, source, dtype, tokenizer)
 
@@ -58,7 +58,11 @@ def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Calla
     require_plain_weights(source, entries.raw)
     if isinstance(source, Package) and source.packaged.has_pickle:
         packaged, arrays = source.packaged, torch_pickle.tensors(source.path / "pytorch_model.bin")
-        return entries, Arrays(arrays), partial(of_vocabulary, source.path / packaged.vocabulary, packaged.pattern)
+        return (
+            entries,
+            ArraysInMemory(arrays),
+            partial(of_vocabulary, source.path / packaged.vocabulary, packaged.pattern),
+        )
     return entries, open_tensors(source), None
 
 
@@ -90,7 +94,7 @@ def from_arrays(
     'bert'
     """
     entries = Entries(handover.entries(config), "`config`")
-    files = Arrays(handover.arrays(arrays))
+    files = ArraysInMemory(handover.arrays(arrays))
     name = "model in memory"
     return _model((name, name), entries, files, Memory(tokenizer), dtype)
 

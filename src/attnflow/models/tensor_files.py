@@ -65,7 +65,7 @@ class ArrayTensor:
         return self.values[rows] if self.values.ndim else self.values
 
 
-class Arrays:
+class ArraysInMemory:
     """Arrays in memory, by name."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]):

@@ -20,9 +20,11 @@ def read_config(entries: Entries) -> Config:
     has_bias = bool(entries.raw.get("attention_bias", False))
     found |= {"has_query_bias": has_bias, "has_output_bias": has_bias}
     if found["family"] == "olmo2":
-        return Config(**found | {"norm_place": "output", "query_norm": "layer"})
+        found |= {"norm_place": "output", "query_norm": "layer"}
+        return Config(**found)
     clip = entries.number("clip_qkv") if entries.raw.get("clip_qkv") is not None else None
-    return Config(**found | {"norm": "layer", "norm_epsilon": 1e-5, "norm_has_shift": False, "clip": clip})
+    found |= {"norm": "layer", "norm_epsilon": 1e-5, "norm_has_shift": False, "clip": clip}
+    return Config(**found)
 
 
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:

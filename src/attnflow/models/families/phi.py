@@ -16,11 +16,11 @@ ANCHOR = llama.ANCHOR
 def read_config(entries: Entries) -> Config:
     """The config of a Phi."""
     entries.refuse_unless("qk_layernorm", False)
-    found = llama.decoder_entries(entries, part=0.5) | dict.fromkeys(
-        ("has_query_bias", "has_output_bias", "has_mlp_bias", "is_parallel"), True
-    )
+    found = llama.decoder_entries(entries, part=0.5)
+    found |= dict.fromkeys(("has_query_bias", "has_output_bias", "has_mlp_bias", "is_parallel"), True)
     found |= {"norm": "layer", "norm_epsilon": entries.number("layer_norm_eps", 1e-5)}
-    return Config(**found | {"activation": entries.word("hidden_act", "gelu_new")})
+    found["activation"] = entries.word("hidden_act", "gelu_new")
+    return Config(**found)
 
 
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:

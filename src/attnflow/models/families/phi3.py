@@ -18,7 +18,8 @@ ANCHOR = llama.ANCHOR
 def read_config(entries: Entries) -> Config:
     """The config of a Phi-3."""
     found = llama.decoder_entries(entries, part=1.0)
-    return Config(**found | {"windows": llama.windows(entries, found["layers"])})
+    found["windows"] = llama.windows(entries, found["layers"])
+    return Config(**found)
 
 
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:

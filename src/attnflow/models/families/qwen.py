@@ -10,12 +10,11 @@ ANCHOR = llama.ANCHOR
 
 def read_config(entries: Entries) -> Config:
     """The config of a Qwen."""
-    if entries.raw["model_type"] == "qwen2":
-        found = llama.decoder_entries(entries) | {"has_query_bias": True}
-    else:
-        has_bias = bool(entries.raw.get("attention_bias", False))
-        found = llama.decoder_entries(entries.with_defaults(head_dim=128))
-        found |= {"query_norm": "head", "has_query_bias": has_bias, "has_output_bias": has_bias}
+    is_third = entries.raw["model_type"] == "qwen3"
+    found = llama.decoder_entries(entries.with_defaults(head_dim=128) if is_third else entries)
+    has_bias = bool(entries.raw.get("attention_bias", False))
+    found |= {"has_query_bias": has_bias if is_third else True, "has_output_bias": has_bias and is_third}
+    found["query_norm"] = "head" if is_third else ""
     layers = found["layers"]
     if entries.raw.get("use_sliding_window", False):
         first = entries.count("max_window_layers", layers, least=0)
