@@ -28,6 +28,7 @@ from attnflow.experiments.configs.config_files import save_config as save_config
 from attnflow.experiments.configs.config_of import config_of as config_of
 from attnflow.experiments.describe import describe as describe
 from attnflow.experiments.extend import extend as extend
+from attnflow.experiments.law_scenarios import law_scenario as law_scenario
 from attnflow.experiments.rerun import rerun as rerun
 from attnflow.experiments.scenarios import scenario as scenario
 from attnflow.integrate.evaluate import attention_matrix as attention_matrix

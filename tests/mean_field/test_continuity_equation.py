@@ -120,9 +120,7 @@ def test_files_keep_the_density_and_its_flow(tmp_path, suffix):
     assert af.flow_of(again) == af.flow_of(law)
 
 
-@pytest.mark.parametrize(
-    "function", [af.verify, af.describe, af.rerun, af.config_of], ids=lambda function: function.__name__
-)
+@pytest.mark.parametrize("function", [af.verify, af.describe, af.config_of], ids=lambda function: function.__name__)
 def test_what_reads_tokens_refuses_a_density_with_a_sentence(function):
     law = mean_field.evolve(flow(af.Softmax(2.0)), mean_field.uniform(), [0.0, 0.5])
 
@@ -140,7 +138,7 @@ def test_a_budget_ends_the_run_with_what_was_computed():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"flow": af.SphereAttention(af.Head.identity(3))}, "d = 3"),
+        ({"flow": af.SphereAttention(af.Head.identity(4))}, "d = 4"),
         ({"flow": flow(af.Softmax(1.0), mask=af.masks.causal)}, "mask"),
         ({"flow": flow(af.Hardmax())}, "Hardmax"),
         ({"flow": flow(af.Softmax(1.0), noise=af.Noise(1.0, common=True))}, "common"),
@@ -153,6 +151,22 @@ def test_a_budget_ends_the_run_with_what_was_computed():
         ({"start": lambda theta: np.full_like(theta, np.nan)}, "finite"),
         ({"times": [0.0, 0.0]}, "times"),
         ({"budget": -1.0}, "budget"),
+        ({"flow": af.SphereAttention(af.Head.bilinear(np.diag([1.0, 1, 2]), np.eye(3)))}, "no multiple of I"),
+        ({"flow": af.SphereAttention(af.Head.identity(3)), "start": np.ones(9)}, "unit vectors"),
+        ({"flow": af.SphereAttention(af.Head.identity(3)), "start": lambda points: points}, "one number for each"),
+        ({"flow": af.SphereAttention(af.Head.identity(3)), "modes": 6}, "at least 18"),
+        ({"flow": af.SphereAttention(af.Head.identity(3), normalisation=af.Pre())}, "normalisation"),
+        ({"flow": af.EuclideanAttention(af.Head.identity(3))}, "d = 3"),
+        ({"flow": af.EuclideanAttention(af.Head.identity(1), noise=af.Noise(1.0))}, "noise in R"),
+        ({"flow": af.EuclideanAttention(af.Head.identity(1))}, "mean_field.box"),
+        ({"flow": af.EuclideanAttention(af.Head.identity(2)), "start": mean_field.box([-1.0], [1.0])}, "2 coordinates"),
+        (
+            {
+                "flow": af.EuclideanAttention(af.Head.identity(1), af.Unnormalised(1.0)),
+                "start": mean_field.box([0], [40]),
+            },
+            "overflow",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence(changes, words):
@@ -160,3 +174,25 @@ def test_bad_input_gets_one_sentence(changes, words):
 
     with pytest.raises(InputError, match=words):
         mean_field.evolve(**arguments)
+
+
+def test_cluster_number_and_places_follow_from_the_first_modes():
+    """In the linear phase c_k(t) = c_k(0) e^{rate_k t}: the same maxima as the equation, and as many as predicted."""
+    beta, modes = 9.0, np.arange(1, 9)
+    rng = np.random.default_rng(4)
+    clusters = af.circle.predicted_clusters(beta)
+    first = 1e-8 * (rng.normal(size=8) + 1j * rng.normal(size=8))
+    first[clusters - 1] *= 10
+    wave = lambda theta, sizes: np.real(np.exp(1j * np.outer(theta, modes)) @ sizes)
+    rates = af.circle.growth_rates(beta, 8, softmax=True)
+    end = 5 / rates.max()
+    law = mean_field.evolve(flow(af.Softmax(beta)), lambda theta: 1 + wave(theta, first), [0.0, end], rtol=1e-10)
+
+    found = 2 * (law.cosine.values[-1, 1:9] - 1j * law.sine.values[-1, 1:9])
+    expected = first * np.exp(rates * end)
+    largest = np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, atol=1e-8 * largest + 10 * largest**2)
+    # Places of the clusters: (2 pi j - arg c_k) / k for the mode that grows fastest.
+    assert np.angle(found[clusters - 1] / first[clusters - 1]) == pytest.approx(0, abs=1e-8 + 10 * largest)
+    values = wave(2 * np.pi * np.arange(4096) / 4096, found)
+    assert np.sum((values > np.roll(values, 1)) & (values >= np.roll(values, -1))) == clusters

@@ -51,6 +51,9 @@ FIGURES = [
     "lost-in-the-middle",
     "noise-phases",
     "cluster-number",
+    "hysteresis",
+    "mean-field-limit",
+    "aggregation",
     "trained-spectra",
     "trained-flow",
     "trained-heads",
@@ -133,6 +136,16 @@ STATEMENTS = [
 ]
 """The statements of `attnflow verify`, in the order in which they are printed."""
 
+LAWS = [
+    "meanfield",
+    "meanfield-transition",
+    "meanfield-zonal",
+    "meanfield-sphere",
+    "meanfield-line",
+    "meanfield-plane",
+]
+"""The scenarios of the mean field, which take a second to import."""
+
 
 def scenarios(incomplete: str) -> list[str]:
     """Names of scenarios that begin with some letters.
@@ -148,8 +161,12 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def scenarios_and_files(incomplete: str) -> list[str]:
-    """Names of scenarios, and paths of files of settings, that begin with some letters."""
-    return [*scenarios(incomplete), *sorted(glob.glob(f"{glob.escape(incomplete)}*.toml"))]
+    """Names of scenarios, also of the mean field, and paths of files of settings, that begin with some letters."""
+    return [
+        *scenarios(incomplete),
+        *_beginning(LAWS, incomplete),
+        *sorted(glob.glob(f"{glob.escape(incomplete)}*.toml")),
+    ]
 
 
 def figures(incomplete: str) -> list[str]:

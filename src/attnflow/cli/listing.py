@@ -19,11 +19,18 @@ def list_names(
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios, the figures that 'attnflow reproduce' makes, or the settings of one scenario."""
+    from dataclasses import asdict
+
     from attnflow._common.checks import require_known
     from attnflow.experiments.catalogue import CATALOGUE
+    from attnflow.experiments.law_scenarios import LAWS, USED
 
-    require_known(what, ("scenarios", "figures", *CATALOGUE), "list")
-    if what == "figures":
+    require_known(what, ("scenarios", "figures", *CATALOGUE, *LAWS), "list")
+    if what in LAWS:
+        facts = {"shows": LAWS[what].sentence, "paper": f"arXiv:{LAWS[what].paper}", "run": f"attnflow run {what}"}
+        used = {name: value for name, value in asdict(LAWS[what].settings).items() if name in USED}
+        print_json(facts | {"settings": used}) if as_json else print_facts(what, facts | _shown(used))
+    elif what == "figures":
         figures.list_figures(as_json)
     elif what == "scenarios":
         _list_scenarios(as_json)
@@ -32,19 +39,26 @@ def list_names(
         print_json(facts | {"settings": rows}) if as_json else _print_scenario(facts, rows)
 
 
+def _shown(settings: dict[str, Any]) -> dict[str, str]:
+    """The settings of a law by option, without those that are not set."""
+    return {f"--{name.replace('_', '-')}": str(value) for name, value in settings.items() if value is not None}
+
+
 def _list_scenarios(as_json: bool) -> None:
     from dataclasses import asdict
 
     from attnflow.experiments.catalogue import CATALOGUE
+    from attnflow.experiments.law_scenarios import LAWS
 
+    every = (*CATALOGUE.values(), *LAWS.values())
     if as_json:
-        print_json([asdict(scenario) for scenario in CATALOGUE.values()])
+        print_json([asdict(scenario) for scenario in every])
         return
     from rich.table import Table
 
     table = Table("scenario", "what it shows", "paper", box=None, header_style="bold")
     table.columns[0].no_wrap = table.columns[2].no_wrap = True
-    for scenario in CATALOGUE.values():
+    for scenario in every:
         table.add_row(f"[cyan]{scenario.name}[/]", scenario.sentence, f"arXiv:{scenario.paper}")
     print_table(table)
     print_sentences("'attnflow list NAME' shows the settings of one of them.", style="dim")

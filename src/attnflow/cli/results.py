@@ -65,7 +65,11 @@ def rerun(
     # A file of 0.1.0 lacks the variables that were added since.
     is_equal = bool(recorded.equals(result.drop_vars(set(result.variables) - set(recorded.variables))))
     heading = {"repeated": str(path), "bit_for_bit": is_equal}
-    if kind_of(recorded) is ResultKind.COALESCENCE:
+    if kind_of(recorded) is ResultKind.DENSITY:
+        from attnflow.cli.laws import finish_law
+
+        finish_law(str(path), result, files, overwrite, as_json, {}, heading)
+    elif kind_of(recorded) is ResultKind.COALESCENCE:
         if "result" in files:
             save_result(result, files["result"], overwrite)
         facts = heading | coalesce.coalescing_facts(result)

@@ -67,10 +67,20 @@ def run(
     2: the input is wrong, and nothing was computed. 130: Ctrl-C ended the run. Unless it is 2, the result is written.
     """
     began = time.monotonic()
+    from attnflow.cli.laws import run_law
     from attnflow.experiments.configs.prepared_run import prepare
+    from attnflow.experiments.law_scenarios import law_scenario
 
     limits = {"clustered": clustered, "settled": settled, "diverged": diverged, "budget": budget, "merge": merge}
     limits |= {"perturb": perturb, "float32": float32 or None, "memory": memory}
+    if is_law_name(name):
+        _require_law_options(limits, save_config)
+        law_scenario(name, **changes)  # a wrong setting is said before files are looked at
+        out = out or default_result(name)
+        require_picture(drawing, has_picture=not no_picture)
+        files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
+        run_law(name, changes, limits, files, overwrite, as_json, drawing)
+        return
     prepared = prepare(config_named(name, changes | limits))
     prepared.require_valid()
     if prepared.scenario is not None and prepared.scenario.study:
@@ -92,6 +102,23 @@ def run(
         run_streaming(prepared, title, files, overwrite, as_json, drawing)
     else:
         _run_simulation(prepared, title, files, overwrite, as_json, began, drawing)
+
+
+def is_law_name(name: str) -> bool:
+    """Whether a name is that of a scenario of the mean field."""
+    from attnflow.experiments.law_scenarios import LAWS
+
+    return name in LAWS
+
+
+def _require_law_options(limits: dict[str, Any], save_config: Path | None) -> None:
+    """Raise InputError for options that have no effect on a law."""
+    from attnflow._common.checks import InputError
+
+    given = [name for name, value in limits.items() if value is not None and name != "budget"]
+    given += [] if save_config is None else ["save_config"]
+    if given:
+        raise InputError(f"`--{given[0].replace('_', '-')}` is of runs of tokens, but this is a law. Leave it out.")
 
 
 def _run_simulation(

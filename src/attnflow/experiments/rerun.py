@@ -4,14 +4,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_known
 from attnflow._common.renamed import renamed_argument
 from attnflow.coalescence.coalesce import coalesce, repeated
 from attnflow.integrate.simulate import simulate
+from attnflow.mean_field.continuity_equation import evolve
 from attnflow.results import provenance, run_dataset
-from attnflow.results.contents import require_contents
+from attnflow.results.contents import json_of, require_contents
 from attnflow.results.files import load
 from attnflow.results.provenance import ResultKind
 from attnflow.streaming import stream_dataset
@@ -31,7 +33,7 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     Parameters
     ----------
     source
-        A dataset made by `simulate`, `stream` or `coalesce`, or the path of a saved one.
+        A dataset made by `simulate`, `stream`, `coalesce` or `mean_field.evolve`, or the path of a saved one.
     changes
         Arguments of the function that made it to use instead of the recorded ones, for instance
         ``flow`` when the file could not hold it, or ``progress``.
@@ -62,11 +64,26 @@ def _maker(run: xr.Dataset) -> tuple[Callable[..., xr.Dataset], Repeat]:
     kind = provenance.kind_of(run)
     if kind is ResultKind.COALESCENCE:
         return coalesce, repeated
+    if kind is ResultKind.DENSITY:
+        return evolve, _evolved_again
     return (stream, _streamed_again) if kind is ResultKind.STREAM else (simulate, _simulated_again)
 
 
 def _simulated_again(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:
     return simulate(**run_dataset.recorded_arguments(run, changes))
+
+
+def _evolved_again(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:
+    """The law from its first density, which the dataset holds."""
+    recorded: dict[str, Any] = {
+        "start": run.isel(time=0),
+        "times": np.array(json_of(run, "requested_times")),
+        "rtol": float(run.attrs["rtol"]),
+        "modes": int(run.attrs["modes"]),
+        "max_modes": int(run.attrs["max_modes"]),
+    }
+    flow = {} if "flow" in changes else {"flow": provenance.flow_of(run)}
+    return evolve(**recorded | flow | changes)
 
 
 def _streamed_again(run: xr.Dataset, changes: dict[str, Any]) -> xr.Dataset:

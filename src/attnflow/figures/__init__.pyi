@@ -1,5 +1,6 @@
 """Public names of `attnflow.figures`; each is loaded on first use."""
 
+from attnflow.figures.functions import aggregation as aggregation
 from attnflow.figures.functions import boolean_1d as boolean_1d
 from attnflow.figures.functions import boolean_exceptions as boolean_exceptions
 from attnflow.figures.functions import captured_fraction as captured_fraction
@@ -18,11 +19,13 @@ from attnflow.figures.functions import hardmax_leaders as hardmax_leaders
 from attnflow.figures.functions import hyperplanes_2d as hyperplanes_2d
 from attnflow.figures.functions import hyperplanes_3d_decaying as hyperplanes_3d_decaying
 from attnflow.figures.functions import hyperplanes_3d_growing as hyperplanes_3d_growing
+from attnflow.figures.functions import hysteresis as hysteresis
 from attnflow.figures.functions import inner_products as inner_products
 from attnflow.figures.functions import leaders_graph as leaders_graph
 from attnflow.figures.functions import long_context as long_context
 from attnflow.figures.functions import lost_in_the_middle as lost_in_the_middle
 from attnflow.figures.functions import master_equation as master_equation
+from attnflow.figures.functions import mean_field_limit as mean_field_limit
 from attnflow.figures.functions import merge_tree as merge_tree
 from attnflow.figures.functions import minus_identity as minus_identity
 from attnflow.figures.functions import multihead_3d as multihead_3d

@@ -4,14 +4,17 @@ from functools import cache
 
 from attnflow._common.checks import require_known
 from attnflow.figures.entries import (
+    aggregation,
     boolean_exceptions,
     causal,
     collapse_times,
     emergence,
     euler_steps,
     hardmax,
+    hysteresis,
     long_context,
     lost_in_middle,
+    mean_field_limit,
     metastability,
     noise_and_beta,
     normalisation,
@@ -49,6 +52,7 @@ CHAPTERS = {
         lost_in_middle,
         noise_and_beta,
     ),
+    "The mean field": (hysteresis, mean_field_limit, aggregation),
     "Trained weights": (trained,),
 }
 

@@ -664,6 +664,44 @@ def cluster_number(
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
+def hysteresis(
+    *,
+    betas: list[float] = ...,
+    ratios: list[float] = ...,
+    n: int = ...,
+    periods: float = ...,
+    steps: int = ...,
+    seed: int = ...,
+    quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
+    progress: Progress = ...,
+) -> DrawnFigure: ...
+def mean_field_limit(
+    *,
+    sizes: list[int] = ...,
+    runs: int = ...,
+    end: float = ...,
+    seed: int = ...,
+    quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
+    progress: Progress = ...,
+) -> DrawnFigure: ...
+def aggregation(
+    *,
+    n: int = ...,
+    saves: int = ...,
+    times_shown: list[float] = ...,
+    attention_shown: list[float] = ...,
+    quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
+    progress: Progress = ...,
+) -> DrawnFigure: ...
 def trained_spectra(
     *,
     model: str = ...,

@@ -11,7 +11,7 @@ from attnflow.figures.figure import Figure
 LEAST = {"seed": 0, "runs": 0, "layer": 0, "n": 2, "saves": 2, "betas": 2, "kappas": 2, "points": 2, "d": 2, "draws": 2}
 """Least whole number of a parameter; 1 for all others."""
 POSITIVE = ("end", "step", "alpha", "c", "radius", "deviation", "cosine", "largest", "largest_beta", "least_kappa",
-            "largest_kappa", "sizes", "factors", "slope", "width")  # fmt: skip
+            "largest_kappa", "sizes", "factors", "slope", "width", "periods")  # fmt: skip
 """Numbers with a fraction that must be above zero."""
 
 

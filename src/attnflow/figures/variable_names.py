@@ -152,6 +152,22 @@ MEASURES = {
     "mask": "mask of the attention",
     "closed": "influence of a place on the last place, closed form",
     "iterated": "influence of a place on the last place, by iteration of the weights",
+    "ratio": "kappa over kappa_1, at which the uniform law loses stability",
+    "order_of_law": "length of the mean token of the law at the end",
+    "order_of_tokens": "length of the mean token, mean over the last third of a run",
+    "branch_kappa": "kappa of the stationary laws",
+    "branch_order": "length of the mean token of the stationary laws",
+    "branch_is_stable": "whether the stationary law is stable",
+    "space": "space of the tokens",
+    "aggregation": "root mean square distance from the mean, aggregation equation",
+    "outward": "root mean square distance from the mean, attention with V = I, rescaled",
+    "inward": "root mean square distance from the mean, attention with V = -I",
+    "exact": "root mean square distance from the mean, aggregation of the law",
+    "places": "tokens at the times shown",
+    "shown_time": "times shown",
+    "equation": "equation of the tokens",
+    "predicted_time": "time T* at which all mass of the law is at its mean",
+    "collapse_time": "time at which all tokens have met",
 }
 
 GENERAL = SIMULATION | COALESCENCE | MEASURES | HEADS
@@ -163,6 +179,10 @@ OF_FIGURE = {
     "force": {"angle": "angle x between the tokens"},
     "inner-products": {"cosine": "cosine of distinct tokens, centre of a bin"},
     "long-context": {"cosine": "cosine of tokens after one layer"},
+    "mean-field-limit": {
+        "distance": "Wasserstein distance between tokens and their law",
+        "control": "Wasserstein distance between tokens and the law of the start",
+    },
     "master-equation": {"predicted": "tokens with frozen attention"},
     "multihead-rate": {"predicted": "rate that the final weights predict"},
     "phase-diagrams": {"error": "standard error of the share"},

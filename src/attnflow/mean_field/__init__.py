@@ -10,7 +10,7 @@ noise sqrt(2/kappa) dW (`Noise`), zero without it. On the unit circle, with scor
     softmax        v[mu](x) = P_x  int e^{beta <x, B y>} V y dmu(y) / int e^{beta <x, B y>} dmu(y),
     unnormalised   v[mu](x) = P_x  int e^{beta (<x, B y> - offset)} V y dmu(y).
 
-`evolve` solves it in the Fourier coefficients c_k = int e^{-i k theta} dmu of the density
+On the circle `evolve` solves it in the Fourier coefficients c_k = int e^{-i k theta} dmu of the density
 (2 pi)^{-1} sum_k c_k e^{i k theta}. They obey
 
     c_k' = -(k^2 / kappa) c_k - i k (rho v)^_k,
@@ -21,8 +21,13 @@ sets the length of the next. c_0 stays 1 exactly: mass is conserved. Where the d
 of modes is doubled, so that the last coefficients stay below 1e-10; a density that tends to point masses ends the run
 at the largest number of modes, with a sentence.
 
+On S^2 the unknowns are the coefficients of spherical harmonics, with the same steps; densities that depend on the polar
+angle only have one order m and cost as little as those on the circle (`spherical_harmonics`, `sphere_equation`). In R^1
+and R^2 the density is carried by nodes with fixed masses that move with the velocity (`characteristics`).
+
 `branch` follows stationary states of the noisy equation in kappa, `gaussian` the laws that stay Gaussian in R^d, and
-`distance` compares a density with tokens.
+`distance` compares a density with tokens; `aggregate` moves tokens by the aggregation equation with the logarithmic
+kernel, for comparison.
 """
 
 from attnflow._common.lazy_names import lazy_names

@@ -8,12 +8,10 @@ from scipy.special import ive
 
 from attnflow._common.checks import InputError
 from attnflow.mean_field import fourier
-from attnflow.model import masks
 from attnflow.model.attention import Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
-from attnflow.model.normalisation import Post
 
 LARGEST_EXPONENT = 700.0  # e^709 overflows in float64
 MOST_DENSE_MODES = 1024  # of heads with B != b I, whose kernel is a matrix of (3 * 1024)^2 entries, 75 MB
@@ -121,7 +119,7 @@ def _head_field(flow: SphereAttention, head: Head, modes: int) -> HeadVelocity:
     is_isotropic = np.array_equal(product, product[0, 0] * np.eye(2))
     if is_isotropic:
         scale = beta * product[0, 0]
-        return HeadVelocity(Convolution(ive(np.arange(modes + 1), scale)), value, _factor(flow, abs(scale)))
+        return HeadVelocity(Convolution(ive(np.arange(modes + 1), scale)), value, unnormalised_factor(flow, abs(scale)))
     if modes > MOST_DENSE_MODES:
         raise InputError(
             f"A head with Q^T K that is no multiple of I is integrated with {MOST_DENSE_MODES} modes at most, "
@@ -131,10 +129,10 @@ def _head_field(flow: SphereAttention, head: Head, modes: int) -> HeadVelocity:
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     scores = beta * places @ product @ places.T
     kernel = np.exp(scores - scores.max()) / len(angles)
-    return HeadVelocity(Quadrature(kernel), value, _factor(flow, scores.max()))
+    return HeadVelocity(Quadrature(kernel), value, unnormalised_factor(flow, scores.max()))
 
 
-def _factor(flow: SphereAttention, shift: float) -> float | None:
+def unnormalised_factor(flow: SphereAttention, shift: float) -> float | None:
     """e^{shift - beta offset} for unnormalised attention, whose kernel is kept over e^shift; None for softmax."""
     if not isinstance(flow.attention, Unnormalised):
         return None
@@ -154,7 +152,7 @@ def modes_for(flow: SphereAttention) -> int:
 
 
 def beta_of(flow: AbstractDynamics) -> float:
-    """beta of softmax or unnormalised attention, the only rules that `require_circle` accepts."""
+    """beta of softmax or unnormalised attention, the only rules that are served."""
     assert isinstance(flow.attention, Softmax | Unnormalised)
     return float(flow.attention.beta)
 
@@ -162,34 +160,3 @@ def beta_of(flow: AbstractDynamics) -> float:
 def constant_heads(flow: AbstractDynamics) -> list[Head]:
     """The heads of a flow whose heads are all constant."""
     return [head for head in flow.heads if isinstance(head, Head)]
-
-
-def require_circle(flow: AbstractDynamics) -> SphereAttention:
-    """The flow, if its mean-field limit on the circle is served; any other raises InputError with the reason."""
-    reason = _reason(flow)
-    if reason:
-        raise InputError(
-            f"`mean_field.evolve` takes SphereAttention with d = 2, Post normalisation, softmax or unnormalised "
-            f"attention, a full mask and constant heads, but the flow has {reason}."
-        )
-    assert isinstance(flow, SphereAttention)
-    return flow
-
-
-def _reason(flow: AbstractDynamics) -> str:
-    """What in a flow is not served, in words; nothing if all of it is."""
-    if not isinstance(flow, SphereAttention):
-        return f"the type {type(flow).__name__}"
-    tests = {
-        f"d = {flow.dimension}": flow.dimension != 2,
-        f"the attention {flow.attention!r}": not isinstance(flow.attention, Softmax | Unnormalised),
-        f"the mask {flow.mask!r}": flow.mask != masks.full,
-        f"the normalisation {flow.normalisation!r}": not isinstance(flow.normalisation, Post),
-        "a head that changes in time": not all(isinstance(head, Head) for head in flow.heads),
-        "an MLP": flow.mlp is not None,
-        "a perceptron": flow.perceptron is not None,
-        "masses": flow.masses is not None,
-        "frozen tokens": flow.frozen is not None,
-        "noise that is common to all tokens": flow.noise is not None and flow.noise.common,
-    }
-    return next((words for words, is_so in tests.items() if is_so), "")

@@ -40,10 +40,13 @@ def require_contents(run: xr.Dataset, name: str) -> None:
             raise InputError(f"The attribute `{attribute}` of {name} must be {words}, but it is {_shown(value)}.")
     if kind in (ResultKind.TRAJECTORY, ResultKind.STREAM) and run.attrs.get("dtype", DTYPES[0]) not in DTYPES:
         raise InputError(f"The attribute `dtype` of {name} must be one of {DTYPES}, but it is {run.attrs['dtype']!r}.")
-    for variable in VARIABLES[kind]:
+    domain = str(run.attrs.get("domain", "circle")) if kind is ResultKind.DENSITY else ""
+    if domain and domain not in DOMAINS:
+        raise InputError(f"The attribute `domain` of {name} must be one of {tuple(DOMAINS)}, but it is {domain!r}.")
+    for variable in (*VARIABLES[kind], *DOMAINS.get(domain, {})):
         if variable not in run.variables:
             raise InputError(f"{name} is not a whole result of attnflow: it lacks the variable `{variable}`.")
-    shapes = SHAPES | (SHAPES_OF_DENSITIES if kind is ResultKind.DENSITY else {})
+    shapes = SHAPES | DOMAINS.get(domain, {})
     for variable, (dimensions, kinds) in shapes.items():
         if variable in run.variables and not _fits(run[variable], dimensions, kinds):
             raise InputError(
@@ -140,7 +143,7 @@ VARIABLES = {
     ResultKind.STREAM: ENDS,
     ResultKind.COALESCENCE: ("initial_tokens", "tokens", "clusters", "energy", "log_time", "steps", "quadrature_error"),
     ResultKind.PROMPT: ("initial_tokens",),
-    ResultKind.DENSITY: ("density", "cosine", "sine", "time", "angle", "final_time", "steps", "status"),
+    ResultKind.DENSITY: ("density", "time", "final_time", "steps", "status"),
 }
 # Dimensions besides `run`, and the kinds of numbers: floats, integers, booleans.
 SHAPES = {
@@ -150,8 +153,24 @@ SHAPES = {
     **dict.fromkeys(("steps", "rejected_steps"), ((), "iu")),
     "failed": ((), "biu"),
 }
-# Observables of tokens may have these names, with other dimensions.
-SHAPES_OF_DENSITIES = {
-    "density": (("time", "angle"), "f"),
-    **dict.fromkeys(("cosine", "sine"), (("time", "mode"), "f")),
+
+
+def _spectral(places: tuple[str, ...], modes: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
+    coefficients = dict.fromkeys(("cosine", "sine"), (("time", *modes), "f"))
+    coordinates = {name: ((name,), "fiu") for name in (*places, *modes)}
+    return {"density": (("time", *places), "f"), **coefficients, **coordinates}
+
+
+def _on_nodes(*labels: str) -> dict[str, tuple[tuple[str, ...], str]]:
+    places = {"place": (("time", *labels, "coordinate"), "f"), "mass": (labels, "f")}
+    return {"density": (("time", *labels), "f"), **places, "box": (("side", "coordinate"), "f")}
+
+
+DOMAINS = {
+    "circle": _spectral(("angle",), ("mode",)),
+    "zonal": _spectral(("polar",), ("mode",)),
+    "sphere": _spectral(("polar", "azimuth"), ("azimuthal_mode", "mode")),
+    "line": _on_nodes("label"),
+    "plane": _on_nodes("label", "second_label"),
 }
+"""Variables of a density by the attribute `domain`; observables of tokens may have these names and other dimensions."""

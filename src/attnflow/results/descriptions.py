@@ -61,22 +61,34 @@ LONG_NAMES = {
     "leaf": "cluster, and leaf of the merge tree, of every token of the run that was continued",
     "leaf_radius": "largest distance of a token from the centre of its cluster",
     # of `mean_field.evolve`
-    "density": "density of tokens in the angle",
-    "mode": "index k of the Fourier mode",
-    "cosine": "int cos(k theta) dmu",
-    "sine": "int sin(k theta) dmu",
-    "order": "length of the mean token, |c_1|",
+    "density": "density of tokens",
+    "mode": "index k of the Fourier mode, or degree l of the spherical harmonic",
+    "azimuthal_mode": "order m of the spherical harmonic",
+    "cosine": "real part of the coefficient: int cos(k theta) dmu on the circle, int Re Y_lm dmu on the sphere",
+    "sine": "minus the imaginary part: int sin(k theta) dmu on the circle, int Im Y_lm dmu on the sphere",
+    "polar": "polar angle from the last axis",
+    "azimuth": "angle in the plane of the first two axes",
+    "place": "places of the nodes, which move with the velocity",
+    "mass": "mass of each node",
+    "label": "first coordinate of each node at the start",
+    "second_label": "second coordinate of each node at the start",
+    "box": "corners of the box of the first density",
+    "order": "length of the mean token",
     "entropy": "-int rho log rho",
     "free_energy": "-entropy / kappa minus interaction energy",
     "least_density": "least value of the density",
-    "resolution": "largest |c_k| of the last tenth of the modes",
+    "resolution": "largest of the last tenth of the coefficients",
+    "atoms": "number of tokens that have not met, each group of those that have counted once",
+    "second_moment": "mean squared distance from the mean",
+    "predicted_time": "time at which all mass of the law is at its mean",
+    "collapse_time": "time at which all tokens have met",
     "kappa": "inverse strength of the noise",
     "moments": "int cos(k theta) dmu",
     "growth_rate": "largest growth rate of a perturbation other than a rotation",
     "is_stable": "whether all perturbations other than rotations decay",
     "residual": "largest error of the fixed-point equation",
-    "mean": "mean of the Gaussian law",
-    "covariance": "covariance of the Gaussian law",
+    "mean": "mean of the law",
+    "covariance": "covariance of the law",
     "blow_up_time": "time at which the covariance is infinite",
     # of prompts
     "id": "number of the word in the vocabulary",
@@ -85,7 +97,7 @@ LONG_NAMES = {
     "attention": "attention weights",
     "normed_tokens": "last tokens after the last norm of the model",
 }
-ANGLES = {"angle"}  # in radians
+ANGLES = {"angle", "polar", "azimuth"}  # in radians
 
 
 def described(run: xr.Dataset) -> xr.Dataset:

@@ -41,7 +41,7 @@ CAUSES: dict[ResultKind, dict[Status, str]] = {
     ResultKind.DENSITY: COMMON_CAUSES
     | {
         Status.STEP_TOO_SMALL: "the step fell below the resolution of time; use a larger `rtol`",
-        Status.UNRESOLVED: "the density has become too narrow for `max_modes` Fourier modes, as it does when it tends "
+        Status.UNRESOLVED: "the density has become too narrow for `max_modes` modes, as it does when it tends "
         "to point masses; ask for an earlier end, add noise or raise `max_modes`",
     },
 }

@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 
 from attnflow.experiments.headline import coalescing_headline, headline
 from attnflow.experiments.run_summary import final_matrix, first_matrix
-from attnflow.results.provenance import ResultKind, flow_of, kind_of, require_result
+from attnflow.results.provenance import ResultKind, flow_of, kind_of, require_complete, require_result
 from attnflow.show.merging.staircase import staircase
 from attnflow.show.parts.style import in_house_style
 from attnflow.show.runs.summary import summary
 from attnflow.show.theory.density import density
+from attnflow.show.theory.density_panels import heading_of
 from attnflow.show.trained.prompt import prompt
 
 DOTS_PER_INCH = 110  # of the picture in a notebook: the width of a page of text
@@ -54,7 +55,7 @@ def display(run: xr.Dataset) -> DisplayedRun:
     >>> af.display(af.simulate(flow, [[1.0, 0.0], [0.0, 1.0]], [0.0, 10.0, 20.0], progress=False)).headline
     '2 tokens on the circle, softmax attention, beta = 1, V = I: one cluster at t = 20'
     """
-    kind = require_result(run, "`run`")
+    kind = require_complete(run, "`run`")
     buffer = io.BytesIO()
     with in_house_style():
         result_picture(run).savefig(buffer, format="png", dpi=DOTS_PER_INCH)
@@ -83,6 +84,8 @@ def result_picture(run: xr.Dataset, path: str | os.PathLike | None = None, **dra
 
 
 def _headline(run: xr.Dataset, kind: ResultKind) -> str:
+    if kind is ResultKind.DENSITY:
+        return heading_of(run)
     if kind is ResultKind.PROMPT:
         return f"{run.sizes['token']} tokens in {run.attrs['model']}"
     flow = flow_of(run)

@@ -16,6 +16,7 @@ from attnflow.show.parts.page import current_page, drawing_on, page_of
 from attnflow.show.parts.picture import HEADLINE, Heading, Title
 from attnflow.show.parts.style import new_figure, write_heading
 from attnflow.show.runs.moments import moment_maker
+from attnflow.show.theory.density_movie import density_movie
 
 
 @renamed_argument("runs", "member")
@@ -35,12 +36,13 @@ def movie(
     The sphere is drawn as a globe whose far side is faint; the view of R^3 rotates slowly; more than three dimensions
     are drawn in two principal components, with the words of a prompt beside its tokens; tokens on the line are drawn
     above each other. Colours are those of the last clusters. A result of `coalesce` is shown over the logarithm of
-    time; the tokens of a prompt move in straight lines from layer to layer.
+    time; the tokens of a prompt move in straight lines from layer to layer. A result of `mean_field.evolve` is shown as
+    its density, a curve or a map.
 
     Parameters
     ----------
     run
-        A dataset made by `simulate`, `coalesce`, or a trained model's `trajectory`.
+        A dataset made by `simulate`, `coalesce`, `mean_field.evolve`, or a trained model's `trajectory`.
     path
         ``.mp4`` (needs the extra [video]) or ``.gif``; an older file is replaced.
     title
@@ -75,6 +77,9 @@ def movie(
     'circle.gif'
     """
     path, page = require_movie_path(path), page_of(size, style, palette)
+    if kind_of(run) is ResultKind.DENSITY:
+        with drawing_on(page):
+            return save_movie(density_movie(run, title), path)
     drawn = run_to_draw(_over_time(run), member, distance=distance)
     shown = default_title(run) if isinstance(title, Heading) else title
     with drawing_on(page):

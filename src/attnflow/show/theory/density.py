@@ -1,4 +1,4 @@
-"""`density` and `branches`: the law of infinitely many tokens on the circle over time, and its stationary states."""
+"""`density` and `branches`: the law of infinitely many tokens over time, and its stationary states on the circle."""
 
 import os
 from collections.abc import Sequence
@@ -7,19 +7,17 @@ from typing import Any, Unpack
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from attnflow._common.checks import InputError
 from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.show.parts.drawing import PageOptions, draws
-from attnflow.show.parts.heatmaps import cell_edges
 from attnflow.show.parts.layout import PanelRow
 from attnflow.show.parts.page import theme
 from attnflow.show.parts.picture import HEADLINE, FunctionPanel, Picture, Title
-from attnflow.show.parts.style import colours, fix_ticks, legend_below, line_colour, weights_colormap
-from attnflow.show.parts.symbols import BETA, TIME_AXIS, typeset
+from attnflow.show.parts.style import fix_ticks, legend_below, line_colour
+from attnflow.show.parts.symbols import BETA, typeset
 from attnflow.show.runs.moments import saved_places
-from attnflow.show.runs.over_time import angle_name
+from attnflow.show.theory.density_panels import ON_MAPS, curves_panel, domain_of, heading_of, image_panel, map_panel
 
 LARGEST_RATIO = 2.0  # of kappa to that of the bifurcation; beyond it nothing but alignment follows
 CURVES = 4  # densities drawn as curves unless `times` says which
@@ -34,7 +32,10 @@ def density(
     title: Title = HEADLINE,
     **page: Unpack[PageOptions],
 ) -> Picture:
-    """Draw a result of `mean_field.evolve`: left the density over time and angle, right at single times.
+    """Draw a result of `mean_field.evolve`.
+
+    On the circle, on the line and for zonal laws the density is drawn over time and place on the left, and at single
+    times on the right; on S^2 (in the equal-area map of Mollweide) and in the plane as a map at single times.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def density(
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     times
-        Times of the curves; the nearest saved times are drawn. None: four from the first to the last.
+        Times of the curves or maps; the nearest saved times are drawn. None: four from the first to the last.
     title
         Instead of the headline; None: no title and no caption.
 
@@ -60,43 +61,13 @@ def density(
     saved = run.time.values
     chosen = np.linspace(saved[0], saved[-1], CURVES) if times is None else times
     places = sorted(set(saved_places(chosen, saved)))
-    panels = [
-        FunctionPanel(lambda axes: _draw_image(axes, run)),
-        FunctionPanel(lambda axes: _draw_curves(axes, run, places)),
-    ]
-    return Picture(
-        [PanelRow(panels, 3.4)], "Law of infinitely many tokens on the circle", typeset(run.attrs["outcome"])
-    )
-
-
-def _draw_image(axes: Axes, run: xr.Dataset) -> None:
-    """Draw the density over time (across) and angle (up)."""
-    every = max(1, run.sizes["angle"] // 512)
-    angles, values = run.angle.values[::every], run.density.values[:, ::every]
-    across, up = cell_edges(run.time.values), cell_edges(angles)
-    image = axes.pcolormesh(across, up, values.T, cmap=weights_colormap(), vmin=0, rasterized=True)
-    axes.set(xlabel=TIME_AXIS, xlim=(run.time.values[0], run.time.values[-1]), ylim=(0, 2 * np.pi))
-    _set_angles(axes.yaxis)
-    axes.set_ylabel("angle")
-    bar = axes.figure.colorbar(image, ax=axes, aspect=25, pad=0.02)
-    bar.set_label("density")
-    fix_ticks(axes)
-    fix_ticks(bar.ax)
-
-
-def _draw_curves(axes: Axes, run: xr.Dataset, places: Sequence[int]) -> None:
-    """Draw the density against the angle at some saved times."""
-    for place, colour in zip(places, colours(len(places)), strict=True):
-        axes.plot(run.angle, run.density[place], color=colour, label=f"$t$ = {float(run.time[place]):.4g}")
-    axes.set(xlabel="angle", ylabel="density", xlim=(0, 2 * np.pi), ylim=(min(0.0, float(run.density.min())), None))
-    _set_angles(axes.xaxis)
-    fix_ticks(axes)
-    legend_below(axes, columns=min(len(places), 4))
-
-
-def _set_angles(axis: Any) -> None:
-    axis.set_major_locator(MultipleLocator(np.pi / 2))
-    axis.set_major_formatter(FuncFormatter(lambda angle, _: angle_name(angle)))
+    title, caption = heading_of(run), typeset(run.attrs["outcome"])
+    if domain_of(run) in ON_MAPS:
+        height = 2.3 if domain_of(run) == "sphere" else 2.8
+        per_row = 2 if domain_of(run) == "sphere" else 4
+        rows = [places[index : index + per_row] for index in range(0, len(places), per_row)]
+        return Picture([PanelRow([map_panel(run, index) for index in row], height) for row in rows], title, caption)
+    return Picture([PanelRow([image_panel(run), curves_panel(run, places)], 3.4)], title, caption)
 
 
 @draws
