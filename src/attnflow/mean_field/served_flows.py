@@ -16,7 +16,7 @@ from attnflow.model.normalisation import Post
 
 
 class Domain(enum.StrEnum):
-    """Where a density lives; the value is the attribute `domain` of a dataset."""
+    """The space of a density; the value is the attribute `domain` of a dataset."""
 
     CIRCLE = "circle"
     ZONAL = "zonal"
