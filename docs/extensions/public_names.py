@@ -9,7 +9,10 @@ from sphinx.application import Sphinx
 
 import attnflow
 
-PACKAGES = ("attnflow", "attnflow.show", "attnflow.trained", "attnflow.models", "attnflow.mean_field")
+PACKAGES = (
+    *("attnflow", "attnflow.show", "attnflow.trained"),
+    *("attnflow.models", "attnflow.mean_field", "attnflow.control"),
+)
 ELSEWHERE = ("figures",)  # the gallery has a section for each of its functions
 
 

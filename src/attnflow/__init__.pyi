@@ -1,5 +1,6 @@
 """Public names of the package; each is loaded on first use."""
 
+from attnflow import control as control
 from attnflow import figures as figures
 from attnflow import mean_field as mean_field
 from attnflow import models as models

@@ -20,6 +20,7 @@ from attnflow.cli import (
     listing,
     results,
     run,
+    steer,
     stream,
     studies,
     sweep,
@@ -153,6 +154,7 @@ run.register(app)
 listing.register(app)
 results.register(app)
 stream.register(app)
+steer.register(app)
 sweep.register(app)
 theory.register(app)
 studies.register(app)

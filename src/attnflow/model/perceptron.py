@@ -51,7 +51,13 @@ class Perceptron(Module):
 
     activations: ClassVar[dict] = MLP.activations | {"hat": hat}
 
-    def __init__(self, outer: AnyArray, inner: AnyArray, bias: AnyArray | None = None, activation: str = "relu"):
+    def __init__(
+        self,
+        outer: AnyArray,
+        inner: AnyArray,
+        bias: Sequence[float] | AnyArray | None = None,
+        activation: str = "relu",
+    ):
         self.outer, self.inner, self.activation = parameter(outer), parameter(inner), activation
         require_matrix(self.outer, "outer")
         require_matrix(self.inner, "inner")

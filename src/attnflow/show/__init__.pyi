@@ -9,6 +9,7 @@ from attnflow.show.merging.staircase import staircases as staircases
 from attnflow.show.merging.through_clusters import through_clusters as through_clusters
 from attnflow.show.runs.attention import attention as attention
 from attnflow.show.runs.movie import movie as movie
+from attnflow.show.runs.steering import steering as steering
 from attnflow.show.runs.summary import summary as summary
 from attnflow.show.runs.trajectories import trajectories as trajectories
 from attnflow.show.sweeps.sweep import sweep as sweep

@@ -1,0 +1,92 @@
+"""The command `attnflow steer`: weights that take tokens to targets."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow.cli.console import (
+    AsJson,
+    Overwrite,
+    as_text,
+    free_files,
+    picture_beside,
+    print_facts,
+    print_json_or,
+    save_result,
+)
+from attnflow.cli.picture_options import require_picture, with_picture_options
+from attnflow.cli.run import PANEL
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    example = "attnflow steer --from sphere --to sphere --n 12 --d 3 --out steered.zarr"
+    app.command(epilog=f"Example: {example}", rich_help_panel=PANEL)(steer)
+
+
+@with_picture_options
+def steer(
+    drawing: dict[str, Any],
+    start: Annotated[str, typer.Option("--from", help="First tokens: a law such as sphere, or a file of numbers.")],
+    target: Annotated[str, typer.Option("--to", help="Targets: a law, drawn with another seed, or a file of numbers.")],
+    space: Annotated[str, typer.Option(help="sphere, or euclidean for a neural ODE in R^d.")] = "sphere",
+    n: Annotated[int, typer.Option(help="Number of tokens of a law.")] = 8,
+    d: Annotated[int, typer.Option(help="Dimension of a law.")] = 3,
+    time: Annotated[float | None, typer.Option(help="Time that is allowed.", show_default=False)] = None,
+    norm: Annotated[
+        float | None, typer.Option(help="Norm of W that is allowed, the speed of a token.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of laws and of directions that are tried.")] = 0,
+    out: Annotated[Path, typer.Option(help="Result file, .zarr or .nc.")] = Path("steered.zarr"),
+    picture: Annotated[
+        Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")
+    ] = None,
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw no picture.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find a control that takes every token to its target exactly, replay it by a tight solve, and draw it."""
+    require_picture(drawing, has_picture=not no_picture)
+    files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
+    from attnflow.control.circle_caps import steer_circle
+    from attnflow.control.steering import steer as find
+
+    tokens, targets = _points(start, n, d, seed, 0), _points(target, n, d, seed, 1)
+    if space == "sphere" and tokens.shape[-1] == 2:
+        found = steer_circle(tokens, targets)
+    else:
+        found = find(tokens, targets, space=space, time=time, norm=norm, rng=seed)
+    save_result(found.run, files["result"], overwrite)
+    if "picture" in files:
+        from attnflow.show.runs.steering import steering as draw
+
+        draw(found.run, files["picture"], **drawing)
+    facts = {
+        "tokens": len(targets),
+        "dimension": targets.shape[-1],
+        "pieces": len(found.control.pieces),
+        "time": found.time,
+        "shortest time of these norms": found.limit.time,
+        "gap": found.gap,
+        "largest error": found.terminal_error,
+    }
+    print_json_or(as_json, facts | as_text(files), lambda: print_facts("steer", _readable(facts) | as_text(files)))
+
+
+def _points(word: str, n: int, d: int, seed: int, place: int) -> Any:
+    import numpy as np
+
+    from attnflow.experiments import specs
+
+    return specs.start(word, n, d, None, np.random.SeedSequence(seed, spawn_key=(place,)))
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, str]:
+    count = facts["tokens"]
+    return {
+        "tokens": f"{count} to {count} targets in dimension {facts['dimension']}",
+        "pieces": f"{facts['pieces']}, one token at a time",
+        "time": f"{facts['time']:.6g}, {facts['gap']:.3g} times the least that these norms allow",
+        "error": f"{facts['largest error']:.1e}, the largest distance from a target by a tight solve",
+    }

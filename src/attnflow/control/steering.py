@@ -1,0 +1,155 @@
+"""`steer`: a control that takes every token to its target, and what it costs."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attnflow._common.checks import InputError, require_positive_number
+from attnflow._common.seeds import Rng, seed_sequence, takes_rng
+from attnflow.control.families import FlowFamily
+from attnflow.control.known_obstructions import require_pair, require_possible
+from attnflow.control.point_plan import plan
+from attnflow.control.speed_limits import SpeedLimit, require_time, speed_limit
+from attnflow.control.weight_schedules import Schedule
+from attnflow.solvers.adaptive import Adaptive
+
+TIGHT = Adaptive(rtol=1e-11, atol=1e-13)  # the solve that judges a control, which is not made by solving
+
+
+@dataclass(frozen=True)
+class Steering:
+    """A control with the tokens and targets that it is made for; every number is measured when it is asked for.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.control.steer(np.eye(3)[:1], np.eye(3)[1:2])
+    >>> round(found.time, 4), round(found.limit.time, 4), round(found.gap, 3)
+    (1.7627, 1.5708, 1.122)
+    """
+
+    control: Schedule
+    tokens: np.ndarray
+    targets: np.ndarray
+
+    @cached_property
+    def run(self) -> xr.Dataset:
+        """The tokens from piece to piece by a tight solve, with the targets as a variable."""
+        run = self.control.run(self.tokens, saves=9, solver=TIGHT)
+        places = xr.Variable(run.final_tokens.dims, self.targets, {"long_name": "target of the token", "units": "1"})
+        return run.assign(target=places)
+
+    @property
+    def terminal_error(self) -> float:
+        """The largest distance of a last token from its target."""
+        return float(np.linalg.norm(self.run.final_tokens.values - self.targets, axis=-1).max())
+
+    @property
+    def time(self) -> float:
+        """The sum of all durations."""
+        return float(self.control.times[-1])
+
+    @property
+    def limit(self) -> SpeedLimit:
+        """The shortest time that the norms of the weights allow."""
+        return speed_limit(self.control.flow(), self.tokens, self.targets)
+
+    @property
+    def gap(self) -> float:
+        """The time over the shortest one that the norms of the weights allow."""
+        return self.limit.gap(self.time)
+
+    def __str__(self) -> str:
+        n = self.tokens.shape[-2]
+        rows = {
+            "tokens": f"{n} to {n} targets",
+            "pieces": f"{len(self.control.pieces)}, {self.control.switches} switches",
+            "time": f"{self.time:.6g}, {self.gap:.3g} times the limit {self.limit.time:.6g} of these norms",
+            "error": f"{self.terminal_error:.2g}, the largest distance from a target by a tight solve",
+        }
+        return "\n".join(f"  {name:<8}{words}" for name, words in rows.items())
+
+
+@takes_rng
+def steer(
+    tokens: Any,
+    targets: Any,
+    space: str = "sphere",
+    time: float | None = None,
+    norm: float | None = None,
+    rng: Rng = None,
+) -> Steering:
+    """A control that takes every token to its target exactly, one token at a time, by a perceptron without attention.
+
+    Each piece is a strip mover (`attnflow.control`): it moves one token along the great circle, in R^d along the line,
+    to its target at speed one at most, and leaves all others where they are, bit for bit. Tokens that are equal move
+    together. A token whose way is blocked makes a detour, which is one more piece.
+
+    Parameters
+    ----------
+    tokens, targets
+        First and last tokens, (n, d): on the sphere with d >= 3 (for d = 2 see `steer_circle`), or in R^d, d >= 2.
+    space
+        "sphere", or "euclidean", where the flow is a neural ODE.
+    time, norm
+        Time and norm of W, which is the speed of a token, that are allowed. With one of them the other follows; without
+        both the norm is one.
+    rng
+        Seed of the directions that are tried.
+
+    Raises
+    ------
+    InputError
+        For tokens off the sphere, an obstruction (`obstructions`), a time below the speed limit of the norm
+        (`speed_limit`), and tokens too close to be separated.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.control.steer(af.initial.sphere(5, 3, rng=0), af.initial.sphere(5, 3, rng=1), rng=0)
+    >>> len(found.control.pieces), found.terminal_error < 1e-10
+    (5, True)
+    """
+    first, last = require_pair(space, tokens, targets)
+    if first.ndim != 2:
+        raise InputError(f"`tokens` must have shape (n, d) here, but the shape is {first.shape}. See `match_prompts`.")
+    least = 3 if space == "sphere" else 2
+    require_possible(FlowFamily(space=space), first, last)
+    if first.shape[1] < least:
+        raise InputError(
+            f"Strips separate tokens for d >= {least} on this space, but d = {first.shape[1]}. "
+            + ("Use `steer_circle`." if space == "sphere" else "Add a coordinate that is zero.")
+        )
+    atoms, rows = np.unique(first, axis=0, return_index=True)
+    moves = plan(space, atoms, last[rows], np.random.default_rng(seed_sequence(rng)))
+    if not moves:
+        raise InputError("All tokens are at their targets: there is nothing to do.")
+    pieces = tuple(one.piece(f"token {rows[index]}") for index, one in moves)
+    return _scaled(Steering(Schedule(pieces, space), first, last), time, norm)
+
+
+def _scaled(found: Steering, time: float | None, norm: float | None) -> Steering:
+    """The same motion at another speed, within the time and the norm of W that are allowed."""
+    for name, value in (("time", time), ("norm", norm)):
+        if value is not None:
+            require_positive_number(value, name)
+    if time is None and norm is None:
+        return found
+    factor = norm if norm is not None else found.time / float(time or 1.0)
+    pieces = [
+        replace(piece, duration=piece.duration / factor, perceptron=replace(drift, outer=factor * drift.outer))
+        for piece in found.control.pieces
+        if (drift := piece.perceptron) is not None
+    ]
+    scaled = Steering(replace(found.control, pieces=tuple(pieces)), found.tokens, found.targets)
+    if time is not None:
+        require_time(scaled.limit, time)
+        if scaled.time > time * (1 + 1e-12):
+            raise InputError(
+                f"Moving one token after the other with this `norm` takes the time {scaled.time:.6g}, but {time:.6g} is"
+                f" allowed; the limit of the norm is {scaled.limit.time:.6g}. Allow a larger norm or more time."
+            )
+    return scaled
