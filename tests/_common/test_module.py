@@ -54,6 +54,46 @@ def test_a_copy_equals_its_model_and_another_parameter_does_not():
     assert flow != af.SphereAttention(af.Head.identity(3), af.Softmax(4.0))
 
 
+def _models():
+    head = af.Head(value=np.diag([2.0, 1.0, 0.5]))
+    yield af.SphereAttention([head, af.Head.identity(3)], af.Softmax(4.0), af.masks.causal & af.masks.alibi(0.5))
+    yield af.EuclideanAttention(head, masses=[1.0, 2.0], frozen=[True, False], mask=af.masks.boolean(np.eye(2) > 0))
+    yield af.SphereAttention(af.PiecewiseHead([1.0], [head, af.Head.identity(3)]), noise=af.Noise(0.1))
+    yield af.Adaptive(rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", list(_models()), ids=lambda model: type(model).__name__)
+def test_equal_models_have_equal_hashes(model):
+    again = copy.deepcopy(model)
+    assert again is not model
+    assert hash(again) == hash(model)
+    assert {model: "kept"}[again] == "kept"
+
+
+def test_a_hash_tells_numbers_shapes_and_types_apart_but_not_the_two_zeros():
+    parts = [af.Softmax(4.0), af.Softmax(5.0), af.Unnormalised(4.0), af.Softmax(np.float64(0.0))]
+    assert len({hash(part) for part in parts}) == len(parts)
+    assert len({*parts, af.Softmax(-0.0)}) == len(parts)
+    assert hash(af.Head.identity(2)) != hash(af.Head.identity(3))
+    assert hash(af.Head(value=[[1.0, 2.0], [3.0, 4.0]])) != hash(af.Head(value=[[1.0, 3.0], [2.0, 4.0]]))
+
+
+def test_a_traced_model_cannot_be_hashed():
+    with pytest.raises(TypeError, match="inside a compiled function"):
+        jax.jit(lambda beta: hash(af.Softmax(beta)))(2.0)
+
+
+def test_arrays_of_a_model_are_its_own_and_cannot_be_written_to():
+    matrix, flags = np.eye(2) > 0, np.array([True, False])
+    flow = af.EuclideanAttention(af.Head.identity(2), mask=af.masks.boolean(matrix), frozen=flags)
+    before = hash(flow)
+    matrix[:], flags[:] = True, True
+    assert hash(flow) == before
+    for array in (flow.heads[0].query, flow.attention.beta, flow.mask.matrix, flow.frozen):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 1
+
+
 def test_a_mask_that_is_called_says_to_drop_the_brackets():
     with pytest.raises(InputError, match=r"`masks\.causal` is a mask already: write it without brackets"):
         af.masks.causal()

@@ -22,16 +22,35 @@ class Module(eqx.Module):
 attention=Softmax(beta=4), mask=masks.causal, normalisation=Post())
 
     Two modules are equal if all their numbers are, in the same shapes and precision; `copy.copy` gives an equal one.
-    A module with arrays cannot be hashed, as the arrays themselves; one without, such as a mask, can.
+    Equal modules have equal hashes, so that models can be members of sets and keys of dictionaries; their arrays cannot
+    be written to.
 
     >>> af.Softmax(4.0) == af.Softmax(4.0), af.Softmax(4.0) == af.Softmax(5.0), af.Softmax(4.0) == af.Hardmax()
     (True, False, False)
+    >>> len({af.Softmax(4.0), af.Softmax(4.0), af.Softmax(5.0)})
+    2
     """
+
+    def __hash__(self) -> int:
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *map(_hash_of_leaf, leaves)))
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         parts = [f"{name}={_text(value)}" for name, value in values.items() if value is not None]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _hash_of_leaf(leaf: Any) -> int:
+    """A number that is the same for equal leaves; an array counts by its shape, type and entries."""
+    if isinstance(leaf, Tracer):
+        raise TypeError("A model inside a compiled function has no numbers yet and cannot be hashed.")
+    if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
+        return hash(leaf)
+    array = np.asarray(leaf)
+    is_number = np.issubdtype(array.dtype, np.inexact)
+    entries = array + 0.0 if is_number else array  # -0.0 + 0.0 = 0.0, which equals -0.0
+    return hash((array.shape, array.dtype.str, np.ascontiguousarray(entries).tobytes()))
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,7 @@ def double():
 
 
 def parameter(value: Any) -> Any:
-    """A model's number or matrix as a float64 NumPy array; JAX's own arrays pass through.
+    """A model's number or matrix as a float64 NumPy array that cannot be written to; JAX's own arrays pass through.
 
     NumPy keeps the double precision that JAX would drop outside of `double()`.
     """
@@ -29,7 +29,19 @@ def parameter(value: Any) -> Any:
         array = np.asarray(value, dtype=object)
     if array.dtype.kind not in "fiub":
         raise InputError(f"A model's numbers must be real, but {value!r} is not. Pass a number or an array of numbers.")
-    return array.astype(np.float64)
+    return read_only(array.astype(np.float64, copy=False))
+
+
+def read_only(value: Any) -> Any:
+    """A copy of an array that cannot be written to, so that a model keeps its numbers and its hash.
+
+    JAX's own arrays, which cannot be written to either, pass through.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    array = np.array(value)
+    array.setflags(write=False)
+    return array
 
 
 def optional_parameter(value: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from attnflow._common.arrays import AnyArray, Masses, RadiiOfRuns, Scalar, Tokens, TokensOfRuns
 from attnflow._common.checks import InputError, require_all_finite
 from attnflow._common.module import Module
-from attnflow._common.precision import optional_parameter
+from attnflow._common.precision import optional_parameter, read_only
 from attnflow.model.attention import AbstractAttention, Softmax
 from attnflow.model.coordinates import mapped
 from attnflow.model.fast_sums.summation import AbstractSummation, as_summation, require_summation
@@ -74,7 +74,7 @@ def as_heads(heads: AnyHead | Sequence[AnyHead]) -> tuple[AnyHead, ...]:
 
 
 def _as_flags(frozen: Any) -> Any:
-    return frozen if frozen is None or isinstance(frozen, jax.Array) else np.asarray(frozen)
+    return None if frozen is None else read_only(frozen)
 
 
 class AbstractDynamics(Module):

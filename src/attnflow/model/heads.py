@@ -59,7 +59,7 @@ class Head(Module):
             )
         self.value, self.output = parameter(value), optional_parameter(output)
         require_matrix(self.value, "value")
-        identity = np.eye(self.value.shape[1])
+        identity = parameter(np.eye(self.value.shape[1]))
         self.query = identity if query is None else parameter(query)
         self.key = identity if key is None else parameter(key)
         for name in ("query", "key", "output"):

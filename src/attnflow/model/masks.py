@@ -14,7 +14,7 @@ import numpy as np
 from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count, require_finite_number
 from attnflow._common.module import Module
-from attnflow._common.precision import parameter
+from attnflow._common.precision import parameter, read_only
 
 __all__ = ["alibi", "boolean", "causal", "full", "others", "strictly_causal", "window"]
 
@@ -210,7 +210,7 @@ class Boolean(AbstractMask):
            [0., 0., 1.]])
     """
 
-    matrix: AnyArray = eqx.field(converter=np.asarray)
+    matrix: AnyArray = eqx.field(converter=read_only)
 
     def __check_init__(self):
         shape, kind = self.matrix.shape, self.matrix.dtype
