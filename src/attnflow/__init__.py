@@ -12,6 +12,7 @@ ended early.
 """
 
 import logging
+import sys
 from importlib.metadata import version
 
 from attnflow._common.lazy_names import lazy_names
@@ -19,3 +20,9 @@ from attnflow._common.lazy_names import lazy_names
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 __version__ = version("attnflow")
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+
+if "IPython" in sys.modules:  # results are shown with their pictures
+    from attnflow.show.runs.notebooks import register
+
+    register()
+    del register

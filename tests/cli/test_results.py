@@ -60,6 +60,41 @@ def test_show_draws_a_density(tmp_path):
     assert printed.strip() == str(tmp_path / "law.png")
 
 
+def test_show_draws_a_member_times_and_colours(tmp_path):
+    tokens = af.initial.sphere(6, 3, runs=3, rng=0)
+    run = af.simulate(af.SphereAttention(af.Head.identity(3)), tokens, np.linspace(0, 4, 5), progress=False)
+    path = af.save(run, tmp_path / "run.zarr")
+
+    pictures = []
+    for options in (
+        (),
+        ("--member", 1),
+        ("--member", 2),
+        ("--times", "0,1,4"),
+        ("--member", 1, "--palette", "red,#00f"),
+    ):
+        attnflow("show", path, *options, "--out", "a.png", "--overwrite", cwd=tmp_path)
+        pictures.append((tmp_path / "a.png").read_bytes())
+    assert len(set(pictures)) == len(pictures)
+
+    wrong = {
+        ("--member", 3): "`member` must be one of the runs, 0 to 2, but it is 3",
+        ("--times", "0,one"): "`--times` must be numbers separated by commas, such as 0,2,8, but it is '0,one'",
+        ("--times", "9"): "`times`",
+        ("--palette", "virids"): "`palette` must name a colormap of matplotlib",
+    }
+    for options, message in wrong.items():
+        assert message in attnflow("show", path, *options, "--overwrite", cwd=tmp_path, code=2)[1]
+
+
+def test_show_refuses_members_of_a_sweep_and_of_a_law(tmp_path):
+    small_sweep(tmp_path / "sweep.zarr", runs=2)
+    assert "`--at` chooses values" in attnflow("show", "sweep.zarr", "--member", 0, cwd=tmp_path, code=2)[1]
+    flow = af.SphereAttention(af.Head.identity(2))
+    af.save(af.mean_field.evolve(flow, af.mean_field.uniform(1, 0.2), [0.0, 0.5]), tmp_path / "law.zarr")
+    assert "this result holds one run" in attnflow("show", "law.zarr", "--member", 0, cwd=tmp_path, code=2)[1]
+
+
 @pytest.mark.parametrize("command", ["describe", "config"])
 def test_the_store_of_a_sweep_is_told_from_a_run(command, tmp_path):
     small_sweep(tmp_path / "sweep.zarr", runs=2)

@@ -20,7 +20,8 @@ from attnflow.show.parts.picture import Title
 
 '''
 OPTIONS = {
-    "quick": "bool", "size": "str | Sequence[float] | None", "style": "str | None", "title": "Title", "progress": "Progress",
+    "quick": "bool", "size": "str | Sequence[float] | None", "style": "str | None",
+    "palette": "str | Sequence[Any] | None", "title": "Title", "progress": "Progress",
 }  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""Results in notebooks: headline, picture and dataset; the dataset alone is xarray's."""
+"""Results in notebooks: headline, picture and dataset; datasets that are no results are shown by xarray alone."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -6,6 +9,7 @@ import xarray as xr
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.show.runs.notebooks import html_of
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +45,35 @@ def test_texts_of_a_file_are_escaped(run):
 def test_other_datasets_are_refused():
     with pytest.raises(InputError, match="`run`"):
         af.display(xr.Dataset())
+
+
+def test_a_run_at_the_end_of_a_cell_is_its_picture_above_the_table_of_xarray(run):
+    page = html_of(run)
+    picture, table = page.index("data:image/png;base64,"), page.index("xr-header")
+    assert picture < table
+    assert "<details><summary>dataset" not in page
+
+
+def test_other_datasets_and_parts_of_runs_are_shown_by_xarray(run):
+    for dataset in (xr.Dataset({"a": ("x", [1.0])}), run.isel(time=3), run[["tokens"]].drop_attrs()):
+        page = html_of(dataset)
+        assert "data:image/png" not in page
+        assert "xr-header" in page
+
+
+IN_A_SHELL = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("import attnflow as af")
+import sys
+assert not {"jax", "numpy", "matplotlib", "xarray"} & set(sys.modules), "importing attnflow loads libraries"
+cell = "af.simulate(af.SphereAttention(af.Head.identity(2)), [[1.0, 0.0], [0.0, 1.0]], [0.0, 1.0, 2.0], progress=False)"
+run = shell.run_cell(cell).result
+data, _ = shell.display_formatter.format(run, include={"text/html"})
+assert "data:image/png" in data["text/html"], data["text/html"][:200]
+"""
+
+
+def test_importing_attnflow_inside_ipython_registers_the_picture():
+    pytest.importorskip("IPython")
+    subprocess.run([sys.executable, "-c", IN_A_SHELL], check=True, timeout=300)

@@ -1,4 +1,4 @@
-"""Options of pictures, shared by all commands that draw one: --size, --style, --no-title."""
+"""Options of pictures, shared by all commands that draw one: --size, --style, --palette, --no-title."""
 
 import functools
 import inspect
@@ -13,6 +13,10 @@ PICTURE_OPTIONS = {
         typer.Option(help="Size of the picture: column (3.4 inches wide), page (7), slide, or WIDTHxHEIGHT in inches."),
     ],
     "style": Annotated[str | None, typer.Option(help="Style of the picture: paper, slides or dark.")],
+    "palette": Annotated[
+        str | None,
+        typer.Option(help="Colours: a colormap of matplotlib, such as viridis, or colours such as red,#0072b2."),
+    ],
     "no_title": Annotated[bool, typer.Option("--no-title", help="Write no title and no caption in the picture.")],
 }
 
@@ -38,33 +42,38 @@ def with_picture_options(command: Callable) -> Callable:
     return wrapped
 
 
-def drawing_of(size: str | None, style: str | None, no_title: bool) -> dict[str, Any]:
+def drawing_of(size: str | None, style: str | None, palette: str | None, no_title: bool) -> dict[str, Any]:
     """The options as arguments of `show`, checked before anything is computed.
 
     Examples
     --------
-    >>> drawing_of("5x4", "paper", True)
-    {'size': ('5', '4'), 'style': 'paper', 'title': None}
+    >>> drawing_of("5x4", "paper", "red,#0072b2", True)
+    {'size': ('5', '4'), 'style': 'paper', 'palette': ['red', '#0072b2'], 'title': None}
     """
     chosen: Any = tuple(size.split("x")) if size is not None and "x" in size else size
     if isinstance(chosen, str) and any(letter.isdigit() for letter in chosen):
         from attnflow._common.checks import InputError
 
         raise InputError(f"`--size` must be column, page, slide, or inches such as 5x4, but it is {size!r}.")
-    if size is not None or style is not None:
+    colours: Any = palette.split(",") if palette is not None and "," in palette else palette
+    if any(option is not None for option in (size, style, palette)):
         from attnflow.show.parts.page import page_of
 
-        page_of(chosen, style, None)
-    return {"size": chosen, "style": style} | ({"title": None} if no_title else {})
+        page_of(chosen, style, colours)
+    return {"size": chosen, "style": style, "palette": colours} | ({"title": None} if no_title else {})
 
 
 def require_picture(drawing: dict[str, Any], *, has_picture: bool, asked_by: str = "--no-picture") -> None:
     """Require that options of the picture are given only where one is drawn."""
     from attnflow._common.checks import InputError
 
-    is_given = "title" in drawing or drawing["size"] is not None or drawing["style"] is not None
+    is_given = "title" in drawing or any(drawing[name] is not None for name in ("size", "style", "palette"))
     if not is_given or has_picture:
         return
     if asked_by == "--no-picture":
-        raise InputError("--size, --style and --no-title have no effect with --no-picture. Leave one of them out.")
-    raise InputError(f"--size, --style and --no-title are of the picture, but none is asked for. Add {asked_by}.")
+        raise InputError(
+            "--size, --style, --palette and --no-title have no effect with --no-picture. Leave one of them out."
+        )
+    raise InputError(
+        f"--size, --style, --palette and --no-title are of the picture, but none is asked for. Add {asked_by}."
+    )

@@ -161,6 +161,10 @@ def show(
     path: Annotated[Path, typer.Argument(help="A result file written by 'attnflow run' or af.save.")],
     drawing: dict[str, Any],
     out: Annotated[Path | None, typer.Option(help="Picture, .png, .pdf or .svg. Default beside the result.")] = None,
+    member: Annotated[int | None, typer.Option(help="Of an ensemble: one run by its number, from 0.")] = None,
+    times: Annotated[
+        str | None, typer.Option(help="Times at which the tokens are drawn, one panel each, such as 0,2,8.")
+    ] = None,
     observable: Annotated[str | None, typer.Option(help="Of a sweep: the observable. Default the first.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Of a sweep: NAME=VALUE of an axis; may repeat.")] = None,
     overwrite: Overwrite = False,
@@ -175,6 +179,8 @@ def show(
         from attnflow.show.sweeps.sweep import sweep as draw
         from attnflow.sweeps.store import load_sweep as load
 
+        if member is not None or times is not None:
+            raise InputError(f"`--member` and `--times` are of runs, but {path} is a sweep. `--at` chooses values.")
         drawing |= {"observable": observable, "at": _values(at, "--at")}
     else:
         from attnflow.results.files import load
@@ -182,10 +188,23 @@ def show(
 
         if observable is not None or at:
             raise InputError(f"`--observable` and `--at` are of sweeps, but {path} is no sweep.")
+        drawing |= {"member": member, "times": None if times is None else _numbers(times, "--times")}
     result = load(path)
     picture = free_files({"picture": out or with_suffix(path, ".png")}, overwrite)["picture"]
     draw(result, picture, **drawing)
     print_json_or(as_json, {"picture": str(picture)}, lambda: print(picture))
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    """Numbers separated by commas."""
+    from attnflow._common.checks import InputError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"`{option}` must be numbers separated by commas, such as 0,2,8, but it is {text!r}."
+        ) from None
 
 
 def _values(texts: list[str] | None, option: str) -> dict[str, str]:

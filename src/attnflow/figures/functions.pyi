@@ -18,6 +18,7 @@ def boolean_1d(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -32,6 +33,7 @@ def polytope_2d(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -46,6 +48,7 @@ def polytope_3d(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -60,6 +63,7 @@ def hyperplanes_2d(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -73,6 +77,7 @@ def hyperplanes_3d_decaying(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -86,6 +91,7 @@ def hyperplanes_3d_growing(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -99,6 +105,7 @@ def codimension_2(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -112,6 +119,7 @@ def polytope_times_hyperplane(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -124,6 +132,7 @@ def leaders_graph(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -137,6 +146,7 @@ def rank_80(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -150,6 +160,7 @@ def coordinates_128(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -164,6 +175,7 @@ def minus_identity(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -178,6 +190,7 @@ def two_time_scales(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -193,6 +206,7 @@ def boolean_exceptions(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -221,6 +235,7 @@ def slides_boolean(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -234,6 +249,7 @@ def slides_polytope(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -248,6 +264,7 @@ def multihead_eigenvalues(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -262,6 +279,7 @@ def multihead_more_tokens(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -275,6 +293,7 @@ def multihead_circle(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -289,6 +308,7 @@ def multihead_3d(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -303,6 +323,7 @@ def multihead_rate(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -317,6 +338,7 @@ def start_laws(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -330,6 +352,7 @@ def master_equation(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -344,6 +367,7 @@ def sphere_clustering(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -364,6 +388,7 @@ def phase_diagrams(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -378,6 +403,7 @@ def inner_products(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -393,6 +419,7 @@ def causal_limits(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -406,6 +433,7 @@ def value_spectrum(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -437,6 +465,7 @@ def renyi_centres(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -454,6 +483,7 @@ def captured_fraction(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -464,6 +494,7 @@ def force(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -484,6 +515,7 @@ def cluster_number_sphere(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -494,6 +526,7 @@ def five_tokens(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -504,6 +537,7 @@ def energy_staircase(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -515,6 +549,7 @@ def merge_tree(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -527,6 +562,7 @@ def plateau_lengths(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -541,6 +577,7 @@ def normalisation_rates(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -603,6 +640,7 @@ def hardmax_leaders(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -615,6 +653,7 @@ def long_context(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -628,6 +667,7 @@ def lost_in_the_middle(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -647,6 +687,7 @@ def noise_phases(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -661,6 +702,7 @@ def cluster_number(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -710,6 +752,7 @@ def trained_spectra(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -724,6 +767,7 @@ def trained_flow(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -739,6 +783,7 @@ def trained_heads(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -750,6 +795,7 @@ def trained_prompt(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...

@@ -19,7 +19,7 @@ from attnflow.figures.parameters import changed_figure, parameter_list
 from attnflow.show.parts.picture import HEADLINE, Title
 from attnflow.show.parts.style import save_figure
 
-OPTIONS = {"quick": False, "size": None, "style": None, "title": HEADLINE, "progress": None}
+OPTIONS = {"quick": False, "size": None, "style": None, "palette": None, "title": HEADLINE, "progress": None}
 """Arguments of all functions of figures, besides the parameters."""
 
 
@@ -35,6 +35,7 @@ def draw(
     *,
     size: str | Sequence[float] | None = None,
     style: str | None = None,
+    palette: str | Sequence[Any] | None = None,
     title: Title = HEADLINE,
 ) -> matplotlib.figure.Figure:
     """Draw a figure from its data, as `attnflow reproduce` writes them to a file or a figure's function returns them.
@@ -47,6 +48,8 @@ def draw(
         ``"column"`` (3.4 inches wide), ``"page"`` (7), ``"slide"`` (13.33 by 7.5), or (width, height) in inches.
     style
         ``"paper"``, ``"slides"`` or ``"dark"``; by default that of the size.
+    palette
+        A colormap of matplotlib by its name, or a list of colours.
     title
         Instead of the headline; None: no title and no caption, which `caption` gives for the text of a paper.
 
@@ -57,7 +60,7 @@ def draw(
     >>> float(figures.draw(data, size="column", title=None).get_figwidth())
     3.4
     """
-    return drawn(find(figure_id(data)), data, size=size, style=style, title=title)
+    return drawn(find(figure_id(data)), data, size=size, style=style, palette=palette, title=title)
 
 
 def caption(data: xr.Dataset) -> str:
@@ -99,6 +102,7 @@ def function_of(name: str) -> Callable[..., DrawnFigure]:
         quick: bool = False,
         size: Any = None,
         style: str | None = None,
+        palette: Any = None,
         title: Title = HEADLINE,
         progress: Progress = None,
         **parameters: Any,
@@ -107,7 +111,7 @@ def function_of(name: str) -> Callable[..., DrawnFigure]:
         if entry.needs and (missing := extras.missing(entry.needs)):
             raise InputError(extras.needs(f"The figure {name}", *missing))
         data = stamped(chosen, chosen.compute(progress, **chosen.settings_of(quick)), is_quick=quick)
-        return DrawnFigure(drawn(chosen, data, size=size, style=style, title=title), data)
+        return DrawnFigure(drawn(chosen, data, size=size, style=style, palette=palette, title=title), data)
 
     keyword = lambda argument, default: inspect.Parameter(argument, inspect.Parameter.KEYWORD_ONLY, default=default)
     options = [keyword(*option) for option in OPTIONS.items()]
@@ -117,7 +121,7 @@ def function_of(name: str) -> Callable[..., DrawnFigure]:
     make_figure.__doc__ = (
         f"Make the figure {name}: {entry.title}.\n\n{entry.shows}\n\nSource: {entry.source}.\n\n"
         f"Parameters and their values in the catalogue: {parameter_list(entry)}. `quick=True` replaces some of them by "
-        "smaller ones; `size`, `style` and `title` are those of `figures.draw`. Returns the "
+        "smaller ones; `size`, `style`, `palette` and `title` are those of `figures.draw`. Returns the "
         "matplotlib figure and the dataset that it shows."
     )
     return make_figure

@@ -74,10 +74,14 @@ def arranged(rows: Sequence[PanelRow], natural: Extent, page: Page) -> Arrangeme
 def _on_paper(rows: Sequence[PanelRow], natural: Extent, width: float, scale: float) -> Arrangement:
     """The rows broken to a width; while the picture is higher than a page, the highest row gets narrower panels.
 
-    Panels of space keep their width, since their labels would collide, and so do rows of one or two panels.
+    Equal rows of which any must be broken are broken as one row, so that
+    their lines are full.
     """
     found, given = _broken(rows, natural, width, scale), list(rows)
-    may_shrink = [len(row.panels) > 2 and all(panel.projection != "3d" for panel in row.panels) for row in rows]
+    if len(found.lines) > len(rows):
+        given = _joined(rows)
+        found = _broken(given, natural, width, scale)
+    may_shrink = [len(row.panels) > 1 for row in given]
     while found.height > PAPER_HEIGHT and any(may_shrink):
         heights = [
             sum(line.height for line in _broken([row], natural, width, scale).lines) if may else 0.0
@@ -88,6 +92,23 @@ def _on_paper(rows: Sequence[PanelRow], natural: Extent, width: float, scale: fl
         may_shrink[highest] = False
         found = _broken(given, natural, width, scale)
     return found
+
+
+def _joined(rows: Sequence[PanelRow]) -> list[PanelRow]:
+    """The rows, of which neighbours that differ in their panels only are one."""
+    joined = [rows[0]]
+    for row in rows[1:]:
+        last = joined[-1]
+        is_alike = replace(row, panels=()) == replace(last, panels=()) and _projections(row) == _projections(last)
+        if is_alike and len(row.panels) > 1:
+            joined[-1] = replace(last, panels=[*last.panels, *row.panels])
+        else:
+            joined.append(row)
+    return joined
+
+
+def _projections(row: PanelRow) -> set[str]:
+    return {panel.projection for panel in row.panels}
 
 
 def _broken(rows: Sequence[PanelRow], natural: Extent, width: float, scale: float) -> Arrangement:

@@ -17,7 +17,7 @@ from attnflow._common.plain import evenly_spaced
 from attnflow.show.parts.animation import Movie
 from attnflow.show.parts.drawn_run import DrawnRun, run_to_draw
 from attnflow.show.parts.page import current_page, theme
-from attnflow.show.parts.style import fix_ticks, new_figure, write_heading
+from attnflow.show.parts.style import fix_ticks, new_figure, size_in_inches, write_heading
 from attnflow.show.parts.subspaces import AffineSubspace, draw_subspaces
 from attnflow.show.parts.symbols import at_time
 from attnflow.show.parts.token_artists import current_style, path_style, start_style
@@ -177,8 +177,10 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
     coordinates = [scene.drawn.coordinate_name(index) for index in range(scene.drawn.dimension)]
     box, names = scene.box, scene.names or coordinates
     axes.set(xlim=box[0], ylim=box[1], xlabel=names[0], ylabel=names[1])
+    is_small = size_in_inches(axes)[0] < 2.0 * current_page().scale
     if scene.projection == SPACE_VIEW:
-        axes.locator_params(nbins=4 if current_page().width is None else 3, min_n_ticks=3)
+        bins = 2 if is_small else 4 if current_page().width is None else 3
+        axes.locator_params(nbins=bins, min_n_ticks=min(bins, 3))
     else:
         axes.locator_params(nbins=5)
     fix_ticks(axes)
@@ -187,15 +189,19 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
         return
     axes.set(zlim=box[2], zlabel=names[2])
     sides = np.ptp(box, axis=1) if scene.is_to_scale else np.ones(3)
-    axes.set_box_aspect(sides / sides.max(), zoom=0.94)
+    axes.set_box_aspect(sides / sides.max(), zoom=0.8 if is_small else 0.94)  # numbers keep their size
     axes.view_init(elev=elevation, azim=azimuth)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.pane.set(facecolor=theme().paper, edgecolor=theme().pale)
-    axes.tick_params(pad=-1)
-    axes.zaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axes.tick_params(pad=-3 if is_small else -1)
+    if is_small:
+        axes.tick_params(labelsize=0.75 * current_page().text)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     room = max(3.0, 1.5 * max(len(_plain(tick)) for tick in axes.get_zticks()) - 3)  # else numbers overlap the axis
     axes.tick_params(axis="z", pad=room)
-    axes.xaxis.labelpad, axes.yaxis.labelpad, axes.zaxis.labelpad = -2, -2, 1.5 * room - 7  # else panels overlap
+    below = -8 if is_small else -2  # points; else panels overlap
+    axes.xaxis.labelpad, axes.yaxis.labelpad, axes.zaxis.labelpad = below, below, 1.5 * room + (below - 5) / 1.4
 
 
 def _plain(number: float) -> str:

@@ -12,11 +12,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Colormap, LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from attnflow._common.files import require_free_picture, written_beside
 from attnflow.show.parts.page import LIGHT, Page, current_page, drawing_on, theme
-from attnflow.show.parts.symbols import emphasised, wrapped
+from attnflow.show.parts.symbols import emphasised, typeset, wrapped
 
 DOTS_PER_INCH = 200  # of PNG files
 # Size of text, in units of that of the page, by which lines of a caption are broken: above its 0.9, lest one be cut.
@@ -137,6 +138,16 @@ def size_in_inches(axes: Axes) -> tuple[float, float]:
     assert figure is not None  # axes that are drawn belong to a figure
     box = axes.get_position()
     return box.width * figure.get_figwidth(), box.height * figure.get_figheight()
+
+
+def typeset_labels(axes: Axes) -> None:
+    """Set the mathematics in the headings, names of axes and legend of axes."""
+    headings = {axes.get_title(loc=side) for side in ("left", "center", "right")}
+    titles = [text for text in axes.get_children() if isinstance(text, Text) and text.get_text() in headings]
+    named = [getattr(axes, f"{letter}axis").label for letter in "xyz" if hasattr(axes, f"{letter}axis")]
+    legend = axes.get_legend()
+    for text in (*titles, *named, *(legend.get_texts() if legend is not None else ())):
+        text.set_text(typeset(text.get_text()))
 
 
 def fix_ticks(axes: Axes) -> None:

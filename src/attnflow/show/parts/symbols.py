@@ -19,14 +19,21 @@ _POWER = re.compile(
     r"(?: (?P<factor>[KVx]\b))?"
 )
 _LETTER = re.compile(rf"(?<![\w$\\^{{])(?:{'|'.join(_LETTERS)})(?![\w^])")
-_EQUATION = re.compile(r"(?<![\w$\\.^])(?P<name>[A-Za-z]) = (?P<identity>-?I\b)?")
-_MATRIX = re.compile(r"(?<![\w$\\.^])[VQK](?=[\s,;:)]|$)")
-_MINUS = re.compile(r"(?<![\w.)^])-(?=\d)")
+# Every single letter is a symbol, but for a, I and s (seconds), and x between numbers. I is one after a sign.
+_SYMBOL = re.compile(
+    r"(?<![\w$\\.^'’])(?:[b-hj-rt-wyzB-HJ-Z]|x(?! \d)|[aAis](?= = )|(?<=[=+−-] )[-−]?I)(?:'(?!\w))?(?!\w|\.\w|[\^_'’])"
+)
+_FACTOR = re.compile(r"(?<=\d)[it](?!\w)")  # of 2t, or the imaginary unit
+_DERIVATIVE = re.compile(r"(?<!\w)d/dt(?!\w)")
+_GREEK = {"β": "beta", "ξ": "xi", "λ": "lambda", "θ": "theta", "κ": "kappa", "φ": "phi", "α": "alpha", "σ": "sigma"}
+_GREEK_LETTER = re.compile(f"[{''.join(_GREEK)}]")
+_BASE = re.compile(r"(?<![\w$\\])([A-Za-z])\$\^")  # a letter before the formula of its power
+_MINUS = re.compile(r"(?<![\w.)^])-(?=\d)|(?<=\d)-(?=[\d.]+i(?!\w))")
 _FORMULA = re.compile(r"(?<!\\)\$[^$]*(?<!\\)\$")
 
 
 def typeset(sentence: str) -> str:
-    r"""Set the Greek letters, powers, indices, transposes and names of a plain sentence as mathematics.
+    r"""Set the letters, powers, indices and transposes of a plain sentence as mathematics.
 
     Formulas between dollar signs stay as they are.
 
@@ -36,13 +43,18 @@ def typeset(sentence: str) -> str:
     '$\\beta$ = 4, $V$ = $I$ in $\\mathbb{R}^{2}$, falling like $t^{-2.00}$, $Q^\\mathrm{T}K$ of $W_{O}$'
     >>> typeset("from $e^{2}$ to beta^-1/2 in snake_case")
     'from $e^{2}$ to $\\beta^{-1/2}$ in snake_case'
+    >>> typeset("A rate e$^{-t}$ in 2 s: |z| of x' = P - I, 3 x 3 numbers")
+    "A rate $e^{-t}$ in 2 s: |$z$| of $x'$ = $P$ - $I$, 3 x 3 numbers"
     """
+    sentence = _BASE.sub(r"$\1^", sentence)
     rules = (
+        (_MINUS, lambda found: "\N{MINUS SIGN}"),
         (_POWER, _power),
         (_LETTER, lambda found: f"$\\{found[0]}$"),
-        (_EQUATION, _equation),
-        (_MATRIX, lambda found: f"${found[0]}$"),
-        (_MINUS, lambda found: "\N{MINUS SIGN}"),
+        (_GREEK_LETTER, lambda found: f"$\\{_GREEK[found[0]]}$"),
+        (_DERIVATIVE, lambda found: r"$\mathrm{d}/\mathrm{d}t$"),
+        (_FACTOR, lambda found: f"${found[0]}$"),
+        (_SYMBOL, lambda found: f"${found[0]}$".replace("\N{MINUS SIGN}", "-")),
     )
     for pattern, set_as in rules:
         sentence = _outside_formulas(pattern, set_as, sentence)
@@ -121,10 +133,6 @@ def _power(found: re.Match[str]) -> str:
     index = f"_{{{found['index']}}}" if found["index"] else ""
     exponent = r"^\mathrm{T}" if power == "T" else f"^{{{power}}}" if power else ""
     return f"${letter}{index}{exponent}{found['factor'] or ''}$"
-
-
-def _equation(found: re.Match[str]) -> str:
-    return f"${found['name']}$ = " + (f"${found['identity']}$" if found["identity"] else "")
 
 
 def _outside_formulas(pattern: re.Pattern[str], replacement, text: str) -> str:
