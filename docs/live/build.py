@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bundle import bundle
+
 from attnflow.experiments import scenarios, vocabulary
 from attnflow.experiments.settings import Settings
 from attnflow.explorer import PAGE, server, tours
@@ -71,9 +73,12 @@ def main(folder: Path) -> None:
         return
     compile_engine(folder / "engine.wasm")
     (folder / "scenarios.json").write_text(json.dumps(data(), ensure_ascii=False, separators=(",", ":")), "utf-8")
-    for path in [*PAGE.glob("*.js"), *PAGE.glob("*.css"), *PAGE.glob("*.svg")]:
+    for path in [*PAGE.glob("*.css"), *PAGE.glob("*.svg")]:
         shutil.copy(path, folder / path.name)
     shutil.copytree(HERE / "engine", folder / "engine", dirs_exist_ok=True)
+    # Some fifty modules would be as many requests, which take half of the time until tokens are seen.
+    (folder / "main.js").write_text(bundle(PAGE / "main.js"), "utf-8")
+    (folder / "engine" / "bundle.js").write_text(bundle(HERE / "engine" / "worker.js"), "utf-8")
     (folder / "index.html").write_text(index_page(), "utf-8")
 
 
@@ -145,12 +150,9 @@ def _word(word: vocabulary.Word, name: str) -> dict[str, Any]:
 
 
 def index_page() -> str:
-    """The explorer's page with the address of the engine; all modules load at once."""
-    text = (PAGE / "index.html").read_text("utf-8")
-    modules = [path.name for path in sorted(PAGE.glob("*.js"))]
-    preloaded = "".join(f'  <link rel="modulepreload" href="{name}">\n' for name in modules)
-    engine = '  <meta name="engine" content="engine/worker.js">\n'
-    return text.replace("</head>", f"{engine}{preloaded}</head>", 1)
+    """The explorer's page with the address of the engine."""
+    engine = '  <meta name="engine" content="engine/bundle.js">\n'
+    return (PAGE / "index.html").read_text("utf-8").replace("</head>", f"{engine}</head>", 1)
 
 
 if __name__ == "__main__":

@@ -44,10 +44,10 @@ def test_figure_and_data_are_returned():
 
 
 def test_mathematics_of_a_figure_is_set_as_mathematics():
-    figure, data = af.figures.boolean_1d(n=6, end=2.0, saves=5, moments=[0.0, 2.0], progress=False)
+    figure, data = af.figures.boolean_1d(n=6, moments=[0.0, 12.0], progress=False)
 
-    assert figure.get_suptitle().replace("\n", " ").endswith(r"at $\mathbfit{t}$ = 0, 0 at $\mathbfit{t}$ = 2")
-    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["$t$ = 0", "$t$ = 2"]
+    assert figure.get_suptitle().replace("\n", " ").endswith(r"at $\mathbfit{t}$ = 12")
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["$t$ = 0", "$t$ = 12"]
     assert "log(−log(1 − $P$))" in [axes.get_ylabel() for axes in figure.axes]
     own = af.figures.draw(data, title="t = 0, as typed", palette=["#ff0000"])
     assert own.get_suptitle() == "t = 0, as typed"
