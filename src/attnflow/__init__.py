@@ -22,7 +22,7 @@ __version__ = version("attnflow")
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
 if "IPython" in sys.modules:  # results are shown with their pictures
-    from attnflow.show.runs.notebooks import register
+    from attnflow._common.notebooks import register_html
 
-    register()
-    del register
+    register_html(("xarray.core.dataset", "Dataset"), ("attnflow.show.runs.notebooks", "html_of"))
+    del register_html
