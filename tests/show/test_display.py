@@ -76,4 +76,5 @@ assert "data:image/png" in data["text/html"], data["text/html"][:200]
 
 def test_importing_attnflow_inside_ipython_registers_the_picture():
     pytest.importorskip("IPython")
-    subprocess.run([sys.executable, "-c", IN_A_SHELL], check=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", IN_A_SHELL], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
