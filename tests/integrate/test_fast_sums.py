@@ -84,3 +84,10 @@ def test_without_the_native_library_a_method_is_refused_and_none_is_chosen(monke
     with pytest.raises(InputError, match="native library: turned off"):
         af.velocity(summed(FLOW, af.summation.Fourier()), TOKENS)
     assert "Fourier" not in run_of(FLOW, keep_tokens=False).attrs["computed_by"]
+
+
+def test_what_memory_cannot_hold_is_refused_with_the_setting_that_fits(monkeypatch):
+    monkeypatch.setattr("attnflow._common.memory.present_bytes", lambda: 1e6)
+
+    with pytest.raises(InputError, match=r"1\.76 MB of memory.*keep_tokens=False"):
+        af.simulate(FLOW, TOKENS, np.linspace(0, 1, 100))

@@ -66,7 +66,10 @@ def checked_request(
     solver.require_dtype(dtype)
     _require_distinct_times(times, dtype)
     saved = len(times) if keep_tokens else 1
-    require_array_memory(*tokens.shape, saved, what=f"Tokens of shape {tokens.shape} at {saved} times")
+    what_to_do = "Save fewer times, or observables only with `keep_tokens=False`." if saved > 1 else "Use fewer tokens."
+    require_array_memory(
+        *tokens.shape, saved, what=f"Tokens of shape {tokens.shape} at {saved} times", what_to_do=what_to_do
+    )
     require_positive_number(memory, "memory", "It is a number of bytes; 1e9 is a gigabyte.")
     return request
 

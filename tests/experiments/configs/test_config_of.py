@@ -12,6 +12,7 @@ from attnflow.experiments.configs.prepared_run import prepare
 from attnflow.experiments.configs.run_config import RunConfig
 from attnflow.experiments.configs.words_of_parts import model_values, solver_values, stop_values
 from attnflow.experiments.vocabulary import ATTENTIONS, MASKS, NORMALISATIONS, OBSERVABLES, SOLVERS, SPACES
+from attnflow.model.fast_sums import summation
 from attnflow.results import records
 
 N, D = 5, 3
@@ -188,11 +189,18 @@ def test_every_class_that_can_be_recorded_has_a_word_or_a_table():
     in_tables = {"Head", "PiecewiseHead", "RedrawnHead", "MLP", "Noise", "Boolean", "Both"}
     in_tables |= {"Perceptron", "PiecewisePerceptron"}
     in_tables |= {"TokenByToken", "Clustered", "Settled", "Diverged"}
-    functions = {"TimeDependentHead", "TimeDependentPerceptron"}  # have no words
+    without_words = {"TimeDependentHead", "TimeDependentPerceptron", *summation.__all__}
     tables = (SPACES, ATTENTIONS, MASKS, NORMALISATIONS, SOLVERS, OBSERVABLES)
     in_words = {type(sample(table, word)).__name__ for table in tables for word in table.words.values()}
     known = {kind.__name__ for kind in records.KNOWN.values()}
-    assert known - in_words - in_tables == functions
+    assert known - in_words - in_tables == without_words
+
+
+def test_a_method_of_summation_has_no_words():
+    flow = af.SphereAttention(af.Head.identity(2), summation=summation.Fourier())
+    assert "summation" not in model_values(af.SphereAttention(af.Head.identity(2)))
+    with pytest.raises(InputError, match=r"summation Fourier.*has no words"):
+        model_values(flow)
 
 
 @pytest.mark.parametrize("table", [ATTENTIONS, MASKS, NORMALISATIONS, SOLVERS, OBSERVABLES])

@@ -11,7 +11,7 @@ from attnflow._common.checks import InputError
 from attnflow.model.fast_sums import fourier, gauss, harmonics, heavy_tokens, kernel_sums, neighbours, summation
 from attnflow.model.fast_sums.problem import Positions, SumProblem
 
-N = 600  # tokens: two levels of halves on the circle
+N = 600  # tokens: one level of halves on the circle; `test_many_halves` has more
 MASKS = {
     "full": Positions(),
     "others": Positions(itself=False),
@@ -216,7 +216,17 @@ def test_a_missing_library_is_named_with_its_pip_line(monkeypatch):
     summation.require_available(summation.HeavyTokens())  # needs none
 
 
-def test_a_grid_that_memory_cannot_hold_is_refused():
-    gauss.require_grid_memory(1.0, 5.0, 3)
-    with pytest.raises(InputError, match="memory"):
-        gauss.require_grid_memory(1.0, 1e6, 3)
+def test_scores_beyond_the_range_of_a_gauss_transform_are_summed_directly():
+    problem = problem_of(in_space(2, 200), 500.0)
+
+    assert gauss.GaussKernel(problem.queries, problem.keys, 500.0).unit_error == np.inf
+    assert largest_error(summation.Gauss().outputs(problem), problem) < 1e-12
+
+
+@pytest.mark.parametrize("mask", ["causal", "ALiBi"])
+def test_many_halves(mask, monkeypatch):
+    """Six levels of unequal halves, under an expansion with leaves of a few tokens."""
+    monkeypatch.setattr(fourier.CircleKernel, "leaf", 10)
+    problem = problem_of(on_sphere(2, 333), 30.0, positions=MASKS[mask])
+
+    assert largest_error(summation.Fourier().outputs(problem), problem) < 1e-10

@@ -41,6 +41,11 @@ def _number(value: int | float) -> str:
 
 def model_values(flow: AbstractDynamics) -> dict[str, Any]:
     """The values of a file of settings that describe a model."""
+    if flow.summation is not None:
+        raise InputError(
+            f"The summation {flow.summation!r} has no words, so that a file of settings cannot hold it. Leave it out: "
+            "a method is chosen for every run."
+        )
     values: dict[str, Any] = {
         "space": word_of(SPACES, flow, "flow", heads=Head.identity(1)),
         "attention": word_of(ATTENTIONS, flow.attention, "attention rule"),

@@ -36,25 +36,25 @@ LEAST_TOKENS = 1000  # below, whole runs are integrated natively, and no method 
 class Seconds:
     """Processor seconds of the parts of a sum."""
 
-    pair: float = 1.5e-9
+    pair: float = 5.5e-10
     """A pair of tokens, in the native kernel."""
     numpy_pair: float = 1.2e-8
     """A pair of a leaf, in NumPy."""
-    call: float = 2e-4
+    call: float = 2e-3
     """The plans of two transforms."""
-    fourier: float = 2.5e-7
+    fourier: float = 5e-7
     """A token, in two complex transforms on a line there and back."""
-    harmonics: float = 6e-7
+    harmonics: float = 1e-6
     """A token, in four transforms on the sphere there and back."""
-    degree: float = 4e-8
+    degree: float = 1.1e-8
     """Four transforms on the sphere there and back, over the cube of the degree."""
     mode: float = 1e-7
     """A frequency of a grid in two or three dimensions, in two complex transforms there and back."""
-    cell: float = 4e-7
+    cell: float = 7e-7
     """A token, put into a group."""
     neighbour: float = 4e-7
     """A token that counts, found and summed."""
-    search: float = 1e-5
+    search: float = 7e-6
     """A token, whose nearest is searched for."""
 
 

@@ -23,7 +23,7 @@ EPS = 1e-14  # asked of finufft: smaller ones reach no smaller error
 TRANSFORM_ERROR = 1e-13
 PHASE_ERROR = 3e-16
 TOKENS_PER_THREAD = 30_000  # below, starting threads takes longer than it saves
-LEAF = 256  # tokens; beyond, plans of finufft take less time than their pairs
+LEAF = 512  # tokens; beyond, plans of finufft take less time than their pairs
 
 
 class CircleKernel:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from attnflow._common.memory import require_memory
 from attnflow.model.fast_sums.fourier import LEAF, TRANSFORM_ERROR, transformed
 from attnflow.model.fast_sums.problem import SumProblem
 
@@ -97,13 +96,6 @@ def grid_of(factor: float, radius: float) -> tuple[float, int]:
     frequency = 2 * math.pi / (2 * radius + tail)
     half = math.ceil(math.sqrt(2 * factor * LOG_EPS) / frequency)
     return frequency, 2 * half + 1
-
-
-def require_grid_memory(factor: float, radius: float, d: int) -> None:
-    """Raise InputError if the grid of frequencies, twice as fine for the transform, is more than the machine holds."""
-    _, modes = grid_of(factor, radius)
-    what = f"A Gauss transform with {modes}^{d} modes"
-    require_memory(2 * 16 * (2 * modes) ** d, what, "Use `summation.HeavyTokens()`, or smaller tokens.")
 
 
 def _squares(vectors: Any) -> np.ndarray:

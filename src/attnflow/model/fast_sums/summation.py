@@ -31,6 +31,11 @@ ANY_RULE = (Softmax, Unnormalised, Sinkhorn)
 class AbstractSummation(Module):
     """A way to sum over tokens."""
 
+    @classmethod
+    @abc.abstractmethod
+    def reason_against(cls, flow: Any) -> str | None:
+        """What of a flow the method does not serve, or None if it serves the flow."""
+
 
 class Automatic(AbstractSummation):
     """The method with the least estimated time among those that apply; the sum over all pairs if none is faster.
@@ -51,6 +56,11 @@ class Automatic(AbstractSummation):
         if self.tolerance is not None:
             require_positive_number(self.tolerance, "tolerance", "Leave it out.")
 
+    @classmethod
+    def reason_against(cls, flow: Any) -> None:
+        """None: it serves every flow."""
+        del flow
+
 
 class Dense(AbstractSummation):
     """The sum over all pairs: n^2 operations, exact up to rounding.
@@ -63,6 +73,11 @@ class Dense(AbstractSummation):
     array([[0.   , 0.269],
            [0.269, 0.   ]])
     """
+
+    @classmethod
+    def reason_against(cls, flow: Any) -> None:
+        """None: it serves every flow."""
+        del flow
 
 
 class AbstractFastSum(AbstractSummation):
@@ -87,11 +102,6 @@ class AbstractFastSum(AbstractSummation):
     def modules(cls) -> tuple[str, ...]:
         """The optional modules that the method needs."""
         return ()
-
-    @classmethod
-    @abc.abstractmethod
-    def reason_against(cls, flow: Any) -> str | None:
-        """What of a flow the method does not serve, or None if it serves the flow."""
 
     @abc.abstractmethod
     def outputs(self, problem: SumProblem) -> np.ndarray:
