@@ -191,3 +191,17 @@ def test_gaps_are_those_of_the_circle_only():
     with pytest.raises(ValueError, match="d = 3"):
         clusters.circle_gaps(np.ones((1, 4, 3)))
     np.testing.assert_array_equal(clusters.circle_gaps(np.full((1, 4, 2), np.nan)), [-1])
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("distance", [0.003, 0.03, 0.2])
+def test_cells_of_many_tokens_give_the_same_clusters(d, distance, monkeypatch):
+    """Chains, narrow clusters and single tokens, against the definition."""
+    rng = np.random.default_rng(0)
+    centres = rng.uniform(-1, 1, (30, d))[rng.integers(0, 30, 1500)]
+    tokens = np.concatenate([centres + 0.004 * rng.normal(size=(1500, d)), rng.uniform(-1, 1, (40, d))])
+    monkeypatch.setattr(clusters, "MANY_TOKENS", 1)
+    used = clusters._cell_groups(tokens, distance) is not None
+
+    np.testing.assert_array_equal(clusters.labels(tokens, distance), by_definition(tokens, distance))
+    assert used or distance < 0.2  # where cells are many, the tree is used

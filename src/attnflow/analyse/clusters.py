@@ -27,6 +27,7 @@ __all__ = [
 MAX_LISTED_NEIGHBOURS = 64  # a token, on average; with more, close tokens are grouped before pairs are listed
 ROUNDING_MARGIN = 1e-12  # relative; rounding must not group tokens that the definition separates
 MAX_TREE_DIMENSION = 10  # above it a k-d tree compares every pair, and matrix products do so much faster
+MANY_TOKENS = 20_000  # from here on sorting tokens into cells is faster than a tree of them all
 MAX_DENSE_TOKENS = 4096  # whose pairs are held as one Boolean matrix
 LARGEST_COORDINATE = 2.0**500  # above it squares would overflow
 
@@ -216,6 +217,8 @@ def circle_gaps(run: Any, gap: float = 0.07) -> xr.DataArray:
 def _components(tokens: np.ndarray, distance: float) -> np.ndarray:
     if tokens.shape[1] > MAX_TREE_DIMENSION and len(tokens) <= MAX_DENSE_TOKENS:
         return _dense_components(tokens, distance)
+    if len(tokens) >= MANY_TOKENS and (found := _cell_groups(tokens, distance)) is not None:
+        return _group_components(tokens, *found, distance)[found[0]]
     tree = KDTree(tokens)
     if tree.count_neighbors(tree, distance) <= MAX_LISTED_NEIGHBOURS * len(tokens):
         return _connected(tree.query_pairs(distance, output_type="ndarray"), len(tokens))
@@ -264,6 +267,18 @@ def _close_groups(tree: KDTree, distance: float) -> tuple[np.ndarray, np.ndarray
         groups[near[groups[near] < 0]] = len(leaders)
         leaders.append(token)
     return groups, np.array(leaders)
+
+
+def _cell_groups(tokens: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Groups of tokens in cells of diameter distance/2, and the first token of each; None unless groups are few."""
+    n, d = tokens.shape
+    cells = np.floor((tokens - tokens.min(axis=0)) / (distance / 2 / np.sqrt(d) * (1 - ROUNDING_MARGIN)))
+    spans = cells.max(axis=0) + 1
+    if np.prod(spans) >= 2.0**62:  # more cells than whole numbers
+        return None
+    numbers = np.ravel_multi_index(cells.astype(int).T, spans.astype(int))
+    _, leaders, groups = np.unique(numbers, return_index=True, return_inverse=True)
+    return (groups, leaders) if len(leaders) <= n / 8 else None
 
 
 def _group_components(tokens: np.ndarray, groups: np.ndarray, leaders: np.ndarray, distance: float) -> np.ndarray:
