@@ -57,6 +57,25 @@ def test_a_third_axis_makes_small_multiples_with_one_scale():
     assert len({axes.collections[0].get_clim() for axes in panels}) == 1
 
 
+def test_with_too_many_axes_the_last_time_is_drawn():
+    data = dataset(start=[0, 1], kappa=BETAS, beta=BETAS, time=TIMES)
+
+    figure = show.sweep(data)
+
+    np.testing.assert_array_equal(figure.axes[0].collections[0].get_array(), data.order_mean[0, :, :, -1].values)
+    assert "At $t$ = 20." in words(figure)[1]
+
+
+def test_seeds_are_points_with_bars_and_not_lines():
+    data = dataset(seed=np.arange(5), beta=[1.0, 4.0])
+
+    figure = show.sweep(data)
+
+    assert figure.axes[0].get_xlabel() == "seed"
+    assert {line.get_linestyle() for line in figure.axes[0].lines} == {"None"}
+    assert words(figure)[1].startswith("Bars: from the 0.1 to the 0.9 quantile")
+
+
 def test_few_values_are_lines_with_bands_of_quantiles():
     data = dataset(beta=[1.0, 4.0], time=TIMES)
 

@@ -1,5 +1,6 @@
 """Memory: arrays that the machine cannot hold are refused before they are allocated."""
 
+import functools
 import math
 import os
 from pathlib import Path
@@ -32,6 +33,7 @@ def present_bytes() -> float:
     return min([machine, *(_limit(path) for path in CONTROL_GROUP_LIMITS)])
 
 
+@functools.cache  # every draw of first tokens asks for it, thousands of times in a sweep
 def _limit(path: Path) -> float:
     try:
         return float(path.read_text())

@@ -6,7 +6,6 @@ the explorer's page read the table below, as does the way back from objects to w
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -297,7 +296,7 @@ def is_file(word: str) -> bool:
     >>> is_file("tokens.npy"), is_file("runs.npz:tokens"), is_file("box:-5,5")
     (True, True, False)
     """
-    return NAMED in word.lower() or Path(word).suffix.lower() in (".npy", ".npz", ".csv", ".txt")
+    return NAMED in word.lower() or word.lower().endswith((".npy", ".npz", ".csv", ".txt"))
 
 
 def lists_tokens(word: str) -> bool:

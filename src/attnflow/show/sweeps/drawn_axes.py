@@ -12,6 +12,7 @@ from attnflow._common.checks import InputError, require_known
 
 LONG = 8  # values, from which on two axes make a heat map, and beyond which lines of one panel are too many
 MOST_PANELS = 12
+MOST_AXES = 3  # of a picture: two of a heat map or a horizontal one and lines, and the panels
 MOST_WIDE_BANDS = 3  # in one panel: more bands from quantile to quantile hide each other
 Z_OF_95_PERCENT = 1.96
 
@@ -28,6 +29,8 @@ class DrawnQuantity:
     """The words for what `values` are of the runs."""
     band: str
     """The words for what the band is; empty without one."""
+    at: Mapping[str, Any]
+    """The values of the axes that are not drawn, by name."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,29 @@ def quantity(dataset: xr.Dataset, name: str | None, at: Mapping[str, Any]) -> Dr
         values, statistic = _mean_of_counts(counts, f"{name}_value"), "mean"
     else:
         values, statistic = dataset[name].mean("run"), "mean"
+    at = with_last_time(values, at)
     lines = drawn_axes(_selected(values, at)).lines
     count = 1 if lines is None else values.sizes[lines]
     low, high, band = _band(dataset, name, values, has_quantiles=count <= MOST_WIDE_BANDS)
     place = lambda array: None if array is None else _selected(array, at)
     selected = place(values)
     assert selected is not None
-    return DrawnQuantity(name, selected, place(low), place(high), statistic, band)
+    return DrawnQuantity(name, selected, place(low), place(high), statistic, band, at)
+
+
+def with_last_time(values: xr.DataArray, at: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of axes that are not drawn, with the last time where a picture has no room for the axis of times.
+
+    Examples
+    --------
+    >>> sizes = {"start": 2, "kappa": 3, "beta": 3, "time": 5}
+    >>> values = xr.DataArray(np.zeros(list(sizes.values())), {name: np.arange(size) for name, size in sizes.items()})
+    >>> with_last_time(values, {}), with_last_time(values, {"start": 0})
+    ({'time': 4.0}, {'start': 0})
+    """
+    left = [str(name) for name, size in values.sizes.items() if size > 1 and name not in at]
+    is_needed = len(left) > MOST_AXES and "time" in left
+    return dict(at) | ({"time": float(values.time[-1])} if is_needed else {})
 
 
 def _level_dimension(quantiles: xr.DataArray) -> str:

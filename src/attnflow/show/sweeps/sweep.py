@@ -38,8 +38,8 @@ def sweep(
 
     Two axes with eight values or more, time included, make a heat map, such as a phase diagram of time and beta. With
     fewer values the longest axis is horizontal and another one has a line for each value, with bands of quantiles, or
-    of the error of the mean for more than three lines. One further axis makes small multiples. Cells that are not
-    computed are left empty.
+    of the error of the mean for more than three lines. One further axis makes small multiples; where there are more,
+    and time is one, the last time is drawn. Cells that are not computed are left empty.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def sweep(
     return Picture(
         rows,
         _headline(dataset, drawn, axes),
-        _caption(dataset, drawn, axes, at or {}),
+        _caption(dataset, drawn, axes),
         max(0.4 + wide * columns, 6.0),
         complete=lambda all_axes: _label_words(all_axes, drawn, axes),
         legend=(lambda all_axes: all_axes[0].get_legend_handles_labels()[0]) if axes.lines else None,
@@ -142,17 +142,22 @@ def _line_panels(drawn: DrawnQuantity, axes: DrawnAxes) -> Sequence[Panel]:
 
 
 def _line(drawn: DrawnQuantity, axes: DrawnAxes, x: np.ndarray, place: dict[str, int], words: str) -> Line:
-    """A line with its band; over words, which have no order, points beside each other with bars."""
+    """A line with its band; over words and seeds, which have no order, points beside each other with bars."""
     pick = lambda part: part.isel(place).transpose(axes.x).values
     middle = pick(drawn.values)
     band = None if drawn.low is None or drawn.high is None else (pick(drawn.low), pick(drawn.high))
-    if is_numeric(drawn.values, axes.x):
+    if is_ordered(drawn, axes.x):
         return Line(x, middle, words, marker="" if axes.x == "time" else "o", band=band)
     count, number = (drawn.values.sizes[axes.lines], place[axes.lines]) if axes.lines else (1, 0)
     beside = x + SPACE_OF_A_WORD * ((number + 0.5) / count - 0.5)
     # A mean may lie outside the quantiles.
     bars = None if band is None else np.stack([np.maximum(middle - band[0], 0), np.maximum(band[1] - middle, 0)])
     return Line(beside, middle, words, style="", marker="o", error=bars)
+
+
+def is_ordered(drawn: DrawnQuantity, name: str) -> bool:
+    """Whether a line along an axis means something: its values are numbers, and no seeds."""
+    return is_numeric(drawn.values, name) and name != "seed"
 
 
 def _label_words(all_axes: Sequence[Axes], drawn: DrawnQuantity, axes: DrawnAxes) -> None:
@@ -204,11 +209,11 @@ def _headline(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes) -> str
     return f"{_name_words(drawn).capitalize()} over {listed}: {drawn.statistic}{of_runs}"
 
 
-def _caption(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes, at: Mapping[str, Any]) -> str:
-    chosen = ", ".join(f"{_axis_words(name)} = {value}" for name, value in at.items())
+def _caption(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes) -> str:
+    chosen = ", ".join(_value_words(name, value) for name, value in drawn.at.items())
     has_band = drawn.band and axes.y is None
     parts = [
-        f"{'Bands' if is_numeric(drawn.values, axes.x) else 'Bars'}: {drawn.band}." if has_band else "",
+        f"{'Bands' if is_ordered(drawn, axes.x) else 'Bars'}: {drawn.band}." if has_band else "",
         f"At {chosen}." if chosen else "",
         str(dataset.attrs["outcome"]) if dataset.attrs["runs_missing"] or dataset.attrs["runs_failed"] else "",
     ]
