@@ -36,17 +36,17 @@ LEAST_TOKENS = 1000  # below, whole runs are integrated natively, and no method 
 class Seconds:
     """Processor seconds of the parts of a sum."""
 
-    pair: float = 5.5e-10
+    pair: float = 4.5e-10
     """A pair of tokens, in the native kernel."""
     numpy_pair: float = 1.2e-8
     """A pair of a leaf, in NumPy."""
-    call: float = 2e-3
+    call: float = 2.5e-3
     """The plans of two transforms."""
     fourier: float = 5e-7
     """A token, in two complex transforms on a line there and back."""
     harmonics: float = 1e-6
     """A token, in four transforms on the sphere there and back."""
-    degree: float = 1.1e-8
+    degree: float = 1.6e-8
     """Four transforms on the sphere there and back, over the cube of the degree."""
     mode: float = 1e-7
     """A frequency of a grid in two or three dimensions, in two complex transforms there and back."""
