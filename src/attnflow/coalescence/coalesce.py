@@ -79,7 +79,8 @@ def coalesce(
         Seed of `perturb`.
     shortcuts
         Use the accelerations: isolated pairs by quadrature, subcycling of fast groups, trapezoidal steps for slow
-        tokens. False integrates all tokens with one step size; results agree to the error above.
+        tokens. False integrates all tokens with one step size; results agree to the error above. It is faster
+        for 2,000 tokens on the circle at beta = 100.
     max_steps, budget
         Largest number of steps and of seconds; the run then ends with the states and merges so far.
     progress
