@@ -75,6 +75,15 @@ def test_workflows_call_the_scripts_of_the_repository():
     assert {".ci/tests", ".ci/wheel", ".ci/site"} <= set((ROOT / ".ci" / "run").read_text("utf-8").split())
 
 
+def test_the_source_archive_has_every_folder_that_tests_read():
+    grafted = set(re.findall(r"^graft (\w+)$", (ROOT / "MANIFEST.in").read_text("utf-8"), re.MULTILINE))
+    checked = re.search(r"git ls-files ([\w ]+) \|", (ROOT / ".ci" / "wheel").read_text("utf-8"))
+
+    assert checked is not None
+    assert grafted == {"tests", "docs", "benchmarks", "sweeps"}
+    assert grafted | {"src"} == set(checked[1].split())
+
+
 def test_the_changelog_has_the_usual_form():
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     versions = re.findall(r"^## \[([^\]]+)\]", text, re.MULTILINE)

@@ -19,9 +19,10 @@ _POWER = re.compile(
     r"(?: (?P<factor>[KVx]\b))?"
 )
 _LETTER = re.compile(rf"(?<![\w$\\^{{])(?:{'|'.join(_LETTERS)})(?![\w^])")
-# Every single letter is a symbol, but for a, I and s (seconds), and x between numbers. I is one after a sign.
+# Every single letter is a symbol, but for a, I and s (seconds), and x between numbers. I is one after a sign or factor.
 _SYMBOL = re.compile(
-    r"(?<![\w$\\.^'’])(?:[b-hj-rt-wyzB-HJ-Z]|x(?! \d)|[aAis](?= = )|(?<=[=+−-] )[-−]?I)(?:'(?!\w))?(?!\w|\.\w|[\^_'’])"
+    r"(?<![\w$\\.^'’])(?:[b-hj-rt-wyzB-HJ-Z]|x(?! \d)|[aAis](?= = )|(?<=[=+−-] )[-−]?I|(?<=[\dkc] )I)"
+    r"(?:'(?!\w))?(?!\w|\.\w|[\^_'’])"
 )
 _FACTOR = re.compile(r"(?<=\d)[it](?!\w)")  # of 2t, or the imaginary unit
 _DERIVATIVE = re.compile(r"(?<!\w)d/dt(?!\w)")
@@ -41,6 +42,8 @@ def typeset(sentence: str) -> str:
     --------
     >>> typeset("beta = 4, V = I in R^2, falling like t^-2.00, Q^T K of W_O")
     '$\\beta$ = 4, $V$ = $I$ in $\\mathbb{R}^{2}$, falling like $t^{-2.00}$, $Q^\\mathrm{T}K$ of $W_{O}$'
+    >>> typeset("Q^T K = 2 I, where I is the identity")
+    '$Q^\\mathrm{T}K$ = 2 $I$, where I is the identity'
     >>> typeset("from $e^{2}$ to beta^-1/2 in snake_case")
     'from $e^{2}$ to $\\beta^{-1/2}$ in snake_case'
     >>> typeset("A rate e$^{-t}$ in 2 s: |z| of x' = P - I, 3 x 3 numbers")
