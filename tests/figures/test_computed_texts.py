@@ -1,5 +1,7 @@
 """Titles and sentences with outcomes: other data give other words."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -209,7 +211,14 @@ def test_rates_of_schemes_are_fitted():
     wavy = data(1.0).assign(height=data(1.0).height * (1 + 0.1 * np.sin(times)))
     fit = normalisation.fitted_rate("Post-LN", times, wavy.height[0].values)
     assert fit.low < fit.rate < fit.high
-    assert f"Post-LN {fit.rate:.4g} ({fit.low:.4g} to {fit.high:.4g}; 2)." in normalisation.rate_sentence(wavy)
+    said = re.search(r"Post-LN ([\d.]+) \(([\d.]+) to ([\d.]+); 2\)\.", normalisation.rate_sentence(wavy))
+    assert said
+    # Two digits of half the width: each number is within a twentieth of it, however narrow the interval.
+    np.testing.assert_allclose(
+        [float(one) for one in said.groups()], [fit.rate, fit.low, fit.high], rtol=0, atol=(fit.high - fit.low) / 40
+    )
+    slightly = data(1.0).assign(height=data(1.0).height * (1 + 1e-4 * np.sin(times)))
+    assert len(set(re.findall(r"\d\.\d+", normalisation.rate_sentence(slightly)))) == 3
 
 
 def test_half_times_are_interpolated_or_missing():

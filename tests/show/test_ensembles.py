@@ -46,7 +46,7 @@ def test_outcomes_are_counted_and_their_mean_has_its_interval(ensemble):
     found = {round(bar.get_x() + bar.get_width() / 2): int(bar.get_height()) for bar in bars}
     assert found == {int(number): int(np.sum(numbers == number)) for number in np.unique(numbers)}
     low, high = scipy.stats.t.interval(0.95, 11, numbers.mean(), scipy.stats.sem(numbers))
-    assert f"mean {numbers.mean():.3g}, 95 % interval {low:.2g} to {high:.2g}" in caption(figure)
+    assert f"mean {numbers.mean():.3g}, 95 % interval {low:.2f} to {high:.2f}" in caption(figure)
     assert "in 12 runs" in heading(figure)
     assert "Run 1" not in caption(figure)
 
@@ -87,6 +87,10 @@ def test_observables_of_an_ensemble_have_bands_too():
 
 def test_equal_values_have_no_interval():
     assert mean_with_interval([2, 2, 2]) == "2 in each run"
+
+
+def test_the_digits_of_a_mean_show_its_interval():
+    assert mean_with_interval([1000, 1001, 1002]) == "mean 1001, 95 % interval 998.5 to 1003.5"
 
 
 def test_legend_and_caption_do_not_overlap(ensemble):

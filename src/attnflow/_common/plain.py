@@ -52,6 +52,23 @@ def text_with_error(value: float, error: float, digits: int = 3) -> str:
     return shown if isinstance(shown, str) else f"{shown:.{digits}g}"
 
 
+def interval_texts(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A number and the ends of its interval, rounded to two digits of half its width.
+
+    Examples
+    --------
+    >>> interval_texts(2.000021, 1.999832, 2.000214), interval_texts(1001.0, 998.52, 1003.48)
+    (('2.00002', '1.99983', '2.00021'), ('1001', '998.5', '1003.5'))
+    >>> interval_texts(0.5, 0.5, 0.5), interval_texts(np.nan, -np.inf, np.inf)
+    (('0.5', '0.5', '0.5'), ('nan', '-inf', 'inf'))
+    """
+    half = (high - low) / 2
+    decimals = 1 - math.floor(math.log10(half)) if math.isfinite(half) and half > 0 else 4
+    # At most ten digits: the default tolerance of runs is 1e-9.
+    first, second, third = (f"{round(float(one), decimals):.10g}" for one in (value, low, high))
+    return first, second, third
+
+
 def evenly_spaced(count: int, most: int) -> np.ndarray:
     """At most `most` of the indices 0, ..., count - 1, evenly spaced; the first and, if `most` > 1, the last are kept.
 

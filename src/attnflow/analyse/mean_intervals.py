@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import stdtrit
 
+from attnflow._common.plain import interval_texts
 from attnflow.analyse.rate_intervals import CONFIDENCE
 
 
@@ -20,5 +21,5 @@ def mean_with_interval(values: Sequence[float] | np.ndarray) -> str:
     if np.ptp(values) == 0:
         return f"{values[0]:.3g} in each run"
     half = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(len(values))
-    mean = values.mean()
-    return f"mean {mean:.3g}, {100 * CONFIDENCE:g} % interval {mean - half:.2g} to {mean + half:.2g}"
+    mean, low, high = interval_texts(values.mean(), values.mean() - half, values.mean() + half)
+    return f"mean {mean}, {100 * CONFIDENCE:g} % interval {low} to {high}"

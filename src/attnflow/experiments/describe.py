@@ -10,6 +10,7 @@ import xarray as xr
 
 from attnflow._common.checks import InputError
 from attnflow._common.fact_tables import html_table, text_table
+from attnflow._common.plain import interval_texts
 from attnflow.analyse.spectra import spectrum
 from attnflow.experiments.convergence_rates import meeting
 from attnflow.experiments.gathering import cluster_distance, gathering
@@ -150,7 +151,8 @@ def _rate_fact(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, str]:
     law = "power of t" if met.is_algebraic else "rate in sqrt(t + 1)" if met.has_root_of_time else "rate in t"
     source = "the linear part of a layer" if met.is_layered else "a theorem"
     expected = "no theorem gives it" if met.expected is None else f"{source} gives {met.expected:.4g}"
-    numbers = f"{met.fit.rate:.4g} (95% interval {met.fit.low:.4g} to {met.fit.high:.4g})"
+    rate, low, high = interval_texts(met.fit.rate, met.fit.low, met.fit.high)
+    numbers = f"{rate} (95% interval {low} to {high})"
     return {"rate": f"1 - cosine of the farthest pair decays with the {law} {numbers}; {expected}"}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_known
+from attnflow._common.plain import interval_texts
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import rates
 from attnflow.figures.figure import Figure
@@ -127,9 +128,10 @@ def rate_sentence(data: xr.Dataset) -> str:
     """Sentence on the fitted rate of every scheme beside the expected one."""
     schemes = data.scheme.values.tolist()
     fits = [fitted_rate(one, data.time.values, data.height.sel(scheme=one).values) for one in schemes]
+    texts = [interval_texts(fit.rate, fit.low, fit.high) for fit in fits]
     words = [
-        f"{one} {fit.rate:.4g} ({fit.low:.4g} to {fit.high:.4g}; {EXPECTED_RATES[one]:g})"
-        for one, fit in zip(schemes, fits, strict=True)
+        f"{one} {rate} ({low} to {high}; {EXPECTED_RATES[one]:g})"
+        for one, (rate, low, high) in zip(schemes, texts, strict=True)
     ]
     return f"Measured rates or powers (95 % interval; in theory): {', '.join(words)}."
 

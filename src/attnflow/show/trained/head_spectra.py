@@ -117,12 +117,15 @@ def head_spectra(
 
 def _caption(table: xr.Dataset) -> str:
     kinds = table.kind.values.ravel()
-    counts = [f"{int(np.sum(kinds == kind))} {kind}" for kind in ("real-positive", "real-negative", "complex")]
+    words = {"real-positive": "positive", "real-negative": "negative", "complex": "complex"}
+    counts = [f"{word} in {int(np.sum(kinds == kind))}" for kind, word in words.items()]
     d, k = table.attrs["width"], table.sizes["eigenvalue"]
-    return (
-        f"$V = W_O W_V$ of {kinds.size} heads: {k} eigenvalues each, all others of the {d} are 0. "
-        f"The leading one, of largest real part, is {', '.join(counts)}. " + " ".join(controls_sentences(table)[:1])
-    )
+    sentences = [
+        f"$V = W_O W_V$ of {kinds.size} heads: {k} eigenvalues each, all others of the {d} are 0.",
+        f"The eigenvalue of largest real part is {', '.join(counts)} heads.",
+        *controls_sentences(table)[:1],
+    ]
+    return " ".join(sentences)
 
 
 def _marks(table: xr.Dataset) -> dict[str, tuple[str, str, np.ndarray]]:
