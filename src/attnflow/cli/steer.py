@@ -37,6 +37,10 @@ def steer(
     norm: Annotated[
         float | None, typer.Option(help="Norm of W that is allowed, the speed of a token.", show_default=False)
     ] = None,
+    pieces: Annotated[
+        int | None,
+        typer.Option(help="Number of pieces of attention alone that move all tokens at once, found by least squares."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of laws and of directions that are tried.")] = 0,
     out: Annotated[Path, typer.Option(help="Result file, .zarr or .nc.")] = Path("steered.zarr"),
     picture: Annotated[
@@ -46,14 +50,16 @@ def steer(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find a control that takes every token to its target exactly, replay it by a tight solve, and draw it."""
+    """Find a control that takes every token to its target, replay it by a tight solve, and draw it."""
     require_picture(drawing, has_picture=not no_picture)
     files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
     from attnflow.control.circle_caps import steer_circle
     from attnflow.control.steering import steer as find
 
     tokens, targets = _points(start, n, d, seed, 0), _points(target, n, d, seed, 1)
-    if space == "sphere" and tokens.shape[-1] == 2:
+    if pieces is not None:
+        found = _optimised(tokens, targets, pieces, seed, {"space": space != "sphere", "time": time, "norm": norm})
+    elif space == "sphere" and tokens.shape[-1] == 2:
         found = steer_circle(tokens, targets)
     else:
         found = find(tokens, targets, space=space, time=time, norm=norm, rng=seed)
@@ -74,6 +80,16 @@ def steer(
     print_json_or(as_json, facts | as_text(files), lambda: print_facts("steer", _readable(facts) | as_text(files)))
 
 
+def _optimised(tokens: Any, targets: Any, pieces: int, seed: int, given: dict[str, Any]) -> Any:
+    from attnflow._common.checks import InputError
+    from attnflow.control.optimiser import optimise
+
+    for name, value in given.items():
+        if value:
+            raise InputError(f"`--{name}` has no meaning beside `--pieces`. Leave one of them out.")
+    return optimise(tokens, targets, pieces, rng=seed)
+
+
 def _points(word: str, n: int, d: int, seed: int, place: int) -> Any:
     import numpy as np
 
@@ -86,7 +102,7 @@ def _readable(facts: dict[str, Any]) -> dict[str, str]:
     count = facts["tokens"]
     return {
         "tokens": f"{count} to {count} targets in dimension {facts['dimension']}",
-        "pieces": f"{facts['pieces']}, one token at a time",
+        "pieces": str(facts["pieces"]),
         "time": f"{facts['time']:.6g}, {facts['gap']:.3g} times the least that these norms allow",
         "error": f"{facts['largest error']:.1e}, the largest distance from a target by a tight solve",
     }

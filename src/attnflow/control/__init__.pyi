@@ -5,6 +5,7 @@ from attnflow.control.circle_caps import steer_circle as steer_circle
 from attnflow.control.families import FlowFamily as FlowFamily
 from attnflow.control.known_obstructions import Obstruction as Obstruction
 from attnflow.control.known_obstructions import obstructions as obstructions
+from attnflow.control.optimiser import optimise as optimise
 from attnflow.control.prompt_matching import PromptMatching as PromptMatching
 from attnflow.control.prompt_matching import match_prompts as match_prompts
 from attnflow.control.sequences import SequenceInterpolation as SequenceInterpolation

@@ -34,6 +34,9 @@ class Steering:
     control: Schedule
     tokens: np.ndarray
     targets: np.ndarray
+    stationarity: float | None = None
+    """Part of the gradient of the energy that no constraint balances, over the gradient; None for constructions.
+    It is Pontryagin's condition for controls that are constant in pieces, zero at a minimum."""
 
     @cached_property
     def run(self) -> xr.Dataset:
@@ -70,6 +73,8 @@ class Steering:
             "time": f"{self.time:.6g}, {self.gap:.3g} times the limit {self.limit.time:.6g} of these norms",
             "error": f"{self.terminal_error:.2g}, the largest distance from a target by a tight solve",
         }
+        if self.stationarity is not None:
+            rows["energy"] = f"{self.stationarity:.2g} of its gradient is not balanced by the constraints"
         return "\n".join(f"  {name:<8}{words}" for name, words in rows.items())
 
 

@@ -73,7 +73,7 @@ def steering(
     return Picture(
         [PanelRow(panels, 4.45, widths=(1.0, 1.25) if len(panels) == 2 else ())],
         headline,
-        "Crosses: targets. The bar has a field for each piece of the control, in the colour of the token that moves.",
+        "Crosses: targets. Fields of the bar: pieces of the control, in the colour of the token that moves most.",
         10.5 if len(panels) == 2 else 6.4,
         legend=lambda axes: legend_entries(drawn, axes)[:2],
     )
