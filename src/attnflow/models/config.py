@@ -52,6 +52,11 @@ class Config:
     has_query_bias: bool = True  # queries, keys and values
     has_output_bias: bool = True
     has_mlp_bias: bool = True
+    patch: int = 0  # pixels on a side of a patch; 0: tokens are words
+    image: int = 0  # pixels on a side of an image
+    first_tokens: tuple[str, ...] = ()  # tokens before those of the patches
+    may_resize_positions: bool = False  # images of other sizes have interpolated positions
+    anchor_shape: tuple[int, ...] = ()  # of the first tensor that is looked for, where it does not hold word vectors
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)  # config.json itself
 
     def __post_init__(self):
@@ -65,6 +70,11 @@ class Config:
                 f"config.json says the activation of the MLP is {self.activation!r}, which is not supported; "
                 f"known: {', '.join(FeedForward.activations)}."
             )
+
+    @property
+    def patch_shape(self) -> tuple[int, ...]:
+        """The shape of the map of patches to tokens."""
+        return self.width, 3, self.patch, self.patch
 
     def mask(self, layer: int) -> AbstractMask:
         """The mask of a layer."""

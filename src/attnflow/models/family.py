@@ -26,7 +26,7 @@ class Family(Protocol):
         ...
 
     def embed(self, tensors: Tensors, config: Config, ids: np.ndarray, with_positions: bool) -> Tokens:
-        """The tokens before the first layer."""
+        """The tokens before the first layer, of ids, or of pixels (3, h, w) in a model of images."""
         ...
 
     def stem(self, config: Config, layer: int) -> str:

@@ -11,17 +11,18 @@ from attnflow.models import handover, torch_pickle
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import read_entries
 from attnflow.models.config_entries import Entries
-from attnflow.models.families import FAMILIES
+from attnflow.models.families import FAMILIES, clip
 from attnflow.models.gguf_file import GgufFile
+from attnflow.models.images import ImageReader
 from attnflow.models.refusals import require_known_type, require_plain_weights
 from attnflow.models.registry import PACKAGED
 from attnflow.models.source import Directory, File, Hub, Memory, Package, Source, locate
-from attnflow.models.tensor_files import ArraysInMemory, TensorFiles, open_tensors
+from attnflow.models.tensor_files import ArraysInMemory, OfPrefix, TensorFiles, open_tensors
 from attnflow.models.tokenizer import Tokenizer, of_vocabulary
 from attnflow.models.transformer import Model
 
 
-def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
+def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None = None) -> Model:
     """A trained transformer from a directory, a GGUF file, a package, or the Hugging Face hub.
 
     Opening reads the config and the headers; weights are read on first use.
@@ -34,6 +35,8 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
         "rxnfp-ft", "rxnfp-ft-10k" or "antiberty" (a package that is missing is named, with the line that installs it).
     dtype
         "float32" or "float64"; None means the checkpoint's own precision, at least float32.
+    tower
+        "text" or "vision", for a CLIP, which has both.
 
     Examples
     --------
@@ -46,7 +49,10 @@ def load(name: str | os.PathLike, dtype: str | None = None) -> Model:
     is_named = str(name) in PACKAGED
     origin = str(name) if isinstance(source, Hub) or is_named else str(source.path.resolve())
     entries, files, tokenizer = _opened(source)
-    return _model((os.path.basename(origin), origin), entries, files, source, dtype, tokenizer)
+    chosen = clip.tower(entries, tower)
+    files = files if chosen is entries else OfPrefix(files, f"{tower}_model.")
+    origins = {"origin": origin} | ({} if tower is None else {"tower": tower})
+    return _model(os.path.basename(origin), origins, chosen, files, source, dtype, tokenizer)
 
 
 def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Callable[[], Any] | None]:
@@ -96,11 +102,12 @@ def from_arrays(
     entries = Entries(handover.entries(config), "`config`")
     files = ArraysInMemory(handover.arrays(arrays))
     name = "model in memory"
-    return _model((name, name), entries, files, Memory(tokenizer), dtype)
+    return _model(name, {"origin": name}, entries, files, Memory(tokenizer), dtype)
 
 
 def _model(
-    named: tuple[str, str],
+    name: str,
+    origin: dict[str, str],
     entries: Entries,
     files: TensorFiles,
     source: Source,
@@ -114,8 +121,7 @@ def _model(
     family = FAMILIES[entries.raw["model_type"]]
     config = family.read_config(entries)
     tensors = Checkpoint(files, str(source), family.ANCHOR, dtype)
-    embedding = (config.vocabulary, config.embedding_width)
+    embedding = config.anchor_shape or (config.vocabulary, config.embedding_width)
     tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
-    name, origin = named
-    words = Tokenizer(source, config.vocabulary, tokenizer)
-    return Model(name, {"origin": origin}, config, family, tensors, words)
+    reader = ImageReader(source, config) if config.patch else Tokenizer(source, config.vocabulary, tokenizer)
+    return Model(name, origin, config, family, tensors, reader)

@@ -80,6 +80,22 @@ class ArraysInMemory:
         return ArrayTensor(self._arrays[name]) if name in self._arrays else None
 
 
+class OfPrefix:
+    """The tensors of some files whose names begin with a prefix."""
+
+    def __init__(self, files: TensorFiles, prefix: str):
+        self._files = files
+        self._prefix = prefix
+
+    def names(self) -> Collection[str]:
+        """The names of all tensors."""
+        return [name for name in self._files.names() if name.startswith(self._prefix)]
+
+    def stored(self, name: str) -> StoredTensor | None:
+        """The tensor of a name."""
+        return self._files.stored(name) if name.startswith(self._prefix) else None
+
+
 class SafetensorsFiles:
     """The tensors of model.safetensors, or of the files that its index names; headers only are read on opening."""
 

@@ -1,5 +1,6 @@
 """Text to ids and ids to words by the model's tokenizer.json; prompts of ids need none."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,8 +25,13 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def content(self) -> np.ndarray:
+        """What the model embeds."""
+        return self.ids
 
-Prompt = str | Sequence[int] | np.ndarray | Tokens
+
+Prompt = str | os.PathLike | Sequence[int] | np.ndarray | Tokens
 
 
 class Tokenizer:

@@ -19,9 +19,12 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config
 from attnflow.models.family import Family
+from attnflow.models.images import ImageReader, Patches, with_picture
 from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
+
+Reader = Tokenizer | ImageReader
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +63,13 @@ class Model:
     True
     """
 
-    def __init__(self, name: str, origin: dict, config: Config, family: Family, tensors: Tensors, tokenizer: Tokenizer):
+    def __init__(self, name: str, origin: dict, config: Config, family: Family, tensors: Tensors, reader: Reader):
         self.name = name
         self._origin = origin  # the argument of `load`, and the seed of random weights
         self.config = config
         self._family = family
         self._tensors = tensors
-        self._tokenizer = tokenizer
+        self._reader = reader
         self._last_block: tuple[int, Block] | None = None
 
     @property
@@ -156,12 +159,16 @@ class Model:
     @property
     def reads_text(self) -> bool:
         """Whether the model comes with a tokenizer; without one, prompts are ids."""
-        return self._tokenizer.reads_text
+        return self._reader.reads_text
 
     def encode(self, prompt: Prompt) -> Tokens:
-        """A text as `ids` and `words`, with the special tokens the model expects; ids are taken as they are."""
-        found = self._tokenizer.encode(prompt)
-        if len(found) > self.config.positions:
+        """A text as `ids` and `words`, with the special tokens the model expects; ids are taken as they are.
+
+        In a model of images the prompt is an image file, colours (h, w, 3) of type uint8, or pixels (3, h, w) as the
+        model takes them; the tokens are patches, whose words are their row and column.
+        """
+        found = self._reader.encode(prompt)
+        if len(found) > self.config.positions and not self.config.may_resize_positions:
             raise InputError(
                 f"`prompt` must have at most {self.config.positions} tokens, the positions that {self.name} knows, "
                 f"but it has {len(found)}. Shorten it."
@@ -170,9 +177,9 @@ class Model:
 
     def embed(self, prompt: Prompt, *, positions: bool = True) -> np.ndarray:
         """The tokens that enter the first layer, (n, d); `positions=False` leaves learned positions out."""
-        ids = self.encode(prompt).ids
+        content = self.encode(prompt).content
         with double():
-            return np.asarray(self._family.embed(self._tensors, self.config, ids, positions))
+            return np.asarray(self._family.embed(self._tensors, self.config, content, positions))
 
     def last_norm(self, tokens: AnyArray) -> np.ndarray:
         """Tokens after the norm that follows the last layer; unchanged where the model has none."""
@@ -194,7 +201,7 @@ class Model:
         Parameters
         ----------
         prompt
-            A text, ids, or the result of `encode`.
+            A text, ids, an image where the model takes one, or the result of `encode`.
         layers
             Number of layers; more than the model has are allowed only if all its layers are one (ALBERT).
         attention
@@ -220,7 +227,8 @@ class Model:
             del kept["after_attention"]
         made = {"model": self.name, "config": described(self.config), "dtype": self.dtype, **self._origin}
         status, made["outcome"] = ending(kept, layers, encoded, self.name)
-        return dataset(kept, self.last_norm(kept["tokens"][-1]), encoded, status, made)
+        run = dataset(kept, self.last_norm(kept["tokens"][-1]), encoded, status, made)
+        return with_picture(run, encoded) if isinstance(encoded, Patches) else run
 
     def reinitialised(self, rng: Rng = None) -> "Model":
         """A model with the same config and random initial weights, the control for effects of training."""
@@ -229,7 +237,7 @@ class Model:
         fresh = FreshTensors(seed, deviation, self.dtype, gain=1.0 - self.config.gain_offset)
         words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
         origin = self._origin | {"reinitialised": json.dumps({"entropy": words, "spawn_key": list(seed.spawn_key)})}
-        return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._tokenizer)
+        return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._reader)
 
     def _attention(self, layer: int) -> AttentionPart:
         self.require_layer(layer)

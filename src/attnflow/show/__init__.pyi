@@ -26,5 +26,6 @@ from attnflow.show.trained.head_counts import head_counts as head_counts
 from attnflow.show.trained.head_kinds import head_kinds as head_kinds
 from attnflow.show.trained.head_spectra import head_spectra as head_spectra
 from attnflow.show.trained.ladder import ladder as ladder
+from attnflow.show.trained.patches import patches as patches
 from attnflow.show.trained.prompt import prompt as prompt
 from attnflow.show.trained.study import study as study

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import record  # noqa: F401, sets float32 to mean float64, before transformers is loaded
 import torch
 import transformers
 
