@@ -10,6 +10,7 @@ from tests.helpers.image_models import PIXELS
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.explorer import trained_models
 
 TOWERS = {"clip": "vision", "clip_text": "text"}
 
@@ -132,3 +133,8 @@ def test_the_picture(models, tmp_path):
     shares = run.attention.values.mean(axis=1)[:, 0, 1:].sum(axis=-1)
     assert titles[-1] == f"block 2: {100 * shares[2]:.0f} %"
     assert (tmp_path / "patches.png").stat().st_size > 1000
+
+
+def test_the_explorer_takes_texts(models):
+    with pytest.raises(InputError, match="is a model of images"):
+        trained_models.add(models["vit"].origin)

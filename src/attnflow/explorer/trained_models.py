@@ -39,6 +39,11 @@ def add(source: str) -> str:
         extras.require_extra(MINILM, "MiniLM")
         return MINILM
     model = load(source)
+    if model.config.patch:
+        raise InputError(
+            f"{model.name} is a model of images, and the page takes texts. Draw an image with `show.patches`, from "
+            "`model.trajectory(image, attention=True)`."
+        )
     model.embed(first_prompt(model))
     model.heads(0)
     name = re.sub(r"[^\w.-]+", "-", model.name)[:MAX_NAME] or "model"

@@ -12,8 +12,8 @@ from attnflow._common.checks import InputError, require_positive_number
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import cluster_tracks
 from attnflow.show.parts.drawing import PageOptions, draws
-from attnflow.show.parts.panels import Panel, panel_picture
-from attnflow.show.parts.picture import HEADLINE, Picture, Title
+from attnflow.show.parts.panels import panel_picture
+from attnflow.show.parts.picture import HEADLINE, Panel, Picture, Title
 from attnflow.show.parts.style import colours, weights_colormap
 
 MOST_LAYERS = 5  # in a row
@@ -95,8 +95,8 @@ def patches(
     if "attention" in run:
         rows.append([Nothing(), *_attention(run, picture, layers)])
     attended = (
-        f" Below: attention of {run.word.values[0]} to each patch in the block that leads to the layer above, a mean over "
-        "heads, darkest at the largest of each panel; the number is the share of its attention that goes to patches."
+        f" Below: attention of {run.word.values[0]} to each patch in the block that leads to the layer above, a mean "
+        "over heads, darkest at the largest of each panel; the number is the share of its attention that goes to patches."
         if "attention" in run
         else ""
     )
