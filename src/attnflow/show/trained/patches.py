@@ -96,7 +96,7 @@ def patches(
         rows.append([Nothing(), *_attention(run, picture, layers)])
     attended = (
         f" Below: attention of {run.word.values[0]} to each patch in the block that leads to the layer above, a mean "
-        "over heads, darkest at the largest of each panel; the number is the share of its attention that goes to patches."
+        "over heads, darkest at the largest of each panel; the number is the share of its attention that patches have."
         if "attention" in run
         else ""
     )
