@@ -54,6 +54,7 @@ FIGURES = [
     "hysteresis",
     "mean-field-limit",
     "aggregation",
+    "kernel-modes",
     "trained-spectra",
     "trained-flow",
     "trained-heads",

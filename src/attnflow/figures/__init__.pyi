@@ -21,6 +21,7 @@ from attnflow.figures.functions import hyperplanes_3d_decaying as hyperplanes_3d
 from attnflow.figures.functions import hyperplanes_3d_growing as hyperplanes_3d_growing
 from attnflow.figures.functions import hysteresis as hysteresis
 from attnflow.figures.functions import inner_products as inner_products
+from attnflow.figures.functions import kernel_modes as kernel_modes
 from attnflow.figures.functions import leaders_graph as leaders_graph
 from attnflow.figures.functions import long_context as long_context
 from attnflow.figures.functions import lost_in_the_middle as lost_in_the_middle

@@ -12,6 +12,7 @@ from attnflow.figures.entries import (
     euler_steps,
     hardmax,
     hysteresis,
+    kernel_modes,
     long_context,
     lost_in_middle,
     mean_field_limit,
@@ -52,7 +53,7 @@ CHAPTERS = {
         lost_in_middle,
         noise_and_beta,
     ),
-    "The mean field": (hysteresis, mean_field_limit, aggregation),
+    "The mean field": (hysteresis, mean_field_limit, aggregation, kernel_modes),
     "Trained weights": (trained,),
 }
 

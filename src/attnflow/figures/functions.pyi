@@ -744,6 +744,18 @@ def aggregation(
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
+def kernel_modes(
+    *,
+    n: int = ...,
+    betas: list[float] = ...,
+    runs: int = ...,
+    seed: int = ...,
+    quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    title: Title = ...,
+    progress: Progress = ...,
+) -> DrawnFigure: ...
 def trained_spectra(
     *,
     model: str = ...,

@@ -179,6 +179,7 @@ OF_FIGURE = {
     "force": {"angle": "angle x between the tokens"},
     "inner-products": {"cosine": "cosine of distinct tokens, centre of a bin"},
     "long-context": {"cosine": "cosine of tokens after one layer"},
+    "kernel-modes": {"modes": "number of modes of the estimate", "expected": "(beta log beta)^1/2"},
     "mean-field-limit": {
         "distance": "Wasserstein distance between tokens and their law",
         "control": "Wasserstein distance between tokens and the law of the start",

@@ -160,10 +160,10 @@ FIGURES = (
         draw=draw_hysteresis,
         numbers=hysteresis_numbers,
         settings={
-            "betas": [1.5, 4.0], "ratios": [0.9, 0.93, 0.96, 1.1, 1.2], "n": 200, "periods": 60.0, "steps": 400,
+            "betas": [1.5, 6.0], "ratios": [0.8, 0.88, 0.92, 0.96, 1.1, 1.2], "n": 200, "periods": 40.0, "steps": 300,
             "seed": 0,
         },
-        quick={"ratios": [0.9, 0.96, 1.2], "n": 100, "periods": 30.0, "steps": 200},
+        quick={"ratios": [0.8, 0.9, 1.2], "n": 150, "periods": 20.0, "steps": 200},
         seconds=(130.0, 25.0),
         verdicts=hysteresis_verdicts,
     ),
