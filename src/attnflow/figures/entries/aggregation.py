@@ -99,7 +99,7 @@ def aggregation_sentence(data: xr.Dataset) -> str:
     left = [f"{float(data[name][-1] / data[name][0]):.2g}" for name in ("outward", "inward")]
     return (
         f"{data.attrs['n']} tokens from one start. Aggregation: T* = {star:.4g} for the law, {met}. In theory tokens "
-        f"under attention meet at no finite time; at t = {float(data.time[-1]):.2g} their spread is {left[0]} of the "
+        f"under attention have met at no finite time; at t = {float(data.time[-1]):.2g} their spread is {left[0]} of the "
         f"first one for V = I, rescaled, and {left[1]} for V = -I."
     )
 
@@ -125,10 +125,10 @@ FIGURES = (
         id="aggregation",
         source="arXiv:2512.01868, comparison with aggregation equations",
         title="Aggregation beside attention",
-        shows="One start under the aggregation equation with the logarithmic kernel, which gathers all mass at its "
+        shows="One start under the aggregation equation with the logarithmic kernel, whose law has all mass at its "
         "mean at a finite time T*, and under attention. The third panel shows the distance from the mean in time.",
         deviates="The comparison is drawn here for one start; for V = I attention is shown in the rescaled variables, "
-        "since distances grow without them.",
+        "since distances are unbounded without them.",
         compute=compute_aggregation,
         draw=draw_aggregation,
         numbers=aggregation_numbers,

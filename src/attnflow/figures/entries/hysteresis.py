@@ -134,7 +134,7 @@ def hysteresis_numbers(data: xr.Dataset) -> dict:
         )
         for which in ("law", "tokens"):
             found = bistable_range(data, index, which)
-            numbers[f"kappa / kappa_1 where the start decides, {which}, beta = {beta:g}"] = _list(found)
+            numbers[f"kappa / kappa_1 at which the starts end differently, {which}, beta = {beta:g}"] = _list(found)
     return numbers
 
 
@@ -163,8 +163,8 @@ FIGURES = (
             "betas": [1.5, 6.0], "ratios": [0.8, 0.88, 0.92, 0.96, 1.1, 1.2], "n": 200, "periods": 40.0, "steps": 300,
             "seed": 0,
         },
-        quick={"ratios": [0.8, 0.9, 1.2], "n": 150, "periods": 20.0, "steps": 200},
-        seconds=(130.0, 25.0),
+        quick={"ratios": [0.8, 0.9, 1.2], "n": 100, "periods": 8.0, "steps": 100},
+        seconds=(90.0, 8.0),
         verdicts=hysteresis_verdicts,
     ),
 )  # fmt: skip
