@@ -99,8 +99,8 @@ def aggregation_sentence(data: xr.Dataset) -> str:
     left = [f"{float(data[name][-1] / data[name][0]):.2g}" for name in ("outward", "inward")]
     return (
         f"{data.attrs['n']} tokens from one start. Aggregation: T* = {star:.4g} for the law, {met}. In theory tokens "
-        f"under attention have met at no finite time; at t = {float(data.time[-1]):.2g} their spread is {left[0]} of the "
-        f"first one for V = I, rescaled, and {left[1]} for V = -I."
+        f"under attention have met at no finite time; at t = {float(data.time[-1]):.2g} their spread is {left[0]} of "
+        f"the first one for V = I, rescaled, and {left[1]} for V = -I."
     )
 
 
