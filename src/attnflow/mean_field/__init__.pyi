@@ -12,6 +12,6 @@ from attnflow.mean_field.densities import zonal as zonal
 from attnflow.mean_field.densities import zonal_wave as zonal_wave
 from attnflow.mean_field.distances import distance as distance
 from attnflow.mean_field.gaussian_laws import gaussian as gaussian
-from attnflow.mean_field.kernel_modes import kernel_modes as kernel_modes
+from attnflow.mean_field.kernel_estimate import kernel_modes as kernel_modes
 from attnflow.mean_field.thresholds import critical_beta as critical_beta
 from attnflow.mean_field.thresholds import critical_kappa as critical_kappa

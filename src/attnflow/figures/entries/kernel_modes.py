@@ -6,7 +6,7 @@ import xarray as xr
 from attnflow._common.progress import Progress, reporting
 from attnflow.figures.entries.exponents import exponent_in_words
 from attnflow.figures.figure import Figure
-from attnflow.mean_field.kernel_modes import kernel_modes
+from attnflow.mean_field.kernel_estimate import kernel_modes
 from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
