@@ -65,7 +65,7 @@ class Tokenizer:
             )
         return np.array(self._library.encode(text).ids, dtype=int)
 
-    def _as_ids(self, prompt: Sequence[int] | np.ndarray) -> np.ndarray:
+    def _as_ids(self, prompt: os.PathLike | Sequence[int] | np.ndarray) -> np.ndarray:
         try:
             ids = np.asarray(prompt)
         except ValueError:  # lists of different lengths
