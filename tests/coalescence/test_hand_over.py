@@ -49,6 +49,8 @@ def test_tokens_that_have_not_gathered_are_refused():
 
     with pytest.raises(InputError, match="later time"):
         af.coalesce(early, gather=0.2)
+    with pytest.raises(InputError, match="a run and tokens are given"):
+        af.coalesce(early, CIRCLE(ANGLES))
 
 
 @pytest.mark.parametrize(

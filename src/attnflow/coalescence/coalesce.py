@@ -109,6 +109,8 @@ def coalesce(
     if tokens is None:
         start = HandOver.of(flow, gather)
         flow, tokens = start.flow, start.positions
+    elif isinstance(flow, xr.Dataset):
+        raise InputError("`coalesce` takes a flow and tokens, or a run alone, but a run and tokens are given.")
     elif gather is not None:
         raise InputError("`gather` finds the clusters of a run of `simulate`, but tokens are given. Leave it out.")
     request = CoalescingRequest.of(

@@ -1,5 +1,6 @@
 """Figures of trained weights: the prompt that enters a model, and its cosines layer by layer."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,8 @@ ITERATED_LAYERS = 48  # of a model whose layers are all the same, as published f
 
 def prompt_or_ids(model: Model, prompt: Prompt) -> tuple[Prompt, str]:
     """The prompt and its name in titles; 24 random ids for a text where the model has no tokenizer."""
+    if isinstance(prompt, os.PathLike):
+        return prompt, os.path.basename(prompt)
     if not isinstance(prompt, str):
         return prompt, f"{len(prompt)} ids"
     if model.reads_text:
