@@ -10,6 +10,7 @@ def test_without_emcc_the_page_says_how_to_get_it(tmp_path, monkeypatch, capsys)
     assert spec is not None
     assert spec.loader is not None
     build = importlib.util.module_from_spec(spec)
+    monkeypatch.syspath_prepend(BUILD.parent)  # as for a script, which finds the modules beside it
     spec.loader.exec_module(build)
     monkeypatch.setattr(build.shutil, "which", lambda _: None)
 

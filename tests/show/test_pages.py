@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from tests.helpers import tiny_models
+from tests.helpers import image_models, tiny_models
 from tests.helpers.drawn_figures import random_walk, simulated
 
 import attnflow as af
@@ -39,6 +39,12 @@ def swept():
     with tempfile.TemporaryDirectory() as folder:
         given = {"over": {"beta": [1.0, 4.0], "n": [4, 6]}, "settings": {"end": 1.0, "saves": 3}, "runs": 3}
         return af.sweep("sphere", f"{folder}/a.zarr", observables=["mean-cosine"], progress=False, **given).load()
+
+
+def image_trajectory():
+    with tempfile.TemporaryDirectory() as folder:
+        model = models.load(image_models.write("vit", f"{folder}/vit"))
+        return model.trajectory(image_models.PIXELS["vit"], attention=True)
 
 
 class Inputs:
@@ -81,6 +87,9 @@ INPUTS = {
     "head_spectra": lambda model: trained.head_table(model),
     "ladder": lambda model: trained.ladder(model, IDS),
     "prompt": lambda model: trained.prompt_report(model, IDS),
+    "study": lambda model: trained.study(model, [IDS, IDS[:3]], controls=["equal attention"], progress=False),
+    "steering": lambda _: af.control.steer(np.eye(3), -np.eye(3)[[1, 2, 0]], rng=0).run,
+    "patches": lambda _: image_trajectory(),
 }
 
 

@@ -222,6 +222,7 @@ def polytope_counts(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -449,6 +450,7 @@ def conjecture1_random(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -595,6 +597,7 @@ def causal_collapse(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -611,6 +614,7 @@ def normalisation_schemes(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -627,6 +631,7 @@ def euler_step(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -717,6 +722,7 @@ def hysteresis(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -729,6 +735,7 @@ def mean_field_limit(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -741,6 +748,7 @@ def aggregation(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
@@ -753,6 +761,7 @@ def kernel_modes(
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
     style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...

@@ -10,13 +10,14 @@ both at most one, so that nothing overflows at any distance.
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from attnflow.model.fast_sums.problem import Positions, SumProblem
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """Sums of e^{f <q_i, k_j> - b_i} over blocks of tokens, with an absolute error."""
 

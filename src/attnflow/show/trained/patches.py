@@ -12,6 +12,7 @@ from attnflow._common.checks import InputError, require_positive_number
 from attnflow._common.plain import evenly_spaced
 from attnflow.analyse import cluster_tracks
 from attnflow.show.parts.drawing import PageOptions, draws
+from attnflow.show.parts.page import theme
 from attnflow.show.parts.panels import panel_picture
 from attnflow.show.parts.picture import HEADLINE, Panel, Picture, Title
 from attnflow.show.parts.style import colours, weights_colormap
@@ -43,13 +44,15 @@ class OnImage:
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """Empty place, so that panels below each other are of one layer."""
+class Words:
+    """Panel of words in place of an image, so that panels below each other are of one layer."""
 
+    text: str
     projection: str = "rectilinear"
 
     def draw(self, axes: Axes) -> None:
-        """Leave the axes empty."""
+        """Write the words in the middle of empty axes."""
+        axes.text(0.5, 0.5, self.text, ha="center", va="center", color=theme().grey, transform=axes.transAxes)
         axes.set_axis_off()
 
 
@@ -93,7 +96,7 @@ def patches(
     ]
     rows: list[list[Panel]] = [[OnImage(picture, "image"), *covered]]
     if "attention" in run:
-        rows.append([Nothing(), *_attention(run, picture, layers)])
+        rows.append([Words(f"attention of\n{run.word.values[0]}"), *_attention(run, picture, layers)])
     attended = (
         f" Below: attention of {run.word.values[0]} to each patch in the block that leads to the layer above, a mean "
         "over heads, darkest at the largest of each panel; the number is the share of its attention that patches have."
@@ -128,13 +131,13 @@ def _coloured(labels: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     return filled.reshape(*grid, 4)
 
 
-def _attention(run: xr.Dataset, picture: np.ndarray, layers: np.ndarray) -> list[OnImage | Nothing]:
+def _attention(run: xr.Dataset, picture: np.ndarray, layers: np.ndarray) -> list[OnImage | Words]:
     """Attention of the first token to patches in the block before each layer, with the share that patches have."""
-    panels: list[OnImage | Nothing] = []
+    panels: list[OnImage | Words] = []
     count = run.attrs["patch_rows"] * run.attrs["patch_columns"]
     for block in layers - 1:
         if block < 0:  # the embedding
-            panels.append(Nothing())
+            panels.append(Words("embedding:\nno attention"))
             continue
         weights = run.attention.values[block].mean(axis=0)[0, -count:]
         shade = weights_colormap(is_chosen=True)(weights / weights.max())
