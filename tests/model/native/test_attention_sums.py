@@ -308,3 +308,12 @@ def test_log_weights_beyond_the_exponential_are_shifted_even_where_scores_are_sm
     expected = weights @ values / weights.sum(axis=1, keepdims=True)
 
     np.testing.assert_allclose(averages(kernel(queries, keys, values, log_weights)), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_longer_than_a_task():
+    """A task has about 65,536 pairs; a row of more columns is a task of its own."""
+    rng = np.random.default_rng(0)
+    queries, keys = rng.standard_normal((3, 2)), rng.standard_normal((70_000, 2))
+    found = kernel(queries, keys, keys, relative=False)
+    weights = np.exp(queries @ keys.T)
+    np.testing.assert_allclose(found, np.column_stack([weights @ keys, weights.sum(axis=1)]), rtol=1e-11)

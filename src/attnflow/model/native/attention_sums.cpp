@@ -187,7 +187,7 @@ void run_call(ffi::ThreadPool& pool, const Call<Real>& call) {
     });
     return;
   }
-  const int64_t rows_per_task = padded(kPairsPerTask / call.shape.columns);
+  const int64_t rows_per_task = padded(std::max<int64_t>(1, kPairsPerTask / call.shape.columns));
   for (int64_t set = 0; set < call.sets; ++set) {
     Real* memory = thread_memory<Real>(call.memory());
     const PairProblem<Real> p = call.problem(set, memory);
