@@ -27,6 +27,7 @@ from attnflow.experiments import scenarios as scenarios
 from attnflow.experiments.configs.config_files import load_config as load_config
 from attnflow.experiments.configs.config_files import save_config as save_config
 from attnflow.experiments.configs.config_of import config_of as config_of
+from attnflow.experiments.control_scenarios import control_scenario as control_scenario
 from attnflow.experiments.describe import describe as describe
 from attnflow.experiments.extend import extend as extend
 from attnflow.experiments.law_scenarios import law_scenario as law_scenario

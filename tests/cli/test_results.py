@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 from tests.helpers.command_line import attnflow
 from tests.helpers.sweeping import small_sweep
 
 import attnflow as af
+from attnflow.cli.results import _later_times
 
 
 def test_the_settings_of_a_result_repeat_it(tmp_path):
@@ -100,3 +102,16 @@ def test_the_store_of_a_sweep_is_told_from_a_run(command, tmp_path):
     small_sweep(tmp_path / "sweep.zarr", runs=2)
 
     assert "is the store of a sweep, not one run" in attnflow(command, "sweep.zarr", cwd=tmp_path, code=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("saved", "end", "later"),
+    [
+        ([1.0, 10.0, 100.0, 1000.0], 1e6, [1e4, 1e5, 1e6]),
+        ([0.0, 0.5, 2.0, 4.0], 10.0, [6.0, 8.0, 10.0]),
+        ([0.0, 1.0], 3.0, [2.0, 3.0]),
+    ],
+)
+def test_later_times_are_spaced_as_the_last_ones(saved, end, later):
+    run = xr.Dataset(coords={"time": saved})
+    np.testing.assert_allclose(_later_times(run, end, None), later, rtol=1e-12)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -171,3 +172,14 @@ def test_the_help_says_what_exit_codes_mean(tmp_path):
 
     assert "Exit code 0" in text
     assert "130: Ctrl-C ended the run" in " ".join(text.split())
+
+
+def test_the_seconds_are_those_of_the_computation(tmp_path, monkeypatch):
+    clock = {"seconds": 0.0}
+    monkeypatch.setattr("attnflow.cli.run.time", SimpleNamespace(monotonic=lambda: clock["seconds"]))
+    monkeypatch.setattr("attnflow.cli.run.draw_run", lambda *_: clock.update(seconds=3600.0))
+
+    text, _ = attnflow("run", "polytope", "--n", 5, "--end", 1, "--json", cwd=tmp_path)
+
+    assert clock["seconds"] == 3600  # the picture was drawn
+    assert json.loads(text)["seconds"] == 0

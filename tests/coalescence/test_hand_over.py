@@ -6,6 +6,8 @@ from tests.helpers.coalescing import CIRCLE, flow
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.analyse import clusters
+from attnflow.coalescence import hand_over
 
 BETA = 40.0
 ANGLES = np.concatenate([centre + 0.05 * np.arange(5) for centre in (0.0, 1.1, 2.7)])
@@ -44,13 +46,50 @@ def test_a_run_is_repeated_from_its_record(long):
     np.testing.assert_array_equal(again.merge_log_time, long.merge_log_time)
 
 
-def test_tokens_that_have_not_gathered_are_refused():
+def test_tokens_that_have_not_gathered_are_refused(monkeypatch):
     early = af.simulate(flow(BETA), CIRCLE(ANGLES), [0.0, 0.01], progress=False)
+    monkeypatch.setattr(hand_over, "MOST_LEAVES", 10)
 
-    with pytest.raises(InputError, match="later time"):
+    with pytest.raises(InputError, match=r"15 of them\. Simulate to a later time"):
         af.coalesce(early, gather=0.2)
     with pytest.raises(InputError, match="a run and tokens are given"):
         af.coalesce(early, CIRCLE(ANGLES))
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Two clusters with tokens all the way between them, at two times: a single chain, far too wide for one centre."""
+    angles = np.concatenate([np.linspace(0, 3e-4, 60), np.linspace(3e-4, 0.9, 1200), np.linspace(0.9, 0.9003, 60)])
+    return af.simulate(flow(BETA), CIRCLE(angles), [0.0, 1e-3], progress=False)
+
+
+def test_a_chain_between_clusters_is_divided(chain):
+    """The leaves are narrow, and their masses are the numbers of their tokens."""
+    start = hand_over.HandOver.of(chain, None)
+
+    assert np.all(clusters.labels(chain.final_tokens.values, 1e-3) == 0)  # one chain
+    assert 100 < len(start.positions) < 500
+    assert start.change <= hand_over.LARGEST_CHANGE
+    assert np.bincount(start.leaves).max() > 60
+    np.testing.assert_array_equal(np.bincount(start.leaves), start.flow.masses)
+
+
+def test_the_change_of_velocities_is_within_its_bound(chain, monkeypatch):
+    """Control: groups that are far wider change velocities over ten times as much."""
+
+    def largest_change(run):
+        start = hand_over.HandOver.of(run, None)
+        all_tokens = af.velocity(flow(BETA), run.final_tokens.values)
+        groups = af.velocity(start.flow, start.positions)
+        masses = np.bincount(start.leaves)[:, None]
+        means = np.stack([np.bincount(start.leaves, column) for column in all_tokens.T], axis=1) / masses
+        return np.linalg.norm(means - groups, axis=1).max(), start.change
+
+    found, bound = largest_change(chain)
+    assert found < bound <= 0.01
+    monkeypatch.setattr(hand_over, "_largest_radius", lambda flow: 0.2)
+    wide, _ = largest_change(chain)
+    assert wide > 10 * found
 
 
 @pytest.mark.parametrize(
@@ -70,3 +109,16 @@ def test_an_ensemble_is_refused():
 
     with pytest.raises(InputError, match="isel"):
         af.coalesce(runs)
+
+
+def test_a_run_that_failed_is_refused(run):
+    with pytest.raises(InputError, match="did not fail"):
+        af.coalesce(run.assign(failed=True))
+
+
+@pytest.mark.parametrize("beta", [1e-3, 1.0, 100.0, 1e7])
+def test_the_largest_radius_meets_the_bound(beta):
+    radius = hand_over._largest_radius(flow(beta))
+
+    change = hand_over._change(flow(beta), radius)
+    assert change == pytest.approx(hand_over.LARGEST_CHANGE, rel=1e-3) or (radius == 1 and change < 0.01)

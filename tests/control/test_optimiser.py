@@ -1,23 +1,70 @@
-"""Weights of attention alone, found by least squares, judged by a solve that is not part of the search."""
+"""Weights of attention alone, found by a search, judged by solves that are not part of it."""
 
+import jax
 import numpy as np
 import pytest
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.control.shooting import SteeringSearch
+
+TOKENS, TARGETS = af.initial.sphere(3, 3, rng=0), af.initial.sphere(3, 3, rng=1)
 
 
-def test_three_tokens_arrive_at_once_by_attention_alone():
-    tokens, targets = af.initial.sphere(3, 3, rng=0), af.initial.sphere(3, 3, rng=1)
+@pytest.fixture(scope="module")
+def found():
+    objectives = ("arrive", "energy", "soonest")
+    return {one: af.control.optimise(TOKENS, TARGETS, pieces=4, objective=one, rng=0) for one in objectives}
 
-    found = af.control.optimise(tokens, targets, pieces=4, rng=0)
 
-    assert found.terminal_error < 1e-8
-    assert found.control.flow().perceptron is None
-    assert 1.0 <= found.gap < 3.0
-    assert found.limit.speed == pytest.approx(1.0)  # |V| = 1 in every piece
-    assert 0.0 <= found.stationarity < 1.0
-    assert "of its gradient" in str(found)
+@pytest.mark.parametrize("objective", ["arrive", "energy", "soonest"])
+def test_three_tokens_arrive_at_once_by_attention_alone(found, objective):
+    one = found[objective]
+    assert one.terminal_error < 1e-8
+    assert one.has_arrived
+    assert one.control.flow().perceptron is None
+    assert 1.0 <= one.gap < 3.0
+    assert "of its gradient" in str(one)
+
+
+def test_minima_are_stationary_and_fits_alone_are_not(found):
+    """The control is "arrive", which ends before the minimisation."""
+    for objective in ("energy", "soonest"):
+        search = found[objective].search
+        assert search.stationarity < 1e-3
+        assert search.cost < 0.8 * search.first_cost
+        assert search.pontryagin.mean_residual < 1e-2
+        assert search.pontryagin.drift.max() < 1e-8
+    assert found["arrive"].search.stationarity > 0.05
+    assert found["arrive"].search.pontryagin.mean_residual > 0.05
+
+
+def test_soonest_is_sooner_and_the_least_energy_is_less(found):
+    assert found["soonest"].time < found["arrive"].time
+    assert found["soonest"].limit.speed == pytest.approx(1.0)  # |V| = 1 in every piece
+    assert found["soonest"].gap < found["energy"].gap  # measured with the largest |V| of each
+    assert found["energy"].search.cost < found["arrive"].search.cost
+
+
+def test_the_adjoint_gives_the_gradient_of_the_search():
+    """Mean of dH/du with p(T) = multipliers, against reverse mode through the Runge-Kutta steps: 6 of them in a piece."""
+    weights = 0.5 * np.random.default_rng(0).normal(size=(2, 2, 3, 3))
+    with jax.enable_x64(True):
+        search = SteeringSearch(TOKENS[None], TARGETS[None], weights.shape, 0.5)
+        multipliers = np.random.default_rng(1).normal(size=6)
+        total = lambda flat: search.cost(flat) + multipliers @ search.arrivals(flat)
+        slopes = np.asarray(jax.grad(total)(weights.ravel())).reshape(2, -1) / 0.25
+        # `arrivals` normalises tokens, whose derivative is the projection onto the tangent space of the last tokens.
+        last = np.asarray(search.last(weights))[0]
+        ends = np.einsum("ijk,ij->ik", search.tangents, multipliers.reshape(3, 2))
+        ends = ends - (last * ends).sum(axis=1, keepdims=True) * last
+        from attnflow.control.pontryagin import pontryagin
+        from attnflow.control.shooting import velocity
+
+        check = pontryagin(weights, 0.25, search.prompts, ends, search.running_cost, velocity)
+        sizes = [np.linalg.norm(jax.grad(search.running_cost)(one)) for one in weights]
+    expected = np.linalg.norm(slopes, axis=1).max() / np.sqrt(np.mean(np.square(sizes)))
+    assert check.mean_residual == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_search_that_cannot_arrive_keeps_what_it_has_reached():
@@ -27,6 +74,8 @@ def test_a_search_that_cannot_arrive_keeps_what_it_has_reached():
     found = af.control.optimise(tokens, targets, pieces=1, rng=0)
 
     assert 1e-3 < found.terminal_error < np.linalg.norm(tokens - targets, axis=1).max()
+    assert not found.has_arrived
+    assert "this is what was reached" in str(found)
 
 
 def test_bad_input():
@@ -36,3 +85,9 @@ def test_bad_input():
         af.control.optimise(np.eye(3), np.eye(3))
     with pytest.raises(InputError, match="`pieces`"):
         af.control.optimise(np.eye(3), -np.eye(3), pieces=0)
+    with pytest.raises(InputError, match="objective"):
+        af.control.optimise(np.eye(3), -np.eye(3), objective="fast")
+    with pytest.raises(InputError, match=r"The time must be at least 1\.5708"):
+        af.control.optimise(np.eye(3), -np.eye(3), time=1.5, norm=2.0)
+    with pytest.raises(InputError, match="`norm` is of"):
+        af.control.optimise(np.eye(3), -np.eye(3), objective="energy", norm=2.0)

@@ -48,6 +48,15 @@ def test_the_limit_in_space_is_that_of_growth():
     assert limit.time == pytest.approx(2.0)
 
 
+def test_the_limit_in_space_with_a_constant_drift():
+    """x' = L x + c attains it: x(T) = (R + c/L) e^{LT} - c/L."""
+    drift = af.Perceptron(outer=[[1.0]], inner=[[0.0]], bias=[0.4], activation="relu")
+    flow = af.EuclideanAttention(af.Head(value=[[0.7]]), perceptron=drift)
+    last = (1 + 0.4 / 0.7) * np.exp(0.7 * 2.0) - 0.4 / 0.7
+    np.testing.assert_allclose(af.simulate(flow, [[1.0]], [0.0, 2.0], progress=False).final_tokens, [[last]], rtol=1e-6)
+    assert af.control.speed_limit(flow, [[1.0]], [[last]]).time == pytest.approx(2.0)
+
+
 def test_a_budget_below_the_limit_is_refused_with_the_bound():
     tokens, targets = np.eye(3)[:1], np.eye(3)[1:2]
     with pytest.raises(InputError, match=r"The time must be at least 1\.5708, since token 0 has speed at most 1"):

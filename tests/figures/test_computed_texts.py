@@ -19,7 +19,6 @@ from attnflow.figures.entries import (
     phase_diagrams,
     renyi_centres,
     sugolov_aubry,
-    trained_flows,
 )
 from attnflow.model import initial
 
@@ -262,13 +261,3 @@ def test_accuracy_sentence_states_when_the_prediction_fails():
 
     assert "the end for size 0.2" in sentence
     assert "t = 1.7 for size 1" in sentence
-
-
-def test_numbers_of_heads_without_a_rate_are_named():
-    data = xr.Dataset(
-        {"rate": ("heads", [np.nan, 2.0]), "misalignment": (("heads", "time"), [[1.0, 0.9], [1.0, 1e-6]])},
-        {"heads": [1, 4]},
-    )
-
-    assert trained_flows.missing_rates(data) == " No rate with 1 head: tokens do not align at one rate."
-    assert trained_flows.missing_rates(data.isel(heads=[1])) == ""

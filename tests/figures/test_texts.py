@@ -43,6 +43,9 @@ DEFINITIONS = {
     "layer after layer they gather": "the sentence that is put into a trained model",
     "ime of collapse": "the name of a measured time",
     "causal-collapse": "the name of the figure of this time",
+    "eural collapse": "the name of a phenomenon that is measured",
+    "0 is collapse": "what a value means",
+    "trained-collapse": "the name of the figure of this phenomenon",
     "never within the run": "printed where the time is infinite",
 }  # phrase: reason why it is no outcome of the run
 

@@ -67,18 +67,70 @@ def test_flows_say_which_heads_they_are_of(model):
 
 def test_all_heads_come_last(model):
     figure = FIGURES["trained-heads"]
-    dataset = figure.compute(False, model=model, layer=0, counts=[1, 16], seed=0, **SMALL)
-    assert list(dataset["heads"].values) == [1, tiny_models.HEADS]
-    assert dataset.misalignment.shape == (2, SMALL["saves"])
+    dataset = figure.compute(False, model=model, layer=0, counts=[1, 16], n=4, runs=2, end=0.5, seed=0)
+    assert dataset.setting.values.tolist() == ["1", str(tiny_models.HEADS)]
+    assert drawn(figure, dataset) == 3
+    assert "Fewer than five runs have no intervals." in figure.draw(dataset).caption
+
+
+def test_captions_count_the_settings_in_which_controls_differ(model):
+    figure = FIGURES["trained-tokens"]
+    dataset = figure.compute(False, model=model, layer=0, n=[2, 4], runs=5, end=0.5, seed=0)
+    same = dataset.copy(deep=True)
+    same["mean_cosine"][:] = dataset.mean_cosine.sel(variant="trained")
+    assert "Q = K = 0: 0 of 2" in figure.draw(same).caption
+    apart = same.copy(deep=True)
+    apart["mean_cosine"].loc[{"variant": "Q = K = 0", "setting": "4"}] += 0.5
+    assert "Q = K = 0: 1 of 2; Q and K of the next head: 0 of 2" in figure.draw(apart).caption
+
+
+def test_starts_have_a_row_each(model):
+    figure = FIGURES["trained-starts"]
+    settings = {"starts": ["circle", "prompts"], "n": 4, "runs": 5, "end": 0.5}
+    dataset = figure.compute(False, model=model, layer=0, seed=0, **settings)
+    assert drawn(figure, dataset) == 3
+    assert figure.numbers(dataset)["runs of every kind"] == 5
+
+
+def test_steps_say_how_far_they_are_from_the_model(model):
+    figure = FIGURES["trained-steps"]
+    dataset = figure.compute(False, model=model, steps=[1, 2], prompts=5, length=4, seed=0)
+    value = float(dataset.distance.sel(variant="trained", steps=2).mean())
+    assert f"trained {value:.3g} (" in figure.draw(dataset).caption
     assert drawn(figure, dataset) == 3
 
 
-def test_heads_are_drawn_at_random_and_named(model):
-    figure = FIGURES["trained-heads"]
-    dataset = figure.compute(False, model=model, layer=0, counts=[1], seed=3, **SMALL)
-    order = np.random.default_rng(3).permutation(tiny_models.HEADS).tolist()
-    assert list(dataset.attrs["drawn_heads"]) == order
-    assert f"(seed 3): {', '.join(str(head) for head in order)}." in figure.draw(dataset).caption.replace("\n", " ")
+def test_the_table_of_architectures_names_models_that_are_missing(model):
+    figure = FIGURES["trained-architectures"]
+    dataset = figure.compute(False, model=model, others=["/no/such/model"], prompts=5, seed=0)
+    caption = figure.draw(dataset).caption
+    assert "Not installed: /no/such/model." in caption
+    assert "Random ids, having no tokenizer: albert." in caption
+    assert drawn(figure, dataset) == 4
+    assert "mean cosine, albert, untrained" in figure.numbers(dataset)
+
+
+def test_variability_is_said_to_change_only_beyond_its_intervals(model):
+    figure = FIGURES["trained-collapse"]
+    dataset = figure.compute(False, model=model, prompts=12, seed=0)
+    dataset["variability"][..., 0] = 1.0
+    dataset["variability"][..., 1], dataset["variability"][..., 2] = 0.9, 1.1
+    assert "the same within intervals" in figure.draw(dataset).caption
+    dataset["variability"][:, :, -1] = dataset["variability"][:, :, -1] / 4
+    assert "same token: 1 to 0.25, less" in figure.draw(dataset).caption
+    dataset["variability"][:, :, -1] = dataset["variability"][:, :, -1] * 16
+    assert "same token: 1 to 4, more" in figure.draw(dataset).caption
+
+
+def test_frozen_attention_says_how_far_it_is_better_than_its_control(model):
+    figure = FIGURES["trained-frozen"]
+    dataset = figure.compute(False, model=model, prompts=5, length=5, seed=0)
+    dataset["error"][:] = 0.5
+    assert figure.numbers(dataset)["layers ahead with an advantage over another prompt's attention"] == 0
+    dataset["error"].loc[{"variant": "frozen attention", "ahead": 1}] = 0.01
+    assert figure.numbers(dataset)["layers ahead with an advantage over another prompt's attention"] == 1
+    assert "up to 1 layer ahead" in figure.draw(dataset).caption
+    assert drawn(figure, dataset) == 2
 
 
 def test_a_model_that_cannot_read_starts_from_random_ids(model):
@@ -94,20 +146,8 @@ def test_a_model_that_cannot_read_starts_from_random_ids(model):
 
 
 def test_a_model_of_fewer_layers_has_its_last_one_taken(model):
-    dataset = FIGURES["trained-heads"].compute(False, model=model, layer=9, counts=[1], seed=0, **SMALL)
+    dataset = FIGURES["trained-tokens"].compute(False, model=model, layer=9, n=[2], runs=2, end=0.1, seed=0)
     assert dataset.attrs["layer"] == tiny_models.LAYERS - 1
-
-
-def test_a_rate_that_does_not_exist_is_said_in_words(model):
-    figure = FIGURES["trained-heads"]
-    dataset = figure.compute(False, model=model, layer=0, counts=[1], seed=0, **SMALL)
-    dataset["rate"] = dataset.rate.where(dataset["heads"] != 1)
-    dataset["rate"][-1] = 0.5
-    numbers = figure.numbers(dataset)
-    assert numbers["rate with 1 head"] == "tokens do not align at one rate"
-    assert numbers[f"rate with {tiny_models.HEADS} heads"] == 0.5
-    dataset["misalignment"][0, -1] = 0.0
-    assert figure.numbers(dataset)["rate with 1 head"] == "tokens align between two kept times"
 
 
 def test_another_model_replaces_the_default_one():

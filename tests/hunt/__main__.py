@@ -3,7 +3,8 @@
     python -m tests.hunt --minutes 30
     python -m tests.hunt --minutes 5 --part predictions --seed 1000
 
-Parts: `oracle` (random flows against independent equations), `predictions` (promises of `predict` against long runs),
+Parts: `oracle` (random flows against independent equations), `changes` (the same for perceptrons and for weights that change
+in time), `sums` (fast sums within their tolerance), `predictions` (promises of `predict` against long runs),
 `forgeries` (forged and cut runs against `verify`) and `commands` (documented command lines with other numbers). The
 time is shared equally among the parts. Case number k is the same on every machine: a fault that names its seed is
 repeated with `--part NAME --seed k --count 1`. The exit code is 1 where something was wrong.
@@ -24,6 +25,17 @@ class Outcome(NamedTuple):
     words: str
     answer: str
     is_wrong: bool
+    error: float = 0.0
+    """The largest error of numbers that were compared; of fast sums, over their tolerance."""
+
+
+class Counted(NamedTuple):
+    """A part of the hunt: the number of its cases, of each answer and of wrong ones, and the case with the largest error."""
+
+    cases: int
+    answers: collections.Counter
+    wrong: int
+    worst: Outcome
 
 
 def _oracle(seed: int) -> Iterator[Outcome]:
@@ -31,7 +43,22 @@ def _oracle(seed: int) -> Iterator[Outcome]:
 
     found = check(seed)
     answer = f"off by {found.error:.2g} in its {found.place}" if found.is_wrong else "right"
-    yield Outcome(found.words, answer, found.is_wrong)
+    yield Outcome(found.words, answer, found.is_wrong, found.error)
+
+
+def _changes(seed: int) -> Iterator[Outcome]:
+    from tests.hunt.changing_flows import check
+
+    found = check(seed)
+    answer = f"off by {found.error:.2g} in its {found.place}" if found.is_wrong else "right"
+    yield Outcome(found.words, answer, found.is_wrong, found.error)
+
+
+def _sums(seed: int) -> Iterator[Outcome]:
+    from tests.hunt.fast_sums import check
+
+    share, words = check(seed)
+    yield Outcome(words, "right" if share <= 1 else f"{share:.2g} of its tolerance", not share <= 1, share)
 
 
 def _predictions(seed: int) -> Iterator[Outcome]:
@@ -58,6 +85,8 @@ def _commands(seed: int) -> Iterator[Outcome]:
 
 PARTS: dict[str, Callable[[int], Iterator[Outcome]]] = {
     "oracle": _oracle,
+    "changes": _changes,
+    "sums": _sums,
     "predictions": _predictions,
     "forgeries": _forgeries,
     "commands": _commands,
@@ -75,15 +104,20 @@ def main() -> int:
     warnings.simplefilter("ignore")  # random cases overflow and divide by zero, which their answers tell
     parts = asked.part or list(PARTS)
     counts = {part: _counted(part, asked.seed, asked.count, 60 * asked.minutes / len(parts)) for part in parts}
-    for part, (cases, answers, wrong) in counts.items():
-        told = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
-        print(f"{part:12} {cases:6} cases from seed {asked.seed}: {told or 'nothing to check'}; {wrong} wrong")
-    return 1 if any(wrong for *_, wrong in counts.values()) else 0
+    for part, found in counts.items():
+        told = ", ".join(f"{count} {answer}" for answer, count in sorted(found.answers.items()))
+        print(
+            f"{part:12} {found.cases:6} cases from seed {asked.seed}: {told or 'nothing to check'}; {found.wrong} wrong"
+        )
+        if found.worst.error > 0:
+            print(f"{'':12} largest error {found.worst.error:.2g}: {found.worst.words}")
+    return 1 if any(found.wrong for found in counts.values()) else 0
 
 
-def _counted(part: str, first: int, most: int, seconds: float) -> tuple[int, collections.Counter, int]:
-    """The number of cases of a part, its answers and the number of wrong ones, which are printed."""
+def _counted(part: str, first: int, most: int, seconds: float) -> Counted:
+    """Check the cases of a part one after the other; wrong ones are printed."""
     end, answers, wrong, cases = time.monotonic() + seconds, collections.Counter(), 0, 0
+    worst = Outcome("", "", False)
     for seed in range(first, first + most):
         if time.monotonic() > end:
             break
@@ -91,9 +125,10 @@ def _counted(part: str, first: int, most: int, seconds: float) -> tuple[int, col
         for outcome in PARTS[part](seed):
             answers[outcome.answer] += 1
             wrong += outcome.is_wrong
+            worst = outcome if outcome.error > worst.error else worst
             if outcome.is_wrong:
                 print(f"WRONG ({part}, {outcome.answer}): {outcome.words}", flush=True)
-    return cases, answers, wrong
+    return Counted(cases, answers, wrong, worst)
 
 
 if __name__ == "__main__":

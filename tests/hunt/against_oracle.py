@@ -42,7 +42,7 @@ def _given(case: Case) -> np.ndarray:
     return case.tokens if case.radii is None else case.radii[:, None] * case.tokens
 
 
-def _relative(found: np.ndarray, expected: np.ndarray) -> float:
+def relative(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(np.asarray(found) - expected).max() / max(1.0, np.abs(expected).max()))
 
 
@@ -50,14 +50,14 @@ def _weights_error(case: Case) -> float:
     expected = case.model.attention(0.3, case.tokens)
     with jax.disable_jit():
         weights = af.attention_matrix(case.flow, _given(case), time=0.3)
-    return _relative(np.asarray(weights).reshape(expected.shape), expected)
+    return relative(np.asarray(weights).reshape(expected.shape), expected)
 
 
 def _velocity_error(case: Case) -> float:
     radii = np.ones(len(case.tokens)) if case.radii is None else case.radii
     expected, _ = case.model.velocity(0.3, case.tokens, radii)
     with jax.disable_jit():
-        return _relative(af.velocity(case.flow, _given(case), time=0.3), expected)
+        return relative(af.velocity(case.flow, _given(case), time=0.3), expected)
 
 
 def _path_error(case: Case) -> float:
@@ -66,12 +66,12 @@ def _path_error(case: Case) -> float:
         expected, radii = oracle.solve(case.model, case.tokens, TIMES, case.radii)
     except oracle.UnsolvedError:  # the package must not solve it either
         return 0.0 if bool(run.failed) else np.inf
-    error = _relative(run.tokens.values, expected)
-    return error if case.radii is None else max(error, _relative(run.radius.values, radii))
+    error = relative(run.tokens.values, expected)
+    return error if case.radii is None else max(error, relative(run.radius.values, radii))
 
 
 def _layers_error(case: Case) -> float:
     expected, radii = oracle.layers(case.model, case.tokens, 4, 0.2, 0.9, case.radii)
     run = af.simulate(case.flow, _given(case), 0.2 * np.arange(5), solver=af.Layers(0.2, 0.9), progress=False)
-    error = _relative(run.tokens.values, expected)
-    return error if case.radii is None else max(error, _relative(run.radius.values, radii))
+    error = relative(run.tokens.values, expected)
+    return error if case.radii is None else max(error, relative(run.radius.values, radii))

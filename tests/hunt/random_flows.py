@@ -25,9 +25,9 @@ def draw(seed: int) -> Case:
     rng = np.random.default_rng([seed, 77])
     n, d = int(rng.integers(2, 9)), int(rng.integers(1, 5))
     space = str(rng.choice(["R^d", "rescaled", "sphere", "sphere"])) if d > 1 else str(rng.choice(["R^d", "rescaled"]))
-    heads, their_heads = _heads(rng, d)
-    rule, their_rule, rule_words = _rule(rng)
-    mask, their_mask, mask_words = _mask(rng, n)
+    heads, their_heads = some_heads(rng, d)
+    rule, their_rule, rule_words = a_rule(rng)
+    mask, their_mask, mask_words = a_mask(rng, n)
     ours: dict[str, Any] = {}
     theirs: dict[str, Any] = {}
     words = [f"seed {seed}: {space}, n = {n}, d = {d}, {len(heads)} heads, {rule_words}, {mask_words}"]
@@ -44,7 +44,7 @@ def draw(seed: int) -> Case:
         words.append(f"MLP {name}")
     radii = None
     if space == "sphere":
-        scheme, their_scheme, scheme_words, has_radii = _scheme(rng)
+        scheme, their_scheme, scheme_words, has_radii = a_scheme(rng)
         ours["normalisation"], theirs["normalisation"] = scheme, their_scheme
         words.append(scheme_words)
         radii = rng.uniform(0.5, 2.0, n) if has_radii else None
@@ -62,7 +62,7 @@ def draw(seed: int) -> Case:
     return Case(flow, model, tokens, radii, ", ".join(words))
 
 
-def _heads(rng: np.random.Generator, d: int) -> tuple[list, list]:
+def some_heads(rng: np.random.Generator, d: int) -> tuple[list, list]:
     """One to three heads without any symmetry; some of low rank, some with an output factor."""
     ours, theirs = [], []
     for _ in range(int(rng.integers(1, 4))):
@@ -79,7 +79,7 @@ def _heads(rng: np.random.Generator, d: int) -> tuple[list, list]:
     return ours, theirs
 
 
-def _rule(rng: np.random.Generator) -> tuple[Any, Any, str]:
+def a_rule(rng: np.random.Generator) -> tuple[Any, Any, str]:
     beta, offset = float(rng.uniform(-2, 3)), float(rng.uniform(-1, 1))
     sweeps = int(rng.choice([1, 3, 5, 9]))
     rules = {
@@ -92,7 +92,7 @@ def _rule(rng: np.random.Generator) -> tuple[Any, Any, str]:
     return rules[str(rng.choice(list(rules)))]
 
 
-def _mask(rng: np.random.Generator, n: int) -> tuple[Any, oracle.Mask, str]:
+def a_mask(rng: np.random.Generator, n: int) -> tuple[Any, oracle.Mask, str]:
     """One mask or the product of two; every token sees itself, so that no row is empty."""
     width, slope = int(rng.integers(0, n + 1)), float(rng.uniform(-0.5, 1.0))
     some = (rng.random((n, n)) < 0.5) | np.eye(n, dtype=bool)
@@ -112,7 +112,7 @@ def _mask(rng: np.random.Generator, n: int) -> tuple[Any, oracle.Mask, str]:
     return ours, theirs, " & ".join(names)
 
 
-def _scheme(rng: np.random.Generator) -> tuple[Any, Any, str, bool]:
+def a_scheme(rng: np.random.Generator) -> tuple[Any, Any, str, bool]:
     alpha = float(rng.uniform(0.1, 1.0))
     schemes = [
         (af.Post(), oracle.post, "post", False), (af.Post(), oracle.post, "post", False),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import iv
 
 import attnflow as af
 from attnflow._common.checks import InputError
@@ -196,3 +197,11 @@ def test_cluster_number_and_places_follow_from_the_first_modes():
     assert np.angle(found[clusters - 1] / first[clusters - 1]) == pytest.approx(0, abs=1e-8 + 10 * largest)
     values = wave(2 * np.pi * np.arange(4096) / 4096, found)
     assert np.sum((values > np.roll(values, 1)) & (values >= np.roll(values, -1))) == clusters
+
+
+def test_the_entropy_of_a_von_mises_law():
+    """-int rho log rho = log(2 pi I_0(c)) - c I_1(c) / I_0(c)."""
+    law = mean_field.evolve(flow(af.Softmax(1.0)), mean_field.von_mises(2.5), [0.0, 1e-3])
+
+    exact = np.log(2 * np.pi * iv(0, 2.5)) - 2.5 * iv(1, 2.5) / iv(0, 2.5)
+    assert float(law.entropy[0]) == pytest.approx(exact, rel=1e-9)

@@ -46,7 +46,7 @@ def test_random_tokens_tend_to_their_law_at_the_rate_of_the_mean():
     assert mean[0] / mean[1] == pytest.approx(10, rel=0.25)
 
 
-@pytest.mark.parametrize("tokens", [np.ones(3), np.ones((3, 3)), [[2.0, 0.0]]])
+@pytest.mark.parametrize("tokens", [np.ones(3), np.ones((3, 3)), np.eye(3), [[2.0, 0.0]]])
 def test_tokens_off_the_circle_are_refused(tokens):
     with pytest.raises(InputError, match="tokens"):
         mean_field.distance(tokens, law(mean_field.uniform()))

@@ -182,6 +182,7 @@ CHANGED = {"modernbert": {"global_rope_theta": 7.0}, "gpt_neox": {"rotary_emb_ba
     [
         ("qwen2_windows", {"layer_types": ["full_attention"]}, "for each of 3 layers"),
         ("gpt_neo", {"attention_types": [[["global"], 2]]}, "global or local for each of 3 layers"),
+        ("gpt_neo", {"attention_types": [[["global", "sliding", "local"], 1]]}, "global or local for each of 3 layers"),
         ("longrope", {"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0]}}, "2 positive numbers"),
         ("mpnet", {"relative_attention_num_buckets": 8}, "relative_attention_num_buckets"),
         ("phi", {"qk_layernorm": True}, "qk_layernorm"),

@@ -67,6 +67,7 @@ def is_swappable(copy: Path, mutant: Mutant) -> bool:
 
 def functions_by_file() -> dict[str, list[FunctionType]]:
     """All functions of the package that exist, by the file of their code."""
+    gc.unfreeze()  # `get_objects` leaves out what a configuration of tests has frozen
     found: dict[str, list[FunctionType]] = {}
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and "/attnflow/" in one.__code__.co_filename:

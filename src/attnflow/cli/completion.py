@@ -58,6 +58,12 @@ FIGURES = [
     "trained-spectra",
     "trained-flow",
     "trained-heads",
+    "trained-tokens",
+    "trained-starts",
+    "trained-steps",
+    "trained-architectures",
+    "trained-collapse",
+    "trained-frozen",
     "trained-prompt",
 ]
 """The figures of `attnflow reproduce`, in the order of the report."""
@@ -148,6 +154,10 @@ LAWS = [
 """The scenarios of the mean field, which take a second to import."""
 
 
+CONTROLS = ["steer-sphere", "steer-labels", "interpolate-sequences", "neural-ode"]
+"""The scenarios of control."""
+
+
 def scenarios(incomplete: str) -> list[str]:
     """Names of scenarios that begin with some letters.
 
@@ -162,10 +172,11 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def scenarios_and_files(incomplete: str) -> list[str]:
-    """Names of scenarios, also of the mean field, and paths of files of settings, that begin with some letters."""
+    """Names of all scenarios and paths of files of settings that begin with some letters."""
     return [
         *scenarios(incomplete),
         *_beginning(LAWS, incomplete),
+        *_beginning(CONTROLS, incomplete),
         *sorted(glob.glob(f"{glob.escape(incomplete)}*.toml")),
     ]
 

@@ -23,12 +23,16 @@ def list_names(
 
     from attnflow._common.checks import require_known
     from attnflow.experiments.catalogue import CATALOGUE
+    from attnflow.experiments.control_scenarios import CONTROLS
+    from attnflow.experiments.control_scenarios import USED as USED_BY
     from attnflow.experiments.law_scenarios import LAWS, USED
 
-    require_known(what, ("scenarios", "figures", *CATALOGUE, *LAWS), "list")
-    if what in LAWS:
-        facts = {"shows": LAWS[what].sentence, "paper": f"arXiv:{LAWS[what].paper}", "run": f"attnflow run {what}"}
-        used = {name: value for name, value in asdict(LAWS[what].settings).items() if name in USED}
+    require_known(what, ("scenarios", "figures", *CATALOGUE, *LAWS, *CONTROLS), "list")
+    if what in LAWS or what in CONTROLS:
+        listed = (LAWS | CONTROLS)[what]
+        facts = {"shows": listed.sentence, "paper": f"arXiv:{listed.paper}", "run": f"attnflow run {what}"}
+        acting = USED_BY.get(what, USED)
+        used = {name: value for name, value in asdict(listed.settings).items() if name in acting}
         print_json(facts | {"settings": used}) if as_json else print_facts(what, facts | _shown(used))
     elif what == "figures":
         figures.list_figures(as_json)
@@ -40,7 +44,7 @@ def list_names(
 
 
 def _shown(settings: dict[str, Any]) -> dict[str, str]:
-    """The settings of a law by option, without those that are not set."""
+    """The settings of a law or a control by option, without those that are not set."""
     return {f"--{name.replace('_', '-')}": str(value) for name, value in settings.items() if value is not None}
 
 
@@ -48,9 +52,10 @@ def _list_scenarios(as_json: bool) -> None:
     from dataclasses import asdict
 
     from attnflow.experiments.catalogue import CATALOGUE
+    from attnflow.experiments.control_scenarios import CONTROLS
     from attnflow.experiments.law_scenarios import LAWS
 
-    every = (*CATALOGUE.values(), *LAWS.values())
+    every = (*CATALOGUE.values(), *LAWS.values(), *CONTROLS.values())
     if as_json:
         print_json([asdict(scenario) for scenario in every])
         return

@@ -47,11 +47,10 @@ def rerun(
 
     They are equal with the same version, the same path of computation (native or XLA) and the same kind of processor.
     """
-    began = time.monotonic()
     from attnflow.sweeps.store import is_sweep
 
     if cell is not None or is_sweep(path):
-        _rerun_of_sweep(path, cell or "", out, overwrite, as_json, began)
+        _rerun_of_sweep(path, cell or "", out, overwrite, as_json)
         return
     from attnflow.experiments.rerun import rerun as repeat
     from attnflow.results.files import load
@@ -61,7 +60,9 @@ def rerun(
     if kind_of(recorded) is not ResultKind.PROMPT:
         flow_of(recorded)  # a record that cannot be read is said at once
     files = free_files({"result": out}, overwrite)
+    began = time.monotonic()
     result = repeat(recorded, progress=progress_of(as_json))
+    seconds = time.monotonic() - began
     # A file of 0.1.0 lacks the variables that were added since.
     is_equal = bool(recorded.equals(result.drop_vars(set(result.variables) - set(recorded.variables))))
     heading = {"repeated": str(path), "bit_for_bit": is_equal}
@@ -75,7 +76,7 @@ def rerun(
         facts = heading | coalesce.coalescing_facts(result)
         print_json_or(as_json, facts, lambda: print_facts("repeated", coalesce.readable_facts(facts)))
     else:
-        finish(str(path), flow_of(recorded), result, files, overwrite, heading, began, as_json)
+        finish(str(path), flow_of(recorded), result, files, overwrite, heading, seconds, as_json)
     if not is_equal:
         raise typer.Exit(1)
     end_with_code_of(result)
@@ -92,7 +93,6 @@ def extend(
     as_json: AsJson = False,
 ) -> None:
     """Continue a finished run to a later time, and write the whole run."""
-    began = time.monotonic()
     from attnflow._common.checks import require_count, require_finite_number
     from attnflow.experiments.extend import extend as continued
     from attnflow.experiments.extend import require_finished, require_later
@@ -107,8 +107,10 @@ def extend(
     times = _later_times(recorded, end, saves)
     require_later(times, float(recorded.time.values[-1]))
     files = free_files({"result": out or path.with_name(f"{path.stem}-extended.zarr")}, overwrite)
+    began = time.monotonic()
     result = continued(recorded, times, progress=progress_of(as_json))
-    finish(str(path), flow_of(result), result, files, overwrite, {"extended": str(path)}, began, as_json)
+    seconds = time.monotonic() - began
+    finish(str(path), flow_of(result), result, files, overwrite, {"extended": str(path)}, seconds, as_json)
     end_with_code_of(result)
 
 
@@ -124,7 +126,7 @@ def _later_times(run: Any, end: float, saves: int | None) -> Any:
     return (np.geomspace(last, end, count + 1) if is_log and end > last else np.linspace(last, end, count + 1))[1:]
 
 
-def _rerun_of_sweep(path: Path, cell: str, out: Path | None, overwrite: bool, as_json: bool, began: float) -> None:
+def _rerun_of_sweep(path: Path, cell: str, out: Path | None, overwrite: bool, as_json: bool) -> None:
     """Repeat one run of a sweep with its trajectory."""
     from attnflow.results.provenance import flow_of
     from attnflow.sweeps.replay import replay
@@ -136,11 +138,13 @@ def _rerun_of_sweep(path: Path, cell: str, out: Path | None, overwrite: bool, as
     values = _values(parts, "--cell")
     number = values.pop("run", "0")
     files = free_files({"result": out}, overwrite)
+    began = time.monotonic()
     result = replay(path, values, int(number) if number.isdigit() else number, progress=progress_of(as_json))
+    seconds = time.monotonic() - began
     compared = result.attrs["equals_sweep"]
     where = ", ".join(f"{name} = {value}" for name, value in (values | {"run": number}).items())
     heading = {"repeated": f"{path}, {where}"} | ({"bit_for_bit": compared == 1} if compared >= 0 else {})
-    finish(str(path), flow_of(result), result, files, overwrite, heading, began, as_json)
+    finish(str(path), flow_of(result), result, files, overwrite, heading, seconds, as_json)
     if compared == 0:
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import coalesce, studies
+from attnflow.cli import coalesce, completion, studies
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -66,13 +66,21 @@ def run(
     Exit code 0: every run has reached its end or was stopped as asked. 1: a run has failed; the outcome says why.
     2: the input is wrong, and nothing was computed. 130: Ctrl-C ended the run. Unless it is 2, the result is written.
     """
-    began = time.monotonic()
     from attnflow.cli.laws import run_law
     from attnflow.experiments.configs.prepared_run import prepare
     from attnflow.experiments.law_scenarios import law_scenario
 
     limits = {"clustered": clustered, "settled": settled, "diverged": diverged, "budget": budget, "merge": merge}
     limits |= {"perturb": perturb, "float32": float32 or None, "memory": memory}
+    if name in completion.CONTROLS:
+        from attnflow.cli.controls import prepare_control, run_control
+
+        setup = prepare_control(name, changes, limits, save_config)
+        require_picture(drawing, has_picture=not no_picture)
+        out = out or default_result(name)
+        files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
+        run_control(setup, files, overwrite, as_json, drawing)
+        return
     if is_law_name(name):
         _require_law_options(limits, save_config)
         law_scenario(name, **changes)  # a wrong setting is said before files are looked at
@@ -101,7 +109,7 @@ def run(
 
         run_streaming(prepared, title, files, overwrite, as_json, drawing)
     else:
-        _run_simulation(prepared, title, files, overwrite, as_json, began, drawing)
+        _run_simulation(prepared, title, files, overwrite, as_json, drawing)
 
 
 def is_law_name(name: str) -> bool:
@@ -127,11 +135,12 @@ def _run_simulation(
     files: dict[str, Path],
     overwrite: bool,
     as_json: bool,
-    began: float,
     drawing: dict[str, Any],
 ) -> None:
     """Compute a run of `simulate`, and the study that belongs to its scenario."""
+    began = time.monotonic()
     result, scenario = prepared.run(progress_of(as_json)), prepared.scenario
+    seconds = time.monotonic() - began
     heading = {"scenario": title, "paper": "" if scenario is None else scenario.paper}
     heading["settings"] = prepared.shown_settings()
     flow = prepared.arguments["flow"]
@@ -139,7 +148,7 @@ def _run_simulation(
         drawn = files.pop("picture", None)
         heading["experiment"] = studies.STUDIES[scenario.study](flow, prepared.settings, drawn, drawing)
         heading |= {} if drawn is None else {"experiment_picture": str(drawn)}
-    finish(title, flow, result, files, overwrite, heading, began, as_json, drawing)
+    finish(title, flow, result, files, overwrite, heading, seconds, as_json, drawing)
 
 
 def finish(
@@ -149,11 +158,11 @@ def finish(
     files: dict[str, Path],
     overwrite: bool,
     heading: dict[str, Any],
-    began: float,
+    seconds: float,
     as_json: bool,
     drawing: dict[str, Any] | None = None,
 ) -> None:
-    """Write the files that are asked for and print the summary of a run of `simulate`."""
+    """Write the files that are asked for and print the summary of a run of `simulate`, which took some seconds."""
     from attnflow.experiments.headline import headline
     from attnflow.experiments.run_summary import final_matrix, summarise
 
@@ -164,7 +173,7 @@ def finish(
     if "picture" in files:
         draw_run(flow, result, files["picture"], last, drawing or {})
     heading |= {"headline": headline(flow, result)}
-    summary |= {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
+    summary |= {"seconds": round(seconds, 3)} | as_text(files)
     print_json_or(as_json, heading | summary, lambda: print_facts(title, readable_run(heading, summary)))
     end_with_code_of(result)
 

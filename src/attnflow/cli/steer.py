@@ -39,8 +39,11 @@ def steer(
     ] = None,
     pieces: Annotated[
         int | None,
-        typer.Option(help="Number of pieces of attention alone that move all tokens at once, found by least squares."),
+        typer.Option(help="Number of pieces of attention alone that move all tokens at once, found by a search."),
     ] = None,
+    objective: Annotated[
+        str, typer.Option(help="With --pieces: soonest, energy (the least in the given time) or arrive.")
+    ] = "soonest",
     seed: Annotated[int, typer.Option(help="Seed of laws and of directions that are tried.")] = 0,
     out: Annotated[Path, typer.Option(help="Result file, .zarr or .nc.")] = Path("steered.zarr"),
     picture: Annotated[
@@ -58,7 +61,7 @@ def steer(
 
     tokens, targets = _points(start, n, d, seed, 0), _points(target, n, d, seed, 1)
     if pieces is not None:
-        found = _optimised(tokens, targets, pieces, seed, {"space": space != "sphere", "time": time, "norm": norm})
+        found = _optimised(tokens, targets, space, pieces, {"objective": objective, "time": time, "norm": norm}, seed)
     elif space == "sphere" and tokens.shape[-1] == 2:
         found = steer_circle(tokens, targets)
     else:
@@ -77,17 +80,19 @@ def steer(
         "gap": found.gap,
         "largest error": found.terminal_error,
     }
+    if found.search is not None:
+        facts |= {"objective": found.search.objective, "cost": found.search.cost, "arrived": found.has_arrived}
+        facts |= {"stationarity": found.search.stationarity, "mean dH/du": found.search.pontryagin.mean_residual}
     print_json_or(as_json, facts | as_text(files), lambda: print_facts("steer", _readable(facts) | as_text(files)))
 
 
-def _optimised(tokens: Any, targets: Any, pieces: int, seed: int, given: dict[str, Any]) -> Any:
+def _optimised(tokens: Any, targets: Any, space: str, pieces: int, given: dict[str, Any], seed: int) -> Any:
     from attnflow._common.checks import InputError
     from attnflow.control.optimiser import optimise
 
-    for name, value in given.items():
-        if value:
-            raise InputError(f"`--{name}` has no meaning beside `--pieces`. Leave one of them out.")
-    return optimise(tokens, targets, pieces, rng=seed)
+    if space != "sphere":
+        raise InputError("`--space` has no meaning beside `--pieces`, which is of the sphere. Leave one of them out.")
+    return optimise(tokens, targets, pieces, **given, rng=seed)
 
 
 def _points(word: str, n: int, d: int, seed: int, place: int) -> Any:
@@ -100,7 +105,12 @@ def _points(word: str, n: int, d: int, seed: int, place: int) -> Any:
 
 def _readable(facts: dict[str, Any]) -> dict[str, str]:
     count = facts["tokens"]
-    return {
+    search = {}
+    if "cost" in facts:
+        rest = f"{facts['stationarity']:.1g} of its gradient is not balanced"
+        search = {"cost": f"{facts['cost']:.6g} ({facts['objective']}); {rest}"}
+        search["arrived"] = "yes" if facts["arrived"] else "no: this is what was reached"
+    return search | {
         "tokens": f"{count} to {count} targets in dimension {facts['dimension']}",
         "pieces": str(facts["pieces"]),
         "time": f"{facts['time']:.6g}, {facts['gap']:.3g} times the least that these norms allow",

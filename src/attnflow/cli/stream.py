@@ -87,10 +87,11 @@ def run_streaming(
     """Compute a run of `stream`, write and draw it, and print its facts."""
     began = time.monotonic()
     run = prepared.run(progress_of(as_json))
+    seconds = time.monotonic() - began
     save_result(run, files["result"], overwrite)
     if "picture" in files:
         _draw(run, files["picture"], drawing)
-    facts = {"scenario": title} | _facts(run) | {"seconds": round(time.monotonic() - began, 2)} | as_text(files)
+    facts = {"scenario": title} | _facts(run) | {"seconds": round(seconds, 3)} | as_text(files)
     print_json_or(as_json, facts, lambda: print_facts(title, _readable(facts, prepared.arguments["tolerance"])))
     end_with_code_of(run)
 

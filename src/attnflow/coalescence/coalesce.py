@@ -53,11 +53,12 @@ def coalesce(
     tokens
         First tokens (n, d). Without them `flow` is a run of `simulate`: the clusters of its last tokens are the first
         tokens, with their masses, at its last time; forces that are lost in the tolerance of `simulate` act from there.
-        `leaf` in the result is then the cluster of every token of that run, and `leaf_radius` the largest distance of
-        a token from the centre of its cluster.
+        `leaf` in the result is then the cluster of every token of that run, `leaf_radius` the largest distance of a
+        token from the centre of its cluster, and `leaf_change` bounds the change of attention outputs by it over |V|.
     gather
         Largest gap between neighbouring tokens of a cluster of such a run. None: 1e-3. Clusters that are too wide for
-        their centres to stand for them are refused.
+        their centres to stand for them, within a hundredth of any velocity, are divided; tokens between two clusters
+        are then leaves of their own. More than 4,000 leaves are refused.
     log_end
         Logarithm of the end time. By default the run ends at one cluster or at an equilibrium. Required (or `budget`)
         if V or Q^T K is not symmetric, since periodic orbits are then possible. A run ends at one cluster even before
@@ -129,7 +130,7 @@ def coalesce(
     long = integrated(request, budget, progress)
     if start is None:
         return long
-    return long.assign(leaf=("first_token", start.leaves), leaf_radius=start.radius)
+    return long.assign(leaf=("first_token", start.leaves), leaf_radius=start.radius, leaf_change=start.change)
 
 
 def integrated(request: CoalescingRequest, budget: float | None = None, progress: Progress = None) -> xr.Dataset:

@@ -14,7 +14,7 @@ one control for all tokens. Three questions are answered with numbers.
 d >= 3 and in R^d with d >= 2, and arrives exactly; `steer_circle` does so inside caps on the circle; `match_prompts`
 collapses each of several prompts to a point by attention and then moves the points; `interpolate_sequences` maps
 sequences of tokens to sequences of outputs by layers of attention and ReLUs. `optimise` searches for weights of
-attention alone that move all tokens at once, with little energy.
+attention alone that move all tokens at once, soonest or with the least energy.
 
 **The strip mover.** For a unit vector gamma and a half-width delta let h(x) = (1 - |<gamma, x> - c| / delta)_+, three
 ReLUs of <gamma, x>. The field h(x) P_x omega is zero outside of the strip |<gamma, x> - c| < delta. On the sphere let

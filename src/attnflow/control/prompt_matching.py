@@ -11,14 +11,14 @@ from scipy.integrate import solve_ivp
 from attnflow._common.checks import InputError, require_on_sphere
 from attnflow._common.seeds import Rng, seed_sequence, takes_rng
 from attnflow.control.point_plan import plan
-from attnflow.control.steering import TIGHT
+from attnflow.control.steering import TIGHT, with_targets
 from attnflow.control.weight_schedules import Piece, Schedule
 from attnflow.model.attention import Softmax
 from attnflow.model.heads import Head
 from attnflow.model.perceptron import Perceptron
 
 WIDEST_CAP = np.pi / 3  # around the pole to which tokens are gathered: all of them are then in one hemisphere
-COLLAPSED = 1e-13  # largest distance of a token from the mean of its prompt
+COLLAPSED = 1e-11  # largest distance of a token from the mean of its prompt; errors of the solve are 1e-12
 LEAST_DISTANCE = 1e-2  # between the points of two prompts; closer ones are separated before they collapse
 LONGEST_COLLAPSE = 60.0  # time; within a hemisphere distances fall like e^{-t} in the end
 MOST_SEPARATIONS = 10  # random perceptrons that are tried
@@ -42,8 +42,8 @@ class PromptMatching:
 
     @cached_property
     def run(self) -> xr.Dataset:
-        """The runs of all prompts under the control, by a tight solve."""
-        return self.control.run(self.prompts, saves=9, solver=TIGHT)
+        """The runs of all prompts under the control, by a tight solve, with the targets as a variable."""
+        return with_targets(self.control.run(self.prompts, saves=9, solver=TIGHT), self.targets[:, None])
 
     @property
     def terminal_error(self) -> float:

@@ -28,6 +28,7 @@ from scipy.linalg import null_space
 
 from attnflow._common.checks import InputError
 from attnflow._common.seeds import Rng, seed_sequence, takes_rng
+from attnflow.control.steering import with_targets
 from attnflow.control.weight_schedules import Piece, Schedule
 from attnflow.model.attention import AbstractAttention, Hardmax, Softmax
 from attnflow.model.heads import Head
@@ -61,8 +62,8 @@ class SequenceInterpolation:
 
     @cached_property
     def run(self) -> xr.Dataset:
-        """All sequences after every block."""
-        return self.control.run(self.sequences, solver=Layers(1.0))
+        """All sequences after every block, with the outputs as targets."""
+        return with_targets(self.control.run(self.sequences, solver=Layers(1.0)), self.wanted)
 
     @property
     def terminal_error(self) -> float:

@@ -12,11 +12,52 @@ from attnflow._common.seeds import Rng, seed_sequence, takes_rng
 from attnflow.control.families import FlowFamily
 from attnflow.control.known_obstructions import require_pair, require_possible
 from attnflow.control.point_plan import plan
+from attnflow.control.pontryagin import PontryaginCheck
 from attnflow.control.speed_limits import SpeedLimit, require_time, speed_limit
 from attnflow.control.weight_schedules import Schedule
 from attnflow.solvers.adaptive import Adaptive
 
 TIGHT = Adaptive(rtol=1e-11, atol=1e-13)  # the solve that judges a control, which is not made by solving
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """What a search has reached: the cost before and after the minimisation, and how far it is from a minimum.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> found = af.control.optimise(np.eye(3)[:1], np.eye(3)[1:2], pieces=2, rng=0)
+    >>> found.search.objective, found.search.cost <= found.search.first_cost
+    ('soonest', True)
+    """
+
+    objective: str
+    cost: float
+    first_cost: float
+    steps: int
+    stationarity: float
+    """Part of the gradient of the cost that no constraint balances, over the gradient: zero at a minimum."""
+    pontryagin: PontryaginCheck
+    allowed_time: float | None = None
+
+    def rows(self) -> dict[str, str]:
+        """The report by line."""
+        check = self.pontryagin
+        return {
+            "cost": f"{self.cost:.6g} ({self.objective}), {self.first_cost:.6g} before {self.steps} steps; "
+            f"{self.stationarity:.1g} of its gradient is not balanced",
+            "dH/du": f"{check.mean_residual:.1g} in the mean of a piece, {check.largest_residual:.2g} at most",
+            "H": f"drifts by {check.drift.max():.1g} within a piece",
+        }
+
+
+def with_targets(run: xr.Dataset, targets: np.ndarray) -> xr.Dataset:
+    """The run with the target of every token as a variable."""
+    wanted = np.broadcast_to(targets, run.final_tokens.shape)
+    return run.assign(
+        target=xr.Variable(run.final_tokens.dims, wanted, {"long_name": "target of the token", "units": "1"})
+    )
 
 
 @dataclass(frozen=True)
@@ -34,21 +75,29 @@ class Steering:
     control: Schedule
     tokens: np.ndarray
     targets: np.ndarray
-    stationarity: float | None = None
-    """Part of the gradient of the energy that no constraint balances, over the gradient; None for constructions.
-    It is Pontryagin's condition for controls that are constant in pieces, zero at a minimum."""
+    search: SearchReport | None = None
+    """What the search has reached; None for constructions."""
 
     @cached_property
     def run(self) -> xr.Dataset:
         """The tokens from piece to piece by a tight solve, with the targets as a variable."""
-        run = self.control.run(self.tokens, saves=9, solver=TIGHT)
-        places = xr.Variable(run.final_tokens.dims, self.targets, {"long_name": "target of the token", "units": "1"})
-        return run.assign(target=places)
+        return with_targets(self.control.run(self.tokens, saves=9, solver=TIGHT), self.targets)
 
     @property
     def terminal_error(self) -> float:
         """The largest distance of a last token from its target."""
         return float(np.linalg.norm(self.run.final_tokens.values - self.targets, axis=-1).max())
+
+    @property
+    def stationarity(self) -> float | None:
+        """Part of the gradient of the cost that no constraint balances, over the gradient; None for constructions."""
+        return None if self.search is None else self.search.stationarity
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all tokens are within 1e-8 of their targets, in the time that is allowed."""
+        allowed = None if self.search is None else self.search.allowed_time
+        return self.terminal_error < 1e-8 and (allowed is None or self.time <= allowed * (1 + 1e-12))
 
     @property
     def time(self) -> float:
@@ -73,8 +122,12 @@ class Steering:
             "time": f"{self.time:.6g}, {self.gap:.3g} times the limit {self.limit.time:.6g} of these norms",
             "error": f"{self.terminal_error:.2g}, the largest distance from a target by a tight solve",
         }
-        if self.stationarity is not None:
-            rows["energy"] = f"{self.stationarity:.2g} of its gradient is not balanced by the constraints"
+        if self.search is not None:
+            rows |= self.search.rows()
+            if not self.has_arrived:
+                allowed = self.search.allowed_time
+                limit = "" if allowed is None else f" in the time {allowed:.6g} that is allowed"
+                rows["stalled"] = f"not all tokens arrive{limit}; this is what was reached"
         return "\n".join(f"  {name:<8}{words}" for name, words in rows.items())
 
 

@@ -1,6 +1,7 @@
 """Named scenarios of the mean field: settings in words and numbers, and the arguments of `mean_field.evolve`.
 
 Model and times are those of `Settings`; `start` is the word of a density, and settings about tokens have no effect.
+`attnflow run` asks for the names of laws in every run, so that `mean_field` is imported where a law is made.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -12,18 +13,19 @@ from attnflow._common.checks import InputError, require_known
 from attnflow.experiments import scenarios, specs
 from attnflow.experiments.settings import Scenario, Settings
 from attnflow.experiments.vocabulary import Vocabulary, Word
-from attnflow.mean_field import densities
-from attnflow.mean_field.first_states import is_zonal
-from attnflow.mean_field.served_flows import domain_of
 from attnflow.model.dynamics import AbstractDynamics
 
 
 def _wave(mode: int, amplitude: float, d: int, on_sphere: bool) -> Any:
+    from attnflow.mean_field import densities
+
     _require_sphere("wave", d, on_sphere)
     return densities.uniform(mode, amplitude) if d == 2 else densities.zonal_wave(mode, amplitude)
 
 
 def _von_mises(concentration: float, d: int, on_sphere: bool) -> Any:
+    from attnflow.mean_field import densities
+
     _require_sphere("von-mises", d, on_sphere)
     return densities.von_mises(concentration) if d == 2 else densities.von_mises_fisher(concentration)
 
@@ -37,11 +39,15 @@ def _ripples(mode: int, amplitude: float, d: int, on_sphere: bool) -> Any:
 
 
 def _box(low: float, high: float, d: int, on_sphere: bool) -> Any:
+    from attnflow.mean_field import densities
+
     _require_space("box", on_sphere)
     return densities.box([low] * d, [high] * d)
 
 
 def _gaussian(deviation: float, d: int, on_sphere: bool) -> Any:
+    from attnflow.mean_field import densities
+
     _require_space("gaussian", on_sphere)
     return densities.normal(np.zeros(d), deviation**2 * np.eye(d))
 
@@ -132,6 +138,9 @@ def law_scenario(name: str, **changes: Any) -> LawSetup:
 
 def _setup(settings: Settings) -> LawSetup:
     """Flow, first density and times, checked."""
+    from attnflow.mean_field.first_states import is_zonal
+    from attnflow.mean_field.served_flows import domain_of
+
     built = scenarios.build(settings, tokens=np.zeros((1, settings.d)))
     on_sphere = settings.space == "sphere"
     start = specs.object_of(settings.start, "start", LAW_STARTS, d=settings.d, on_sphere=on_sphere)

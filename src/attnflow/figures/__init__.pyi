@@ -49,10 +49,16 @@ from attnflow.figures.functions import slides_boolean as slides_boolean
 from attnflow.figures.functions import slides_polytope as slides_polytope
 from attnflow.figures.functions import sphere_clustering as sphere_clustering
 from attnflow.figures.functions import start_laws as start_laws
+from attnflow.figures.functions import trained_architectures as trained_architectures
+from attnflow.figures.functions import trained_collapse as trained_collapse
 from attnflow.figures.functions import trained_flow as trained_flow
+from attnflow.figures.functions import trained_frozen as trained_frozen
 from attnflow.figures.functions import trained_heads as trained_heads
 from attnflow.figures.functions import trained_prompt as trained_prompt
 from attnflow.figures.functions import trained_spectra as trained_spectra
+from attnflow.figures.functions import trained_starts as trained_starts
+from attnflow.figures.functions import trained_steps as trained_steps
+from attnflow.figures.functions import trained_tokens as trained_tokens
 from attnflow.figures.functions import two_time_scales as two_time_scales
 from attnflow.figures.functions import value_spectrum as value_spectrum
 from attnflow.figures.public_function import caption as caption

@@ -52,7 +52,11 @@ class AttentionPart(eqx.Module):
 
     def __call__(self, tokens: Tokens, mask: AbstractMask | None = None) -> Tokens:
         """The output of all heads at each token, bias included, without norm and residual."""
-        mixed = self.weights(tokens, mask) @ self._values(tokens)
+        return self.sent(tokens, self.weights(tokens, mask))
+
+    def sent(self, tokens: Tokens, weights: OfHeads) -> Tokens:
+        """The output of all heads at each token with these weights in place of those of the tokens."""
+        mixed = weights @ self._values(tokens)
         side_by_side = jnp.moveaxis(mixed, 0, 1).reshape(len(tokens), -1)
         outward = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(tokens.shape[1], -1)
         sent = side_by_side @ outward.T

@@ -46,9 +46,10 @@ class Block(eqx.Module):
         """The input of the heads: the tokens, normalised in a "pre" block."""
         return self._normed(self.attention_norm, tokens, "pre")
 
-    def after_attention(self, tokens: Tokens) -> Tokens:
-        """The residual stream after the attention half of the block."""
-        output = self.attention(self.attention_input(tokens))
+    def after_attention(self, tokens: Tokens, weights: OfHeads | None = None) -> Tokens:
+        """The residual stream after the attention half of the block; `weights` may be given in place of its own."""
+        entered = self.attention_input(tokens)
+        output = self.attention(entered) if weights is None else self.attention.sent(entered, weights)
         moved = tokens + self._normed_output(self.attention_norm, self.attention_output_norm, output)
         return self._normed(self.attention_norm, moved, "post")
 

@@ -59,6 +59,7 @@ LONG_NAMES = {
     "quadrature_error": "largest error of positions at merges integrated as isolated pairs",
     "subcycled_steps": "number of steps in which fast tokens were subcycled",
     "leaf": "cluster, and leaf of the merge tree, of every token of the run that was continued",
+    "leaf_change": "bound on the change of attention outputs by merging the tokens of clusters, relative to |V|",
     "leaf_radius": "largest distance of a token from the centre of its cluster",
     # of `mean_field.evolve`
     "density": "density of tokens",

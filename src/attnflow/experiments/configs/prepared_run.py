@@ -24,7 +24,6 @@ from attnflow.integrate.request import FLOAT32_TOLERANCES, checked_request
 from attnflow.integrate.simulate import simulate
 from attnflow.results.run_dataset import Request
 from attnflow.solvers.adaptive import Adaptive
-from attnflow.streaming.stream import require_supported, require_tolerance, stream
 
 FIRST_SAVED_TIME = 0.01  # of `stream`: the times from here on are evenly spaced in their logarithm
 FIELDS = tuple(entry.name for entry in fields(Settings))
@@ -62,6 +61,8 @@ class PreparedRun:
         if self.method == "coalesce":
             self.coalescing_request()
         elif self.method == "stream":
+            from attnflow.streaming.stream import require_supported, require_tolerance
+
             require_supported(given["flow"], given["tokens"])
             require_times(given["times"])
             require_tolerance(given["tolerance"])
@@ -92,12 +93,16 @@ class PreparedRun:
 
 
 def _function_of(method: str) -> Callable[..., xr.Dataset]:
-    """The function of a method; `coalesce` takes 0.2 s to import, and few runs need it."""
+    """The function of a method; `coalesce` and `stream` take 0.1 to 0.2 s to import, and few runs need them."""
     if method == "coalesce":
         from attnflow.coalescence.coalesce import coalesce
 
         return coalesce
-    return {"simulate": simulate, "stream": stream}[method]
+    if method == "stream":
+        from attnflow.streaming.stream import stream
+
+        return stream
+    return simulate
 
 
 def prepare(config: RunConfig) -> PreparedRun:

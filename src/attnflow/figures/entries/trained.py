@@ -10,7 +10,7 @@ import xarray as xr
 from attnflow import trained
 from attnflow._common.progress import Progress
 from attnflow.figures.drawing import described
-from attnflow.figures.entries import trained_flows, trained_prompts
+from attnflow.figures.entries import trained_flows, trained_prompts, trained_questions, trained_studies
 from attnflow.figures.entries.trained_prompts import ITERATED_LAYERS
 from attnflow.figures.figure import Figure
 from attnflow.models import load
@@ -21,6 +21,7 @@ from attnflow.trained.head_limits import KINDS
 SLIDES = "Sugolov and Aubry 2023, slides"
 OTHER_MODEL = "Published on ALBERT; made here with all-MiniLM-L6-v2, or with any model by --model DIR."
 BARE = "Biases and norms are left out. A model without a tokenizer starts from random ids instead of a sentence."
+ALONE = "Biases, norms and MLP are left out. Other layers and times (--set layer=0, --set end=10) can differ."
 PROMPT = (
     "The tokens of a sentence attract each other, and layer after layer they gather into a few clusters of meaning."
 )
@@ -94,20 +95,115 @@ FIGURES = (
     Figure(
         id="trained-heads",
         source=f"{SLIDES}: several heads",
-        title="A sentence under more and more trained heads",
-        shows="More and more heads of one layer act together, up to all of them, added in a random order that the "
-        "caption gives. Panels show how far tokens are from one line, the rate at which they align, the number of "
-        "clusters and the rank of attention.",
-        deviates=f"{OTHER_MODEL} {BARE}",
-        compute=trained_flows.compute_counts,
-        draw=trained_flows.draw_counts,
-        numbers=trained_flows.count_numbers,
+        title="Tokens under more and more trained heads",
+        shows="Random subsets of the heads of one layer, up to all of them, act on tokens of the sphere: cosines, "
+        "clusters and the rank of attention at the end, with intervals over subsets and starts. Controls have the same "
+        "V with other Q and K.",
+        deviates=f"{OTHER_MODEL} {ALONE}",
+        compute=trained_questions.compute_heads,
+        draw=trained_questions.draw_heads,
+        numbers=trained_questions.question_numbers,
+        settings={"model": "minilm", "layer": 3, "counts": [1, 2, 4, 8], "n": 16, "runs": 10, "end": 5.0, "seed": 0},
+        quick={"counts": [1, 4], "n": 8, "runs": 5, "end": 1.0},
+        seconds=(120, 25),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-tokens",
+        source=f"{SLIDES}: more tokens",
+        title="More and more tokens under the heads of a trained layer",
+        shows="Cosines, clusters and the rank of attention at the end against the number of tokens, with intervals "
+        "over starts. Controls have the same V with other Q and K.",
+        deviates=f"{OTHER_MODEL} {ALONE}",
+        compute=trained_questions.compute_tokens,
+        draw=trained_questions.draw_tokens,
+        numbers=trained_questions.question_numbers,
+        settings={"model": "minilm", "layer": 3, "n": [4, 8, 16, 32, 64], "runs": 10, "end": 5.0, "seed": 0},
+        quick={"n": [4, 8], "runs": 5, "end": 1.0},
+        seconds=(150, 20),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-starts",
+        source=f"{SLIDES}: other starts",
+        title="Where tokens start, under the heads of a trained layer",
+        shows="Cosines, clusters and the rank of attention at the end from tokens on the sphere (the directions of "
+        "isotropic Gaussian tokens), on a circle, Gaussian with the mean and covariance of embeddings, embeddings of "
+        "random ids, and prompts; with intervals over starts and controls in which Q and K are replaced.",
+        deviates=f"{OTHER_MODEL} {ALONE}",
+        compute=trained_questions.compute_starts,
+        draw=trained_questions.draw_starts,
+        numbers=trained_questions.question_numbers,
         settings={
-            "model": "minilm", "layer": 5, "counts": [1, 2, 4, 8], "prompt": PROMPT, "end": 20.0, "saves": 81,
+            "model": "minilm", "layer": 3, "starts": ["sphere", "circle", "gaussian", "embeddings", "prompts"], "n": 16,
+            "runs": 10, "end": 5.0, "seed": 0,
+        },
+        quick={"starts": ["sphere", "prompts"], "n": 8, "runs": 5, "end": 1.0},
+        seconds=(90, 20),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-steps",
+        source=f"{SLIDES}: residual steps",
+        title="Every trained layer in several smaller steps",
+        shows="Every layer is taken in m steps of 1/m of its displacement. Cosines of the last layer, and the distance "
+        "from the model, against m, with intervals over prompts and two controls.",
+        deviates=OTHER_MODEL,
+        compute=trained_studies.compute_steps,
+        draw=trained_studies.draw_steps,
+        numbers=trained_studies.steps_numbers,
+        settings={"model": "minilm", "steps": [1, 2, 4, 8, 16], "prompts": 40, "length": 16, "seed": 0},
+        quick={"steps": [1, 2], "prompts": 6},
+        seconds=(25, 8),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-architectures",
+        source=f"{SLIDES}: other architectures",
+        title="Trained models beside controls",
+        shows="Four measures of the last layer of every model that is installed, on the same prompts, with intervals, "
+        "beside random initial weights and equal attention. The numbers are the table over models.",
+        deviates="The slides have ALBERT only.",
+        compute=trained_studies.compute_architectures,
+        draw=trained_studies.draw_architectures,
+        numbers=trained_studies.architecture_numbers,
+        settings={
+            "model": "minilm", "others": ["smollm2", "rxnmapper", "rxnfp", "rxnfp-ft", "antiberty"], "prompts": 16,
             "seed": 0,
         },
-        quick={"counts": [1, 4], "end": 10.0, "saves": 41},
-        seconds=(15, 15),
+        quick={"others": ["rxnmapper"], "prompts": 5},
+        seconds=(60, 12),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-collapse",
+        source=f"{SLIDES}: neural collapse",
+        title="Neural collapse over prompts, on classes known beforehand",
+        shows="Tokens of all prompts form classes by their id, or by that of the next token. The variability within "
+        "classes over that between them, relative to permuted classes, by layer, with intervals over prompts and "
+        "three controls.",
+        deviates=OTHER_MODEL,
+        compute=trained_studies.compute_collapse,
+        draw=trained_studies.draw_collapse,
+        numbers=trained_studies.collapse_numbers,
+        settings={"model": "minilm", "prompts": 64, "seed": 0},
+        quick={"prompts": 12},
+        seconds=(60, 15),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-frozen",
+        source=f"{SLIDES}: the master equation",
+        title="Frozen attention on prompts, and how many layers it lasts",
+        shows="The attention of one layer stands for that of the next ones; the error of the tokens against the number "
+        "of layers ahead. Beside it: the linear master equation, and controls with other weights.",
+        deviates=f"{OTHER_MODEL} The slides freeze attention in a flow; values, norms and MLPs are those of the model.",
+        compute=trained_studies.compute_frozen,
+        draw=trained_studies.draw_frozen,
+        numbers=trained_studies.frozen_numbers,
+        settings={"model": "minilm", "prompts": 40, "length": 16, "seed": 0},
+        quick={"prompts": 6},
+        seconds=(12, 6),
         needs="minilm",
     ),
     Figure(

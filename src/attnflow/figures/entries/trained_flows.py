@@ -1,4 +1,4 @@
-"""Figures of trained weights: a prompt under one head of each kind, and under an increasing number of heads."""
+"""Figures of trained weights: a prompt under one head of each kind."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,10 @@ from attnflow.figures.entries.trained_prompts import prompt_or_ids
 from attnflow.models import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.show.parts.animation import Movie
-from attnflow.show.parts.panels import Line, Lines, panel_picture
+from attnflow.show.parts.panels import panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.principal_components import DOT_DISTANCE, principal_scene
 from attnflow.show.parts.scene import Scene, Snapshot, scene_movie, scene_of
-from attnflow.show.trained.head_counts import against_count, counted_heads
 from attnflow.show.trained.head_kinds import SAME_COLOUR_DISTANCE, alignment_panel
 from attnflow.trained import head_flows
 from attnflow.trained.head_limits import KINDS
@@ -112,69 +111,3 @@ def flow_movie(dataset: xr.Dataset) -> Movie:
 def _capital(dataset: xr.Dataset) -> str:
     words = dataset.attrs["words"]
     return words[0].upper() + words[1:]
-
-
-# -- Several heads -----------------------------------------------------------------------------------------------------
-
-
-def compute_counts(
-    progress: Progress, *, model: str, layer: int, counts: list[int], prompt: Prompt, end: float, saves: int, seed: int
-) -> xr.Dataset:
-    """Flows of the prompt under heads of a layer in random order, for each number of heads; the last are all heads."""
-    loaded = load(model)
-    layer = min(layer, loaded.config.layers - 1)
-    given, words = prompt_or_ids(loaded, prompt)
-    counts = [count for count in counts if count < loaded.config.heads] + [loaded.config.heads]
-    drawn = np.random.default_rng(seed).permutation(loaded.config.heads).tolist()
-    curves, rows = [], []
-    for count, share in zip(counts, parts_of(progress, len(counts)), strict=True):
-        settings = {"start": "prompt", "prompt": given, "end": end, "saves": saves}
-        run = trained.head_flow(loaded, layer, drawn[:count], progress=share, **settings)
-        curves.append(head_flows.misalignment(run))
-        rows.append(trained.flow_summary(run))
-    columns = {name: [np.nan if row[name] is None else row[name] for row in rows] for name in ("rate", "clusters")}
-    columns["attention_rank"] = [row["attention_rank"] for row in rows]
-    variables: dict[str, Any] = {name: ("heads", np.array(values, dtype=float)) for name, values in columns.items()}
-    variables["misalignment"] = (("heads", "time"), np.stack(curves))
-    attributes = {"model": loaded.name, "layer": layer, "words": words, "drawn_heads": drawn, "seed": seed}
-    return xr.Dataset(variables, {"heads": counts, "time": run.time.values}, attributes)
-
-
-def draw_counts(dataset: xr.Dataset) -> Picture:
-    """Draw the misalignment over time, and its rate, the clusters and the rank of P against the number of heads."""
-    curves = [
-        Line(dataset.time, np.maximum(dataset.misalignment.sel(heads=count), 1e-12), counted_heads(count))
-        for count in dataset["heads"].values
-    ]
-    over_time = Lines(
-        curves, ylabel="1 − mean squared cosine", title="Over time", yscale="log", ylim=(1e-8, 2), columns=2
-    )
-    rate, clusters, rank = (dataset[name].values for name in ("rate", "clusters", "attention_rank"))
-    panels = [over_time, *against_count(dataset["heads"].values, rate, clusters, rank)]
-    title = f"{_capital(dataset)} under more and more heads of {dataset.attrs['model']}, layer {dataset.attrs['layer']}"
-    caption = (
-        f"On the unit sphere, attention alone. Heads are added in random order (seed {dataset.attrs['seed']}): "
-        f"{', '.join(str(head) for head in np.ravel(dataset.attrs['drawn_heads']))}.{missing_rates(dataset)}"
-    )
-    return panel_picture([panels], title, caption, width=3.5, heights=[3.9])
-
-
-def missing_rates(dataset: xr.Dataset) -> str:
-    """Sentences on the numbers of heads without a rate, with the reason; empty if all have one."""
-    rates = {count: _rate_in_words(dataset.sel(heads=count)) for count in dataset["heads"].values}
-    lacking = [(count, rate) for count, rate in rates.items() if isinstance(rate, str)]
-    return "".join(f" No rate with {counted_heads(int(count))}: {rate}." for count, rate in lacking)
-
-
-def count_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
-    """The rate of alignment with every number of heads."""
-    counts = dataset["heads"].values
-    return {f"rate with {counted_heads(int(count))}": _rate_in_words(dataset.sel(heads=count)) for count in counts}
-
-
-def _rate_in_words(one: xr.Dataset) -> float | str:
-    """The rate with one number of heads, or the reason why there is none."""
-    if np.isfinite(one.rate.item()):
-        return one.rate.item()
-    is_aligned = one.misalignment[-1].item() < head_flows.FITTED_MISALIGNMENT[0]
-    return "tokens align between two kept times" if is_aligned else "tokens do not align at one rate"

@@ -42,8 +42,10 @@ class Seconds:
     """A pair of a leaf, in NumPy."""
     call: float = 2.5e-3
     """The plans of two transforms."""
-    fourier: float = 5e-7
-    """A token, in two complex transforms on a line there and back."""
+    fourier: float = 2e-7
+    """A token, in the series of its cell there and back."""
+    transform: float = 5e-7
+    """A token, in two complex transforms of finufft on a line there and back."""
     harmonics: float = 1e-6
     """A token, in four transforms on the sphere there and back."""
     degree: float = 1.6e-8
@@ -154,7 +156,7 @@ def _of_gauss(problem: SumProblem, tolerance: float) -> float:
         return math.inf
     d = problem.keys.shape[1]
     grid = (2 * kernel.modes) ** d
-    all_tokens = len(problem.keys) * SECONDS.fourier * 3 ** (d - 1)
+    all_tokens = len(problem.keys) * SECONDS.transform * 3 ** (d - 1)
     return _of_expansion(problem, kernel.leaf, all_tokens, SECONDS.call + grid * SECONDS.mode)
 
 

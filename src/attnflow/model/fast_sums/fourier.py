@@ -1,27 +1,38 @@
-"""The circle: e^{kappa (cos a - 1)} as a Fourier series, summed by non-uniform fast Fourier transforms.
+"""The circle: e^{kappa (cos a - 1)} as a Fourier series, summed by fast Fourier transforms at tokens anywhere.
 
     e^{kappa (cos a - 1)} = sum_k c_k e^{ika},    c_k = e^{-kappa} I_k(kappa),    sum_k c_k = 1.
 
-One transform of type 1 gives the moments sum_j w_j e^{-ik phi_j} of all columns, one of type 2 the sums at the angles
-theta_i. Both have errors relative to the gross weight: with W = sum_j |w_j| a moment is off by eps W, a sum by
-eps sum_k c_k W = eps W more.
+The moments sum_j w_j e^{-ik phi_j} of all columns are formed first, then the sums at the angles theta_i. Many tokens
+are put into equal cells of the circle (`cell_sums`): with a token at g + delta in the cell around g,
+
+    e^{-ik (g + delta)} = e^{-ik g} sum_{p < P} (-ik delta)^p / p! + rest,    |rest| <= |k delta|^P / P!,
+
+so that moments follow from sums of w delta^p over each cell by P uniform transforms, and sums at the targets from P
+derivatives at the centres. With half a cell as the largest delta the rests are at most 2 sum_k c_k |k delta|^P / P!,
+which is kept below rounding. Where that takes more cells than tokens, finufft does both.
+
+Errors are relative to the gross weight: with W = sum_j |w_j| a moment is off by eps W, a sum by eps sum_k c_k W = eps W
+more.
 """
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ive
+from scipy.special import factorial, ive
 
 from attnflow._common.extras import imported
 from attnflow.model.fast_sums.problem import SumProblem
+from attnflow.model.native import cell_series
 
 EPS = 1e-14  # asked of finufft: smaller ones reach no smaller error
 # Errors over the gross weight, three times the largest measured with all tokens at one to three places, where errors of
 # one sign add up: that of the transforms, and that of the phases k theta for each mode.
 TRANSFORM_ERROR = 1e-13
 PHASE_ERROR = 3e-16
+LARGEST_REST = 3e-17  # of the series in cells, over the gross weight
 TOKENS_PER_THREAD = 30_000  # below, starting threads takes longer than it saves
 LEAF = 512  # tokens; beyond, plans of finufft take less time than their pairs
 
@@ -32,7 +43,7 @@ class CircleKernel:
     leaf = LEAF
 
     def __init__(self, queries: np.ndarray, keys: np.ndarray, factor: float):
-        lengths = [float(np.mean(np.hypot(*array.T))) for array in (queries, keys)]
+        lengths = [float(np.mean(np.sqrt(np.einsum("nk,nk->n", array, array)))) for array in (queries, keys)]
         # A negative factor is a positive one of the opposite keys.
         self.kappa = abs(factor) * lengths[0] * lengths[1]
         self.targets = np.arctan2(queries[:, 1], queries[:, 0])
@@ -45,8 +56,10 @@ class CircleKernel:
         self.column_factors = np.ones(len(keys))
 
     def sums(self, targets: slice, sources: slice, columns: np.ndarray) -> np.ndarray:
-        """Sums over the sources at the targets, two real columns as one complex one."""
+        """Sums over the sources at the targets, by cells or two real columns as one complex one."""
         width = columns.shape[1]
+        if (cells := cells_of(self.kappa)) <= LEAF + len(columns) and cell_series.is_available():
+            return cell_sums(self.coefficients, cells, self.targets[targets], self.sources[sources], columns)
         padded = columns if width % 2 == 0 else np.column_stack([columns, np.zeros(len(columns))])
         strengths = np.ascontiguousarray(padded).view(complex).T
         moments = self._transformed(1, -1, self.sources[sources], strengths)
@@ -69,6 +82,29 @@ class CircleKernel:
 
     def _transformed(self, kind: int, sign: int, angles: np.ndarray, values: np.ndarray) -> np.ndarray:
         return transformed(kind, sign, (len(self.coefficients),), [angles], values)
+
+
+def cell_sums(
+    coefficients: np.ndarray, cells: int, targets: np.ndarray, sources: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """sum_j sum_k c_k e^{ik (theta_i - phi_j)} columns_j, for c_k = c_{-k} with k = -K, ..., K, by series in cells."""
+    half = coefficients[len(coefficients) // 2 :, None, None]
+    modes, terms = np.arange(len(half))[:, None, None], np.arange(cell_series.TERMS)
+    # (ik h/2)^p / p!: half a cell, h/2 = pi / cells, is the unit of the offsets u.
+    powers = (1j * np.pi / cells * modes) ** terms / factorial(terms)
+    by_cell = np.fft.rfft(cell_series.moments(sources, columns, cells), axis=0)[: len(half)]
+    moments = np.sum(by_cell * powers.conj(), axis=2, keepdims=True)
+    table = np.fft.irfft(half * moments * powers, cells, axis=0, norm="forward")
+    return cell_series.values(targets, table)
+
+
+@functools.lru_cache(maxsize=64)
+def cells_of(kappa: float) -> int:
+    """The number of cells, a power of two above twice the number of modes, for which the rests are below rounding."""
+    half, terms = _coefficients(kappa)[len(_coefficients(kappa)) // 2 :], cell_series.TERMS
+    moment = 4 * float(np.sum(half * np.arange(len(half), dtype=float) ** terms)) / float(factorial(terms))
+    least = max(np.pi * (moment / LARGEST_REST) ** (1 / terms), 2.0 * len(half))
+    return 2 ** math.ceil(math.log2(least))
 
 
 def transformed(

@@ -38,7 +38,7 @@ def formed(problem: SumProblem, tolerance: float) -> TokenGroups:
     """Groups of tokens that keep the error within the tolerance; tokens apart from others are groups of one."""
     steepness = abs(problem.factor) * float(np.linalg.norm(problem.queries, axis=1).max())
     largest = float(np.linalg.norm(problem.values, axis=1).max()) or 1.0
-    labels = _cells(problem.keys, _radius(problem.keys, steepness, tolerance))
+    labels = cells(problem.keys, _radius(problem.keys, steepness, tolerance))
     groups = _means(problem, labels)
     key_radii = _radii(problem.keys, groups.keys, labels)
     value_radii = _radii(problem.values, groups.values, labels)
@@ -62,7 +62,7 @@ def _radius(keys: np.ndarray, steepness: float, tolerance: float) -> float:
     return float(np.sqrt(tolerance / (steepness**2 + 2 * steepness / length + 1e-300)))
 
 
-def _cells(keys: np.ndarray, radius: float) -> np.ndarray:
+def cells(keys: np.ndarray, radius: float) -> np.ndarray:
     """The cell of every key in a grid whose cells have the given radius, numbered from zero.
 
     Vectors of whole numbers are told apart by a random linear function modulo 2^64. Two cells that it confuses make a

@@ -32,12 +32,15 @@ def certified_totals(
     """
     shift = log_weights.max()
     weights = np.exp(log_weights - shift)
-    columns = weights[:, None] * np.column_stack([problem.values, np.ones_like(weights)])
+    columns = np.empty((len(weights), problem.values.shape[1] + 1))
+    np.multiply(problem.values, weights[:, None], out=columns[:, :-1])
+    columns[:, -1] = weights
     totals = masked_sums(kernel, problem.positions, columns)
     error = kernel.unit_error * problem.positions.gross(weights * kernel.column_factors)
     log_scales = kernel.row_shifts + shift
     # A sum of zero may have lost its terms to underflow.
-    is_sure = (totals[:, -1] > 0) & (2 * error <= tolerance * (totals[:, -1] - error))
+    row_weights = np.ascontiguousarray(totals[:, -1])
+    is_sure = (row_weights > 0) & (2 * error <= tolerance * (row_weights - error))
     unsure = np.flatnonzero(~is_sure)
     if len(unsure):
         totals[unsure], log_scales[unsure] = row_sums(kernel.adapted(problem), log_weights, unsure)

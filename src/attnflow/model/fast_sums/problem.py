@@ -53,9 +53,10 @@ class Positions:
 
     def gross(self, weights: np.ndarray) -> np.ndarray:
         """A bound on sum_j p_ij weights_j of every row i, for weights above or equal to zero."""
-        total, before = weights.sum(), np.cumsum(weights)
+        total = weights.sum()
         bound = np.full(len(weights), total)
         if self.earlier != self.later:
+            before = np.cumsum(weights)
             bound = before if self.earlier else total - before + weights
         if self.slope > 0:  # a geometric series, in both directions
             bound = np.minimum(bound, 2 * weights.max() / -np.expm1(-self.slope))

@@ -19,6 +19,7 @@ from attnflow.show.merging.staircase import staircase
 from attnflow.show.merging.through_clusters import through_clusters
 from attnflow.show.parts.drawn_run import one_run
 from attnflow.show.parts.style import in_house_style
+from attnflow.show.runs.steering import has_targets, steering
 from attnflow.show.runs.summary import summary
 from attnflow.show.runs.trajectories import trajectories
 from attnflow.show.theory.density import density
@@ -79,13 +80,15 @@ def result_picture(
     times: Sequence[float] | None = None,
     **drawing: Any,
 ) -> Figure:
-    """The picture of a result: a staircase of `coalesce`, a density, a prompt by layers, or the summary of a run.
+    """The picture of a result: a staircase of `coalesce`, a density, a prompt by layers, a control, or a summary.
 
     With `times`, the tokens at these times, one panel each; of a density its curves, of a prompt its layers.
     `drawing` are the options of all pictures: size, style, palette, title.
     """
     at_times = {} if times is None else {"times": times}
     kind = kind_of(run)
+    if has_targets(run) and times is None and member is None:
+        return steering(run, path, **drawing)
     if kind in (ResultKind.TRAJECTORY, ResultKind.STREAM):
         return _picture_of_run(run, path, member=member, **at_times, **drawing)
     if member is not None:

@@ -16,6 +16,8 @@ from attnflow.show.parts.page import current_page, drawing_on, page_of
 from attnflow.show.parts.picture import HEADLINE, Heading, Title
 from attnflow.show.parts.style import new_figure, write_heading
 from attnflow.show.runs.moments import moment_maker
+from attnflow.show.runs.steering import has_targets
+from attnflow.show.runs.steering_movie import steering_movie
 from attnflow.show.theory.density_movie import density_movie
 
 
@@ -37,7 +39,8 @@ def movie(
     are drawn in two principal components, with the words of a prompt beside its tokens; tokens on the line are drawn
     above each other. Colours are those of the last clusters. A result of `coalesce` is shown over the logarithm of
     time; the tokens of a prompt move in straight lines from layer to layer. A result of `mean_field.evolve` is shown as
-    its density, a curve or a map.
+    its density, a curve or a map. A run of `attnflow.control` has its targets as crosses, and the pieces of the control
+    as a bar with a mark at the time.
 
     Parameters
     ----------
@@ -80,6 +83,9 @@ def movie(
     if kind_of(run) is ResultKind.DENSITY:
         with drawing_on(page):
             return save_movie(density_movie(run, title), path)
+    if has_targets(run) and member is None:
+        with drawing_on(page):
+            return save_movie(steering_movie(run, title), path)
     drawn = run_to_draw(_over_time(run), member, distance=distance)
     shown = default_title(run) if isinstance(title, Heading) else title
     with drawing_on(page):
