@@ -17,6 +17,7 @@ from attnflow.figures.entries import (
     noise_and_beta,
     normalisation,
     phase_diagrams,
+    polytope_counts,
     renyi_centres,
     sugolov_aubry,
 )
@@ -261,3 +262,16 @@ def test_accuracy_sentence_states_when_the_prediction_fails():
 
     assert "the end for size 0.2" in sentence
     assert "t = 1.7 for size 1" in sentence
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"), [(0.0, "equal those"), (0.25, "differ from those of vertices by at most 0.25")]
+)
+def test_numbers_of_vertices_and_leaders_are_compared(more, sentence):
+    dims, sizes = ("start", "d", "n"), (1, 1, 2)
+    means = {name: (dims, np.full(sizes, 4.0)) for name in ("vertices_mean", "leaders_mean", "rank_mean")}
+    means["rank_mean"][1][0, 0, 1] += more
+    words = polytope_counts.counts_sentence(xr.Dataset(means, {"start": ["ball:5"], "d": [2], "n": [10, 80]}))
+
+    assert "Means of leaders equal those of vertices." in words
+    assert f"Means of the rank {sentence}" in words

@@ -88,10 +88,16 @@ def counts_sentence(data: xr.Dataset) -> str:
         f"{float(data.vertices_mean.sel(start=law, d=d, n=n)):.2f} ({law_words(law)})"
         for law in data.start.values.tolist()
     ]
-    return (
-        f"Mean numbers of vertices for n = {n}, d = {d}: {'; '.join(words)}. Means of leaders differ from those of "
-        f"vertices by at most {_largest(data, 'leaders'):.2g}, those of the rank by {_largest(data, 'rank'):.2g}."
-    )
+    compared = [_comparison(data, "leaders", "of leaders"), _comparison(data, "rank", "of the rank")]
+    return f"Mean numbers of vertices for n = {n}, d = {d}: {'; '.join(words)}. {' '.join(compared)}"
+
+
+def _comparison(data: xr.Dataset, name: str, words: str) -> str:
+    """Sentence on the largest difference of a mean from that of the vertices."""
+    largest = _largest(data, name)
+    if largest == 0:
+        return f"Means {words} equal those of vertices."
+    return f"Means {words} differ from those of vertices by at most {largest:.2g}."
 
 
 def _largest(data: xr.Dataset, name: str) -> float:
