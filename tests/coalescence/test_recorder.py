@@ -9,7 +9,6 @@ from tests.helpers.coalescing import CIRCLE, flow
 
 import attnflow as af
 from attnflow.coalescence.cluster_state import MAX_DENSE_CLUSTERS
-from attnflow.coalescence.recorder import _log_difference
 from attnflow.model.native import library
 
 
@@ -99,10 +98,3 @@ def test_a_run_is_written_read_and_repeated(tmp_path):
         np.testing.assert_array_equal(again.log_time, found.log_time)
         np.testing.assert_array_equal(again["first"], found["first"])
         assert af.rerun(again, progress=False).equals(found)
-
-
-@pytest.mark.parametrize(("later", "earlier"), [(3.0, 1.0), (3.0, 3.0 - 1e-9), (0.0, -700.0)])
-def test_the_logarithm_of_a_duration_is_that_of_the_difference(later, earlier):
-    assert _log_difference(later, earlier) == pytest.approx(later + np.log(-np.expm1(earlier - later)), rel=1e-12)
-    assert _log_difference(later, -np.inf) == later
-    assert _log_difference(later, later) == pytest.approx(later - 36.8, abs=0.1)  # below rounding, and not -inf

@@ -113,7 +113,7 @@ def quadratures(step, path):
     nodes = np.array([0.0, *macro_step.PATH_NODES])
     times = np.array([0.0, *step.problem.stage_times(STEP)])
     time_change = step.problem.time_change
-    slowness = np.exp(-time_change.log_slowdown(STEP * nodes)) * STEP / time_change.duration(STEP)
+    slowness = np.exp(-time_change.log_growth(STEP * nodes)) * STEP / time_change.duration(STEP)
     forces = np.stack([w * step.force(time, FAST, path(time)) for w, time in zip(slowness, times, strict=True)])
     coefficients = np.linalg.solve(np.vander(nodes, increasing=True), forces.reshape(len(nodes), -1))
     all_nodes = (coefficients / np.arange(1, len(nodes) + 1)[:, None]).sum(axis=0).reshape(forces.shape[1:])

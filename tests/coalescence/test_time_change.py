@@ -5,7 +5,7 @@ import pytest
 
 import attnflow as af
 from attnflow.coalescence.step_problem import StepProblem
-from attnflow.coalescence.time_change import TimeChange
+from attnflow.coalescence.time_change import TimeChange, log_difference
 from attnflow.solvers.status import Status
 
 
@@ -44,3 +44,10 @@ def test_a_time_that_the_longest_step_does_not_take_gives_the_longest_step():
 
     assert change.step_for(2.0, log_longest) == 2.0
     assert change.step_for(2.0, log_longest + 1) == 2.0
+
+
+@pytest.mark.parametrize(("later", "earlier"), [(3.0, 1.0), (3.0, 3.0 - 1e-9), (0.0, -700.0)])
+def test_the_logarithm_of_a_duration_is_that_of_the_difference(later, earlier):
+    assert log_difference(later, earlier) == pytest.approx(later + np.log(-np.expm1(earlier - later)), rel=1e-12)
+    assert log_difference(later, -np.inf) == later
+    assert log_difference(later, later) == pytest.approx(later - 36.8, abs=0.1)  # below rounding, and not -inf

@@ -130,13 +130,15 @@ def test_tokens_that_are_as_many_points_as_lines_are_points():
 
 
 def test_runs_without_groups_leave_the_counts_of_the_others():
-    """Of three runs one failed: the range is that of the two with groups; without any groups it is that of sentences."""
+    """Of three runs one failed: the range is that of the two with groups, or of the two lengths of the mean."""
     group = lambda count: Gathering(np.arange(count), 0, np.empty((0, 2)), np.empty((0, 0)))
     shown = [RunOutcome("", group(2), True), RunOutcome("", group(5), False)]
-    failed = RunOutcome("failed", None, True)
+    noisy = [RunOutcome("", None, False, mean_length=length) for length in (0.31, 0.52)]
+    failed = RunOutcome("failed", None, False, has_failed=True)
 
-    assert _range_words([*shown, failed]) == "2 to 5 clusters, 1 not settled,"
-    assert _range_words([failed, RunOutcome("spread", None, True)]) == "failed to spread"
+    assert _range_words([*shown, failed]) == "2 to 5 clusters, 1 failed, 1 not settled,"
+    assert _range_words([*noisy, failed]) == "mean of the tokens of length 0.31 to 0.52, 1 failed,"
+    assert _range_words(noisy) == "mean of the tokens of length 0.31 to 0.52"
 
 
 @pytest.mark.parametrize(("vertices", "words"), [(2, "3 clusters"), (3, "3 clusters, hull with 3 vertices,")])

@@ -49,7 +49,7 @@ def test_a_list_gives_values_of_the_kind_of_the_setting():
         ("n", "1.5", "must be a whole number"),
         ("n", "1:2:5log", "has the value 1"),
         ("mask", [3], "must be a word"),
-        ("value", "diagonal:1,0.5", "commas separate a number from its word"),
+        ("value", "diagonal:1,0.5", "commas both between and inside words"),
         ("start", "tokens.npy,sphere", "names the file tokens.npy"),
         ("end", "1,2", "all cells have the same times"),
         ("runs", "1,2", "it is the number of runs of each cell"),

@@ -102,7 +102,7 @@ def test_bad_specs_are_refused(tmp_path, values, message):
 
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "bad.toml").write_text("runs = = 3")
-    with pytest.raises(InputError, match=r"bad\.toml is no TOML"):
+    with pytest.raises(InputError, match=r"bad\.toml is not valid TOML"):
         spec_named(tmp_path / "bad.toml", {}, {})
     with pytest.raises(InputError, match=r"no\.toml cannot be read: No such file"):
         spec_named(tmp_path / "no.toml", {}, {})

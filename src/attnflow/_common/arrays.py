@@ -1,7 +1,7 @@
 """Names of array shapes. Axes: n tokens, d coordinates, k inner coordinates of a head."""
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Real
+from jaxtyping import Array, Float, Int, Real
 
 AnyArray = Array | np.ndarray
 
@@ -11,7 +11,6 @@ RadiiOfRuns = Float[AnyArray, "*runs n"]
 Radii = Float[AnyArray, "n"]
 Masses = Float[AnyArray, "n"]
 Scores = Float[AnyArray, "rows columns"]
-Visible = Bool[AnyArray, "rows columns"]
 Indices = Int[AnyArray, "rows"]
 Matrix = Float[AnyArray, "rows columns"]
 Scalar = Real[AnyArray, ""] | float | int

@@ -56,7 +56,7 @@ def predicted_clusters(beta: float) -> int:
     """
     require_finite_number(beta, "beta")
     if beta < 0:
-        raise InputError(f"`beta` must be at least 0, but it is {beta:g}. Below it the uniform distribution is stable.")
+        raise InputError(f"`beta` must be at least 0, but it is {beta:g}. For negative beta the uniform law is stable.")
     # The rates fall beyond sqrt(2 beta), so that the largest is among the first 2 sqrt(2 beta).
     most = int(np.ceil(2 * np.sqrt(2 * beta))) + 2
     return int(np.argmax(growth_rates(beta, most, softmax=True))) + 1

@@ -16,8 +16,8 @@ def prepare_control(name: str, changes: dict[str, Any], limits: dict[str, Any], 
     given += [] if save_config is None else ["save_config"]
     if given:
         raise InputError(
-            f"`--{given[0].replace('_', '-')}` is of runs that end by themselves, but a control has its own end. Leave "
-            "it out."
+            f"`--{given[0].replace('_', '-')}` applies to simulations only: the end time of a control follows from its "
+            "construction. Leave it out."
         )
     return control_scenario(name, **changes)
 

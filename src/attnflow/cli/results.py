@@ -184,7 +184,9 @@ def show(
         from attnflow.sweeps.store import load_sweep as load
 
         if member is not None or times is not None:
-            raise InputError(f"`--member` and `--times` are of runs, but {path} is a sweep. `--at` chooses values.")
+            raise InputError(
+                f"`--member` and `--times` apply to runs, but {path} is a sweep. Choose values of axes with `--at`."
+            )
         drawing |= {"observable": observable, "at": _values(at, "--at")}
     else:
         from attnflow.results.files import load

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import coalesce, completion, studies
+from attnflow.cli import coalesce, studies
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -68,11 +68,12 @@ def run(
     """
     from attnflow.cli.laws import run_law
     from attnflow.experiments.configs.prepared_run import prepare
+    from attnflow.experiments.control_scenarios import CONTROLS
     from attnflow.experiments.law_scenarios import law_scenario
 
     limits = {"clustered": clustered, "settled": settled, "diverged": diverged, "budget": budget, "merge": merge}
     limits |= {"perturb": perturb, "float32": float32 or None, "memory": memory}
-    if name in completion.CONTROLS:
+    if name in CONTROLS:
         from attnflow.cli.controls import prepare_control, run_control
 
         setup = prepare_control(name, changes, limits, save_config)

@@ -91,7 +91,7 @@ def _optimised(tokens: Any, targets: Any, space: str, pieces: int, given: dict[s
     from attnflow.control.optimiser import optimise
 
     if space != "sphere":
-        raise InputError("`--space` has no meaning beside `--pieces`, which is of the sphere. Leave one of them out.")
+        raise InputError("`--pieces` is possible on the sphere only. Leave `--space` or `--pieces` out.")
     return optimise(tokens, targets, pieces, **given, rng=seed)
 
 

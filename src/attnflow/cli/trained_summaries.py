@@ -136,7 +136,7 @@ def divisors_sentence(divisors: dict[str, list[float]]) -> str:
 
 
 def _plateau(found: dict[str, Any]) -> str:
-    """The longest plateau of the number of clusters, relative to the time until the number is least."""
+    """The longest plateau of the number of clusters, divided by the time at which the number is least."""
     if found["plateau_to_collapse"] is None:
         return "the embedding has the fewest clusters"
     least, when = min(found["clusters"]), found["collapse_time"]

@@ -17,6 +17,7 @@ from attnflow.coalescence.recorder import Counters, RecordedState, Recorder
 from attnflow.coalescence.request import Accelerations, CoalescingRequest
 from attnflow.coalescence.step_problem import SlowPaths, StepProblem
 from attnflow.coalescence.subcycling import SubcyclingFailedError, Tolerances, fast_tokens, is_available
+from attnflow.coalescence.time_change import log_difference
 from attnflow.solvers.status import Status
 
 # Errors are relative to the nearest gap, but not below the smaller of 1e4 merging distances, where tokens merge anyway,
@@ -118,9 +119,7 @@ class Integrator:
     def _log_time_left(self) -> float:
         """Logarithm of the time to the end: log(e^log_end - e^log_time)."""
         log_end = self.request.log_end
-        return (
-            log_end if np.isinf(log_end) else log_end + float(np.log(-np.expm1(min(self.log_time - log_end, -1e-16))))
-        )
+        return log_end if np.isinf(log_end) else log_difference(log_end, self.log_time)
 
     def _is_at_rest(self) -> bool:
         """Whether no cluster has moved beyond REST_IN_TOLERANCES while time doubled, in ten steps or more.
@@ -184,6 +183,7 @@ class Integrator:
         tolerance = self.tolerances.rtol * max(float(np.delete(gaps, pair).min(initial=1.0)), self.tolerances.gap_floor)
         # It must take less than a hundredth of the time so far, so that recorded states stay dense in log t.
         latest = min(self.log_time + np.log(0.01), self._log_time_left())
+        # A test before the quadrature, whose own error decides: where it is too lenient, only a quadrature is wasted.
         is_isolated = 2 * beta * (drift / self.control.pair_backoff) ** 2 <= tolerance
         if not is_isolated or log_duration - self.velocity.log_scale > latest:
             return None

@@ -92,7 +92,7 @@ def dormand_prince(
             current = field.velocity(positions, clusters.masses, None if is_last else rows)
             growth = current.log_scale - velocity.log_scale
             mantissa = current.mantissa[rows] if is_last else current.mantissa
-            slopes[stage + 1] = mantissa * (np.exp(growth - time_change.log_slowdown(node * step)) / rate)
+            slopes[stage + 1] = mantissa * (np.exp(growth - time_change.log_growth(node * step)) / rate)
         # Trapezoidal minus Euler step: (v_end - v_start) duration / 2.
         change = (np.exp(growth) / rate * current.mantissa - slope) * (time_change.duration(step) / 2)
         errors = error_norm(change)

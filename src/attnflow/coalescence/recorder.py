@@ -14,6 +14,7 @@ from attnflow.coalescence.log_field import AttentionSums, LogField
 from attnflow.coalescence.merge_events import MergeEvent
 from attnflow.coalescence.merge_forecast import Forecast, forecast, log_merge_duration
 from attnflow.coalescence.request import Accelerations, CoalescingRequest
+from attnflow.coalescence.time_change import log_difference
 from attnflow.results.outcome import status_variables
 from attnflow.results.provenance import ResultKind, stamp
 from attnflow.solvers.status import Status
@@ -127,7 +128,7 @@ class Recorder:
             int(before.members[event.first][0]),
             int(before.members[event.second][0]),
             float(angle),
-            _log_difference(log_time, plateau.log_time),
+            log_difference(log_time, plateau.log_time),
             predicted,
             forecast(field, plateau.clusters, self.request.merge),
             masses,
@@ -184,8 +185,3 @@ class Recorder:
             variables[f"mass_of_{member}"] = [merge.masses[index] for merge in merges]
         whole = ("first", "second")
         return {name: np.asarray(values, int if name in whole else float) for name, values in variables.items()}
-
-
-def _log_difference(later: float, earlier: float) -> float:
-    """log(e^later - e^earlier)."""
-    return later if np.isneginf(earlier) else later + float(np.log(-np.expm1(min(earlier - later, -1e-16))))

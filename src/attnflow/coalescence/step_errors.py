@@ -13,7 +13,8 @@ def growth_defect(
     """Ratio of the unpredicted growth of the log speed to its limit, to the fifth power like an error of order five.
 
     Above 1 the embedded estimate is not trusted: it may vanish by chance where the speed changes by a factor. The
-    defect is zero where staged tokens move by less than 100 tolerances or where speeds fall.
+    defect is zero where staged tokens move by less than 100 tolerances, and where the measured and the predicted speed
+    both fall.
     """
     moved = error_norm(result.positions - problem.clusters.positions)
     if np.all(moved[staged] < 100.0 * scales[staged]):
@@ -23,7 +24,7 @@ def growth_defect(
             velocity.log_scale + np.log(np.abs(velocity.mantissa[staged]).max())
             for velocity in (problem.velocity, result.velocity)
         )
-    growth, predicted = last - first, problem.time_change.log_slowdown(step)
+    growth, predicted = last - first, problem.time_change.log_growth(step)
     if not np.isfinite(growth) or max(growth, predicted) < 0:
         return 0.0
     # Growth by a factor of e^0.1 may be unpredicted. The ratio is limited to ten: one attempt does not show more.
@@ -70,7 +71,7 @@ def _time_weights(problem: StepProblem, step: float, weights: np.ndarray) -> np.
     """Weights of integrals over u as weights of integrals over time, in units of the duration: dt = e^{-g(u)} du."""
     nodes = step * np.array([0.0, *PATH_NODES])
     time_change = problem.time_change
-    return weights * np.exp(-time_change.log_slowdown(nodes)) * step / time_change.duration(step)
+    return weights * np.exp(-time_change.log_growth(nodes)) * step / time_change.duration(step)
 
 
 def _forces(

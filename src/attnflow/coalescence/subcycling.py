@@ -19,7 +19,7 @@ from attnflow.model.native.library import is_built
 from attnflow.model.native.subcycling import StopRule
 
 MAX_FAST = 24  # tokens chosen for their own speed: more cost more than the longer macro steps save
-NEIGHBOUR_DISTANCE = 0.01  # tokens so close to a fast one are fast with it; also used by `multirate`
+NEIGHBOUR_DISTANCE = 0.01  # tokens so close to a fast one are fast with it; also used by `relaxation`
 MAX_STEPS = 20_000  # of one subcycled integration: beyond, the macro step is done without fast tokens
 # Cut-offs of forces, as differences of exponents. Fast tokens with a mutual force below e^-18 of the largest are
 # integrated apart from each other; each still moves the other, on the path assumed for it. Tokens outside the neighbour

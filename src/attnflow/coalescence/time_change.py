@@ -29,7 +29,7 @@ class TimeChange:
     growth: float = 0.0
     curvature: float = 0.0
 
-    def log_slowdown(self, step: Any) -> Any:
+    def log_growth(self, step: Any) -> Any:
         """g(u): predicted growth of the log speed after a step u."""
         return step * (self.growth + step * self.curvature / 2)
 
@@ -59,4 +59,15 @@ class TimeChange:
 @functools.lru_cache(maxsize=64)
 def _duration(time_change: TimeChange, step: float) -> float:
     nodes = step * (GAUSS_NODES + 1) / 2
-    return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-time_change.log_slowdown(nodes)))
+    return float(step / 2 * GAUSS_WEIGHTS @ np.exp(-time_change.log_growth(nodes)))
+
+
+def log_difference(later: float, earlier: float) -> float:
+    """log(e^later - e^earlier), for logarithms of times; equal ones are taken to differ by the rounding of float64.
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_difference(np.log(5.0), np.log(3.0)))), 12)
+    2.0
+    """
+    return later if np.isneginf(earlier) else later + float(np.log(-np.expm1(min(earlier - later, -1e-16))))

@@ -29,6 +29,9 @@ class RunOutcome:
     """The groups of tokens; None for a run that failed or whose tokens are spread by noise."""
     is_settled: bool
     """Whether no token moved noticeably in the last fifth of the time, as far as that is known."""
+    has_failed: bool = False
+    mean_length: float | None = None
+    """Length of the mean of all tokens, of a run with noise on the sphere."""
 
 
 def headline(flow: AbstractDynamics, run: xr.Dataset) -> str:
@@ -81,9 +84,10 @@ def outcome_of(flow: AbstractDynamics, run: xr.Dataset, distance: float) -> RunO
     """The outcome of one run; tokens within `distance` are one cluster."""
     final = run.final_tokens.values.astype(float)
     if bool(run.failed) or not np.all(np.isfinite(final)):
-        return RunOutcome("failed", None, False)
+        return RunOutcome("failed", None, False, has_failed=True)
     if flow.noise is not None and flow.is_on_sphere:
-        return RunOutcome(f"mean of the tokens of length {float(order.mean_length(final)):.2f}", None, False)
+        length = float(order.mean_length(final))
+        return RunOutcome(f"mean of the tokens of length {length:.2f}", None, False, mean_length=length)
     gathered, limit = gathering(flow, final, distance), shown_limit(flow, run)
     says = _words_of_limit(limit, gathered)
     return RunOutcome(says if is_settled(limit) else f"not settled, {says}", gathered, is_settled(limit))
@@ -128,18 +132,22 @@ def _words_of_limit(limit: ObservedLimit | None, gathered: Gathering) -> str:
 
 
 def _range_words(outcomes: list[RunOutcome]) -> str:
-    """The least and the largest number of groups, the share of runs that failed or are not settled."""
+    """The least and the largest number of groups, or length of the mean, and how many failed or are not settled."""
     parts = []
     shown = [outcome.gathered for outcome in outcomes if outcome.gathered is not None]
     for dimension in sorted({one.dimension for one in shown}):
         counts = [one.count for one in shown if one.dimension == dimension]
         words = counted(max(counts), dimension)
         parts.append(words if min(counts) == max(counts) else f"{min(counts)} to {words}")
-    noisy = [outcome.says for outcome in outcomes if outcome.gathered is None]
-    if noisy and not shown:
-        return f"{min(noisy)} to {max(noisy)}"
-    moving = sum(not outcome.is_settled for outcome in outcomes)
-    return " or ".join(parts) + (f", {moving} not settled," if moving else "")
+    lengths = [outcome.mean_length for outcome in outcomes if outcome.mean_length is not None]
+    if lengths:
+        least, largest = (f"{length:.2f}" for length in (min(lengths), max(lengths)))
+        parts.append(f"mean of the tokens of length {least if least == largest else f'{least} to {largest}'}")
+    said = [" or ".join(parts)]
+    failed = sum(outcome.has_failed for outcome in outcomes)
+    moving = sum(outcome.gathered is not None and not outcome.is_settled for outcome in outcomes)
+    said += [f"{count} {words}" for count, words in ((failed, "failed"), (moving, "not settled")) if count]
+    return ", ".join(said) + ("," if len(said) > 1 else "")
 
 
 def _time(run: xr.Dataset) -> str:

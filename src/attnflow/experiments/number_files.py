@@ -80,7 +80,7 @@ def _of_table(path: Path) -> np.ndarray:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError("it is no text in UTF-8.") from None
+        raise InputError("it is not a text file in UTF-8.") from None
     is_csv = path.suffix.lower() == ".csv"
     rows: list[list[float]] = []
     for line, content in enumerate(text.splitlines(), start=1):

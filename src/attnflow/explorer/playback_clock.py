@@ -32,13 +32,13 @@ class PlaybackClock:
         return self.end / LOG_TIME_RANGE
 
     def share_of(self, time: float) -> float:
-        """The share of the slider at a time."""
+        """Position of the slider, from 0 to 1, at a time."""
         if not self.is_log:
             return time / self.end
         return float(np.log1p(time / self._shortest_time) / np.log1p(LOG_TIME_RANGE))
 
     def time_of(self, share: float) -> float:
-        """The time at a share of the slider."""
+        """The time at a position of the slider, from 0 to 1."""
         if not self.is_log:
             return share * self.end
         return float(self._shortest_time * np.expm1(share * np.log1p(LOG_TIME_RANGE)))

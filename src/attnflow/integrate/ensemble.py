@@ -133,7 +133,7 @@ def _windows(plan: Plan, position: np.ndarray) -> TargetWindow:
 
 
 def _keep_reached(plan, results, runs, position, reached, saved) -> np.ndarray:
-    """Copy the values saved at reached targets into `results`; returns the positions after them."""
+    """Copy the values saved at reached targets into `results`; returns the index of the next target of each run."""
     saved = {name: np.asarray(values) for name, values in saved.items()}
     for row, run in enumerate(runs):
         count = int(np.sum(reached[row]))

@@ -35,7 +35,7 @@ def linear(tensors: Tensors, name: str, rows: int, columns: int, has_bias: bool 
 
 
 def separate(tensors: Tensors, config: Config, query: str, key: str, value: str) -> tuple[Linear, Linear, Linear]:
-    """Queries, keys and values that are stored under a name each."""
+    """Queries, keys and values that are stored under separate names."""
     d, k = config.width, config.head_width
 
     def read(name: str, heads: int) -> Linear:
@@ -101,5 +101,5 @@ def inward(matrix: np.ndarray, heads: int) -> np.ndarray:
 
 
 def outward(matrix: np.ndarray, heads: int) -> np.ndarray:
-    """(d, heads k) -> (heads, d, k): the maps that heads write with."""
+    """(d, heads k) -> (heads, d, k): the output maps of the heads."""
     return np.moveaxis(matrix.reshape(len(matrix), heads, -1), 1, 0)

@@ -80,7 +80,7 @@ class _Reader(pickle.Unpickler):  # noqa: S301, admits the names below and no ot
         """The storage that a tensor refers to: its key, type and number of entries."""
         is_storage = isinstance(pid, tuple) and len(pid) in (5, 6) and pid[0] == "storage"
         if not is_storage or not isinstance(pid[1], _StorageType) or not isinstance(pid[2], str):
-            raise _Refused("it refers to something else than a storage of numbers")
+            raise _Refused("it refers to something other than a storage of numbers")
         if len(pid) == 6 and pid[5] is not None:
             raise _Refused("it has views of storages, as torch wrote before version 0.4")
         return pid[2], pid[1].dtype, _whole(pid[4])

@@ -83,8 +83,8 @@ class HeadField:
     def rounding(self, point: np.ndarray, seen: KeysAndValues) -> float:
         """The part of the output at `point`, at the first of the times, that is rounding of scores.
 
-        It is zero where one token has all weight beyond doubt, and for unnormalised attention, whose tokens diverge
-        before their scores lose their digits.
+        It is zero where the margin of the largest score exceeds the rounding, so that one token has all weight,
+        and for unnormalised attention, whose tokens diverge before their scores lose their digits.
         """
         if self.log_divisor is not None:
             return 0.0

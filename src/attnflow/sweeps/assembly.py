@@ -24,12 +24,13 @@ NO_STEPS = -1  # number of steps of a run that has not been computed
 
 
 class Assembly:
-    """The arrays of a sweep; cells are added as they are finished."""
+    """The arrays of a sweep; cells are added as they are finished, and unfinished ones at the end."""
 
     def __init__(self, spec: SweepSpec, times: np.ndarray):
         self._spec, self._times = spec, times
         per_run = (*spec.shape, spec.runs)
         self._status = np.full(per_run, UNFINISHED, dtype=object)
+        self._is_finished = np.zeros(per_run, dtype=bool)  # computed, or given up with a reason
         self._final_time = np.full(per_run, np.nan)
         self._steps = np.full(per_run, NO_STEPS, np.int32)
         self._values = {
@@ -43,7 +44,7 @@ class Assembly:
         self._failed = 0
 
     def add(self, cell: SweepCell, journal: Journal, reasons: Mapping[int, str]) -> None:
-        """Add a cell of which all runs are finished, but those in `reasons`, by number, could not be computed."""
+        """Add the finished runs of a cell; those in `reasons`, by number, could not be computed."""
         runs, arrays = self._spec.runs, {}
         numbers, found = journal.arrays_of(cell, runs)
         if len(numbers):
@@ -53,8 +54,10 @@ class Assembly:
                 arrays[name][numbers] = found[name]
         for number, reason in reasons.items():
             self._status[(*cell.index, number)] = reason
-        is_whole = not np.any(self._status[cell.index] == UNFINISHED)
-        self._finished += int(np.sum(self._status[cell.index] != UNFINISHED)) - len(reasons)
+        is_finished = self._is_finished[cell.index]
+        is_finished[[*numbers, *reasons]] = True
+        is_whole = bool(is_finished.all())
+        self._finished += int(is_finished.sum()) - len(reasons)
         self._failed += len(reasons)
         for name, values in arrays.items():
             self._reduce(name, cell, values, is_whole)

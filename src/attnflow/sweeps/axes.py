@@ -122,8 +122,8 @@ def _from_text(name: str, text: str) -> tuple[Any, ...]:
     parts = [part.strip() for part in text.split(";" if ";" in text else ",")]
     if not is_number and ";" not in text and any(_is_number(part) for part in parts):
         raise InputError(
-            f"Axis `{name}` is {text!r}, in which commas separate a number from its word. Separate words that contain "
-            f"commas by semicolons, {name}='diagonal:1,0.5;diagonal:1,2', and end a single one with a semicolon."
+            f"Axis `{name}` is {text!r}, which contains commas both between and inside words. Separate words that "
+            f"contain commas by semicolons, as in {name}='diagonal:1,0.5;diagonal:1,2', and end a single one with one."
         )
     parts = parts[:-1] if text.rstrip().endswith(";") else parts
     if "" in parts:
@@ -164,7 +164,7 @@ def table_axis(path: str | Path) -> Axis:
     except OSError as error:
         raise InputError(f"The table {path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError:
-        raise InputError(f"The table {path} is no text in UTF-8.") from None
+        raise InputError(f"The table {path} is not a text file in UTF-8.") from None
     rows = [[field.strip() for field in row] for row in csv.reader(text.splitlines()) if any(map(str.strip, row))]
     if len(rows) < 2:
         raise InputError(f"The table {path} needs a heading and one or more rows, but it has {len(rows)} lines.")

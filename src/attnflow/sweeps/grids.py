@@ -11,7 +11,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress, reporting
 from attnflow.sweeps.batches import Computed
 from attnflow.sweeps.pools import pool_of
-from attnflow.sweeps.scheduling import computed_batches
+from attnflow.sweeps.scheduling import FailedBatch, computed_batches
 
 FOUND, ERROR = "found", "error"  # what a cell has given
 
@@ -90,10 +90,10 @@ def computed_cells(
     return results
 
 
-def _result(call: CellCall, found: Computed | str) -> Any:
+def _result(call: CellCall, found: Computed | FailedBatch) -> Any:
     """The result of a call; raises what it has raised."""
-    if isinstance(found, str):
-        raise InputError(f"Cell {call.place + 1} could not be computed. {found}")
+    if isinstance(found, FailedBatch):
+        raise InputError(f"Cell {call.place + 1} could not be computed. {found.reason}")
     if ERROR in found.arrays:
         raise found.arrays[ERROR]
     return found.arrays[FOUND]

@@ -4,6 +4,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from attnflow._common.checks import InputError
@@ -18,6 +19,14 @@ WORKERS_DIE = (
 )
 
 
+@dataclass(frozen=True)
+class FailedBatch:
+    """What is known of a batch that has failed three times."""
+
+    reason: str
+    """The last error as a sentence."""
+
+
 class BatchSource(Protocol[Work]):
     """What gives out the batches."""
 
@@ -30,8 +39,10 @@ class BatchSource(Protocol[Work]):
         ...
 
 
-def computed_batches(planner: BatchSource[Work], pool: Pool, compute: Compute) -> Iterator[tuple[Work, Computed | str]]:
-    """Every batch with what it has computed or, after three failures, with the reason as a sentence.
+def computed_batches(
+    planner: BatchSource[Work], pool: Pool, compute: Compute
+) -> Iterator[tuple[Work, Computed | FailedBatch]]:
+    """Every batch with what it has computed or, after three failures, with the reason.
 
     When a process dies, all batches that were handed out are lost and any of them may be the cause. They are then
     computed one at a time, so that a failure is counted only against the batch that fails alone.
@@ -55,7 +66,7 @@ def computed_batches(planner: BatchSource[Work], pool: Pool, compute: Compute) -
                 is_broken = True
                 failures[batch] += was_alone
                 if failures[batch] >= MOST_ATTEMPTS:
-                    yield batch, "Failed three times: the process that computed it was killed."
+                    yield batch, FailedBatch("Failed three times: the process that computed it was killed.")
                 else:
                     suspects.append(batch)
             except CancelledError as error:
@@ -63,7 +74,7 @@ def computed_batches(planner: BatchSource[Work], pool: Pool, compute: Compute) -
             except Exception as error:
                 failures[batch] += 1
                 if failures[batch] >= MOST_ATTEMPTS:
-                    yield batch, f"Failed three times: {_reason(error)}"
+                    yield batch, FailedBatch(f"Failed three times: {_reason(error)}")
                 else:
                     again.append(batch)
             else:

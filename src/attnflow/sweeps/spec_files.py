@@ -56,9 +56,9 @@ def _parsed(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"The spec {path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError:
-        raise InputError(f"The spec {path} is no text in UTF-8.") from None
+        raise InputError(f"The spec {path} is not a text file in UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"The spec {path} is no TOML: {error}.") from error
+        raise InputError(f"The spec {path} is not valid TOML: {error}.") from error
 
 
 def spec_of_values(values: Mapping[str, Any], folder: Path) -> SweepSpec:

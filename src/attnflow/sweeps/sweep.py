@@ -26,7 +26,7 @@ from attnflow.sweeps.estimates import (
 from attnflow.sweeps.journal import Journal
 from attnflow.sweeps.planning import Planner
 from attnflow.sweeps.pools import pool_of
-from attnflow.sweeps.scheduling import computed_batches
+from attnflow.sweeps.scheduling import FailedBatch, computed_batches
 from attnflow.sweeps.spec_files import spec_named
 from attnflow.sweeps.store import Store, has_spec, load_sweep, locked, recorded, spec_of
 from attnflow.sweeps.sweep_spec import SweepSpec, differences, require_extension, require_later_times
@@ -137,8 +137,8 @@ def sweep(
             state.begin()
             try:
                 for batch, found in computed_batches(planner, pool, compute):
-                    if isinstance(found, str):
-                        state.note_failure(batch, found)
+                    if isinstance(found, FailedBatch):
+                        state.note_failure(batch, found.reason)
                     else:
                         journal.add(batch, found)
                         state.note(batch)

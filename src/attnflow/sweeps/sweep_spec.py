@@ -135,8 +135,8 @@ def require_later_times(old: np.ndarray, new: np.ndarray) -> None:
     place = int(differ[0]) if len(differ) else common
     found = f"{new[place]:.17g}" if place < len(new) else "none"
     raise InputError(
-        f"Times are added after those of the store, but time {place + 1} is {old[place]:.17g} there and {found} here. "
-        "Keep the interval between times, or list them with `times`."
+        f"`extend` can only append times, but time {place + 1} is {old[place]:.17g} in the store and {found} in the "
+        "new spec. Keep the interval between times, or list them with `times`."
     )
 
 

@@ -62,7 +62,7 @@ class EnsembleVerdict:
         return self.counts[answer] / self.applies if self.applies else math.nan
 
     def interval(self, answer: Answer) -> tuple[float, float]:
-        """The 95% interval of Wilson for the share of an answer; (0, 1) where the statement applies to no run."""
+        """Wilson's 95 % interval of the share of runs with this answer; (0, 1) where it applies to no run."""
         from scipy.stats import binomtest
 
         if not self.applies:

@@ -152,7 +152,10 @@ def _divisors(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
 
 
 def _steps_back(heads: list[Head], divisor: float) -> dict[str, np.ndarray]:
-    """e^{-V}, e^{-S} and e^{-A} of a layer, V being the sum over its heads over the divisor of its tokens."""
+    """e^{-V}, e^{-S} and e^{-A} of a layer.
+
+    V is the sum over heads, divided by the divisor of the tokens; S and A are its symmetric and antisymmetric parts.
+    """
     value = np.sum([np.asarray(head.value_matrix) for head in heads], axis=0) / divisor
     halves = {"V": value, "S": (value + value.T) / 2, "A": (value - value.T) / 2}
     return {name: expm(-matrix) for name, matrix in halves.items()}

@@ -109,8 +109,8 @@ def mean_interval(values: Sequence[float], drawn_share: float) -> tuple[float, f
     """The 95 % t interval of the mean of a population of which a share was drawn without repetition.
 
     The half-width is t s sqrt((1 - share) / m) for m values of deviation s, with Student's t of m - 1 degrees of
-    freedom. None for a single value or equal ones, which tell no deviation, and where all were drawn: then the mean is
-    known.
+    freedom. None for a single value or equal ones, from which no deviation can be estimated, and where all were
+    drawn: then the mean is known.
 
     Examples
     --------

@@ -199,7 +199,7 @@ def test_every_class_that_can_be_recorded_has_a_word_or_a_table():
 def test_a_method_of_summation_has_no_words():
     flow = af.SphereAttention(af.Head.identity(2), summation=summation.Fourier())
     assert "summation" not in model_values(af.SphereAttention(af.Head.identity(2)))
-    with pytest.raises(InputError, match=r"summation Fourier.*has no words"):
+    with pytest.raises(InputError, match=r"summation Fourier.*has no name in files of settings"):
         model_values(flow)
 
 

@@ -63,7 +63,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         require_memory(BYTES_OF_A_CHARACTER * path.stat().st_size, str(path))
         return _tables(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise InputError("it is no text in UTF-8.") from None
+        raise InputError("it is not a text file in UTF-8.") from None
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror or error}.") from error
 
@@ -72,9 +72,9 @@ def _tables(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"it is no TOML: {error}.") from error
+        raise InputError(f"it is not valid TOML: {error}.") from error
     except RecursionError:
-        raise InputError("it is no TOML: brackets are nested too deeply.") from None
+        raise InputError("it is not valid TOML: brackets are nested too deeply.") from None
 
 
 def save_config(config: RunConfig, path: str | os.PathLike, *, overwrite: bool = False) -> Path:

@@ -30,7 +30,7 @@ def word_of(vocabulary: Vocabulary, part: Any, what: str, **given: Any) -> str:
     """The word of a part of a model, such as "window:8"; InputError where it has none."""
     name = vocabulary.name_of(part, **given)
     if name is None:
-        raise InputError(f"The {what} {part!r} has no words, so that a file of settings cannot hold it.")
+        raise InputError(f"The {what} {part!r} has no name in files of settings, so that it cannot be written to one.")
     numbers = vocabulary.numbers_of(part, **given)
     return name + (":" if numbers else "") + ",".join(map(_number, numbers))
 
@@ -43,8 +43,8 @@ def model_values(flow: AbstractDynamics) -> dict[str, Any]:
     """The values of a file of settings that describe a model."""
     if flow.summation is not None:
         raise InputError(
-            f"The summation {flow.summation!r} has no words, so that a file of settings cannot hold it. Leave it out: "
-            "a method is chosen for every run."
+            f"The summation {flow.summation!r} has no name in files of settings, so that it cannot be written to one. "
+            "Leave it out: a method is chosen for every run."
         )
     values: dict[str, Any] = {
         "space": word_of(SPACES, flow, "flow", heads=Head.identity(1)),

@@ -106,11 +106,6 @@ def draw_hyperplanes(run: xr.Dataset) -> Picture:
     )
 
 
-def hyperplane_title(run: xr.Dataset) -> str:
-    """Title with the number of parallel hyperplanes and the largest distance of a token from its own."""
-    return _group_title(run, _hyperplane_scene(run)[1], _kind(run))
-
-
 def _group_title(run: xr.Dataset, groups: hyperplanes.Groups, kind: str) -> str:
     away = text_with_error(groups.spreads.max(), _solver_error(run), 2)
     return (

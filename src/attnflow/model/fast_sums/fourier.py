@@ -72,7 +72,7 @@ class CircleKernel:
         return np.exp(-2 * self.kappa * np.sin(half) ** 2)
 
     def diagonal(self) -> np.ndarray:
-        """The pairs of every token with itself."""
+        """Kernel values of every token with itself."""
         return np.exp(-2 * self.kappa * np.sin((self.targets - self.sources) / 2) ** 2)
 
     def adapted(self, problem: SumProblem) -> SumProblem:

@@ -102,7 +102,7 @@ def last_norm(tensors: Tensors, config: Config) -> Norm:
 
 
 def deviation(config: Config, name: str) -> float:
-    """`initializer_range`, over the root of their number for matrices that write to the residual stream."""
+    """`initializer_range`, divided by sqrt(2 layers) for matrices that add to the residual stream."""
     writes = name.endswith("Wo.weight")
     return config.initializer_range / (math.sqrt(2 * config.layers) if writes else 1.0)
 

@@ -204,10 +204,3 @@ def _write_png(figure: Figure, path: Path) -> None:
     finally:
         figure.dpi = dots
         figure.set_canvas(canvas)
-
-
-def save_and_return(figure: Figure, path: str | os.PathLike | None) -> Figure:
-    """Write a figure if a path is given, and return the figure."""
-    if path is not None:
-        save_figure(figure, path)
-    return figure

@@ -196,7 +196,7 @@ def _share(predicted: np.ndarray, simulated: np.ndarray) -> np.ndarray:
 
 
 def _exchanged_agreement(predicted: np.ndarray, simulated: np.ndarray, is_counted: np.ndarray) -> float:
-    """The expected agreement of the counted cells where each has the prediction of one of them, drawn at random."""
+    """Agreement by chance: the expected one where each counted cell has the prediction of a random counted cell."""
     if not is_counted.any():
         return np.nan
     words, counts = np.unique(predicted[is_counted], return_counts=True)

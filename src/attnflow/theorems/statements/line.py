@@ -37,7 +37,7 @@ def _boolean_limit(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     extremes = leaders.extremes(run.initial_tokens.values[None]).values[0]
 
     def missed(index):
-        """The weight not on the better of the two extremes, in all rows but the worst: that may be the exception."""
+        """The largest weight off the better of the two extremes, over all rows but one, which may differ."""
         matrix = attention_at(flow, run, index)
         off = [np.delete(matrix, leader, axis=1).sum(axis=1) for leader in extremes]
         rows = np.sort(np.min(off, axis=0))
