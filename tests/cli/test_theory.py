@@ -178,7 +178,7 @@ def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
         (["predict", "sphere", "--runs", "3"], "`runs` would change nothing here: the first tokens of one run"),
         (["atlas", "--kind", "phase"], "`kind` 'phase' is not known"),
         (["atlas", "--values", "1"], "`values` must be a whole number, at least 2"),
-        (["atlas", "--size", "15"], "`--size` must be column, page, slide, or inches such as 5x4"),
+        (["atlas", "--size", "15"], "`size` must be 'column', 'page', 'slide' or a width and a height"),
         (["robustness", "--style", "drak"], "Did you mean 'dark'"),
         (["atlas", "--out", "a.doc"], ".png"),
         (["robustness", "--law", "cube"], "is not known"),

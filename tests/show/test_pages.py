@@ -3,6 +3,7 @@
 import inspect
 import re
 import tempfile
+from functools import partial
 
 import matplotlib as mpl
 import numpy as np
@@ -47,6 +48,12 @@ def image_trajectory():
         return model.trajectory(image_models.PIXELS["vit"], attention=True)
 
 
+def picture(name):
+    """A function of `show`, with the arguments that are given by name."""
+    matrices = [np.eye(6), np.full((6, 6), 0.1) + np.eye(6)]
+    return partial(show.summary, matrices=matrices) if name == "summary" else getattr(show, name)
+
+
 class Inputs:
     """Small inputs of all pictures, made once."""
 
@@ -63,7 +70,7 @@ class Inputs:
 
 INPUTS = {
     "trajectories": lambda _: random_walk(6, 2, "SphereAttention"),
-    "summary": lambda _: (random_walk(6, 3, "RescaledAttention"), [np.eye(6), np.full((6, 6), 0.1) + np.eye(6)]),
+    "summary": lambda _: random_walk(6, 3, "RescaledAttention"),
     "attention": lambda _: np.random.default_rng(0).dirichlet(np.ones(5), size=(3, 5)),
     "merge_tree": lambda _: coalescing(),
     "staircase": lambda _: coalescing(),
@@ -100,7 +107,7 @@ def inputs(tmp_path_factory):
 
 def drawn(inputs, name, **options):
     """A picture, drawn so that all its ticks exist."""
-    figure = getattr(show, name)(*inputs.of(name), **options)
+    figure = picture(name)(*inputs.of(name), **options)
     FigureCanvasAgg(figure).draw()
     return figure
 
@@ -153,7 +160,7 @@ def test_axes_of_the_user_are_drawn_into_and_returned(inputs, name, monkeypatch)
     axes = [own.add_subplot(2, count, place + 1, projection=projection(kinds, place)) for place in range(count)]
     monkeypatch.setattr("attnflow.show.parts.composition.new_figure", lambda *size: pytest.fail("another figure"))
     given = axes[0] if count == 1 else np.array(axes)
-    assert getattr(show, name)(*inputs.of(name), ax=given) is given
+    assert picture(name)(*inputs.of(name), ax=given) is given
     assert all(one.figure is own for one in axes)
     assert all(one.has_data() or one.texts or one.images or one.patches for one in axes)
 
@@ -161,7 +168,7 @@ def test_axes_of_the_user_are_drawn_into_and_returned(inputs, name, monkeypatch)
 def required_axes(inputs, name):
     """The number of axes that a picture needs, read from its message."""
     with pytest.raises(ValueError, match="`ax` must be") as failed:
-        getattr(show, name)(*inputs.of(name), ax=[])
+        picture(name)(*inputs.of(name), ax=[])
     found = re.search(r"`ax` must be (one|\d+) axes", str(failed.value))
     return 1 if found[1] == "one" else int(found[1])
 

@@ -31,7 +31,7 @@ def by_limit(run, matrices):
 
 def test_images_are_the_first_and_last_matrices_in_the_order_of_the_limits(polygon):
     matrices = np.random.default_rng(0).dirichlet(np.ones(20), size=(3, 20))
-    images = [axes.images[0].get_array() for axes in summary(polygon, matrices).axes if axes.images]
+    images = [axes.images[0].get_array() for axes in summary(polygon, matrices=matrices).axes if axes.images]
     np.testing.assert_array_equal(images, by_limit(polygon, matrices[[0, -1]]))
 
 
@@ -39,7 +39,7 @@ def test_the_order_of_a_causal_mask_is_kept_and_renyi_centres_are_marked():
     flow = af.SphereAttention(af.Head.identity(2), af.Softmax(64.0), af.masks.causal)
     run = af.simulate(flow, af.initial.circle(30, rng=0), np.linspace(0, 20, 21), progress=False)
     matrices = np.tril(np.random.default_rng(0).random((2, 30, 30)))
-    figure = summary(run, matrices)
+    figure = summary(run, matrices=matrices)
     np.testing.assert_array_equal([axes.images[0].get_array() for axes in figure.axes if axes.images], matrices)
     assert "Rényi centre" in [text.get_text() for text in figure.legends[0].get_texts()]
 
@@ -58,25 +58,25 @@ def test_tokens_that_meet_show_their_rate_and_noisy_tokens_their_order():
 
 def test_several_heads_are_averaged(polygon):
     matrices = np.random.default_rng(0).dirichlet(np.ones(20), size=(2, 4, 20))
-    images = [axes.images[0].get_array() for axes in summary(polygon, matrices).axes if axes.images]
+    images = [axes.images[0].get_array() for axes in summary(polygon, matrices=matrices).axes if axes.images]
     np.testing.assert_allclose(images, by_limit(polygon, matrices.mean(axis=1)))
 
 
 def test_a_matrix_that_is_not_known_is_left_out(polygon):
-    shown = [axes.get_title() for axes in summary(polygon, [np.eye(20), None]).axes if axes.images]
+    shown = [axes.get_title() for axes in summary(polygon, matrices=[np.eye(20), None]).axes if axes.images]
     assert shown == ["attention, start"]
 
 
 def test_matrices_of_other_tokens_are_refused(polygon):
     with pytest.raises(ValueError, match=r"shape \(k, 20, 20\).* one of them has shape \(3, 3\)"):
-        summary(polygon, [np.eye(3), np.eye(3)])
+        summary(polygon, matrices=[np.eye(3), np.eye(3)])
 
 
 @pytest.mark.parametrize("kind", ["SphereAttention", "RescaledAttention"])
 @pytest.mark.parametrize("d", [1, 2, 3, 64])
 def test_every_space_has_one(kind, d, tmp_path):
     run = random_walk(6, d, kind)
-    figure = summary(run, [np.eye(6), np.eye(6)], tmp_path / "run.png")
+    figure = summary(run, tmp_path / "run.png", matrices=[np.eye(6), np.eye(6)])
     assert "clusters" in [axes.get_ylabel() for axes in figure.axes]
     assert sum(len(axes.images) for axes in figure.axes) == 2
 

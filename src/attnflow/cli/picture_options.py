@@ -48,19 +48,14 @@ def drawing_of(size: str | None, style: str | None, palette: str | None, no_titl
     Examples
     --------
     >>> drawing_of("5x4", "paper", "red,#0072b2", True)
-    {'size': ('5', '4'), 'style': 'paper', 'palette': ['red', '#0072b2'], 'title': None}
+    {'size': '5x4', 'style': 'paper', 'palette': ['red', '#0072b2'], 'title': None}
     """
-    chosen: Any = tuple(size.split("x")) if size is not None and "x" in size else size
-    if isinstance(chosen, str) and any(letter.isdigit() for letter in chosen):
-        from attnflow._common.checks import InputError
-
-        raise InputError(f"`--size` must be column, page, slide, or inches such as 5x4, but it is {size!r}.")
     colours: Any = palette.split(",") if palette is not None and "," in palette else palette
     if any(option is not None for option in (size, style, palette)):
         from attnflow.show.parts.page import page_of
 
-        page_of(chosen, style, colours)
-    return {"size": chosen, "style": style, "palette": colours} | ({"title": None} if no_title else {})
+        page_of(size, style, colours)
+    return {"size": size, "style": style, "palette": colours} | ({"title": None} if no_title else {})
 
 
 def require_picture(drawing: dict[str, Any], *, has_picture: bool, asked_by: str = "--no-picture") -> None:

@@ -1,6 +1,7 @@
 """`describe`: what a finished run shows, beside what theory says of it."""
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -65,6 +66,11 @@ def describe(source: Any) -> Description:
     >>> description.facts["limit shown"], description.facts["limit predicted"]
     ('one point', 'one point (proved, arXiv:2312.10794 Section 6): agrees')
     """
+    if not isinstance(source, xr.Dataset | str | os.PathLike):
+        raise InputError(
+            f"`source` must be a dataset or the path of a saved one, but it is of type {type(source).__name__}. "
+            "Tokens are described after `simulate`."
+        )
     run = source if isinstance(source, xr.Dataset) else load(source)
     kind = require_result(run, "the dataset")
     if kind is ResultKind.PROMPT:

@@ -1,5 +1,6 @@
 """The headline of a run: the model in words, and the outcome that its tokens show, both computed from the run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,10 +117,10 @@ def _words_of_limit(limit: ObservedLimit | None, gathered: Gathering) -> str:
     """The observed limit in words; the number of groups is that of `gathered`."""
     numbers = {} if limit is None else limit.numbers
     word = "" if limit is None else limit.limit
-    if word == "at-rest":
+    if word in ("at-rest", "point-at-rest"):
         return f"no token moves, {gathered.words}"
     if word == "zero":
-        return f"size {numbers[Quantity.SIZE_OF_X]:.2g}, falling like t^{numbers[Quantity.POWER_OF_TIME]:.2f},"
+        return f"size {numbers[Quantity.SIZE_OF_X]:.2g}, falling like {_decay_words(numbers)},"
     if word == "diverging":
         return f"rescaled tokens of size {numbers[Quantity.SIZE_OF_Z]:.2g}, first {numbers[Quantity.FIRST_SIZE]:.2g}"
     if word == "rotation":
@@ -129,6 +130,12 @@ def _words_of_limit(limit: ObservedLimit | None, gathered: Gathering) -> str:
     if word == "polytope" and gathered.dimension == 0 and numbers[Quantity.VERTICES] > 2:
         return f"{gathered.words}, hull with {numbers[Quantity.VERTICES]:.0f} vertices,"
     return gathered.words
+
+
+def _decay_words(numbers: Mapping[Quantity, float]) -> str:
+    if Quantity.RATE in numbers:
+        return f"e^(-{numbers[Quantity.RATE]:.2f} t)"
+    return f"t^{numbers[Quantity.POWER_OF_TIME]:.2f}"
 
 
 def _range_words(outcomes: list[RunOutcome]) -> str:

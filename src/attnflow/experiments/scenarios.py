@@ -87,7 +87,18 @@ def scenario(name: str, **changes: Any) -> Setup:
     (Softmax(beta=100), (50, 2))
     >>> run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
     """
+    _require_tokens_of(name)
     return build(change(get(name).settings, changes))
+
+
+def _require_tokens_of(name: str) -> None:
+    """Refuse scenarios that have no flow of tokens, with the function that takes them."""
+    from attnflow.experiments.control_scenarios import CONTROLS
+    from attnflow.experiments.law_scenarios import LAWS
+
+    for scenarios, function in ((LAWS, "law_scenario"), (CONTROLS, "control_scenario")):
+        if name in scenarios:
+            raise InputError(f"The scenario '{name}' has no flow of tokens. Use `{function}('{name}')`.")
 
 
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:

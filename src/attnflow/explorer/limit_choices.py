@@ -27,5 +27,5 @@ CHOICES = (
     LimitChoice("away without bound", ("diverging",), on_sphere=False),
     LimitChoice("anywhere, but each attends to one token in the end", ("boolean",), on_sphere=False),
     LimitChoice("round and round", ("rotation",)),
-    LimitChoice("nowhere: they rest", ("at-rest",)),
+    LimitChoice("nowhere: they rest", ("at-rest", "point-at-rest")),
 )

@@ -123,7 +123,7 @@ def _path_panel(run: xr.Dataset, place: int) -> Lines:
         shade = line_colour(token)
         lines.append(Line(run.time, one.tokens[:, token, 0], colour=shade))
         lines.append(Line(run.time, one.predicted[:, token, 0], colour=shade, style="--", width=1.0))
-    return Lines(lines, ylabel="z\u2081", title=f"Start of size {run.size.values[place]:g}")
+    return Lines(lines, ylabel="z₁", title=f"Start of size {run.size.values[place]:g}")
 
 
 _HEADS: dict[str, Any] = {"compute": multihead.compute_heads, "numbers": multihead.head_numbers, "deviates": REAL}

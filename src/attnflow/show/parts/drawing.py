@@ -4,6 +4,7 @@ Here `ax`, `size`, `style`, `palette`, `path` and `title` get their one meaning 
 """
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -59,6 +60,7 @@ def draws(function: Callable[Parameters, Picture]) -> Callable[Parameters, Any]:
         given = own.bind(*positional, **named).arguments
         path, title = given.get("path"), _require_title(given.get("title", HEADLINE))
         if path is not None:
+            _require_name(path)
             require_free_picture(path)
         ax = options.pop("ax")
         with drawing_on(_page(ax, **options)):
@@ -76,6 +78,14 @@ def draws(function: Callable[Parameters, Picture]) -> Callable[Parameters, Any]:
     setattr(draw, "__signature__", signature.replace(parameters=[*kept, *added], return_annotation=Any))  # noqa: B010
     draw.__doc__ = _with_options(function.__doc__ or "")
     return draw
+
+
+def _require_name(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(
+            f"`path` must be the name of a picture, but it is a value of type {type(path).__name__}. Pass other "
+            "arguments by name."
+        )
 
 
 def _require_title(title: Any) -> Title:

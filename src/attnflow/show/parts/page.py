@@ -1,5 +1,6 @@
 """The page that a picture is drawn for: its size, the size of its text, its fonts and its colours."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -194,16 +195,17 @@ def palette_of(palette: Any) -> Palette | None:
 
 def _measures(size: Any, style: str | None) -> tuple[float, float | None, float]:
     """Width, height and text of a named size, or of a width and height in inches."""
-    if isinstance(size, str):
+    if isinstance(size, str) and not re.search(r"\d", size):
         require_known(size, SIZES, "size")
         return SIZES[size]
     try:
-        width, height = (float(side) for side in size)
+        width, height = (float(side) for side in (size.split("x") if isinstance(size, str) else size))
     except (TypeError, ValueError):
         width = height = np.nan
     if not (1 <= width <= 100 and 1 <= height <= 100):  # inches: beyond this no text can be right
         raise InputError(
-            f"`size` must be 'column', 'page', 'slide' or a width and a height of 1 to 100 inches, but it is {size!r}."
+            f"`size` must be 'column', 'page', 'slide' or a width and a height of 1 to 100 inches, such as '5x3', but "
+            f"it is {size!r}."
         )
     slide, page = SIZES["slide"], SIZES["page"]
     if style == "slides":

@@ -27,6 +27,7 @@ _SYMBOL = re.compile(
 _FACTOR = re.compile(r"(?<=\d)[it](?!\w)")  # of 2t, or the imaginary unit
 _DERIVATIVE = re.compile(r"(?<!\w)d/dt(?!\w)")
 _GREEK = {"β": "beta", "ξ": "xi", "λ": "lambda", "θ": "theta", "κ": "kappa", "φ": "phi", "α": "alpha", "σ": "sigma"}
+_INDEXED = re.compile(rf"(?<![\w$\\])([A-Za-z{''.join(_GREEK)}])([₀-₉])(?!\w)")
 _GREEK_LETTER = re.compile(f"[{''.join(_GREEK)}]")
 _BASE = re.compile(r"(?<![\w$\\])([A-Za-z])\$\^")  # a letter before the formula of its power
 _MINUS = re.compile(r"(?<![\w.)^])-(?=\d)|(?<=\d)-(?=[\d.]+i(?!\w))")
@@ -48,8 +49,10 @@ def typeset(sentence: str) -> str:
     'from $e^{2}$ to $\\beta^{-1/2}$ in snake_case'
     >>> typeset("A rate e$^{-t}$ in 2 s: |z| of x' = P - I, 3 x 3 numbers")
     "A rate $e^{-t}$ in 2 s: |$z$| of $x'$ = $P$ - $I$, 3 x 3 numbers"
+    >>> typeset("κ₁ = β / I₁(β)")
+    '$\\kappa_{1}$ = $\\beta$ / $I_{1}$($\\beta$)'
     """
-    sentence = _BASE.sub(r"$\1^", sentence)
+    sentence = _INDEXED.sub(_with_index, _BASE.sub(r"$\1^", sentence))
     rules = (
         (_MINUS, lambda found: "\N{MINUS SIGN}"),
         (_POWER, _power),
@@ -126,6 +129,11 @@ def power_of_e(exponent: float) -> str:
     ['$e^{-2}$', '1', '$e^{0.5}$', '$e^{500}$']
     """
     return "1" if exponent == 0 else f"$e^{{{exponent:.4g}}}$"
+
+
+def _with_index(found: re.Match[str]) -> str:
+    """A letter with an index as `_POWER` reads it; few fonts of formulas have small digits."""
+    return f"{_GREEK.get(found[1], found[1])}_{ord(found[2]) - ord('₀')}"
 
 
 def _power(found: re.Match[str]) -> str:

@@ -25,10 +25,10 @@ from attnflow.show.runs.trajectories import View, legend_entries, view_of
 @draws
 def summary(
     run: Any,
-    matrices: Any = None,
     path: str | os.PathLike | None = None,
     title: Title = HEADLINE,
     *,
+    matrices: Any = None,
     member: int | None = None,
     distance: float | None = None,
     **page: Unpack[PageOptions],
@@ -48,13 +48,13 @@ def summary(
     ----------
     run
         A dataset made by `simulate`.
-    matrices
-        Attention matrices of the run, (k, n, n) or (k, heads, n, n): the first and the last are drawn, as means over
-        heads. An entry None is left out.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
         Instead of the headline, which states the model and the outcome of the run; None: no title and no caption.
+    matrices
+        Attention matrices of the run, (k, n, n) or (k, heads, n, n): the first and the last are drawn, as means over
+        heads. An entry None is left out.
     member
         A single run of an ensemble instead of all.
     distance

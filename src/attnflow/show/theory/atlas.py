@@ -23,7 +23,7 @@ from attnflow.theorems.prediction.limits import WORDS
 PLACES = {
     "hyperplanes": 0, "polytope": 1, "polytope-times-hyperplane": 4, "zero": 2, "diverging": 7, "rotation": 3,
     "several-points": 5, "poles": 0, "first-token": 1, "point-of-subspace": 4, "point": 5, "cloud-around-subspace": 2,
-    "clouds-around-poles": 7, "leaders": 5, "boolean": 5, "at-rest": 6,
+    "clouds-around-poles": 7, "leaders": 5, "boolean": 5, "at-rest": 6, "point-at-rest": 6,
 }  # fmt: skip
 SPACES = {
     "rescaled": "rescaled attention",

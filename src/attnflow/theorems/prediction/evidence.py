@@ -60,6 +60,7 @@ _CLAUSES: dict[str, Callable[[float, str], str]] = {
     Quantity.SIZE_OF_Z: lambda x, _: f"rescaled tokens have size {x:.3g}",
     Quantity.FIRST_SIZE: lambda x, _: f"at the start it was {x:.3g}",
     Quantity.POWER_OF_TIME: lambda x, _: f"it goes like t to the power {x:.2f}",
+    Quantity.RATE: lambda x, _: f"it falls like e to the power -{x:.3g} t",
     Quantity.TURN: lambda x, _: f"between two saved times directions turn by {x:.2g}",
     Quantity.FROM_POLES: lambda x, _: f"the farthest token is {x:.2g} from the leading eigenvector's two ends",
     Quantity.SPREAD: lambda x, _: f"the farthest token is {x:.2g} from the first one",

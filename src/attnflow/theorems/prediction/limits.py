@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 WORDS = {
     "at-rest": "no token moves",
+    "point-at-rest": "no token moves, all in one point",
     "polytope": "points of a polytope",
     "polytope-times-hyperplane": "polytope times a free subspace",
     "hyperplanes": "at most three parallel hyperplanes",
@@ -27,7 +28,9 @@ WORDS = {
 
 # Limits that are special cases of a predicted one: two clouds may be points, and a point may be a particular one.
 FULFILLED_BY = {
-    "point": ("first-token", "point-of-subspace", "poles"),
+    "at-rest": ("point-at-rest",),
+    "point": ("first-token", "point-of-subspace", "poles", "point-at-rest"),
+    "first-token": ("point-at-rest",),
     "point-of-subspace": ("first-token",),
     "clouds-around-poles": ("poles",),
     "leaders": ("polytope", "several-points", "hyperplanes"),
@@ -49,6 +52,7 @@ class Quantity(enum.StrEnum):
     SIZE_OF_Z = "size of z"
     FIRST_SIZE = "at the start"
     POWER_OF_TIME = "power of t"
+    RATE = "rate"
     TURN = "turn between saved times"
     FROM_POLES = "farthest from +-xi"
     SPREAD = "spread"

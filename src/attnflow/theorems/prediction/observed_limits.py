@@ -62,7 +62,7 @@ def _in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens
     power = _power_of_time(times - times[0], log_size)
     if power <= SHRINKING_POWER and log_size[-1] < log_size[0] - np.log(2):
         sizes = {Quantity.SIZE_OF_X: float(np.exp(log_size[-1])), Quantity.FIRST_SIZE: float(np.exp(log_size[0]))}
-        return ObservedLimit("zero", sizes | {Quantity.POWER_OF_TIME: power})
+        return ObservedLimit("zero", sizes | _decay(times - times[0], log_size))
     if not np.all(np.isfinite(rescaled)):
         return _lost(rescaled)
     if not found.is_leading_real:
@@ -156,7 +156,8 @@ def _on_sphere(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, token
     last = tokens[-1]
     move = float(np.ptp(tokens, axis=0).max())
     if move <= REST_MOVE * np.abs(tokens).max():
-        return ObservedLimit("at-rest", {Quantity.LARGEST_MOVE: move})
+        is_one = np.linalg.norm(last - last[0], axis=-1).max() <= PLACE_DISTANCE
+        return ObservedLimit("point-at-rest" if is_one else "at-rest", {Quantity.LARGEST_MOVE: move})
     late = _late_move(times, tokens, scale=1.0)
     if found.is_leading_simple:
         xi = found.right
@@ -227,6 +228,18 @@ def _power_of_time(elapsed: np.ndarray, log_size: np.ndarray) -> float:
     """The power p in size ~ t^p over the second half of the time."""
     middle = int(np.clip(np.searchsorted(elapsed, elapsed[-1] / 2), 1, len(elapsed) - 2))
     return float((log_size[-1] - log_size[middle]) / np.log(elapsed[-1] / elapsed[middle]))
+
+
+def _decay(elapsed: np.ndarray, log_size: np.ndarray) -> dict[Quantity, float]:
+    """The power of t or the rate of e^{-rate t}, whichever fits the sizes of the second half of the time better."""
+    late = elapsed >= elapsed[-1] / 2
+    fits = {}
+    for quantity, variable in ((Quantity.POWER_OF_TIME, np.log(elapsed[late])), (Quantity.RATE, -elapsed[late])):
+        slope, rest = np.polyfit(variable, log_size[late], 1) if late.sum() > 2 else (0.0, 0.0)
+        fits[quantity] = float(np.sum((log_size[late] - slope * variable - rest) ** 2)), float(slope)
+    if late.sum() <= 2 or fits[Quantity.POWER_OF_TIME] <= fits[Quantity.RATE]:
+        return {Quantity.POWER_OF_TIME: _power_of_time(elapsed, log_size)}
+    return {Quantity.RATE: fits[Quantity.RATE][1]}
 
 
 def _size(tokens: np.ndarray) -> float:
