@@ -58,4 +58,8 @@ def test_the_velocity_of_many_heads_with_outputs_is_the_sum_of_theirs(n, mask):
 @pytest.mark.parametrize("flow", [af.EuclideanAttention, af.RescaledAttention, af.SphereAttention])
 def test_heads_attention_and_mask_are_given_by_place_and_all_else_by_name(flow):
     arguments = inspect.signature(flow).parameters.values()
-    assert [one.name for one in arguments if one.kind is not inspect.Parameter.KEYWORD_ONLY] == ["heads", "attention", "mask"]
+    assert [one.name for one in arguments if one.kind is not inspect.Parameter.KEYWORD_ONLY] == [
+        "heads",
+        "attention",
+        "mask",
+    ]

@@ -64,7 +64,7 @@ def test_times_are_whole_layers_up_to_a_millionth_of_one(off, fits):
 def test_tokens_that_moved_return_to_the_sphere_and_others_keep_their_bits():
     flow = af.SphereAttention(af.Head.identity(2))
     former = np.array([[0.6, 0.8], [1.0, 0.0]]) * [[1 + 1e-9], [1.0]]  # the first is off the sphere by rounding
-    moved = former + [[0.0, 0.0], [0.1, 0.2]]
+    moved = former + np.array([[0.0, 0.0], [0.1, 0.2]])
     with double():
         found = np.asarray(retracted_if_moved(flow, moved, former))
     np.testing.assert_array_equal(found[0], former[0])

@@ -64,7 +64,9 @@ def test_the_tolerance_follows_the_solver():
 
 def test_a_grid_with_more_modes_takes_longer():
     tokens = np.random.default_rng(0).uniform(-1, 1, size=(2000, 3))
-    problems = [choice._problem(af.EuclideanAttention(af.Head.identity(3), af.Softmax(beta)), tokens) for beta in (0.1, 1.0)]
+    problems = [
+        choice._problem(af.EuclideanAttention(af.Head.identity(3), af.Softmax(beta)), tokens) for beta in (0.1, 1.0)
+    ]
 
     narrow, wide = (choice.seconds(summation.Gauss(), problem) for problem in problems)
 

@@ -150,5 +150,7 @@ def test_other_datasets_are_refused(tmp_path):
 )
 def test_end_times_follow_the_slowest_rate(eigenvalues, space, end):
     value = np.diag(eigenvalues)
-    flow = af.RescaledAttention(af.Head(value=value)) if space == "rescaled" else af.SphereAttention(af.Head(value=value))
+    flow = (
+        af.RescaledAttention(af.Head(value=value)) if space == "rescaled" else af.SphereAttention(af.Head(value=value))
+    )
     assert end_time(spectrum(value), flow) == pytest.approx(end)
