@@ -13,12 +13,14 @@ from attnflow.coalescence.macro_step import (
     ERROR_WEIGHTS,
     PATH_NODES,
     STAGES,
+    StepResult,
     defect_weights,
     dormand_prince,
     error_norm,
     quadrature_weights,
 )
 from attnflow.coalescence.multirate import Carry, StepAttempt, attempt
+from attnflow.coalescence.relaxation import with_merged_pair
 from attnflow.coalescence.step_problem import Partition, SlowPaths
 from attnflow.coalescence.subcycling import Subcycle, Tolerances
 from attnflow.coalescence.time_change import TimeChange
@@ -218,3 +220,14 @@ def test_fast_groups_are_sorted_by_their_relative_rates(start):
     np.testing.assert_array_equal(partition.fast, [1, 2, 5])
     assert 5 in partition.fast_groups[0]
     np.testing.assert_array_equal(np.flatnonzero(~partition.slow), [1, 2, 5])
+
+
+def test_a_pair_at_the_merging_distance_is_put_at_its_centre_of_mass(start):
+    """Masses 3 and 4 of 1 to 7; without them the pair would be halfway."""
+    _, clusters, velocity = start
+    problem, _ = first_problem(clusters, BETA, Tolerances(rtol=1e-6, gap_floor=0.01, merge=1e-6))
+    result = StepResult(clusters.positions, np.zeros(7), velocity)
+    found = with_merged_pair(problem, result, np.array([2, 3])).positions
+    expected = (3 * clusters.positions[2] + 4 * clusters.positions[3]) / 7
+    np.testing.assert_allclose(found[[2, 3]], [expected, expected], rtol=1e-14)
+    np.testing.assert_array_equal(found[[0, 1, 4, 5, 6]], clusters.positions[[0, 1, 4, 5, 6]])

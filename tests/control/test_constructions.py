@@ -121,3 +121,8 @@ def test_bad_input_is_one_sentence(case):
     make, words = REFUSED[case]
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_a_single_token_has_the_circle_for_itself():
+    found = af.control.steer_circle([[1.0, 0.0]], af.initial.on_circle(np.array([2.5])))
+    assert found.terminal_error < 1e-8

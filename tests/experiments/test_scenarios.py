@@ -157,3 +157,9 @@ def test_a_claim_would_be_noticed():
     """The control."""
     assert claims("On the line attention becomes zeros and ones: all follow the first or the last token.")
     assert claims("Causal attention with V = I: every token ends where the first one started.")
+
+
+def test_the_solver_of_a_scenario_has_the_documented_tolerances():
+    solver = scenarios.build(scenarios.get("sphere").settings).solver
+
+    assert (float(solver.rtol), float(solver.atol)) == (1e-8, 1e-10)

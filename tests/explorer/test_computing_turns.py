@@ -6,6 +6,7 @@ import time
 import pytest
 
 from attnflow.explorer.computing_turns import LONG_TURN, SHORT_TURN, ComputingTurns, TurnCancelledError
+from attnflow.explorer.player import Player
 
 
 def never():
@@ -110,3 +111,16 @@ def test_a_long_computation_passes_its_turn_on():
         order.append("first")
 
     assert order == ["first", "second", "first"]
+
+
+@pytest.mark.parametrize("prepares", [False, True], ids=["a frame", "a run"])
+def test_a_change_of_settings_waits_for_what_is_being_computed(prepares):
+    """A change is answered once a frame is there; a run that is prepared has to be taken up as well."""
+    may_end, has_ended = threading.Event(), threading.Event()
+    player = Player(lambda kind, message: None, None, ComputingTurns().for_viewer(), has_ended.set)
+    assert not player.is_computing
+    player._compute(lambda _: may_end.wait(10), prepares=prepares)
+    assert player.is_computing
+    may_end.set()
+    assert has_ended.wait(10)
+    assert player.is_computing == prepares

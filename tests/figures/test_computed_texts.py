@@ -20,6 +20,7 @@ from attnflow.figures.entries import (
     polytope_counts,
     renyi_centres,
     sugolov_aubry,
+    trained_questions,
 )
 from attnflow.model import initial
 
@@ -275,3 +276,14 @@ def test_numbers_of_vertices_and_leaders_are_compared(more, sentence):
 
     assert "Means of leaders equal those of vertices." in words
     assert f"Means of the rank {sentence}" in words
+
+
+def test_controls_that_differ_from_the_trained_heads_are_counted():
+    """Six runs at three settings: one control is 0.2 lower at two of them, the other 0.005 lower at all."""
+    trained = np.linspace(0.5, 0.6, 6)[:, None] + np.zeros(3)
+    cosines = np.stack([trained, trained - [0.2, 0.0, 0.2], trained - 0.005])
+    variants = ["trained", "Q = K = 0", "random Q and K"]
+    data = xr.Dataset({"mean_cosine": (("variant", "run", "setting"), cosines)}, {"variant": variants})
+
+    assert trained_questions.differing_sentence(data, "starts").endswith("Q = K = 0: 2 of 3; random Q and K: 0 of 3.")
+    assert "Fewer than five runs" in trained_questions.differing_sentence(data.isel(run=slice(4)), "starts")

@@ -144,6 +144,47 @@ def test_any_number_of_tokens_is_integrated(n):
     np.testing.assert_allclose(run.final_tokens, tokens + (np.exp(0.7) - 1) * mean, rtol=1e-7)
 
 
+@pytest.mark.parametrize("is_symmetric", [True, False])
+def test_symmetric_scores_are_used_for_symmetric_matrices_only(is_symmetric):
+    """With 40 tokens each pair of a symmetric matrix takes one exponential; one Euler step against NumPy."""
+    matrix = np.array([[1.0, 0.4], [0.4 if is_symmetric else -0.7, 0.5]])
+    value, tokens = np.array([[0.3, -1.0], [0.8, 0.2]]), start("R^d", 40, 2)
+    flow = af.EuclideanAttention(af.Head.bilinear(matrix, value), af.Softmax(1.3))
+
+    run = af.simulate(flow, tokens, [0.0, 0.1], solver=af.Euler(0.1))
+
+    assert run.attrs["computed_by"] == "native runs"
+    weights = np.exp(1.3 * tokens @ matrix @ tokens.T)
+    expected = tokens + 0.1 * (weights / weights.sum(axis=1, keepdims=True)) @ tokens @ value.T
+    np.testing.assert_allclose(run.final_tokens, expected, rtol=1e-12)
+
+
+STAGES = {
+    "Euler": ([[]], [1.0]),
+    "Heun": ([[], [1.0]], [1 / 2, 1 / 2]),
+    "RK4": ([[], [1 / 2], [0, 1 / 2], [0, 0, 1]], [1 / 6, 1 / 3, 1 / 3, 1 / 6]),
+}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_fixed_steps_are_those_of_the_tableau(name):
+    """Two steps of the rescaled flow, whose field depends on time, so that the nodes count as well."""
+    (ours, theirs), tokens, step = heads("generic", 3), start("rescaled", 5, 3), 0.2
+    model = oracle.Rescaled(theirs, oracle.softmax(1.3), mask(5))
+    run = af.simulate(
+        af.RescaledAttention(ours, af.Softmax(1.3)), tokens, [0.0, 2 * step], solver=getattr(af, name)(step)
+    )
+    x, (rows, weights) = tokens, STAGES[name]
+    for time in (0.0, step):
+        slopes: list[np.ndarray] = []
+        for row in rows:
+            moved = x + step * sum((a * k for a, k in zip(row, slopes, strict=True)), np.zeros_like(x))
+            slopes.append(model.velocity(time + step * sum(row), moved, np.ones(5))[0])
+        x = x + step * sum(b * k for b, k in zip(weights, slopes, strict=True))
+    assert run.attrs["computed_by"] == "native runs"
+    np.testing.assert_allclose(run.final_tokens, x, rtol=1e-10, atol=1e-12)
+
+
 def test_chunks_threads_and_neighbours_change_no_bit(monkeypatch):
     flow = af.SphereAttention(af.Head.identity(3), af.Softmax(4.0), af.masks.causal)
     tokens, times = start("sphere", 11, 3, runs=37), np.linspace(0, 6, 150)

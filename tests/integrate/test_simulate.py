@@ -1,5 +1,6 @@
 """`simulate` as a whole: ensembles, observables, stops, failures, precision, compilation."""
 
+import dataclasses
 import os
 import signal
 import threading
@@ -460,3 +461,16 @@ def test_a_whole_number_observed_is_nan_where_a_run_has_stopped():
     has_ended = run.time.values[None] > run.final_time.values[:, None]
     assert has_ended.any()
     np.testing.assert_array_equal(run["count"].values, np.where(has_ended, np.nan, 4.0))
+
+
+def test_workers_share_the_memory(monkeypatch):
+    """Room for all runs in one call of one worker is room for a quarter of them where four work at once."""
+    monkeypatch.setattr("attnflow.integrate.plan.MAX_PAIRS_PER_CALL", 2**40)
+    tokens = af.initial.sphere(8, 2, rng=0, runs=1024)
+    request = checked_request(CIRCLE, tokens, [0.0, 1.0], memory=2e5, keep_tokens=False)
+    request = dataclasses.replace(request, runs_per_call=256)
+    calls = []
+    for workers in (1, 4):
+        monkeypatch.setattr(os, "cpu_count", lambda workers=workers: workers)
+        calls.append(Plan.of(request).runs_per_call)
+    assert calls == [64, 16]

@@ -68,3 +68,13 @@ def test_the_number_of_modes_resolves_the_kernel_and_not_by_far(beta):
     share = ive(np.array([modes_for(flow), modes_for(flow) // 3]), beta) / ive(0, beta)
 
     assert share[0] < 1e-12 < share[1]
+
+
+@pytest.mark.parametrize("modes", [5, 30])
+def test_the_tail_is_the_largest_of_the_last_tenth(modes):
+    coefficients = np.zeros(modes + 1, complex)
+    last = modes // 10 + 1  # how many of the coefficients count
+    coefficients[-last] = 3j
+    assert fourier.tail(coefficients) == 3
+    coefficients[-last - 1] = 4  # the control: one mode earlier it does not count
+    assert fourier.tail(coefficients) == 3

@@ -105,3 +105,8 @@ def test_in_the_plane_tokens_of_the_law_are_near_and_shifted_ones_are_not():
     assert mean_field.distance(tokens + np.array([3.0, 0.0]), law) == pytest.approx(3 * 2 / np.pi, rel=0.01)
     with pytest.raises(InputError, match="any_rotation"):
         mean_field.distance(tokens, law, any_rotation=True)
+
+
+def test_tokens_of_another_dimension_are_refused():
+    with pytest.raises(InputError, match=r"shape \(n, 2\), but it is \(4, 3\)"):
+        mean_field.distance(af.initial.sphere(4, 3, rng=0), law(mean_field.von_mises(1.0)))

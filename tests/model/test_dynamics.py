@@ -1,5 +1,7 @@
 """Noise of single tokens and of all alike, weights of many heads, and frozen tokens."""
 
+import inspect
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -51,3 +53,13 @@ def test_the_velocity_of_many_heads_with_outputs_is_the_sum_of_theirs(n, mask):
     alone = sum(af.velocity(af.EuclideanAttention(head, rule, mask), tokens) for head in heads)
 
     np.testing.assert_allclose(af.velocity(af.EuclideanAttention(heads, rule, mask), tokens), alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("flow", [af.EuclideanAttention, af.RescaledAttention, af.SphereAttention])
+def test_heads_attention_and_mask_are_given_by_place_and_all_else_by_name(flow):
+    arguments = inspect.signature(flow).parameters.values()
+    assert [one.name for one in arguments if one.kind is not inspect.Parameter.KEYWORD_ONLY] == [
+        "heads",
+        "attention",
+        "mask",
+    ]

@@ -8,7 +8,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.precision import double
 from attnflow.models import rotary
 from attnflow.models.config_entries import Entries
-from attnflow.models.families import bert, llama
+from attnflow.models.families import bert, gpt_neo, llama
 from attnflow.models.norm import Norm
 
 TOKENS = np.random.default_rng(0).normal(1.0, 2.0, size=(4, 5))
@@ -86,6 +86,9 @@ def test_what_a_config_leaves_out_has_the_value_of_the_published_models():
 
     assert (config.norm_epsilon, config.activation, config.key_heads, config.head_width) == (1e-6, "silu", 4, 8)
     assert config.initializer_range == 0.02
+    neo = {"model_type": "gpt_neo", "hidden_size": 8, "num_layers": 2, "num_heads": 2, "vocab_size": 9}
+    config = gpt_neo.read_config(Entries(neo | {"max_position_embeddings": 16}, "a test"))
+    assert (config.initializer_range, config.activation, config.windows) == (0.02, "gelu_new", (None, 255))
 
 
 @pytest.mark.parametrize(("kind", "pad", "first"), [("bert", 3, 0), ("roberta", 1, 2), ("roberta", 4, 5)])

@@ -110,9 +110,21 @@ TESTS = {
 }
 """The tests of each source."""
 INCLUDES = {
-    "attention_sums.cpp": {"pair_sums.h", "simd.h"},
-    "runs.cpp": {"pair_sums.h", "simd.h", "field.h", "matrix_exponential.h", "tsit5.h", "steps.h", "stops.h"},
+    "attention_sums.cpp": {"pair_sums.h", "simd.h", "symmetric_sums.h"},
+    "runs.cpp": {
+        "pair_sums.h",
+        "simd.h",
+        "symmetric_sums.h",
+        "field.h",
+        "matrix_exponential.h",
+        "tsit5.h",
+        "steps.h",
+        "stops.h",
+    },
     "subcycling.cpp": {"simd.h"},
     "other_sums.cpp": {"simd.h"},
+    "observables.cpp": {"pair_sums.h", "simd.h"},
+    "cell_series.cpp": {"simd.h"},
+    "host_calls.cpp": set(),
 }
 """The headers of each compiled source, one inside the other."""

@@ -5,6 +5,7 @@ import pytest
 
 import attnflow as af
 from attnflow.show import summary
+from attnflow.show.runs import characteristics
 
 TIMES, LATE = np.linspace(0, 8, 33), np.linspace(0, 150, 76)
 
@@ -76,3 +77,14 @@ def test_the_first_token_of_causal_attention_is_marked():
     assert len(thin) == 5  # all tokens but the first
     heights = 1 - run.tokens.values[:, 1] @ run.tokens.values[0, 0]
     np.testing.assert_allclose(thin[0].get_ydata()[:5], heights[:5], atol=1e-12)
+
+
+def test_speeds_are_velocities_over_tangent_parts_of_the_output():
+    """V has no symmetry, so that its transpose gives other speeds."""
+    rng = np.random.default_rng(0)
+    flow = af.SphereAttention(af.Head(*rng.normal(size=(3, 3, 3))), normalisation=af.NGPT())
+    tokens = af.initial.sphere(5, 3, rng=1)
+    output = af.attention_matrix(flow, tokens).reshape(5, 5) @ tokens @ flow.heads[0].value.T
+    tangent = output - (output * tokens).sum(axis=1, keepdims=True) * tokens
+    expected = np.linalg.norm(af.velocity(flow, tokens), axis=1) / np.linalg.norm(tangent, axis=1)
+    np.testing.assert_allclose(characteristics._speeds(flow, tokens, 0.0), expected, rtol=1e-10)

@@ -8,6 +8,7 @@ import xarray as xr
 
 from attnflow import show
 from attnflow._common.checks import InputError
+from attnflow.show.sweeps.drawn_axes import drawn_axes
 
 
 def dataset(reductions=("mean", "error", "quantiles"), missing=0, **axes):
@@ -144,3 +145,11 @@ def test_what_cannot_be_drawn_is_refused(data, options, message):
     with pytest.raises(InputError) as refusal:
         show.sweep(data, **options)
     assert message in str(refusal.value)
+
+
+def test_more_values_of_a_third_axis_than_panels_are_refused():
+    kept, refused = (dataset(beta=np.geomspace(1, 64, 15), d=np.arange(size), time=TIMES) for size in (12, 13))
+    panels = drawn_axes(kept.order_mean.drop_vars("d").assign_coords(d=[f"d{k}" for k in range(12)])).panels
+    assert panels == "d"
+    with pytest.raises(InputError, match="d are left"):
+        drawn_axes(refused.order_mean.assign_coords(d=[f"d{k}" for k in range(13)]))

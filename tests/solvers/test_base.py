@@ -7,7 +7,7 @@ import pytest
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow._common.precision import double
-from attnflow.solvers.base import Target
+from attnflow.solvers.base import Target, retracted_if_moved
 
 
 def test_the_tolerances_of_adaptive_steps_are_the_documented_ones():
@@ -59,3 +59,13 @@ def test_times_are_whole_layers_up_to_a_millionth_of_one(off, fits):
     else:
         with pytest.raises(InputError, match="must be a whole number of steps"):
             af.Layers(0.1).require_serves(af.EuclideanAttention(af.Head.identity(2)), times)
+
+
+def test_tokens_that_moved_return_to_the_sphere_and_others_keep_their_bits():
+    flow = af.SphereAttention(af.Head.identity(2))
+    former = np.array([[0.6, 0.8], [1.0, 0.0]]) * [[1 + 1e-9], [1.0]]  # the first is off the sphere by rounding
+    moved = former + np.array([[0.0, 0.0], [0.1, 0.2]])
+    with double():
+        found = np.asarray(retracted_if_moved(flow, moved, former))
+    np.testing.assert_array_equal(found[0], former[0])
+    np.testing.assert_allclose(found[1], moved[1] / np.linalg.norm(moved[1]), rtol=1e-15)

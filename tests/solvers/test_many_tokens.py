@@ -25,3 +25,8 @@ def test_observables_of_many_tokens(d, length):
     np.testing.assert_allclose(found["energy"], np.mean(np.exp(7 * (products - 1))), rtol=1e-10)
     np.testing.assert_allclose(found["diameter"], np.sqrt(squares.max()), rtol=1e-10)
     np.testing.assert_allclose(found["pairs"], (np.sum(products > 0.7) - N) / (N * (N - 1)), rtol=1e-6)
+
+
+def test_no_pair_is_closer_than_equal_tokens():
+    """<x, y> = 1 is not above 1."""
+    assert observed.close_pairs(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 1.0) == 0

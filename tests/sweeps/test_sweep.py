@@ -15,7 +15,7 @@ from attnflow.experiments import scenarios, specs
 from attnflow.sweeps import batches, planning
 from attnflow.sweeps.cells import OF_NOISE, OF_START, cells_of, cells_to_check, seed_of
 from attnflow.sweeps.spec_files import spec_named, spec_of_values
-from attnflow.sweeps.store import locked
+from attnflow.sweeps.store import locked, read_journal
 
 module = importlib.import_module("attnflow.sweeps.sweep")
 
@@ -164,9 +164,10 @@ def test_later_times_give_the_numbers_of_a_sweep_that_had_them_at_once(tmp_path,
             {"seed": 1},
             "Only runs, values of axes and times can be added to a sweep, but `seed` is 0 in the store and 1 here",
         ),
-        ({"settings": {"end": 3.0, "saves": 3}}, "but time 2 is 1 there and 1.5 here. Keep the interval"),
-        ({"settings": {"end": 1.0, "saves": 2}}, "but time 3 is 2 there and none here"),
+        ({"settings": {"end": 3.0, "saves": 3}}, "but time 2 is 1 in the store and 1.5 in the new spec. Keep the interval"),
+        ({"settings": {"end": 1.0, "saves": 2}}, "but time 3 is 2 in the store and none in the new spec"),
         ({"over": {"beta": [1.0, 9.0]}}, "the axes are beta, n in the store and beta here"),
+        ({"over": {}}, "the axes are beta, n in the store and none here"),
     ],
 )
 def test_other_extensions_are_refused(small, changes, message):
@@ -351,3 +352,14 @@ def test_seeds_depend_on_the_values_of_a_cell_and_not_on_its_place():
     assert len(of_one) == 4
     assert of_one.items() <= of_other.items()
     assert len({tuple(state) for state in of_other.values()}) == 6
+
+
+def test_a_journal_with_more_runs_than_asked_for_gives_those(small, tmp_path):
+    """While runs are added, the journal is ahead of the dataset."""
+    cell = cells_of(spec_of_small())[0]
+    small_sweep(tmp_path / "more.zarr", over={"beta": [1.0], "n": SMALL["over"]["n"][:1]}, runs=6)
+    small_sweep(tmp_path / "more.zarr", over={"beta": [1.0], "n": SMALL["over"]["n"][:1]}, runs=8, extend=True)
+    journal = read_journal(tmp_path / "more.zarr", np.array([0.0, 1.0, 2.0]))
+    (numbers, found), (_, whole) = journal.arrays_of(cell, 6), journal.arrays_of(cell, 8)
+    np.testing.assert_array_equal(numbers, np.arange(6))
+    np.testing.assert_array_equal(found["mean_cosine"], whole["mean_cosine"][:6])

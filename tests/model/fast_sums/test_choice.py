@@ -60,3 +60,14 @@ def test_the_tolerance_follows_the_solver():
     assert with_method(own, tokens, rtol=1e-6).summation == summation.Fourier(1e-5)
     forced = sphere_flow(2, 100.0, summation=summation.Dense())
     assert with_method(forced, tokens).summation == summation.Dense()
+
+
+def test_a_grid_with_more_modes_takes_longer():
+    tokens = np.random.default_rng(0).uniform(-1, 1, size=(2000, 3))
+    problems = [
+        choice._problem(af.EuclideanAttention(af.Head.identity(3), af.Softmax(beta)), tokens) for beta in (0.1, 1.0)
+    ]
+
+    narrow, wide = (choice.seconds(summation.Gauss(), problem) for problem in problems)
+
+    assert 0 < 1.1 * narrow < wide < np.inf

@@ -230,3 +230,28 @@ def test_many_halves(mask, monkeypatch):
     problem = problem_of(on_sphere(2, 333), 30.0, positions=MASKS[mask])
 
     assert largest_error(summation.Fourier().outputs(problem), problem) < 1e-10
+
+
+@pytest.mark.parametrize("mask", [af.masks.causal & af.masks.others, af.masks.others & af.masks.causal])
+def test_the_product_of_two_masks_hides_what_either_hides(mask):
+    assert Positions.of(mask) == Positions(later=False, itself=False)
+    assert Positions.of(mask & af.masks.full) == Positions(later=False, itself=False)
+
+
+@pytest.mark.parametrize(("first", "others"), [(0.1, 40.0), (999.0, 1000.0)], ids=["no expansion", "an expansion"])
+def test_sums_whose_terms_underflow_are_summed_directly(first, others):
+    """The first token sees itself alone, with a factor e^-800 of the largest, so that its sum and error are zero."""
+    tokens = np.append(first, np.linspace(others - 0.1, others, 200))[:, None]
+    problem = problem_of(tokens, 1.0, positions=MASKS["causal"])
+
+    found = summation.Gauss().outputs(problem)
+
+    np.testing.assert_allclose(found[0], problem.values[0], rtol=1e-12)
+
+
+def test_queries_of_more_coordinates_than_tokens_have_are_not_served():
+    """Q maps the circle to a circle in space, whose angles are not those of its first two coordinates."""
+    query = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 2)))[0]
+    head = af.Head(query=query, key=query, value=np.eye(2))
+    with pytest.raises(InputError, match="do not map the sphere to a sphere"):
+        af.SphereAttention(head, summation=summation.Fourier())

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import attnflow as af
+from attnflow.analyse.spectra import spectrum
 from attnflow.show.theory.atlas import PLACES, majority
 from attnflow.show.theory.atlas import atlas as draw
-from attnflow.sweeps.studies.atlas import _share, atlas, value_at
+from attnflow.sweeps.studies.atlas import _share, atlas, end_time, value_at
 from attnflow.theorems.prediction.limits import WORDS, fulfils
 
 GRID = np.array([-1.0, 0.5, 1.0, 2.0])
@@ -134,3 +136,21 @@ def test_the_picture_is_written(small, tmp_path):
 def test_other_datasets_are_refused(tmp_path):
     with pytest.raises(ValueError, match="atlas"):
         draw(xr.Dataset(), tmp_path / "atlas.png")
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "space", "end"),
+    [
+        ([0.5, 0.2], "sphere", 100.0),  # 30 over the gap of 0.3
+        ([0.2, 0.15], "sphere", 200.0),  # at most
+        ([2.0, -2.0], "sphere", 30.0),  # at least
+        ([2.0, 1.5], "rescaled", 10.0),  # 5 over the gap
+        ([0.01, -1.0], "rescaled", 40.0),
+    ],
+)
+def test_end_times_follow_the_slowest_rate(eigenvalues, space, end):
+    value = np.diag(eigenvalues)
+    flow = (
+        af.RescaledAttention(af.Head(value=value)) if space == "rescaled" else af.SphereAttention(af.Head(value=value))
+    )
+    assert end_time(spectrum(value), flow) == pytest.approx(end)

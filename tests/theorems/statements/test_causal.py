@@ -283,3 +283,13 @@ def test_saved_times_too_far_apart_decide_nothing_about_the_gradient():
     assert "too far apart" in verdict.explanation()
     few = statement.check_instance(dataclasses.replace(example, times=np.array([0.0, 1.0])))
     assert few.verdict == "undecided"
+
+
+@pytest.mark.parametrize(("share", "count"), [(1.1, 1), (1.3, 2)])
+def test_strong_centres_are_farther_apart_than_their_lifetime_needs(share, count):
+    """At c (1 + 2 epsilon) / sqrt(beta) = 1.2 c / sqrt(beta)."""
+    beta = 64.0
+    angle = share * centre_formulas.SEPARATION / np.sqrt(beta)
+    flow = af.SphereAttention(af.Head.identity(2), af.Softmax(beta), af.masks.causal)
+    [hypothesis] = causal_centres._two_strong_centres(flow, af.initial.on_circle(np.array([0.0, angle])))
+    assert hypothesis.holds == (count == 2)

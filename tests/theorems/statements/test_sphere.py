@@ -267,3 +267,10 @@ def test_the_speed_of_the_farthest_token_is_towards_the_unit_vector_of_the_mean(
         assert x[farthest] @ centre > 0.9
         ratios.append(speeds[farthest] * 2 * 4 * np.exp(2) / (1 - x[farthest] @ centre))
     assert STATEMENTS["cone-speed"].measure(flow, run).value == pytest.approx(min(ratios), rel=1e-9)
+
+
+def test_tokens_that_left_the_linear_regime_at_once_leave_the_growth_undecided():
+    example = STATEMENTS["fourier-growth"].example()
+    verdict = STATEMENTS["fourier-growth"].check_instance(dataclasses.replace(example, times=np.array([0.0, 500.0])))
+    assert verdict.verdict == "undecided"
+    assert "before the second saved time" in verdict.explanation()

@@ -36,7 +36,8 @@ def certified_totals(
     np.multiply(problem.values, weights[:, None], out=columns[:, :-1])
     columns[:, -1] = weights
     totals = masked_sums(kernel, problem.positions, columns)
-    error = kernel.unit_error * problem.positions.gross(weights * kernel.column_factors)
+    with np.errstate(invalid="ignore"):  # an infinite error times terms that underflow: the row is summed directly
+        error = kernel.unit_error * problem.positions.gross(weights * kernel.column_factors)
     log_scales = kernel.row_shifts + shift
     # A sum of zero may have lost its terms to underflow.
     row_weights = np.ascontiguousarray(totals[:, -1])
