@@ -9,7 +9,7 @@ are put into equal cells of the circle (`cell_sums`): with a token at g + delta 
 
 so that moments follow from sums of w delta^p over each cell by P uniform transforms, and sums at the targets from P
 derivatives at the centres. With half a cell as the largest delta the rests are at most 2 sum_k c_k |k delta|^P / P!,
-which is kept below rounding. Where that takes more cells than tokens, finufft does both.
+which is kept below rounding. Where that takes too many cells for the tokens, finufft does both (`are_cells_faster`).
 
 Errors are relative to the gross weight: with W = sum_j |w_j| a moment is off by eps W, a sum by eps sum_k c_k W = eps W
 more.
@@ -35,6 +35,8 @@ PHASE_ERROR = 3e-16
 LARGEST_REST = 3e-17  # of the series in cells, over the gross weight
 TOKENS_PER_THREAD = 30_000  # below, starting threads takes longer than it saves
 LEAF = 512  # tokens; beyond, plans of finufft take less time than their pairs
+# Cells whose series stay in the cache of a processor. More of them are faster than finufft from eight tokens a cell on.
+CACHED_CELLS = 8192
 
 
 class CircleKernel:
@@ -58,7 +60,8 @@ class CircleKernel:
     def sums(self, targets: slice, sources: slice, columns: np.ndarray) -> np.ndarray:
         """Sums over the sources at the targets, by cells or two real columns as one complex one."""
         width = columns.shape[1]
-        if (cells := cells_of(self.kappa)) <= LEAF + len(columns) and cell_series.is_available():
+        if are_cells_faster(self.kappa, len(columns)):
+            cells = cells_of(self.kappa)
             return cell_sums(self.coefficients, cells, self.targets[targets], self.sources[sources], columns)
         padded = columns if width % 2 == 0 else np.column_stack([columns, np.zeros(len(columns))])
         strengths = np.ascontiguousarray(padded).view(complex).T
@@ -105,6 +108,12 @@ def cells_of(kappa: float) -> int:
     moment = 4 * float(np.sum(half * np.arange(len(half), dtype=float) ** terms)) / float(factorial(terms))
     least = max(np.pi * (moment / LARGEST_REST) ** (1 / terms), 2.0 * len(half))
     return 2 ** math.ceil(math.log2(least))
+
+
+def are_cells_faster(kappa: float, tokens: int) -> bool:
+    """Whether series in cells take less time than finufft for that many tokens, and no more memory than they do."""
+    cells = cells_of(kappa)
+    return cells <= min(LEAF + tokens, CACHED_CELLS + tokens // 8) and cell_series.is_available()
 
 
 def transformed(
