@@ -43,7 +43,7 @@ class Seconds:
 
     pair: float = 4.5e-10
     """A pair of tokens, in the native kernel."""
-    numpy_pair: float = 1.2e-8
+    numpy_pair: float = 2e-8
     """A pair of a leaf, in NumPy."""
     call: float = 2.5e-3
     """The plans of two transforms."""
@@ -53,9 +53,9 @@ class Seconds:
     """A cell of the circle, in the transforms of its series there and back."""
     transform: float = 5e-7
     """A token, in two complex transforms of finufft on a line there and back."""
-    harmonics: float = 1e-6
+    harmonics: float = 8e-7
     """A token, in four transforms on the sphere there and back."""
-    degree: float = 1.6e-8
+    degree: float = 6e-9
     """Four transforms on the sphere there and back, over the cube of the degree."""
     mode: float = 1e-7
     """A frequency of a grid in two or three dimensions, in two complex transforms there and back."""
