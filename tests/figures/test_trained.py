@@ -163,7 +163,7 @@ def test_merging_says_what_five_percent_cost(model):
     assert numbers["relative error of the last layer, close keys, 1e-06"] < 1e-4
     assert numbers["groups over tokens, close keys, 8"] < numbers["groups over tokens, close keys, 1e-06"]
     caption = figure.draw(dataset).caption
-    assert "with close keys a last error of at most 5% takes" in caption
+    assert "With close keys a last error of at most 5% takes" in caption
     worse = dataset.assign(error=dataset.error + 1.0)
-    assert "with close keys no setting has" in figure.draw(worse).caption
+    assert "With close keys no setting has" in figure.draw(worse).caption
     assert drawn(figure, dataset) == 3

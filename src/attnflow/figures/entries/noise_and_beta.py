@@ -257,10 +257,10 @@ FIGURES = (
         numbers=order_numbers,
         settings={
             "n": 128, "largest_beta": 4.0, "betas": 17, "least_kappa": 0.2, "largest_kappa": 8.0, "kappas": 17,
-            "end": 20.0, "step": 0.01, "runs": 2, "seed": 0, "store": "",
+            "end": 20.0, "step": 0.0025, "runs": 2, "seed": 0, "store": "",
         },
-        quick={"n": 64, "betas": 7, "kappas": 7, "end": 8.0, "runs": 1},
-        seconds=(110.0, 9.0),
+        quick={"n": 64, "betas": 7, "kappas": 7, "end": 8.0, "runs": 1, "step": 0.005},
+        seconds=(440.0, 18.0),
         verdicts=order_verdicts,
     ),
     Figure(

@@ -46,13 +46,13 @@ def draw(dataset: xr.Dataset) -> Picture:
         Lines(against_cost, "share of pairs summed", "relative error, last layer", "Error against cost", yscale="log"),
         Lines(by_layer, "layer", "relative error", "Close keys, by change of scores", yscale="log", columns=3),
         Lines(
-            by_time, "change of scores", "time / time of all pairs", "Processor time", xscale="log", yscale="log",
-            levels={"all pairs": 1.0}, xticks=ticks,
+            by_time, "change of scores", "time / time of all pairs", "Processor time", xscale="log",
+            levels={"all pairs": 1.0}, xticks=ticks, ylim=(0.0, None),
         ),
     ]  # fmt: skip
     title = f"Attention over merged keys: {dataset.attrs['tokens']} tokens through {dataset.attrs['model']}"
     caption = (
-        f"{dataset.attrs['words'].capitalize()}; in every head of every layer, keys whose scores differ by at most the "
+        f"Prompt: {dataset.attrs['words']}. In every head of every layer, keys whose scores differ by at most the "
         "given root mean square over queries are one key of their mass. Errors are means over tokens of |x' − x| / |x|, "
         f"all layers so far merged. {cost_sentence(dataset)}"
     )
@@ -64,7 +64,7 @@ def cost_sentence(dataset: xr.Dataset) -> str:
 
     A coarser grouping that has a smaller error than a finer one counts too.
     """
-    return "; ".join(_cost_of(dataset.sel(groups=groups), groups) for groups in (MERGED, CONTROL)) + "."
+    return " ".join(_cost_of(dataset.sel(groups=groups), groups) for groups in (MERGED, CONTROL))
 
 
 def numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
@@ -84,14 +84,14 @@ def numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
 def _cost_of(dataset: xr.Dataset, groups: str) -> str:
     is_accepted = dataset.error.isel(layer=-1).values <= ACCEPTED
     if not np.any(is_accepted):
-        return f"with {groups} no setting has a last error of at most {ACCEPTED:.0%}"
+        return f"With {groups} no setting has a last error of at most {ACCEPTED:.0%}."
     shares = dataset.pair_share.mean(["layer", "head"]).values
     best = int(np.argmin(np.where(is_accepted, shares, np.inf)))
     one = dataset.isel(score_change=best)
     time = float(one.seconds.sum() / dataset.dense_seconds.sum())
     return (
-        f"with {groups} a last error of at most {ACCEPTED:.0%} takes {shares[best]:.0%} of the pairs and {time:.2g} times "
-        "the processor time of all pairs, grouping included"
+        f"With {groups} a last error of at most {ACCEPTED:.0%} takes {shares[best]:.0%} of the pairs and {time:.2g} times "
+        "the processor time of all pairs, grouping included."
     )
 
 

@@ -130,8 +130,7 @@ def seconds(method: Any, problem: SumProblem, n: int) -> float:
     kappa = _kappa(problem)
     if isinstance(method, Fourier):
         share = max(1 / n, float(ive(0, kappa)))
-        unit_error = fourier.TRANSFORM_ERROR + fourier.PHASE_ERROR * 2 * fourier.modes_of(kappa)
-        if 2 * unit_error > method.tolerance * share:
+        if 2 * fourier.unit_error_of(kappa, n) > method.tolerance * share:
             return math.inf
         if fourier.are_cells_faster(kappa, n):
             one_call = fourier.cells_of(kappa) * SECONDS.circle_cell
