@@ -52,8 +52,8 @@ def merged_attention(
 ) -> xr.Dataset:
     """Errors of hidden states and costs, where the keys of every head of every layer are merged.
 
-    Keys whose scores differ by at most `score_change`, as a root mean square over the queries, are replaced by their mean,
-    with the mean of their values, and the logarithm of their number is added to its score (see
+    Keys whose scores differ by at most `score_change`, as a root mean square over the queries, are replaced by their
+    mean, with the mean of their values, and the logarithm of their number is added to its score (see
     `attnflow.trained.merged_keys`, which states the bound). Under a causal mask a query sees groups of the tokens
     before its block of 128, and those of its block one by one. The control has random groups of the same sizes.
 
@@ -100,7 +100,11 @@ def merged_attention(
             runs.append(_layers(model, start, depth, _merged(change, groups == CONTROL, seed)))
             report((number + 1) / len(settings), f"{groups}, {change:g}")
     found = _dataset(dense, runs, len(score_changes))
-    coordinates = {"groups": [MERGED, CONTROL], "score_change": np.array(score_changes, float), "layer": np.arange(1, depth + 1)}
+    coordinates = {
+        "groups": [MERGED, CONTROL],
+        "score_change": np.array(score_changes, float),
+        "layer": np.arange(1, depth + 1),
+    }
     return found.assign_coords(coordinates).assign_attrs(model=model.name, tokens=len(encoded), seed=seed)
 
 
@@ -110,8 +114,8 @@ def _require_served(model: Model, depth: int) -> None:
         part = model.block(layer % model.config.layers).attention
         if part.relative is not None or part.softcap is not None or type(part.mask) not in (Full, Causal):
             raise InputError(
-                "`model` must have scores that are inner products of queries and keys, and heads that see all tokens or "
-                f"all earlier ones, but layer {layer} of {model.name} has relative positions, a bound on scores or "
+                "`model` must have scores that are inner products of queries and keys, and heads that see all tokens "
+                f"or all earlier ones, but layer {layer} of {model.name} has relative positions, a bound on scores or "
                 "another mask. Use a model such as BERT, GPT-2 or Llama."
             )
 
@@ -141,17 +145,13 @@ def _head_sums(part: AttentionPart, entered: np.ndarray, sums: HeadSums) -> tupl
     return found, time.process_time() - began
 
 
-def _all_pairs(
-    head: int, queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal: bool
-) -> MergedOutputs:
+def _all_pairs(head: int, queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal: bool) -> MergedOutputs:
     del head
     return all_pairs_outputs(queries, keys, values, is_causal)
 
 
 def _merged(change: float, is_shuffled: bool, seed: int) -> HeadSums:
-    def sums(
-        head: int, queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal: bool
-    ) -> MergedOutputs:
+    def sums(head: int, queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal: bool) -> MergedOutputs:
         labels = group_labels(queries, keys, change)
         if is_shuffled:
             labels = shuffled_labels(labels, is_causal, np.random.default_rng([seed, head]))

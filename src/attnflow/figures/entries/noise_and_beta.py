@@ -251,7 +251,10 @@ FIGURES = (
         shows="The length of the mean token over β and κ, from uniform starts and from a hemisphere. In theory the "
         "uniform distribution is unstable above the curve; several clusters around the circle have a short mean, too.",
         deviates="The printed equation has the sign of its Laplacian reversed; the curve is that of the corrected one. "
-        "Finitely many tokens have an order of about n^-1/2 even when they are independent.",
+        "Finitely many tokens have an order of about n^-1/2 even when they are independent. Steps are 0.0025: gathered "
+        "tokens return at the rate e^β, and at β = 4, κ = 0.4, next to the transition, steps of 0.01 give the order "
+        "0.90 and these 0.77 ± 0.01, where the law of infinitely many tokens has 0.74; at κ = 0.5 they give 0.937, the "
+        "law 0.930.",
         compute=compute_order,
         draw=draw_order,
         numbers=order_numbers,

@@ -1,4 +1,4 @@
-"""The figure of attention over merged keys: error of the hidden states of a long prompt against cost, with a control."""
+"""The figure of attention over merged keys: error of the hidden states of a long prompt against cost."""
 
 import numpy as np
 import xarray as xr
@@ -53,8 +53,8 @@ def draw(dataset: xr.Dataset) -> Picture:
     title = f"Attention over merged keys: {dataset.attrs['tokens']} tokens through {dataset.attrs['model']}"
     caption = (
         f"Prompt: {dataset.attrs['words']}. In every head of every layer, keys whose scores differ by at most the "
-        "given root mean square over queries are one key of their mass. Errors are means over tokens of |x' − x| / |x|, "
-        f"all layers so far merged. {cost_sentence(dataset)}"
+        "given root mean square over queries are one key of their mass. Errors are means over tokens of |x' − x| / "
+        f"|x|, all layers so far merged. {cost_sentence(dataset)}"
     )
     return panel_picture([panels], title, caption, width=3.9, heights=[4.1])
 
@@ -90,8 +90,8 @@ def _cost_of(dataset: xr.Dataset, groups: str) -> str:
     one = dataset.isel(score_change=best)
     time = float(one.seconds.sum() / dataset.dense_seconds.sum())
     return (
-        f"With {groups} a last error of at most {ACCEPTED:.0%} takes {shares[best]:.0%} of the pairs and {time:.2g} times "
-        "the processor time of all pairs, grouping included."
+        f"With {groups} a last error of at most {ACCEPTED:.0%} takes {shares[best]:.0%} of the pairs and {time:.2g} "
+        "times the processor time of all pairs, grouping included."
     )
 
 
