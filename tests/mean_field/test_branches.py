@@ -110,5 +110,5 @@ def test_tokens_have_the_order_of_the_law_with_short_steps_only():
         )  # fmt: skip
         orders[step] = float(run.order.sel(time=slice(2, None)).mean())
 
-    assert abs(orders[0.0025] - expected) < 0.02
-    assert orders[0.02] - expected > 0.025
+    assert abs(orders[0.0025] - expected) < 0.035
+    assert orders[0.02] - orders[0.0025] > 0.01

@@ -130,7 +130,7 @@ def _root(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _add(sums: np.ndarray, labels: np.ndarray, columns: np.ndarray) -> None:
     members = csr_array((np.ones(len(labels), columns.dtype), (labels, np.arange(len(labels)))))
-    sums[: members.shape[0]] += members @ columns
+    sums[: int(labels.max()) + 1] += members @ columns
 
 
 def _split(sums: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

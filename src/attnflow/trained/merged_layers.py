@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_positive_number
 from attnflow._common.precision import double
 from attnflow._common.progress import Progress, reporting
@@ -120,10 +121,10 @@ def _require_served(model: Model, depth: int) -> None:
             )
 
 
-def _layers(model: Model, start: np.ndarray, depth: int, sums: HeadSums) -> list[Layer]:
+def _layers(model: Model, start: AnyArray, depth: int, sums: HeadSums) -> list[Layer]:
     found: list[Layer] = []
     for number in range(depth):
-        tokens = found[-1].tokens if found else start
+        tokens: AnyArray = found[-1].tokens if found else start
         block = model.block(number % model.config.layers)
         mixed, used = _head_sums(block.attention, block.attention_input(jnp.asarray(tokens)), sums)
         output = block.attention.joined(jnp.asarray(np.stack([one.outputs for one in mixed])))
@@ -132,7 +133,7 @@ def _layers(model: Model, start: np.ndarray, depth: int, sums: HeadSums) -> list
     return found
 
 
-def _head_sums(part: AttentionPart, entered: np.ndarray, sums: HeadSums) -> tuple[list[MergedOutputs], float]:
+def _head_sums(part: AttentionPart, entered: AnyArray, sums: HeadSums) -> tuple[list[MergedOutputs], float]:
     """The sums of every head on what enters them, and the processor seconds that they took."""
     queries, keys = map(np.asarray, part.queries_and_keys(entered))
     values, is_causal = np.asarray(part.values(entered)), type(part.mask) is Causal
