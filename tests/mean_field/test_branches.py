@@ -95,7 +95,7 @@ def test_bad_input_gets_one_sentence(arguments, words):
 
 
 def test_tokens_have_the_order_of_the_law_with_short_steps_only():
-    """At beta = 4 gathered tokens return at the rate e^4 = 55: with the step 0.02 their order is too large (control)."""
+    """At beta = 4 gathered tokens return at the rate e^4 = 55: the step 0.02 gives another order (control)."""
     beta, kappa, n = 4.0, 0.5, 64
     law = af.mean_field.branch(af.Unnormalised(beta), modes=64, states=80)
     is_gathered = law.is_stable.values.astype(bool) & (law.order.values > 0.5)
@@ -111,4 +111,4 @@ def test_tokens_have_the_order_of_the_law_with_short_steps_only():
         orders[step] = float(run.order.sel(time=slice(2, None)).mean())
 
     assert abs(orders[0.0025] - expected) < 0.035
-    assert orders[0.02] - orders[0.0025] > 0.01
+    assert abs(orders[0.02] - expected) > 0.1
