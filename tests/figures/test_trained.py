@@ -154,3 +154,16 @@ def test_another_model_replaces_the_default_one():
     figure = FIGURES["trained-prompt"].on_model("elsewhere")
     assert (figure.settings["model"], figure.needs) == ("elsewhere", "models")
     assert figure.on_model("again").settings["prompt"] == figure.settings["prompt"]
+
+
+def test_merging_says_what_five_percent_cost(model):
+    figure = FIGURES["trained-merging"]
+    dataset = figure.compute(False, model=model, n=40, score_changes=[1e-6, 8.0], layers=None, seed=0)
+    numbers = figure.numbers(dataset)
+    assert numbers["relative error of the last layer, close keys, 1e-06"] < 1e-4
+    assert numbers["groups over tokens, close keys, 8"] < numbers["groups over tokens, close keys, 1e-06"]
+    caption = figure.draw(dataset).caption
+    assert "With close keys a last error of at most 5% takes" in caption
+    worse = dataset.assign(error=dataset.error + 1.0)
+    assert "With close keys no setting has" in figure.draw(worse).caption
+    assert drawn(figure, dataset) == 3

@@ -891,6 +891,20 @@ def trained_frozen(
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
+def trained_merging(
+    *,
+    model: str = ...,
+    n: int = ...,
+    score_changes: list[float] = ...,
+    layers: int | None = ...,
+    seed: int = ...,
+    quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
+    title: Title = ...,
+    progress: Progress = ...,
+) -> DrawnFigure: ...
 def trained_prompt(
     *,
     model: str = ...,

@@ -56,15 +56,18 @@ class AttentionPart(eqx.Module):
 
     def sent(self, tokens: Tokens, weights: OfHeads) -> Tokens:
         """The output of all heads at each token with these weights in place of those of the tokens."""
-        mixed = weights @ self._values(tokens)
-        side_by_side = jnp.moveaxis(mixed, 0, 1).reshape(len(tokens), -1)
-        outward = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(tokens.shape[1], -1)
+        return self.joined(weights @ self.values(tokens))
+
+    def joined(self, mixed: AnyArray) -> Tokens:
+        """The output of all heads from the mean values of each, (heads, n, k)."""
+        side_by_side = jnp.moveaxis(mixed, 0, 1).reshape(mixed.shape[1], -1)
+        outward = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(self.W_O.shape[1], -1)
         sent = side_by_side @ outward.T
         return sent if self.b_o is None else sent + self.b_o
 
     def pulls(self, tokens: Tokens, mask: AbstractMask | None = None) -> AnyArray:
         """The output of each head, (heads, n, d); their sum and `b_o` are the whole output."""
-        mixed = self.weights(tokens, mask) @ self._values(tokens)
+        mixed = self.weights(tokens, mask) @ self.values(tokens)
         return jnp.einsum("hnk,hdk->hnd", mixed, self.W_O)
 
     def weights(self, tokens: Tokens, mask: AbstractMask | None = None) -> OfHeads:
@@ -78,12 +81,20 @@ class AttentionPart(eqx.Module):
 
     def scores(self, tokens: Tokens) -> OfHeads:
         """The arguments of the softmax, (heads, n, n), before any mask."""
-        queries = self._compared(tokens, self.W_Q, self.b_q, self.query_norm)
-        keys = self._compared(tokens, self.W_K, self.b_k, self.key_norm)
-        scores = self.scale * (queries @ jnp.swapaxes(self._for_every_head(keys), 1, 2))
+        queries, keys = self.queries_and_keys(tokens)
+        scores = self.scale * (queries @ jnp.swapaxes(keys, 1, 2))
         if self.softcap is not None:
             scores = self.softcap * jnp.tanh(scores / self.softcap)
         return scores if self.relative is None else scores + self.relative(len(tokens))
+
+    def queries_and_keys(self, tokens: Tokens) -> tuple[AnyArray, AnyArray]:
+        """The queries and keys of every head, (heads, n, k), as their inner products are taken, without `scale`."""
+        queries = self._compared(tokens, self.W_Q, self.b_q, self.query_norm)
+        return queries, self._for_every_head(self._compared(tokens, self.W_K, self.b_k, self.key_norm))
+
+    def values(self, tokens: Tokens) -> AnyArray:
+        """The values of every head, (heads, n, k)."""
+        return self._for_every_head(self._clipped(_projected(tokens, self.W_V, self.b_v)))
 
     def with_heads(self, heads: tuple[int, ...]) -> "AttentionPart":
         """Only these heads, each with its own copy of keys and values."""
@@ -146,9 +157,6 @@ class AttentionPart(eqx.Module):
             return self
         W_Q, W_K = self.query_norm.of_mean_length(self.W_Q), self.key_norm.of_mean_length(self.W_K)
         return dataclasses.replace(self, W_Q=W_Q, W_K=W_K, query_norm=None, key_norm=None)
-
-    def _values(self, tokens: Tokens) -> AnyArray:
-        return self._for_every_head(self._clipped(_projected(tokens, self.W_V, self.b_v)))
 
     def _compared(
         self, tokens: Tokens, matrices: AnyArray, biases: AnyArray | None, norm: VectorNorm | None

@@ -50,6 +50,10 @@ class Block(eqx.Module):
         """The residual stream after the attention half of the block; `weights` may be given in place of its own."""
         entered = self.attention_input(tokens)
         output = self.attention(entered) if weights is None else self.attention.sent(entered, weights)
+        return self.after_output(tokens, output)
+
+    def after_output(self, tokens: Tokens, output: Tokens) -> Tokens:
+        """The residual stream after the attention half, from the tokens before it and the output of the heads."""
         moved = tokens + self._normed_output(self.attention_norm, self.attention_output_norm, output)
         return self._normed(self.attention_norm, moved, "post")
 

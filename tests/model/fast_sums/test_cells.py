@@ -34,7 +34,7 @@ def errors(kappa, angles, cells):
 @pytest.mark.parametrize("kappa", [0.0, 1e-3, 1.0, 100.0, 1e4])
 @pytest.mark.parametrize("kind", ["everywhere", "three places", "one place", "ends of cells"])
 def test_sums_are_exact_up_to_rounding(kappa, kind):
-    assert errors(kappa, angles_of(kind), fourier.cells_of(kappa)) < 1e-14
+    assert errors(kappa, angles_of(kind), fourier.cells_of(kappa)) < fourier.CELL_ERROR / 2
 
 
 def test_control_too_few_cells_show():
@@ -42,6 +42,26 @@ def test_control_too_few_cells_show():
     angles, cells = angles_of("everywhere"), fourier.cells_of(100.0)
 
     assert errors(100.0, angles, cells // 8) > 1e3 * errors(100.0, angles, cells)
+
+
+@pytest.mark.parametrize(
+    ("kappa", "n", "is_small"), [(100.0, 5000, True), (100.0, 800, False), (1e6, 10**6, False), (1e4, 10**5, False)]
+)
+def test_the_small_error_is_promised_only_where_finufft_is_never_called(kappa, n, is_small, monkeypatch):
+    assert (fourier.unit_error_of(kappa, n) == fourier.CELL_ERROR) == is_small
+    if not is_small:
+        return
+    angles = np.linspace(-3, 3, n)
+    queries = np.column_stack([np.cos(angles), np.sin(angles)])
+    monkeypatch.setattr(fourier, "transformed", pytest.fail)
+
+    fourier.CircleKernel(queries, queries, kappa).sums(slice(0, 600), slice(600, 1200), queries[600:1200])
+
+
+def test_many_cells_of_few_tokens_are_left_to_finufft():
+    """Memory and time of the series grow with the cells: 262,144 of them for a million tokens took twice as long."""
+    assert not fourier.are_cells_faster(1e6, 10**6)
+    assert fourier.are_cells_faster(1e4, 10**6)
 
 
 def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):

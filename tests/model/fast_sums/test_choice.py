@@ -9,6 +9,7 @@ import pytest
 import attnflow as af
 from attnflow.model.fast_sums import choice, summation
 from attnflow.model.fast_sums.choice import chosen, with_method
+from attnflow.model.fast_sums.heavy_tokens import formed as choice_formed
 
 
 def sphere_flow(d, beta, mask=af.masks.full, **options):
@@ -21,8 +22,9 @@ def sphere_flow(d, beta, mask=af.masks.full, **options):
         (sphere_flow(2, 100.0), 500, summation.Dense),
         (sphere_flow(2, 100.0), 1200, summation.Dense),
         (sphere_flow(2, 100.0), 4000, summation.Fourier),
-        (sphere_flow(3, 100.0), 4000, summation.Dense),
-        (sphere_flow(3, 100.0), 8000, summation.Harmonics),
+        (sphere_flow(3, 100.0), 2000, summation.Dense),
+        (sphere_flow(3, 100.0), 6000, summation.Harmonics),
+        (sphere_flow(2, 100.0, af.masks.causal), 16_000, summation.Dense),
         (sphere_flow(2, 100.0, af.masks.causal), 100_000, summation.Fourier),
         (sphere_flow(2, 100.0, af.masks.window(3)), 20_000, summation.Dense),
         (sphere_flow(3, 10.0), 30_000, summation.Harmonics),
@@ -43,6 +45,15 @@ def test_tokens_of_a_box_take_a_gauss_transform():
     flow = af.EuclideanAttention(af.Head.identity(1))
 
     assert type(chosen(flow, af.initial.box(20_000, 1, 1.0, rng=0), 1e-8)) is summation.Gauss
+
+
+def test_a_million_tokens_are_not_all_looked_at(monkeypatch):
+    monkeypatch.setattr(choice.gauss, "GaussKernel", pytest.fail)
+    monkeypatch.setattr(choice.heavy_tokens, "formed", lambda problem, _: _formed(problem))
+    _formed = lambda problem: pytest.fail("all tokens") if len(problem.keys) > 10**4 else choice_formed(problem, 1e-10)
+    tokens = np.tile(af.initial.sphere(10**5, 3, rng=0), (3, 1))
+
+    assert type(chosen(sphere_flow(3, 100.0), tokens, 1e-10)) is summation.Harmonics
 
 
 def test_without_libraries_all_pairs_are_summed(monkeypatch):

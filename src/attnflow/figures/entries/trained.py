@@ -10,7 +10,7 @@ import xarray as xr
 from attnflow import trained
 from attnflow._common.progress import Progress
 from attnflow.figures.drawing import described
-from attnflow.figures.entries import trained_flows, trained_prompts, trained_questions, trained_studies
+from attnflow.figures.entries import trained_flows, trained_merging, trained_prompts, trained_questions, trained_studies
 from attnflow.figures.entries.trained_prompts import ITERATED_LAYERS
 from attnflow.figures.figure import Figure
 from attnflow.models import load
@@ -204,6 +204,22 @@ FIGURES = (
         settings={"model": "minilm", "prompts": 40, "length": 16, "seed": 0},
         quick={"prompts": 6},
         seconds=(12, 6),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-merging",
+        source="Own; the reduction of the cost of attention by clusters, hoped for in talks on arXiv:2312.10794",
+        title="Attention over merged keys: error against cost",
+        shows="In every head keys that are close, measured by the change of scores, stand as one of their mass. Error "
+        "of the hidden states against the share of pairs that is left, by layer, and processor time; the control has "
+        "random groups of the same sizes.",
+        deviates="Not published. --model smollm2 --set n=4096 takes thousands of tokens, some minutes.",
+        compute=trained_merging.compute,
+        draw=trained_merging.draw,
+        numbers=trained_merging.numbers,
+        settings={"model": "minilm", "n": 512, "score_changes": [0.25, 0.5, 1.0, 2.0, 4.0], "layers": None, "seed": 0},
+        quick={"n": 200, "score_changes": [0.5, 2.0]},
+        seconds=(12, 4),
         needs="minilm",
     ),
     Figure(

@@ -5,6 +5,7 @@ Only their ratios matter.
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -30,6 +31,10 @@ from attnflow.model.fast_sums.summation import (
 from attnflow.model.native import host_calls
 
 LEAST_TOKENS = 1000  # below, whole runs are integrated natively, and no method is faster
+# Tokens from which times are bounded below before all of them are looked at: in this many groups, a million tokens in
+# heavy tokens take 3 s, more than any expansion takes.
+SAMPLE = 4096
+LOOKING_AT_ALL = (Gauss, HeavyTokens, Neighbours)  # the methods whose time depends on where the tokens are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,17 +43,19 @@ class Seconds:
 
     pair: float = 4.5e-10
     """A pair of tokens, in the native kernel."""
-    numpy_pair: float = 1.2e-8
+    numpy_pair: float = 2e-8
     """A pair of a leaf, in NumPy."""
     call: float = 2.5e-3
     """The plans of two transforms."""
-    fourier: float = 2e-7
+    fourier: float = 1e-7
     """A token, in the series of its cell there and back."""
+    circle_cell: float = 3e-7
+    """A cell of the circle, in the transforms of its series there and back."""
     transform: float = 5e-7
     """A token, in two complex transforms of finufft on a line there and back."""
-    harmonics: float = 1e-6
+    harmonics: float = 8e-7
     """A token, in four transforms on the sphere there and back."""
-    degree: float = 1.6e-8
+    degree: float = 6e-9
     """Four transforms on the sphere there and back, over the cube of the degree."""
     mode: float = 1e-7
     """A frequency of a grid in two or three dimensions, in two complex transforms there and back."""
@@ -88,46 +95,53 @@ def chosen(flow: Any, tokens: np.ndarray, tolerance: float) -> AbstractFastSum |
     methods = [kind(max(tolerance, kind.least_tolerance())) for kind in kinds if kind.least_tolerance() <= tolerance]
     if not methods:
         return Dense()
-    problem = _problem(flow, tokens)
+    n = len(tokens)
+    sample, whole = _problem(flow, tokens, -(-n // SAMPLE)), functools.cache(lambda: _problem(flow, tokens, 1))
     fastest: AbstractFastSum | Dense = Dense()
-    least = seconds(fastest, problem)
-    # The last two look at all tokens, which is not worth its time where another method is known to be faster.
-    for method in sorted(methods, key=lambda method: isinstance(method, HeavyTokens | Neighbours)):
-        if _least_seconds(method, len(tokens)) < least and (time := seconds(method, problem)) < least:
+    least = seconds(fastest, sample, n)
+    for method in sorted(methods, key=lambda method: isinstance(method, LOOKING_AT_ALL)):
+        if _least_seconds(method, sample, n) >= least:
+            continue
+        time = seconds(method, whole() if isinstance(method, LOOKING_AT_ALL) else sample, n)
+        if time < least:
             fastest, least = method, time
     return fastest
 
 
-def _least_seconds(method: AbstractFastSum, n: int) -> float:
-    """A lower bound on the time of a method, which takes no time itself."""
-    if isinstance(method, HeavyTokens):
-        return n * SECONDS.cell
+def _least_seconds(method: AbstractFastSum, sample: SumProblem, n: int) -> float:
+    """A lower bound on the time of a method for n tokens of which some are in `sample`, found in milliseconds."""
+    if isinstance(method, HeavyTokens):  # all tokens are in at least as many groups as some of them
+        return seconds(method, sample, n)
+    if isinstance(method, Gauss):
+        return _gauss_tokens(sample, n)
     return n * SECONDS.search if isinstance(method, Neighbours) else 0.0
 
 
-def seconds(method: Any, problem: SumProblem) -> float:
+def seconds(method: Any, problem: SumProblem, n: int) -> float:
     """The estimated processor seconds of one evaluation; infinity if most rows would be summed directly.
 
+    The problem may hold some of the n tokens, unless the method is one of `LOOKING_AT_ALL`.
     For expansions that is so if the error over the sum of a row, at least its share of the gross weight for tokens
     spread evenly, exceeds the tolerance.
     """
-    n = len(problem.keys)
     size = problem.keys.shape[1] + problem.values.shape[1]
     visible = n * n if problem.positions.is_full else n * n / (1 if problem.positions.later else 2)
     dense = visible * SECONDS.pair * (1 + size / 8)
     kappa = _kappa(problem)
     if isinstance(method, Fourier):
         share = max(1 / n, float(ive(0, kappa)))
-        unit_error = fourier.TRANSFORM_ERROR + fourier.PHASE_ERROR * 2 * fourier.modes_of(kappa)
-        if 2 * unit_error > method.tolerance * share:
+        if 2 * fourier.unit_error_of(kappa, n) > method.tolerance * share:
             return math.inf
-        return _of_expansion(problem, fourier.LEAF, n * SECONDS.fourier, SECONDS.call)
+        if fourier.are_cells_faster(kappa, n):
+            one_call = fourier.cells_of(kappa) * SECONDS.circle_cell
+            return _of_expansion(problem, n, fourier.LEAF, n * SECONDS.fourier, one_call)
+        return _of_expansion(problem, n, fourier.LEAF, n * SECONDS.transform, SECONDS.call)
     if isinstance(method, Harmonics):
         share = max(1 / n, -math.expm1(-2 * kappa) / (2 * kappa) if kappa else 1.0)
         if method.tolerance * share < 2 * fourier.TRANSFORM_ERROR:
             return math.inf
         degree = harmonics.degree_of(kappa)
-        return _of_expansion(problem, harmonics.LEAF, n * SECONDS.harmonics, SECONDS.degree * degree**3)
+        return _of_expansion(problem, n, harmonics.LEAF, n * SECONDS.harmonics, SECONDS.degree * degree**3)
     if isinstance(method, Gauss):
         return _of_gauss(problem, method.tolerance)
     if isinstance(method, HeavyTokens):
@@ -138,9 +152,8 @@ def seconds(method: Any, problem: SumProblem) -> float:
     return dense
 
 
-def _of_expansion(problem: SumProblem, leaf: int, all_tokens: float, one_call: float) -> float:
+def _of_expansion(problem: SumProblem, n: int, leaf: int, all_tokens: float, one_call: float) -> float:
     """The time of full sums, or of those of all levels of dyadic halves."""
-    n = len(problem.keys)
     if problem.positions.is_full:
         return all_tokens + one_call
     levels = max(math.log2(n / leaf), 0)
@@ -156,8 +169,12 @@ def _of_gauss(problem: SumProblem, tolerance: float) -> float:
         return math.inf
     d = problem.keys.shape[1]
     grid = (2 * kernel.modes) ** d
-    all_tokens = len(problem.keys) * SECONDS.transform * 3 ** (d - 1)
-    return _of_expansion(problem, kernel.leaf, all_tokens, SECONDS.call + grid * SECONDS.mode)
+    n = len(problem.keys)
+    return _of_expansion(problem, n, kernel.leaf, _gauss_tokens(problem, n), SECONDS.call + grid * SECONDS.mode)
+
+
+def _gauss_tokens(problem: SumProblem, n: int) -> float:
+    return n * SECONDS.transform * 3 ** (problem.keys.shape[1] - 1)
 
 
 def _kappa(problem: SumProblem) -> float:
@@ -165,10 +182,10 @@ def _kappa(problem: SumProblem) -> float:
     return abs(problem.factor) * lengths[0] * lengths[1]
 
 
-def _problem(flow: Any, tokens: np.ndarray) -> SumProblem:
-    """The sum of the first head, of tokens as they are: the others take about as long."""
-    head, rule = flow.heads[0], flow.attention.exponential()
-    masses = np.ones(len(tokens)) if flow.masses is None else np.asarray(flow.masses)
+def _problem(flow: Any, all_tokens: np.ndarray, every: int) -> SumProblem:
+    """The sum of the first head over each `every`-th token, as tokens are: the other heads take about as long."""
+    head, rule, tokens = flow.heads[0], flow.attention.exponential(), all_tokens[::every]
+    masses = np.ones(len(tokens)) if flow.masses is None else np.asarray(flow.masses)[::every]
     directions = tokens / np.linalg.norm(tokens, axis=1, keepdims=True) if flow.has_radii else tokens
     queries, keys, values = (directions @ np.asarray(matrix).T for matrix in (head.query, head.key, head.value))
     positions = Positions.of(flow.mask)

@@ -9,7 +9,7 @@ are put into equal cells of the circle (`cell_sums`): with a token at g + delta 
 
 so that moments follow from sums of w delta^p over each cell by P uniform transforms, and sums at the targets from P
 derivatives at the centres. With half a cell as the largest delta the rests are at most 2 sum_k c_k |k delta|^P / P!,
-which is kept below rounding. Where that takes more cells than tokens, finufft does both.
+which is kept below rounding. Where that takes too many cells for the tokens, finufft does both (`are_cells_faster`).
 
 Errors are relative to the gross weight: with W = sum_j |w_j| a moment is off by eps W, a sum by eps sum_k c_k W = eps W
 more.
@@ -29,12 +29,16 @@ from attnflow.model.native import cell_series
 
 EPS = 1e-14  # asked of finufft: smaller ones reach no smaller error
 # Errors over the gross weight, three times the largest measured with all tokens at one to three places, where errors of
-# one sign add up: that of the transforms, and that of the phases k theta for each mode.
+# one sign add up: that of the transforms, and that of the phases k theta for each mode; and that of series in cells, in
+# which a token and its neighbours have the same phases, seven times the largest measured (up to kappa = 10^6).
 TRANSFORM_ERROR = 1e-13
 PHASE_ERROR = 3e-16
+CELL_ERROR = 1e-14
 LARGEST_REST = 3e-17  # of the series in cells, over the gross weight
 TOKENS_PER_THREAD = 30_000  # below, starting threads takes longer than it saves
 LEAF = 512  # tokens; beyond, plans of finufft take less time than their pairs
+# Cells whose series stay in the cache of a processor. More of them are faster than finufft from eight tokens a cell on.
+CACHED_CELLS = 8192
 
 
 class CircleKernel:
@@ -51,14 +55,16 @@ class CircleKernel:
         signed = keys if factor >= 0 else -keys
         self.sources = self.targets if is_same else np.arctan2(signed[:, 1], signed[:, 0])
         self.coefficients = _coefficients(self.kappa)
-        self.unit_error = TRANSFORM_ERROR + PHASE_ERROR * len(self.coefficients)
+        self.unit_error = unit_error_of(self.kappa, len(keys))
+        self.is_in_cells = self.unit_error == CELL_ERROR
         self.row_shifts = np.full(len(queries), self.kappa)
         self.column_factors = np.ones(len(keys))
 
     def sums(self, targets: slice, sources: slice, columns: np.ndarray) -> np.ndarray:
         """Sums over the sources at the targets, by cells or two real columns as one complex one."""
         width = columns.shape[1]
-        if (cells := cells_of(self.kappa)) <= LEAF + len(columns) and cell_series.is_available():
+        if self.is_in_cells or are_cells_faster(self.kappa, len(columns)):
+            cells = cells_of(self.kappa)
             return cell_sums(self.coefficients, cells, self.targets[targets], self.sources[sources], columns)
         padded = columns if width % 2 == 0 else np.column_stack([columns, np.zeros(len(columns))])
         strengths = np.ascontiguousarray(padded).view(complex).T
@@ -105,6 +111,22 @@ def cells_of(kappa: float) -> int:
     moment = 4 * float(np.sum(half * np.arange(len(half), dtype=float) ** terms)) / float(factorial(terms))
     least = max(np.pi * (moment / LARGEST_REST) ** (1 / terms), 2.0 * len(half))
     return 2 ** math.ceil(math.log2(least))
+
+
+def are_cells_faster(kappa: float, tokens: int) -> bool:
+    """Whether series in cells take less time than finufft for that many tokens, and no more memory than they do."""
+    cells = cells_of(kappa)
+    return cells <= min(LEAF + tokens, CACHED_CELLS + tokens // 8) and cell_series.is_available()
+
+
+def unit_error_of(kappa: float, tokens: int) -> float:
+    """The error of a sum over that many tokens, or over some of them, relative to the gross weight.
+
+    Where all tokens are summed in few cells, parts of them are, too, so that finufft is never called.
+    """
+    if are_cells_faster(kappa, tokens) and cells_of(kappa) <= CACHED_CELLS:
+        return CELL_ERROR
+    return TRANSFORM_ERROR + PHASE_ERROR * (2 * modes_of(kappa) + 1)
 
 
 def transformed(

@@ -28,11 +28,14 @@ class SphereKernel:
     leaf = LEAF
 
     def __init__(self, queries: np.ndarray, keys: np.ndarray, factor: float):
-        lengths = [float(np.mean(np.linalg.norm(array, axis=1))) for array in (queries, keys)]
+        lengths = [float(np.mean(_lengths(array))) for array in (queries, keys)]
         self.kappa = abs(factor) * lengths[0] * lengths[1]
         signed = keys if factor >= 0 else -keys  # a negative factor is a positive one of the opposite keys
-        self.directions = _unit(queries), _unit(signed)
-        self.targets, self.sources = map(_colatitudes_and_longitudes, self.directions)
+        is_same = factor >= 0 and np.array_equal(queries, keys)
+        first = _unit(queries)
+        self.directions = first, first if is_same else _unit(signed)
+        self.targets = _colatitudes_and_longitudes(first)
+        self.sources = self.targets if is_same else _colatitudes_and_longitudes(self.directions[1])
         self.coefficients = _coefficients(max(self.kappa, SMALLEST_KAPPA))
         self.unit_error = TRANSFORM_ERROR  # three times the largest measured, too
         self.row_shifts = np.full(len(queries), self.kappa)
@@ -87,7 +90,11 @@ def _degrees(degree: int) -> np.ndarray:
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / _lengths(vectors)[:, None]
+
+
+def _lengths(vectors: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("nk,nk->n", vectors, vectors))
 
 
 def _colatitudes_and_longitudes(directions: np.ndarray) -> np.ndarray:

@@ -96,4 +96,5 @@ class SumProblem:
         """The attention outputs from e^{-log_scales_i} sum_j m_j e^{factor <q_i, k_j>} p_ij (v_j, 1)."""
         if self.is_normalised:
             return totals[:, :-1] / np.maximum(totals[:, -1:], np.finfo(float).tiny)
-        return totals[:, :-1] * np.exp(log_scales - self.log_divisor)[:, None] / self.masses.sum()
+        with np.errstate(over="ignore"):  # e^{beta} may exceed all numbers, as in the sum over all pairs
+            return totals[:, :-1] * np.exp(log_scales - self.log_divisor)[:, None] / self.masses.sum()
