@@ -105,7 +105,7 @@ def test_the_table_of_architectures_names_models_that_are_missing(model):
     dataset = figure.compute(False, model=model, others=["/no/such/model"], prompts=5, seed=0)
     caption = figure.draw(dataset).caption
     assert "Not installed: /no/such/model." in caption
-    assert "Random ids, having no tokenizer: albert." in caption
+    assert "d = 12, on random ids" in caption
     assert drawn(figure, dataset) == 4
     assert "mean cosine, albert, untrained" in figure.numbers(dataset)
 
@@ -113,12 +113,12 @@ def test_the_table_of_architectures_names_models_that_are_missing(model):
 def test_variability_is_said_to_change_only_beyond_its_intervals(model):
     figure = FIGURES["trained-collapse"]
     dataset = figure.compute(False, model=model, prompts=12, seed=0)
-    dataset["variability"][..., 0] = 1.0
-    dataset["variability"][..., 1], dataset["variability"][..., 2] = 0.9, 1.1
+    dataset["relative"][..., 0] = 1.0
+    dataset["relative"][..., 1], dataset["relative"][..., 2] = 0.9, 1.1
     assert "the same within intervals" in figure.draw(dataset).caption
-    dataset["variability"][:, :, -1] = dataset["variability"][:, :, -1] / 4
+    dataset["relative"][:, :, -1] = dataset["relative"][:, :, -1] / 4
     assert "same token: 1 to 0.25, less" in figure.draw(dataset).caption
-    dataset["variability"][:, :, -1] = dataset["variability"][:, :, -1] * 16
+    dataset["relative"][:, :, -1] = dataset["relative"][:, :, -1] * 16
     assert "same token: 1 to 4, more" in figure.draw(dataset).caption
 
 

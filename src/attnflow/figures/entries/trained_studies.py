@@ -10,6 +10,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress
 from attnflow.figures.entries.trained_questions import in_words
 from attnflow.models import load
+from attnflow.models.registry import PACKAGED
 from attnflow.models.transformer import Model
 from attnflow.show.parts.interval_dots import IntervalDots
 from attnflow.show.parts.panels import Line, Lines, panel_picture
@@ -19,7 +20,7 @@ from attnflow.show.trained.by_layer import layer_panel
 from attnflow.trained.studies import frozen_layers, pooled_classes, residual_steps
 from attnflow.trained.studies.bootstrap import MeanInterval, mean_interval
 from attnflow.trained.studies.equal_lengths import prompts_of_length
-from attnflow.trained.studies.prompt_sets import built_in_prompts, encoded, random_ids
+from attnflow.trained.studies.prompt_sets import own_ids, prompts_for
 
 Numbers = dict[str, float | int | str]
 
@@ -31,7 +32,7 @@ def compute_steps(
 ) -> xr.Dataset:
     """Last tokens of prompts with every layer taken in several steps."""
     loaded = load(model)
-    ids = prompts_of_length(loaded, built_in_prompts(), length, prompts, seed)
+    ids = prompts_of_length(loaded, prompts_for(loaded), length, prompts, seed)
     return residual_steps.residual_steps(loaded, ids, steps, seed=seed, progress=progress).assign_attrs(
         model=loaded.name, length=length
     )
@@ -91,13 +92,12 @@ MEASURES = {
 
 
 def compute_architectures(progress: Progress, *, model: str, others: list[str], prompts: int, seed: int) -> xr.Dataset:
-    """Measures of the last layer of every model that is installed, trained and controls, on the same prompts."""
+    """Measures of the last layer of every installed model, trained and controls, on prompts in its own language."""
     names = list(dict.fromkeys([model, *others]))
     found = {name: one for name in names if (one := _installed(name, is_needed=name == model)) is not None}
-    chosen = built_in_prompts()[:prompts]
     parts = []
     for one in found.values():
-        given = chosen if one.reads_text else [ids.tolist() for ids in random_ids(one, prompts, 24, seed)]
+        given = [ids.tolist() for ids in own_ids(one, prompts, seed)]
         study = trained.study(one, given, controls=("untrained", "equal attention"), seed=seed, progress=progress).isel(
             model=0, drop=True
         )
@@ -105,7 +105,8 @@ def compute_architectures(progress: Progress, *, model: str, others: list[str], 
         values = {name: last[name] for name in MEASURES if name in last}
         values["rank_share"] = last.effective_rank / study.length
         of_one = xr.Dataset(values).drop_vars("layer").transpose("variant", "prompt")
-        parts.append(of_one.assign(summary=one.config.summary(), reads_text=int(one.reads_text)))
+        summary = f"{one.config.summary()}, on {_language(one)}"
+        parts.append(of_one.assign(summary=summary))
     joined = xr.concat(parts, "model").assign_coords(model=[one.name for one in found.values()])
     missing = [name for name in names if name not in found]
     return joined.assign_attrs(missing=", ".join(missing))
@@ -121,10 +122,9 @@ def draw_architectures(dataset: xr.Dataset) -> Picture:
         panels.append(IntervalDots(short if place % 2 == 0 else [""] * len(short), series, words, columns=3))
     sizes = "; ".join(f"{name}: {summary}" for name, summary in zip(short, dataset.summary.values, strict=True))
     lacking = f" Not installed: {dataset.attrs['missing']}." if dataset.attrs["missing"] else ""
-    of_ids = [name for name, reads in zip(short, dataset.reads_text.values, strict=True) if not reads]
-    random = f" Random ids, having no tokenizer: {', '.join(of_ids)}." if of_ids else ""
     caption = (
-        f"{sizes}. Last layer; means over {dataset.sizes['prompt']} prompts, 95 % bootstrap intervals.{random}{lacking}"
+        f"{sizes}. Last layer; means over {dataset.sizes['prompt']} prompts, 95 % bootstrap intervals; tokens "
+        f"in random directions have the cosine -1/(n - 1) about their mean.{lacking}"
     )
     height = 1.6 + 0.55 * len(short)
     rows = [panels[:2], panels[2:]]
@@ -144,6 +144,11 @@ def architecture_numbers(dataset: xr.Dataset) -> Numbers:
     return numbers
 
 
+def _language(model: Model) -> str:
+    """What the prompts of a model are, in words."""
+    return PACKAGED[model.origin].language if model.origin in PACKAGED else "text" if model.reads_text else "random ids"
+
+
 def _installed(name: str, *, is_needed: bool) -> Model | None:
     try:
         return load(name)
@@ -158,10 +163,10 @@ def _installed(name: str, *, is_needed: bool) -> Model | None:
 
 def compute_collapse(progress: Progress, *, model: str, prompts: int, seed: int) -> xr.Dataset:
     """Variability within classes of pooled tokens by layer, trained and controls."""
-    loaded, texts = load(model), built_in_prompts()[:prompts]
-    ids = encoded(loaded, texts) if loaded.reads_text else random_ids(loaded, len(texts), 24, seed)
+    loaded = load(model)
+    ids = own_ids(loaded, prompts, seed)
     found = pooled_classes.pooled_collapse(loaded, ids, seed=seed, progress=progress)
-    return found.assign_attrs(model=loaded.name, prompts=len(texts))
+    return found.assign_attrs(model=loaded.name, prompts=len(ids))
 
 
 def draw_collapse(dataset: xr.Dataset) -> Picture:
@@ -182,16 +187,20 @@ def draw_collapse(dataset: xr.Dataset) -> Picture:
     title = f"Neural collapse in {dataset.attrs['model']}, on classes known before the model is run"
     caption = (
         "Variability within classes over that between them, relative to permuted classes: 0 is collapse, 1 is "
-        f"chance. {dataset.attrs['prompts']} prompts, 95 % jackknife intervals. {collapse_sentence(dataset)}"
+        f"chance. {dataset.attrs['prompts']} prompts, 95 % jackknife intervals over prompts; one draw of untrained "
+        f"weights. {collapse_sentence(dataset)}"
     )
     return panel_picture([panels], title, caption, width=5.0, heights=[4.2])
 
 
 def collapse_sentence(dataset: xr.Dataset) -> str:
-    """Whether the trained model's variability falls or rises from the embedding to the last layer, with intervals."""
+    """Whether the trained model's relative variability falls or rises from the embedding to the last layer.
+
+    A change is stated where the two intervals are apart, which is stricter than the interval of the difference.
+    """
     parts = []
     for classes in dataset.classes.values:
-        one = dataset.variability.sel(classes=classes, variant="trained")
+        one = dataset.relative.sel(classes=classes, variant="trained")
         first, last = one.isel(layer=0), one.isel(layer=-1)
         if not np.isfinite(last).all():
             parts.append(f"{classes}: fewer than two classes")
@@ -228,7 +237,7 @@ def _bounds_in_words(values: xr.DataArray) -> str:
 def compute_frozen(progress: Progress, *, model: str, prompts: int, length: int, seed: int) -> xr.Dataset:
     """Errors of the prediction with the attention of every layer kept, and of its controls."""
     loaded = load(model)
-    ids = prompts_of_length(loaded, built_in_prompts(), length, prompts, seed)
+    ids = prompts_of_length(loaded, prompts_for(loaded), length, prompts, seed)
     found = frozen_layers.frozen_errors(loaded, ids, progress=progress)
     return found.assign_attrs(model=loaded.name, length=length)
 
@@ -265,11 +274,11 @@ def frozen_sentence(dataset: xr.Dataset) -> str:
         f"{variant} {in_words(_over_prompts(lasting.sel(variant=variant).expand_dims('one'), 'one'), 0)}"
         for variant in dataset.variant.values
     ]
-    ahead = better_until(dataset)
+    ahead, possible = better_until(dataset), (dataset.sizes["start"] + 1) / 2
     return (
-        f"Layers within {100 * frozen_layers.TOLERANCE:g} %: {', '.join(parts)} ({dataset.sizes['prompt']} prompts of "
-        f"{dataset.attrs['length']} tokens, 95 % intervals). In the mean over kept layers it is better "
-        f"than attention of another prompt up to {ahead} layer{'' if ahead == 1 else 's'} ahead."
+        f"Layers within {100 * frozen_layers.TOLERANCE:g} %, of {possible:g} that follow a kept layer on average: "
+        f"{', '.join(parts)} ({dataset.sizes['prompt']} prompts of {dataset.attrs['length']} tokens, 95 % intervals). In the mean "
+        f"over kept layers it is better than attention of another prompt up to {ahead} layer{'' if ahead == 1 else 's'} ahead."
     )
 
 

@@ -20,11 +20,10 @@ from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, WORDS
 from attnflow.trained.studies.layer_states import layer_states
 from attnflow.trained.studies.parts import FinishedParts, opened_parts
 from attnflow.trained.studies.plan import StudyPart, study_parts
-from attnflow.trained.studies.prompt_sets import PromptSet, encoded, prompt_set, random_ids
+from attnflow.trained.studies.prompt_sets import PromptSet, encoded, own_ids, prompt_set
 from attnflow.trained.studies.variants import CONTROLS, variants_of
 
 MEMORY = 2**29  # bytes of hidden states that are kept at a time, 512 MB
-RANDOM_LENGTH = 24  # tokens of a prompt of random ids, for a model without a tokenizer
 
 
 def study(
@@ -49,8 +48,8 @@ def study(
     models
         One or several models, or arguments of `models.load`.
     prompts
-        A text file with one prompt a line, a list of texts or ids, or None for the 64 prompts of this package. A
-        model without a tokenizer gets as many prompts of 24 random ids for None.
+        A text file with one prompt a line, a list of texts or ids, or None for the 64 prompts of this package. For
+        None a model of reactions or proteins gets 16 of those, and a model without a tokenizer 64 of 24 random ids.
     controls
         Some of "untrained", "equal attention", "swapped heads" and "shuffled tokens".
     ladder
@@ -166,8 +165,8 @@ def _require_free_study(out: str | os.PathLike, *, overwrite: bool) -> Path:
 
 
 def _ids_of(model: Model, asked: PromptSet, is_built_in: bool, seed: int) -> list[np.ndarray]:
-    if is_built_in and not model.reads_text:
-        return random_ids(model, len(asked.prompts), RANDOM_LENGTH, seed)
+    if is_built_in:
+        return own_ids(model, len(asked.prompts), seed)
     return encoded(model, asked.prompts)
 
 
