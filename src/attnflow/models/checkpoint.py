@@ -9,7 +9,7 @@ import numpy as np
 from attnflow._common.checks import InputError, require_all_finite
 from attnflow.models.refusals import missing_tensor
 from attnflow.models.tensor_files import StoredTensor, TensorFiles
-from attnflow.models.tensors import Tensors, require_room
+from attnflow.models.tensors import ROOT, Tensors, require_room
 
 # Tensors of a block that are not evaluated: stored masks and angles, and attention to the tokens of an encoder.
 UNUSED_TENSORS = re.compile(
@@ -97,7 +97,8 @@ class Checkpoint(Tensors):
         return stored
 
     def _full_name(self, name: str) -> str:
-        full, names = self._prefix + name, self._files.names()
+        names = self._files.names()
+        full = name.removeprefix(ROOT) if name.startswith(ROOT) else self._prefix + name
         old = full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
         return old if full not in names and old in names else full  # the names in early BERT files
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnflow._common.checks import require_known
 from attnflow._common.precision import DTYPES
-from attnflow.models import handover, torch_pickle
+from attnflow.models import handover, torch_pickle, unembedding
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import read_entries
 from attnflow.models.config_entries import Entries
@@ -124,4 +124,4 @@ def _model(
     embedding = config.anchor_shape or (config.vocabulary, config.embedding_width)
     tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
     reader = ImageReader(source, config) if config.patch else Tokenizer(source, config.vocabulary, tokenizer)
-    return Model(name, origin, config, family, tensors, reader)
+    return Model(name, origin, config, family, tensors, reader, unembedding.plan(files.names(), config))

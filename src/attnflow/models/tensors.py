@@ -9,6 +9,8 @@ import numpy as np
 
 from attnflow._common.memory import require_memory
 
+ROOT = "/"  # before a name that has no prefix in a checkpoint: output layers stand beside the model, not in it
+
 
 class Tensors(abc.ABC):
     """Named tensors: those of a checkpoint, or random initial ones."""

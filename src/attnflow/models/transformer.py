@@ -15,6 +15,7 @@ from attnflow._common.precision import double
 from attnflow._common.progress import Progress, reporting
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.model.heads import Head
+from attnflow.models import unembedding
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config
@@ -63,13 +64,23 @@ class Model:
     True
     """
 
-    def __init__(self, name: str, origin: dict, config: Config, family: Family, tensors: Tensors, reader: Reader):
+    def __init__(
+        self,
+        name: str,
+        origin: dict,
+        config: Config,
+        family: Family,
+        tensors: Tensors,
+        reader: Reader,
+        output: unembedding.UnembeddingPlan | None = None,
+    ):
         self.name = name
         self._origin = origin  # the argument of `load`, and the seed of random weights
         self.config = config
         self._family = family
         self._tensors = tensors
         self._reader = reader
+        self._output = output
         self._last_block: tuple[int, Block] | None = None
 
     @property
@@ -187,6 +198,32 @@ class Model:
         with double():
             return np.asarray(tokens if norm is None else norm(jnp.asarray(tokens, self.dtype)))
 
+    @property
+    def has_unembedding(self) -> bool:
+        """Whether the checkpoint stores the map of tokens to words, the output layer of a language model."""
+        return self._output is not None
+
+    def unembedding(self) -> unembedding.Unembedding:
+        """The map of tokens after the last norm (`last_norm`) to logits of all words, read when it is asked for.
+
+        Call it inside ``with jax.enable_x64(True):`` in float64, as blocks. InputError where the checkpoint stores no
+        output layer (MiniLM, images).
+        """
+        return unembedding.read(self._tensors, self.config, self._family.ANCHOR, self.require_unembedding())
+
+    def require_unembedding(self) -> unembedding.UnembeddingPlan:
+        """Which tensors are the unembedding; InputError if the checkpoint stores none."""
+        if self._output is None:
+            raise InputError(
+                f"{self.name} has no unembedding that can be read (an output layer such as lm_head.weight): its tokens "
+                "predict no words. Use a checkpoint that was saved with its output layer, such as 'smollm2'."
+            )
+        return self._output
+
+    def words(self, ids: AnyArray) -> list[str]:
+        """The word of each id, its number where there is no tokenizer."""
+        return self._reader.encode(np.asarray(ids)).words
+
     def trajectory(
         self,
         prompt: Prompt,
@@ -237,7 +274,8 @@ class Model:
         fresh = FreshTensors(seed, deviation, self.dtype, gain=1.0 - self.config.gain_offset)
         words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
         origin = self._origin | {"reinitialised": json.dumps({"entropy": words, "spawn_key": list(seed.spawn_key)})}
-        return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._reader)
+        name = f"{self.name} (untrained)"
+        return Model(name, origin, self.config, self._family, fresh, self._reader, self._output)
 
     def _attention(self, layer: int) -> AttentionPart:
         self.require_layer(layer)

@@ -18,6 +18,8 @@ from attnflow.trained.head_tables import head_table as head_table
 from attnflow.trained.head_tables import strongest as strongest
 from attnflow.trained.ladders import ladder as ladder
 from attnflow.trained.ladders import ladder_rows as ladder_rows
+from attnflow.trained.logit_lenses import lens_rows as lens_rows
+from attnflow.trained.logit_lenses import logit_lens as logit_lens
 from attnflow.trained.prompt_reports import extra_summary as extra_summary
 from attnflow.trained.prompt_reports import further_story as further_story
 from attnflow.trained.prompt_reports import prompt_report as prompt_report
