@@ -15,7 +15,6 @@ from attnflow._common.precision import double
 from attnflow._common.progress import Progress, reporting
 from attnflow._common.seeds import Rng, seed_sequence
 from attnflow.model.heads import Head
-from attnflow.models import unembedding
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config
@@ -24,6 +23,7 @@ from attnflow.models.images import ImageReader, Patches, with_picture
 from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
+from attnflow.models.unembedding import Unembedding, UnembeddingPlan, read_unembedding
 
 Reader = Tokenizer | ImageReader
 
@@ -72,7 +72,7 @@ class Model:
         family: Family,
         tensors: Tensors,
         reader: Reader,
-        output: unembedding.UnembeddingPlan | None = None,
+        output: UnembeddingPlan | None = None,
     ):
         self.name = name
         self._origin = origin  # the argument of `load`, and the seed of random weights
@@ -203,15 +203,15 @@ class Model:
         """Whether the checkpoint stores the map of tokens to words, the output layer of a language model."""
         return self._output is not None
 
-    def unembedding(self) -> unembedding.Unembedding:
+    def unembedding(self) -> Unembedding:
         """The map of tokens after the last norm (`last_norm`) to logits of all words, read when it is asked for.
 
         Call it inside ``with jax.enable_x64(True):`` in float64, as blocks. InputError where the checkpoint stores no
         output layer (MiniLM, images).
         """
-        return unembedding.read(self._tensors, self.config, self._family.ANCHOR, self.require_unembedding())
+        return read_unembedding(self._tensors, self.config, self._family.ANCHOR, self.require_unembedding())
 
-    def require_unembedding(self) -> unembedding.UnembeddingPlan:
+    def require_unembedding(self) -> UnembeddingPlan:
         """Which tensors are the unembedding; InputError if the checkpoint stores none."""
         if self._output is None:
             raise InputError(

@@ -120,7 +120,7 @@ def plan(names: Collection[str], config: Config) -> UnembeddingPlan | None:
     return _plan(names, OutputNames(), is_tied=True) if is_tied else None
 
 
-def read(tensors: Tensors, config: Config, anchor: str, chosen: UnembeddingPlan) -> Unembedding:
+def read_unembedding(tensors: Tensors, config: Config, anchor: str, chosen: UnembeddingPlan) -> Unembedding:
     """The unembedding, read as planned; `anchor` is the name of the embedding."""
     own, words, d = chosen.names, config.vocabulary, config.width
     width = config.embedding_width if own.dense else d
