@@ -68,8 +68,9 @@ def print_by_layer(
 def _print_lens(rows: list[dict[str, Any]], rounding: float) -> None:
     """Print what the tokens of each layer predict: numbers over all tokens, and the word of the last token."""
     chosen = [rows[place] for place in _rows(len(rows) - 1)]
-    names = {"entropy": "mean entropy", "divergence": "divergence from last layer", "agreement": "same first word"}
+    names = {"entropy": "mean entropy", "divergence": "divergence from last layer"}
     columns = {words: column([row[name] for row in chosen], rounding) for name, words in names.items()}
+    columns["same first word"] = [f"{100 * row['agreement']:.0f} %" for row in chosen]
     columns["last token predicts"] = [_predicted(row["last_word"], row["probability"]) for row in chosen]
     columns["largest cluster"] = [_said(row["clusters"][0]["words"]) if row["clusters"] else "" for row in chosen]
     named = [row["clusters"][0] if row["clusters"] else None for row in chosen]

@@ -1,7 +1,7 @@
 """The tensors of a checkpoint, read one at a time, with shapes, types and numbers checked."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
 import numpy as np
@@ -43,6 +43,13 @@ class Checkpoint(Tensors):
         stored = self._stored(name, shape)
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
+
+    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of every tensor of the files, read one at a time."""
+        for name in sorted(self._files.names()):
+            stored = self._files.stored(name)
+            if stored is not None:
+                yield name, np.ascontiguousarray(stored[:]).tobytes()
 
     def require_sizes(self, embedding: str, shape: tuple[int, ...], last_stem: str) -> None:
         """Raise if the embedding has another shape, or nothing is stored under the prefix of the last layer's names.

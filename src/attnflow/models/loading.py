@@ -22,7 +22,9 @@ from attnflow.models.tokenizer import Tokenizer, of_vocabulary
 from attnflow.models.transformer import Model
 
 
-def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None = None) -> Model:
+def load(
+    name: str | os.PathLike, dtype: str | None = None, *, tower: str | None = None, revision: str | None = None
+) -> Model:
     """A trained transformer from a directory, a GGUF file, a package, or the Hugging Face hub.
 
     Opening reads the config and the headers; weights are read on first use.
@@ -37,6 +39,9 @@ def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None
         "float32" or "float64"; None means the checkpoint's own precision, at least float32.
     tower
         "text" or "vision", for a CLIP, which has both.
+    revision
+        A branch, a tag or a commit of a repository of the hub, such as "step1000" of a Pythia. See `load_checkpoints`
+        for several.
 
     Examples
     --------
@@ -45,14 +50,16 @@ def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None
     >>> model.family
     'bert'
     """
-    source = locate(name)
+    source = locate(name, revision)
     is_named = str(name) in PACKAGED
     origin = str(name) if isinstance(source, Hub) or is_named else str(source.path.resolve())
     entries, files, tokenizer = _opened(source)
     chosen = clip.tower(entries, tower)
     files = files if chosen is entries else OfPrefix(files, f"{tower}_model.")
-    origins = {"origin": origin} | ({} if tower is None else {"tower": tower})
-    return _model(os.path.basename(origin), origins, chosen, files, source, dtype, tokenizer)
+    chosen_by = {"tower": tower, "revision": revision}
+    origins = {"origin": origin} | {key: value for key, value in chosen_by.items() if value is not None}
+    own_name = os.path.basename(origin) + ("" if revision is None else f"@{revision}")
+    return _model(own_name, origins, chosen, files, source, dtype, tokenizer)
 
 
 def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Callable[[], Any] | None]:

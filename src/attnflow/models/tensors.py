@@ -3,7 +3,7 @@
 import abc
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -25,6 +25,10 @@ class Tensors(abc.ABC):
     @abc.abstractmethod
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape."""
+
+    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of every stored tensor; none here."""
+        return iter(())
 
     @abc.abstractmethod
     def require_nothing_left(self, stem: str) -> None:

@@ -1,6 +1,7 @@
 """A trained transformer: its heads, its blocks, and the trajectory of a prompt through its layers."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -166,6 +167,10 @@ class Model:
             self._tensors.require_nothing_left(self._family.stem(self.config, key))
             last = self._last_block = (key, found)
         return last[1]
+
+    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of every tensor that the checkpoint stores, one at a time; nothing for random weights."""
+        return self._tensors.stored_bytes()
 
     @property
     def reads_text(self) -> bool:
