@@ -64,6 +64,7 @@ FIGURES = [
     "trained-architectures",
     "trained-collapse",
     "trained-frozen",
+    "trained-linearity",
     "trained-prompt",
 ]
 """The figures of `attnflow reproduce`, in the order of the report."""

@@ -25,6 +25,7 @@ from attnflow.trained.prompt_reports import further_story as further_story
 from attnflow.trained.prompt_reports import prompt_report as prompt_report
 from attnflow.trained.prompt_reports import prompt_summary as prompt_summary
 from attnflow.trained.prompt_reports import story as story
+from attnflow.trained.studies.linear_layers import linearity as linearity
 from attnflow.trained.studies.prompt_sets import built_in_prompts as built_in_prompts
 from attnflow.trained.studies.rows import study_rows as study_rows
 from attnflow.trained.studies.study import load_study as load_study

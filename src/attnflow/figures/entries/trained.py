@@ -10,7 +10,13 @@ import xarray as xr
 from attnflow import trained
 from attnflow._common.progress import Progress
 from attnflow.figures.drawing import described
-from attnflow.figures.entries import trained_flows, trained_prompts, trained_questions, trained_studies
+from attnflow.figures.entries import (
+    trained_flows,
+    trained_linearity,
+    trained_prompts,
+    trained_questions,
+    trained_studies,
+)
 from attnflow.figures.entries.trained_prompts import ITERATED_LAYERS
 from attnflow.figures.figure import Figure
 from attnflow.models import load
@@ -204,6 +210,21 @@ FIGURES = (
         settings={"model": "minilm", "prompts": 40, "length": 16, "seed": 0},
         quick={"prompts": 6},
         seconds=(12, 6),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-linearity",
+        source="Razzhigaev et al. 2024, arXiv:2405.12250",
+        title="How linear the layers of a trained model are",
+        shows="The share of the tokens after a layer, and of what the layer adds, that a linear map of the tokens "
+        "before it explains, on tokens pooled over prompts; with intervals, permuted tokens, and controls.",
+        deviates=f"{OTHER_MODEL} The published models are larger, and their texts longer.",
+        compute=trained_linearity.compute,
+        draw=trained_linearity.draw,
+        numbers=trained_linearity.numbers,
+        settings={"model": "minilm", "seed": 0},
+        quick={},
+        seconds=(60, 60),
         needs="minilm",
     ),
     Figure(
