@@ -1,5 +1,6 @@
 """The tensors of a checkpoint, read one at a time, with shapes, types and numbers checked."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -7,6 +8,7 @@ import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
 import numpy as np
 
 from attnflow._common.checks import InputError, require_all_finite
+from attnflow._common.memory import require_memory
 from attnflow.models.refusals import missing_tensor
 from attnflow.models.tensor_files import StoredTensor, TensorFiles
 from attnflow.models.tensors import ROOT, Tensors, require_room
@@ -50,6 +52,14 @@ class Checkpoint(Tensors):
             stored = self._files.stored(name)
             if stored is not None:
                 yield name, np.ascontiguousarray(stored[:]).tobytes()
+
+    def require_room(self, stem: str) -> None:
+        """Raise if the tensors under a prefix, with the stored form of the largest, do not fit into memory together."""
+        stored = [self._files.stored(name) for name in self._files.names() if name.startswith(self._prefix + stem)]
+        numbers = [math.prod(one.get_shape()) for one in stored if one is not None]
+        needed = np.dtype(self.dtype).itemsize * sum(numbers) + 8 * max(numbers, default=0)
+        what = f"One layer of {self._where} ({sum(numbers):,} numbers in {self.dtype})"
+        require_memory(needed, what, "Layers are read one at a time; use a machine with more memory.")
 
     def require_sizes(self, embedding: str, shape: tuple[int, ...], last_stem: str) -> None:
         """Raise if the embedding has another shape, or nothing is stored under the prefix of the last layer's names.

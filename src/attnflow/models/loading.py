@@ -107,7 +107,8 @@ def from_arrays(
     'bert'
     """
     entries = Entries(handover.entries(config), "`config`")
-    files = ArraysInMemory(handover.arrays(arrays))
+    named = handover.saved_names(handover.arrays(arrays), entries.raw.get("model_type"))
+    files = ArraysInMemory(named)
     name = "model in memory"
     return _model(name, {"origin": name}, entries, files, Memory(tokenizer), dtype)
 

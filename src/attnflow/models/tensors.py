@@ -30,6 +30,10 @@ class Tensors(abc.ABC):
         """Name and bytes of every stored tensor; none here."""
         return iter(())
 
+    def require_room(self, stem: str) -> None:
+        """Raise if the tensors with this prefix do not fit into memory together; random ones are checked one by one."""
+        del stem
+
     @abc.abstractmethod
     def require_nothing_left(self, stem: str) -> None:
         """Raise if a tensor with this prefix has not been read."""

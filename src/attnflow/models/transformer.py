@@ -163,6 +163,7 @@ class Model:
         key = 0 if self.config.shares_layers else layer
         last = self._last_block  # read once: another thread may replace it meanwhile
         if last is None or last[0] != key:
+            self._tensors.require_room(self._family.stem(self.config, key))
             found = self._family.read_block(self._tensors, self.config, key)
             self._tensors.require_nothing_left(self._family.stem(self.config, key))
             last = self._last_block = (key, found)
