@@ -210,11 +210,7 @@ class Model:
         return self._output is not None
 
     def unembedding(self) -> Unembedding:
-        """The map of tokens after the last norm (`last_norm`) to logits of all words, read when it is asked for.
-
-        Call it inside ``with jax.enable_x64(True):`` in float64, as blocks. InputError where the checkpoint stores no
-        output layer (MiniLM, images).
-        """
+        """The map of tokens after `last_norm` to logits of all words; InputError where the checkpoint has none."""
         return read_unembedding(self._tensors, self.config, self._family.ANCHOR, self.require_unembedding())
 
     def require_unembedding(self) -> UnembeddingPlan:

@@ -80,6 +80,18 @@ def lens_rows(lens: xr.Dataset) -> list[dict[str, Any]]:
     of the last layer (`agreement`), the `last_word` that the last token predicts with its `probability`, and the
     `clusters` of two or more tokens, the largest first, each with its `words`, the `word` that it predicts and the
     `probability` of that word; empty where the lens was not made of a `prompt_report`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> import json, pathlib, safetensors.numpy
+    >>> config = json.loads(pathlib.Path(folder, "config.json").read_text())
+    >>> arrays = safetensors.numpy.load_file(pathlib.Path(folder, "model.safetensors"))
+    >>> d, head = config["hidden_size"], "cls.predictions.transform"  # an output layer, tied to the embedding
+    >>> arrays |= {f"{head}.dense.weight": np.eye(d), f"{head}.LayerNorm.weight": np.ones(d)}
+    >>> lens = af.trained.logit_lens(af.models.from_arrays(config, arrays), [5, 17, 3], progress=False)
+    >>> lens_rows(lens)[-1]["agreement"]
+    1.0
     """
     first = lens.predicted_id.isel(rank=0).values
     rows = []

@@ -11,6 +11,7 @@ from attnflow import trained
 from attnflow._common.progress import Progress
 from attnflow.figures.drawing import described
 from attnflow.figures.entries import (
+    trained_architectures,
     trained_flows,
     trained_linearity,
     trained_prompts,
@@ -170,9 +171,9 @@ FIGURES = (
         shows="Four measures of the last layer of every model that is installed, on the same prompts, with intervals, "
         "beside random initial weights and equal attention. The numbers are the table over models.",
         deviates="The slides have ALBERT only.",
-        compute=trained_studies.compute_architectures,
-        draw=trained_studies.draw_architectures,
-        numbers=trained_studies.architecture_numbers,
+        compute=trained_architectures.compute,
+        draw=trained_architectures.draw,
+        numbers=trained_architectures.numbers,
         settings={
             "model": "minilm", "others": ["smollm2", "rxnmapper", "rxnfp", "rxnfp-ft", "antiberty"], "prompts": 16,
             "seed": 0,

@@ -20,7 +20,7 @@ class IntervalDots:
     title: str = ""
     xlabel: str = ""
     least: float | None = None
-    """Where the axis begins; None: at the data."""
+    """The lower end of the axis; None: that of the data."""
     columns: int = 1
     """Columns of the legend."""
     projection: str = "rectilinear"
