@@ -133,6 +133,18 @@ def test_frozen_attention_says_how_far_it_is_better_than_its_control(model):
     assert drawn(figure, dataset) == 2
 
 
+def test_linearity_counts_the_layers_above_permuted_tokens(model):
+    figure = FIGURES["trained-linearity"]
+    dataset = figure.compute(False, model=model, seed=0)
+    assert (
+        f"beyond both intervals in {tiny_models.LAYERS} of {tiny_models.LAYERS} layers" in figure.draw(dataset).caption
+    )
+    dataset["score"].loc[{"quantity": "update", "layer": 1}] = 0.0
+    assert f"in {tiny_models.LAYERS - 1} of {tiny_models.LAYERS} layers" in figure.draw(dataset).caption
+    assert drawn(figure, dataset) == 2
+    assert figure.numbers(dataset)["layer, trained"] > figure.numbers(dataset)["layer, trained, tokens permuted"]
+
+
 def test_a_model_that_cannot_read_starts_from_random_ids(model):
     figure = FIGURES["trained-prompt"]
     dataset = figure.compute(False, model=model, prompt="A sentence.", seed=0)
