@@ -79,8 +79,8 @@ def linearity(
     found = np.full((2, len(QUANTITIES), len(variants), depth, 3), np.nan)
     with reporting(progress) as report, one_blas_thread():
         for row, variant in enumerate(variants):
-            for layer, (before, after, prompts) in enumerate(_pairs(model, variant, ids, seed)):
-                found[:, :, row, layer] = _of_layer(before, after, prompts, seed)
+            for layer, (before, after, of_prompt) in enumerate(_pairs(model, variant, ids, seed)):
+                found[:, :, row, layer] = _of_layer(before, after, of_prompt, seed)
                 report((row + (layer + 1) / depth) / len(variants), f"{variant.name}, layer {layer + 1}")
     dims, names = ("quantity", "variant", "layer", "bound"), [one.name for one in variants]
     return xr.Dataset(
