@@ -57,6 +57,16 @@ def test_heads_print_write_and_draw(folder, tmp_path):
     assert "beta = sqrt(d) |sym B|_F" in text
 
 
+def test_the_lens_prints_the_word_that_each_layer_predicts(tmp_path):
+    model = tiny_models.write("gpt2", tmp_path / "gpt2")
+    rows = json.loads(run("prompt", model, IDS, "--lens", "--json"))["logit_lens"]
+    assert rows[-1]["agreement"] == 1.0
+    text = run("prompt", model, IDS, "--lens")
+    assert f"{rows[0]['last_word']} {100 * rows[0]['probability']:.0f} %" in text
+    with pytest.raises(InputError, match="no unembedding"):
+        run("prompt", tiny_models.write("bert", tmp_path / "bert"), IDS, "--lens")
+
+
 def joined(text):
     """The text in one line, however it was wrapped."""
     return " ".join(text.split())

@@ -105,7 +105,7 @@ def test_the_table_of_architectures_names_models_that_are_missing(model):
     dataset = figure.compute(False, model=model, others=["/no/such/model"], prompts=5, seed=0)
     caption = figure.draw(dataset).caption
     assert "Not installed: /no/such/model." in caption
-    assert "Random ids, having no tokenizer: albert." in caption
+    assert "d = 12, on random ids" in caption
     assert drawn(figure, dataset) == 4
     assert "mean cosine, albert, untrained" in figure.numbers(dataset)
 
@@ -113,12 +113,12 @@ def test_the_table_of_architectures_names_models_that_are_missing(model):
 def test_variability_is_said_to_change_only_beyond_its_intervals(model):
     figure = FIGURES["trained-collapse"]
     dataset = figure.compute(False, model=model, prompts=12, seed=0)
-    dataset["variability"][..., 0] = 1.0
-    dataset["variability"][..., 1], dataset["variability"][..., 2] = 0.9, 1.1
+    dataset["relative"][..., 0] = 1.0
+    dataset["relative"][..., 1], dataset["relative"][..., 2] = 0.9, 1.1
     assert "the same within intervals" in figure.draw(dataset).caption
-    dataset["variability"][:, :, -1] = dataset["variability"][:, :, -1] / 4
+    dataset["relative"][:, :, -1] = dataset["relative"][:, :, -1] / 4
     assert "same token: 1 to 0.25, less" in figure.draw(dataset).caption
-    dataset["variability"][:, :, -1] = dataset["variability"][:, :, -1] * 16
+    dataset["relative"][:, :, -1] = dataset["relative"][:, :, -1] * 16
     assert "same token: 1 to 4, more" in figure.draw(dataset).caption
 
 
@@ -131,6 +131,18 @@ def test_frozen_attention_says_how_far_it_is_better_than_its_control(model):
     assert figure.numbers(dataset)["layers ahead with an advantage over another prompt's attention"] == 1
     assert "up to 1 layer ahead" in figure.draw(dataset).caption
     assert drawn(figure, dataset) == 2
+
+
+def test_linearity_counts_the_layers_above_permuted_tokens(model):
+    figure = FIGURES["trained-linearity"]
+    dataset = figure.compute(False, model=model, seed=0)
+    assert (
+        f"beyond both intervals in {tiny_models.LAYERS} of {tiny_models.LAYERS} layers" in figure.draw(dataset).caption
+    )
+    dataset["score"].loc[{"quantity": "update", "layer": 1}] = 0.0
+    assert f"in {tiny_models.LAYERS - 1} of {tiny_models.LAYERS} layers" in figure.draw(dataset).caption
+    assert drawn(figure, dataset) == 2
+    assert figure.numbers(dataset)["layer, trained"] > figure.numbers(dataset)["layer, trained, tokens permuted"]
 
 
 def test_a_model_that_cannot_read_starts_from_random_ids(model):

@@ -51,6 +51,19 @@ def test_patches_are_tokens(models):
     assert run.picture.shape == (12, 12, 3)
 
 
+def test_names_of_transformers_in_memory_are_those_of_files(models):
+    """transformers 5 holds a ViT as layers.0.attention.q_proj and saves it under the names of older versions."""
+    from attnflow.models.handover import saved_names
+
+    own = dict.fromkeys(["vit.layers.3.mlp.fc1.weight", "layers.0.attention.o_proj.bias", "layernorm.weight"], 0)
+    assert list(saved_names(own, "vit")) == [
+        "vit.encoder.layer.3.intermediate.dense.weight",
+        "encoder.layer.0.attention.output.dense.bias",
+        "layernorm.weight",
+    ]
+    assert list(saved_names(own, "bert")) == list(own)
+
+
 def test_heads_and_ladder(models):
     """What is computed of a text is computed of an image."""
     model = models["dinov2"]

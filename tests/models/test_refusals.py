@@ -174,6 +174,16 @@ def test_a_stored_tensor_larger_than_memory(folder, monkeypatch):
         model.heads(0)
 
 
+def test_a_layer_larger_than_memory_is_refused_before_it_is_read(folder, monkeypatch):
+    """Each of its tensors fits, all together do not; heads, which are a part of it, are read."""
+    model = af.models.load(folder)
+    monkeypatch.setattr(memory, "present_bytes", lambda: 4000.0)
+    monkeypatch.setattr(model._family, "read_block", lambda *_: pytest.fail("read"))
+    with pytest.raises(InputError, match=r"One layer of .* numbers in float64\) needs .*kB of memory, but .* 4 kB"):
+        model.block(0)
+    assert len(model.heads(0)) == tiny_models.HEADS
+
+
 def test_more_layers_than_memory(tmp_path):
     """The one layer of ALBERT can be iterated at will; by its config.json as well."""
     folder = tiny_models.write("albert", tmp_path)

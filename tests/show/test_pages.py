@@ -94,6 +94,11 @@ INPUTS = {
     "head_spectra": lambda model: trained.head_table(model),
     "ladder": lambda model: trained.ladder(model, IDS),
     "prompt": lambda model: trained.prompt_report(model, IDS),
+    "training": lambda model: (
+        trained.study(model, [IDS, IDS[:3]], controls=[], progress=False)
+        .isel(model=[0, 0])
+        .assign_coords(step=("model", [0, 1000]))
+    ),
     "study": lambda model: trained.study(model, [IDS, IDS[:3]], controls=["equal attention"], progress=False),
     "steering": lambda _: af.control.steer(np.eye(3), -np.eye(3)[[1, 2, 0]], rng=0).run,
     "patches": lambda _: image_trajectory(),

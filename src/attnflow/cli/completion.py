@@ -65,6 +65,7 @@ FIGURES = [
     "trained-collapse",
     "trained-frozen",
     "trained-merging",
+    "trained-linearity",
     "trained-prompt",
 ]
 """The figures of `attnflow reproduce`, in the order of the report."""

@@ -56,6 +56,10 @@ def prompt(
         str | None, typer.Option(help="Also measure how the parts of V move tokens: symmetry or spectrum.")
     ] = None,
     frames: Annotated[bool, typer.Option("--frames", help="Also measure cosines in the frames of V, S and A.")] = False,
+    lens: Annotated[
+        bool,
+        typer.Option("--lens", help="Also print the words that each layer predicts through the unembedding."),
+    ] = False,
     seed: Seed = 0,
     out: ResultPath = None,
     picture: PicturePath = None,
@@ -88,6 +92,8 @@ def prompt(
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
     length = len(opened.encode(asked[1]))
     opened.require_depth(asked[2])
+    if lens:
+        opened.require_unembedding()
     if coupling:
         require_coupling_arguments(opened, length, **asked_of_coupling)
     files = free_files({"result": out, "picture": picture, **beside}, overwrite)
@@ -96,6 +102,8 @@ def prompt(
         *asked, angle=angle, betas=numbers(betas, "betas"), classes=classes, progress=progress_of(as_json)
     )
     found = trained.prompt_summary(report) | trained.extra_summary(more)
+    if lens:
+        found["logit_lens"] = trained.lens_rows(trained.logit_lens(asked[0], report, top=1))
     if "result" in files:
         from attnflow.results.files import save
 

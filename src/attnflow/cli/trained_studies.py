@@ -33,10 +33,16 @@ def register(app: typer.Typer) -> None:
 
 @with_picture_options
 def study(
-    models: Annotated[list[str], typer.Argument(help="One or several models: minilm, directories, names of the hub.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(help="Models: minilm, directories (of a model, or of checkpoints of one), names of the hub."),
+    ],
     drawing: dict[str, Any],
     prompts: Annotated[
         Path | None, typer.Option(help="Text file, one prompt a line. Default: 64 prompts of this package.")
+    ] = None,
+    revisions: Annotated[
+        str | None, typer.Option(help="States of one repository of the hub, such as step0,step1000.")
     ] = None,
     controls: Annotated[
         str, typer.Option(help="Some of: untrained, equal attention, swapped heads, shuffled tokens; or none.")
@@ -55,6 +61,9 @@ def study(
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Table of means and intervals, .csv.")] = None,
     picture: PicturePath = None,
+    training: Annotated[
+        Path | None, typer.Option(help="Picture of the last layer against the training step, of checkpoints.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,14 +72,14 @@ def study(
     from attnflow._common.checks import require_known
     from attnflow.trained.studies.layer_measures import WORDS
 
-    require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
+    require_picture(drawing, has_picture=picture is not None or training is not None, asked_by="--picture")
     shown = [name.strip() for name in measures.split(",")]
     for name in shown:
         require_known(name, WORDS, "measures")
     asked = [] if controls.strip() == "none" else [name.strip() for name in controls.split(",")]
-    files = free_files({"csv": csv, "picture": picture}, overwrite)
+    files = free_files({"csv": csv, "picture": picture, "training": training}, overwrite)
     found = trained.study(
-        models,
+        _asked_models(models, revisions),
         prompts,
         controls=asked,
         ladder=ladder,
@@ -90,9 +99,25 @@ def study(
         from attnflow.show import study as draw
 
         draw(found, files["picture"], measures=shown, **drawing)
+    if "training" in files:
+        from attnflow.show import training as draw_steps
+
+        draw_steps(found, files["training"], measures=shown, **drawing)
     written = as_text({**({} if out is None else {"result": out}), **files})
     facts = {"prompts": found.sizes["prompt"], "rows": [row for row in rows if row["measure"] in shown]}
     print_json_or(as_json, facts | written, lambda: _print_study(found, rows, shown, written))
+
+
+def _asked_models(models: list[str], revisions: str | None) -> list[Any]:
+    """The models of the command, or the revisions of the only one."""
+    from attnflow._common.checks import InputError
+    from attnflow.models import load_checkpoints
+
+    if revisions is None:
+        return list(models)
+    if len(models) > 1:
+        raise InputError(f"--revisions are those of one repository, but {len(models)} models are given. Pass one.")
+    return list(load_checkpoints(models[0], [one.strip() for one in revisions.split(",")]))
 
 
 def _print_study(found: Any, rows: list[dict[str, Any]], shown: list[str], written: dict[str, str]) -> None:
@@ -107,6 +132,8 @@ def _print_study(found: Any, rows: list[dict[str, Any]], shown: list[str], writt
                 title = f"{model}: {WORDS[name]}{'' if beta is None else f', beta = {beta:g}'}"
                 _print_measure(title, chosen)
     facts = {"prompts": f"{found.sizes['prompt']} ({found.attrs['prompts']})"}
+    if "repeated_weights" in found.attrs:
+        facts["weights"] = found.attrs["repeated_weights"]
     facts["intervals"] = "95 %, bootstrap over prompts; * where the paired difference from the trained model excludes 0"
     print_facts("study", facts | written)
 

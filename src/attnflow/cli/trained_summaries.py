@@ -37,6 +37,8 @@ def print_prompt(found: dict[str, Any], files: dict[str, str], dtype: str) -> No
     if "cosine_in_frame" in found:
         framed = {label: found["cosine_in_frame"][name] for name, label in FRAMES.items()}
         print_by_layer("mean cosine in frames that move with V, S and A", layers, framed, rounding)
+    if "logit_lens" in found:
+        _print_lens(found["logit_lens"], rounding)
     measured = {name.replace("_", " "): values for name, values in found["neural_collapse"].items()}
     # Variability is a ratio of squares, whose rounding error is that of cosines squared.
     errors = {name: rounding**2 for name in measured if name.endswith("variability")}
@@ -61,6 +63,26 @@ def print_by_layer(
         shown = {name: column([values[row] for row in rows], error_of[name]) for name, values in known.items()}
         print_columns(title, {"layer": [str(row) for row in rows]} | shown)
         print()
+
+
+def _print_lens(rows: list[dict[str, Any]], rounding: float) -> None:
+    """Print what the tokens of each layer predict: numbers over all tokens, and the word of the last token."""
+    chosen = [rows[place] for place in _rows(len(rows) - 1)]
+    names = {"entropy": "mean entropy", "divergence": "divergence from last layer"}
+    columns = {words: column([row[name] for row in chosen], rounding) for name, words in names.items()}
+    columns["same first word"] = [f"{100 * row['agreement']:.0f} %" for row in chosen]
+    columns["last token predicts"] = [_predicted(row["last_word"], row["probability"]) for row in chosen]
+    columns["largest cluster"] = [_said(row["clusters"][0]["words"]) if row["clusters"] else "" for row in chosen]
+    named = [row["clusters"][0] if row["clusters"] else None for row in chosen]
+    columns["predicts"] = ["" if one is None else _predicted(one["word"], one["probability"]) for one in named]
+    print_columns(
+        "logit lens: words predicted by each layer", {"layer": [str(row["layer"]) for row in chosen]} | columns
+    )
+    print()
+
+
+def _predicted(word: str, probability: float) -> str:
+    return f"{word} {100 * probability:.0f} %"
 
 
 def _token_columns(found: dict[str, Any]) -> Columns:
@@ -104,6 +126,10 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
     for beta in found["energy"]:
         falls = [fall for fall in found["energy_falls"] if fall["beta"] == float(beta)]
         facts[f"energy falls, beta = {beta}"] = _falls(falls, found["layers"])
+    if "logit_lens" in found:
+        facts["logit lens"] = (
+            "softmax of the unembedding of the last norm of the tokens; that of a cluster is the mean of its tokens"
+        )
     if "displacement" in found:
         facts["cosine rate"] = "rate of change of the mean cosine along the part's output; above 0 it contracts"
     if "block_coupling" in found:

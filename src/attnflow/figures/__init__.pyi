@@ -54,6 +54,7 @@ from attnflow.figures.functions import trained_collapse as trained_collapse
 from attnflow.figures.functions import trained_flow as trained_flow
 from attnflow.figures.functions import trained_frozen as trained_frozen
 from attnflow.figures.functions import trained_heads as trained_heads
+from attnflow.figures.functions import trained_linearity as trained_linearity
 from attnflow.figures.functions import trained_merging as trained_merging
 from attnflow.figures.functions import trained_prompt as trained_prompt
 from attnflow.figures.functions import trained_spectra as trained_spectra

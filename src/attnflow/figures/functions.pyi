@@ -905,6 +905,17 @@ def trained_merging(
     title: Title = ...,
     progress: Progress = ...,
 ) -> DrawnFigure: ...
+def trained_linearity(
+    *,
+    model: str = ...,
+    seed: int = ...,
+    quick: bool = ...,
+    size: str | Sequence[float] | None = ...,
+    style: str | None = ...,
+    palette: str | Sequence[Any] | None = ...,
+    title: Title = ...,
+    progress: Progress = ...,
+) -> DrawnFigure: ...
 def trained_prompt(
     *,
     model: str = ...,

@@ -26,11 +26,12 @@ sphere the model's temperature is thus beta = d. The constants W s are biases, w
 In a "post" model (BERT, ALBERT) heads read the residual stream itself, and nothing is folded.
 """
 
+from attnflow.models.checkpoints import load_checkpoints
 from attnflow.models.conversion import convert
 from attnflow.models.loading import from_arrays, load
 from attnflow.models.transformer import HeadWeights, Model
 
-__all__ = ["HeadWeights", "Model", "convert", "from_arrays", "load"]
+__all__ = ["HeadWeights", "Model", "convert", "from_arrays", "load", "load_checkpoints"]
 
 
 def __dir__() -> list[str]:

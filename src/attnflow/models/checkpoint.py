@@ -1,15 +1,17 @@
 """The tensors of a checkpoint, read one at a time, with shapes, types and numbers checked."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import ml_dtypes  # noqa: F401, makes bfloat16 a type of NumPy
 import numpy as np
 
 from attnflow._common.checks import InputError, require_all_finite
+from attnflow._common.memory import require_memory
 from attnflow.models.refusals import missing_tensor
 from attnflow.models.tensor_files import StoredTensor, TensorFiles
-from attnflow.models.tensors import Tensors, require_room
+from attnflow.models.tensors import ROOT, Tensors, require_room
 
 # Tensors of a block that are not evaluated: stored masks and angles, and attention to the tokens of an encoder.
 UNUSED_TENSORS = re.compile(
@@ -43,6 +45,21 @@ class Checkpoint(Tensors):
         stored = self._stored(name, shape)
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
+
+    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of every tensor of the files, read one at a time."""
+        for name in sorted(self._files.names()):
+            stored = self._files.stored(name)
+            if stored is not None:
+                yield name, np.ascontiguousarray(stored[:]).tobytes()
+
+    def require_room(self, stem: str) -> None:
+        """Raise if the tensors under a prefix, with the stored form of the largest, do not fit into memory together."""
+        stored = [self._files.stored(name) for name in self._files.names() if name.startswith(self._prefix + stem)]
+        numbers = [math.prod(one.get_shape()) for one in stored if one is not None]
+        needed = np.dtype(self.dtype).itemsize * sum(numbers) + 8 * max(numbers, default=0)
+        what = f"One layer of {self._where} ({sum(numbers):,} numbers in {self.dtype})"
+        require_memory(needed, what, "Layers are read one at a time; use a machine with more memory.")
 
     def require_sizes(self, embedding: str, shape: tuple[int, ...], last_stem: str) -> None:
         """Raise if the embedding has another shape, or nothing is stored under the prefix of the last layer's names.
@@ -97,7 +114,8 @@ class Checkpoint(Tensors):
         return stored
 
     def _full_name(self, name: str) -> str:
-        full, names = self._prefix + name, self._files.names()
+        names = self._files.names()
+        full = name.removeprefix(ROOT) if name.startswith(ROOT) else self._prefix + name
         old = full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
         return old if full not in names and old in names else full  # the names in early BERT files
 

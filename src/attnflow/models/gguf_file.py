@@ -108,6 +108,7 @@ class GgufFile:
             "vocab_size": None if embedding is None else int(embedding.shape[-1]),
             "attention_bias": biases[1],
             "rope_scaling": self._rope_scaling(),
+            "tie_word_embeddings": "output.weight" not in self._tensors,
         }
 
     def names(self) -> Collection[str]:
@@ -159,7 +160,7 @@ class GgufFile:
         parts += ["self_attn.k_norm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
         parts += ["input_layernorm", "post_attention_layernorm"]
         candidates = ["embed_tokens", "norm"] + [f"layers.{layer}.{part}" for layer in range(layers) for part in parts]
-        found = {}
+        found = {"lm_head.weight": "output.weight"} if "output.weight" in self._tensors else {}
         for candidate in candidates:
             own = table.get_name(f"model.{candidate}")
             for suffix in (".weight", ".bias"):

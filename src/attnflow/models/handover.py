@@ -1,5 +1,6 @@
 """Configs and weights of models in memory, as libraries hold them, under the names of Hugging Face files."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,34 @@ from attnflow.models.tensor_files import CODES
 
 # Names of the leaves of Flax parameters, and those of torch.
 FLAX_LEAVES = {"kernel": "weight", "scale": "weight", "embedding": "weight"}
+
+# Names that transformers 5 gives tensors in memory, and those under which it saves them, by `model_type`.
+ATTENTION = (
+    (r"attention\.q_proj\.", "attention.attention.query."),
+    (r"attention\.k_proj\.", "attention.attention.key."),
+    (r"attention\.v_proj\.", "attention.attention.value."),
+    (r"attention\.o_proj\.", "attention.output.dense."),
+)
+LAYERS = (
+    (r"(^|\.)layers\.([0-9]+)\.", r"\1encoder.layer.\2."),
+    (r"mlp\.fc1\.", "intermediate.dense."),
+    (r"mlp\.fc2\.", "output.dense."),
+)
+SAVED_NAMES = {"vit": (*ATTENTION, *LAYERS), "deit": (*ATTENTION, *LAYERS), "dinov2": ATTENTION}
+
+
+def saved_names(given: Mapping[str, np.ndarray], model_type: Any) -> dict[str, np.ndarray]:
+    """Arrays under the names of files, where transformers has others in memory.
+
+    Examples
+    --------
+    >>> list(saved_names({"layers.0.attention.q_proj.bias": np.ones(1)}, "vit"))
+    ['encoder.layer.0.attention.attention.query.bias']
+    """
+    found = dict(given)
+    for pattern, replacement in SAVED_NAMES.get(str(model_type), ()):
+        found = {re.sub(pattern, replacement, name): array for name, array in found.items()}
+    return found
 
 
 def entries(config: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnflow._common.checks import require_known
 from attnflow._common.precision import DTYPES
-from attnflow.models import handover, torch_pickle
+from attnflow.models import handover, torch_pickle, unembedding
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import read_entries
 from attnflow.models.config_entries import Entries
@@ -22,7 +22,9 @@ from attnflow.models.tokenizer import Tokenizer, of_vocabulary
 from attnflow.models.transformer import Model
 
 
-def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None = None) -> Model:
+def load(
+    name: str | os.PathLike, dtype: str | None = None, *, tower: str | None = None, revision: str | None = None
+) -> Model:
     """A trained transformer from a directory, a GGUF file, a package, or the Hugging Face hub.
 
     Opening reads the config and the headers; weights are read on first use.
@@ -37,6 +39,9 @@ def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None
         "float32" or "float64"; None means the checkpoint's own precision, at least float32.
     tower
         "text" or "vision", for a CLIP, which has both.
+    revision
+        A branch, a tag or a commit of a repository of the hub, such as "step1000" of a Pythia. See `load_checkpoints`
+        for several.
 
     Examples
     --------
@@ -45,14 +50,16 @@ def load(name: str | os.PathLike, dtype: str | None = None, *, tower: str | None
     >>> model.family
     'bert'
     """
-    source = locate(name)
+    source = locate(name, revision)
     is_named = str(name) in PACKAGED
     origin = str(name) if isinstance(source, Hub) or is_named else str(source.path.resolve())
     entries, files, tokenizer = _opened(source)
     chosen = clip.tower(entries, tower)
     files = files if chosen is entries else OfPrefix(files, f"{tower}_model.")
-    origins = {"origin": origin} | ({} if tower is None else {"tower": tower})
-    return _model(os.path.basename(origin), origins, chosen, files, source, dtype, tokenizer)
+    chosen_by = {"tower": tower, "revision": revision}
+    origins = {"origin": origin} | {key: value for key, value in chosen_by.items() if value is not None}
+    own_name = os.path.basename(origin) + ("" if revision is None else f"@{revision}")
+    return _model(own_name, origins, chosen, files, source, dtype, tokenizer)
 
 
 def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Callable[[], Any] | None]:
@@ -100,7 +107,8 @@ def from_arrays(
     'bert'
     """
     entries = Entries(handover.entries(config), "`config`")
-    files = ArraysInMemory(handover.arrays(arrays))
+    named = handover.saved_names(handover.arrays(arrays), entries.raw.get("model_type"))
+    files = ArraysInMemory(named)
     name = "model in memory"
     return _model(name, {"origin": name}, entries, files, Memory(tokenizer), dtype)
 
@@ -124,4 +132,4 @@ def _model(
     embedding = config.anchor_shape or (config.vocabulary, config.embedding_width)
     tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
     reader = ImageReader(source, config) if config.patch else Tokenizer(source, config.vocabulary, tokenizer)
-    return Model(name, origin, config, family, tensors, reader)
+    return Model(name, origin, config, family, tensors, reader, unembedding.plan(files.names(), config))

@@ -32,6 +32,11 @@ def no_config(source: Directory | Hub) -> InputError:
         )
     if source.find(ADAPTER):
         return _adapter(source)
+    if isinstance(source, Directory) and (found := sorted(source.path.glob("*/config.json"))):
+        return InputError(
+            f"{source} holds no config.json, but {len(found)} of its folders do. Pass one of them, such as "
+            f"{found[0].parent}, or all of them to models.load_checkpoints."
+        )
     return InputError(f"{source} holds no config.json, so it is not a model in the Hugging Face layout.")
 
 

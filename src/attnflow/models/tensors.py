@@ -3,11 +3,13 @@
 import abc
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from attnflow._common.memory import require_memory
+
+ROOT = "/"  # before a name that has no prefix in a checkpoint: output layers stand beside the model, not in it
 
 
 class Tensors(abc.ABC):
@@ -23,6 +25,14 @@ class Tensors(abc.ABC):
     @abc.abstractmethod
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape."""
+
+    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of every stored tensor; none here."""
+        return iter(())
+
+    def require_room(self, stem: str) -> None:
+        """Raise if the tensors with this prefix do not fit into memory together; random ones are checked one by one."""
+        del stem
 
     @abc.abstractmethod
     def require_nothing_left(self, stem: str) -> None:

@@ -1,6 +1,7 @@
 """A trained transformer: its heads, its blocks, and the trajectory of a prompt through its layers."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,7 @@ from attnflow.models.images import ImageReader, Patches, with_picture
 from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
+from attnflow.models.unembedding import Unembedding, UnembeddingPlan, read_unembedding
 
 Reader = Tokenizer | ImageReader
 
@@ -63,13 +65,23 @@ class Model:
     True
     """
 
-    def __init__(self, name: str, origin: dict, config: Config, family: Family, tensors: Tensors, reader: Reader):
+    def __init__(
+        self,
+        name: str,
+        origin: dict,
+        config: Config,
+        family: Family,
+        tensors: Tensors,
+        reader: Reader,
+        output: UnembeddingPlan | None = None,
+    ):
         self.name = name
         self._origin = origin  # the argument of `load`, and the seed of random weights
         self.config = config
         self._family = family
         self._tensors = tensors
         self._reader = reader
+        self._output = output
         self._last_block: tuple[int, Block] | None = None
 
     @property
@@ -151,10 +163,15 @@ class Model:
         key = 0 if self.config.shares_layers else layer
         last = self._last_block  # read once: another thread may replace it meanwhile
         if last is None or last[0] != key:
+            self._tensors.require_room(self._family.stem(self.config, key))
             found = self._family.read_block(self._tensors, self.config, key)
             self._tensors.require_nothing_left(self._family.stem(self.config, key))
             last = self._last_block = (key, found)
         return last[1]
+
+    def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of every tensor that the checkpoint stores, one at a time; nothing for random weights."""
+        return self._tensors.stored_bytes()
 
     @property
     def reads_text(self) -> bool:
@@ -186,6 +203,28 @@ class Model:
         norm = self._family.last_norm(self._tensors, self.config)
         with double():
             return np.asarray(tokens if norm is None else norm(jnp.asarray(tokens, self.dtype)))
+
+    @property
+    def has_unembedding(self) -> bool:
+        """Whether the checkpoint stores the map of tokens to words, the output layer of a language model."""
+        return self._output is not None
+
+    def unembedding(self) -> Unembedding:
+        """The map of tokens after `last_norm` to logits of all words; InputError where the checkpoint has none."""
+        return read_unembedding(self._tensors, self.config, self._family.ANCHOR, self.require_unembedding())
+
+    def require_unembedding(self) -> UnembeddingPlan:
+        """Which tensors are the unembedding; InputError if the checkpoint stores none."""
+        if self._output is None:
+            raise InputError(
+                f"{self.name} has no unembedding that can be read (an output layer such as lm_head.weight): its tokens "
+                "predict no words. Use a checkpoint that was saved with its output layer, such as 'smollm2'."
+            )
+        return self._output
+
+    def words(self, ids: AnyArray) -> list[str]:
+        """The word of each id, its number where there is no tokenizer."""
+        return self._reader.encode(np.asarray(ids)).words
 
     def trajectory(
         self,
@@ -237,7 +276,8 @@ class Model:
         fresh = FreshTensors(seed, deviation, self.dtype, gain=1.0 - self.config.gain_offset)
         words = [int(word) for word in np.atleast_1d(np.asarray(seed.entropy, dtype=object))]
         origin = self._origin | {"reinitialised": json.dumps({"entropy": words, "spawn_key": list(seed.spawn_key)})}
-        return Model(f"{self.name} (untrained)", origin, self.config, self._family, fresh, self._reader)
+        name = f"{self.name} (untrained)"
+        return Model(name, origin, self.config, self._family, fresh, self._reader, self._output)
 
     def _attention(self, layer: int) -> AttentionPart:
         self.require_layer(layer)

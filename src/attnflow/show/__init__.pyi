@@ -29,3 +29,4 @@ from attnflow.show.trained.ladder import ladder as ladder
 from attnflow.show.trained.patches import patches as patches
 from attnflow.show.trained.prompt import prompt as prompt
 from attnflow.show.trained.study import study as study
+from attnflow.show.trained.training import training as training

@@ -18,12 +18,15 @@ from attnflow.trained.head_tables import head_table as head_table
 from attnflow.trained.head_tables import strongest as strongest
 from attnflow.trained.ladders import ladder as ladder
 from attnflow.trained.ladders import ladder_rows as ladder_rows
+from attnflow.trained.logit_lenses import lens_rows as lens_rows
+from attnflow.trained.logit_lenses import logit_lens as logit_lens
 from attnflow.trained.merged_layers import merged_attention as merged_attention
 from attnflow.trained.prompt_reports import extra_summary as extra_summary
 from attnflow.trained.prompt_reports import further_story as further_story
 from attnflow.trained.prompt_reports import prompt_report as prompt_report
 from attnflow.trained.prompt_reports import prompt_summary as prompt_summary
 from attnflow.trained.prompt_reports import story as story
+from attnflow.trained.studies.linear_layers import linearity as linearity
 from attnflow.trained.studies.prompt_sets import built_in_prompts as built_in_prompts
 from attnflow.trained.studies.rows import study_rows as study_rows
 from attnflow.trained.studies.study import load_study as load_study

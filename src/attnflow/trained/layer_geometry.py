@@ -114,3 +114,27 @@ def score_of_directions(total: np.ndarray, layers: int) -> float:
     """The line-shape score from the sums of unit steps over layers, (n, d)."""
     with np.errstate(divide="ignore"):
         return float(np.mean(layers / np.linalg.norm(total, axis=-1)))
+
+
+def linearity_score(before: np.ndarray, after: np.ndarray) -> float:
+    """How well a linear map takes the tokens before a layer to those after it: 1 if exactly (Razzhigaev et al. 2024).
+
+    1 - min_A |X A - Y|^2 in Frobenius norms, of tokens about their means and divided by their norms: the share of |Y|^2
+    in the span of the columns of X. Independent tokens have about rank(X) / (n - 1), and the score is 1 by construction
+    where the rank of X is n - 1: NaN then, as for fewer tokens than coordinates, and where all tokens agree.
+
+    Examples
+    --------
+    >>> tokens = np.random.default_rng(0).normal(size=(50, 3))
+    >>> round(linearity_score(tokens, tokens @ np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0]]) + 7), 12)
+    1.0
+    >>> linearity_score(tokens[:3], tokens[:3] ** 2)
+    nan
+    """
+    x, y = before - before.mean(axis=0), after - after.mean(axis=0)
+    total = np.sum(y**2)
+    directions, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    spanning = directions[:, sizes > 1e-10 * sizes.max(initial=0.0)]  # what rounding leaves of X is below
+    if spanning.shape[1] >= len(x) - 1 or spanning.shape[1] == 0 or total <= 1e-24 * np.sum(after**2):
+        return np.nan
+    return float(np.sum((spanning.T @ y) ** 2) / total)

@@ -10,7 +10,15 @@ import xarray as xr
 from attnflow import trained
 from attnflow._common.progress import Progress
 from attnflow.figures.drawing import described
-from attnflow.figures.entries import trained_flows, trained_merging, trained_prompts, trained_questions, trained_studies
+from attnflow.figures.entries import (
+    trained_architectures,
+    trained_flows,
+    trained_linearity,
+    trained_merging,
+    trained_prompts,
+    trained_questions,
+    trained_studies,
+)
 from attnflow.figures.entries.trained_prompts import ITERATED_LAYERS
 from attnflow.figures.figure import Figure
 from attnflow.models import load
@@ -164,9 +172,9 @@ FIGURES = (
         shows="Four measures of the last layer of every model that is installed, on the same prompts, with intervals, "
         "beside random initial weights and equal attention. The numbers are the table over models.",
         deviates="The slides have ALBERT only.",
-        compute=trained_studies.compute_architectures,
-        draw=trained_studies.draw_architectures,
-        numbers=trained_studies.architecture_numbers,
+        compute=trained_architectures.compute,
+        draw=trained_architectures.draw,
+        numbers=trained_architectures.numbers,
         settings={
             "model": "minilm", "others": ["smollm2", "rxnmapper", "rxnfp", "rxnfp-ft", "antiberty"], "prompts": 16,
             "seed": 0,
@@ -220,6 +228,21 @@ FIGURES = (
         settings={"model": "minilm", "n": 512, "score_changes": [0.25, 0.5, 1.0, 2.0, 4.0], "layers": None, "seed": 0},
         quick={"n": 200, "score_changes": [0.5, 2.0]},
         seconds=(12, 4),
+        needs="minilm",
+    ),
+    Figure(
+        id="trained-linearity",
+        source="Razzhigaev et al. 2024, arXiv:2405.12250",
+        title="How linear the layers of a trained model are",
+        shows="The share of the tokens after a layer, and of what the layer adds, that a linear map of the tokens "
+        "before it explains, on tokens pooled over prompts; with intervals, permuted tokens, and controls.",
+        deviates=f"{OTHER_MODEL} The published models are larger, and their texts longer.",
+        compute=trained_linearity.compute,
+        draw=trained_linearity.draw,
+        numbers=trained_linearity.numbers,
+        settings={"model": "minilm", "seed": 0},
+        quick={},
+        seconds=(60, 60),
         needs="minilm",
     ),
     Figure(

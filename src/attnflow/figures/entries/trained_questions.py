@@ -14,7 +14,7 @@ from attnflow.show.parts.picture import Picture
 from attnflow.trained.studies import flow_questions
 from attnflow.trained.studies.bootstrap import MeanInterval, mean_interval
 from attnflow.trained.studies.flow_questions import QUANTITIES
-from attnflow.trained.studies.prompt_sets import built_in_prompts
+from attnflow.trained.studies.prompt_sets import prompts_for
 
 VISIBLE = 0.01  # difference of cosines below which two dots of a picture coincide
 
@@ -44,7 +44,7 @@ def compute_starts(
 ) -> xr.Dataset:
     """Ends of flows of all heads from tokens of several laws."""
     loaded, layer = _opened(model, layer)
-    settings = flow_questions.start_settings(loaded, layer, starts, n, runs, seed, built_in_prompts())
+    settings = flow_questions.start_settings(loaded, layer, starts, n, runs, seed, prompts_for(loaded))
     found = flow_questions.flow_ends(loaded, layer, settings, end, progress)
     return found.assign_attrs(model=loaded.name, layer=layer, end=end, n=n)
 
@@ -67,9 +67,10 @@ def draw_starts(dataset: xr.Dataset) -> Picture:
     for quantity, words in QUANTITIES.items():
         found = {variant: interval_of(dataset[quantity], variant) for variant in dataset.variant.values}
         series = {name: (one.mean, one.low, one.high) for name, one in found.items()}
-        panels.append(IntervalDots(names, series, title=words))
+        least = None if quantity == "mean_cosine" else 0.0
+        panels.append(IntervalDots([""] * len(names) if panels else names, series, title=words, least=least))
     title = f"Where tokens start, under all heads of {_place(dataset)}"
-    caption = f"{_runs_sentence(dataset)} {differing_sentence(dataset, 'starts')}"
+    caption = f"{_runs_sentence(dataset)} {_betas_sentence(dataset)} {differing_sentence(dataset, 'starts')}"
     return panel_picture([panels], title, caption, width=3.6, heights=[4.2])
 
 
@@ -119,7 +120,10 @@ def differing_sentence(dataset: xr.Dataset, what: str) -> str:
         count = int(np.sum(((gap.low > 0) | (gap.high < 0)) & (np.abs(gap.mean) > VISIBLE)))
         parts.append(f"{variant}: {count} of {dataset.sizes['setting']}")
     counts = "; ".join(parts)
-    return f"Numbers of {what} at which the final cosine of a control differs by more than {VISIBLE:g}: {counts}."
+    return (
+        f"Numbers of {what} at which the final cosine of a control differs by more than {VISIBLE:g} and the 95 % "
+        f"interval of the difference excludes 0 (not corrected for their number): {counts}."
+    )
 
 
 def _against_number(dataset: xr.Dataset, xlabel: str, words: str, what: str) -> Picture:
@@ -131,6 +135,8 @@ def _against_number(dataset: xr.Dataset, xlabel: str, words: str, what: str) -> 
             found = interval_of(dataset[quantity], variant)
             lines.append(Line(numbers, found.mean, str(variant), marker="o", band=(found.low, found.high)))
         scale: dict[str, Any] = {"xscale": "log", "xticks": numbers.tolist()}
+        if quantity != "mean_cosine":  # counts, whose differences matter beside their size
+            scale |= {"ylim": (0, None)}
         panels.append(Lines(lines, xlabel=xlabel, title=name, **scale))
     caption = f"{_runs_sentence(dataset)} {differing_sentence(dataset, 'settings' if what == 'heads' else what)}"
     return panel_picture([panels], f"{words} of {_place(dataset)}", caption, width=3.5, heights=[4.0])
@@ -141,6 +147,12 @@ def _runs_sentence(dataset: xr.Dataset) -> str:
         f"Attention alone on the unit sphere at t = {dataset.attrs['end']:g}: means over {dataset.sizes['run']} runs, "
         "95 % bootstrap intervals. Controls have the same V with other Q and K."
     )
+
+
+def _betas_sentence(dataset: xr.Dataset) -> str:
+    """The inverse temperature of every start."""
+    values = "; ".join(f"{name}: {float(dataset.beta.sel(setting=name)):.3g}" for name in dataset.setting.values)
+    return f"The inverse temperature β is the mean squared length of the tokens that heads read ({values})."
 
 
 def _place(dataset: xr.Dataset) -> str:

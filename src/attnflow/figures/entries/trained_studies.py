@@ -5,13 +5,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attnflow import trained
-from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress
 from attnflow.figures.entries.trained_questions import in_words
 from attnflow.models import load
-from attnflow.models.transformer import Model
-from attnflow.show.parts.interval_dots import IntervalDots
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
@@ -19,7 +15,7 @@ from attnflow.show.trained.by_layer import layer_panel
 from attnflow.trained.studies import frozen_layers, pooled_classes, residual_steps
 from attnflow.trained.studies.bootstrap import MeanInterval, mean_interval
 from attnflow.trained.studies.equal_lengths import prompts_of_length
-from attnflow.trained.studies.prompt_sets import built_in_prompts, encoded, random_ids
+from attnflow.trained.studies.prompt_sets import own_ids, prompts_for
 
 Numbers = dict[str, float | int | str]
 
@@ -31,7 +27,7 @@ def compute_steps(
 ) -> xr.Dataset:
     """Last tokens of prompts with every layer taken in several steps."""
     loaded = load(model)
-    ids = prompts_of_length(loaded, built_in_prompts(), length, prompts, seed)
+    ids = prompts_of_length(loaded, prompts_for(loaded), length, prompts, seed)
     return residual_steps.residual_steps(loaded, ids, steps, seed=seed, progress=progress).assign_attrs(
         model=loaded.name, length=length
     )
@@ -80,88 +76,15 @@ def steps_numbers(dataset: xr.Dataset) -> Numbers:
     }
 
 
-# -- Architectures -----------------------------------------------------------------------------------------------------
-
-MEASURES = {
-    "mean_cosine": "mean cosine",
-    "centred_cosine": "mean cosine about the mean",
-    "rank_share": "effective rank / number of tokens",
-    "sink_share": "share of heads with a sink",
-}
-
-
-def compute_architectures(progress: Progress, *, model: str, others: list[str], prompts: int, seed: int) -> xr.Dataset:
-    """Measures of the last layer of every model that is installed, trained and controls, on the same prompts."""
-    names = list(dict.fromkeys([model, *others]))
-    found = {name: one for name in names if (one := _installed(name, is_needed=name == model)) is not None}
-    chosen = built_in_prompts()[:prompts]
-    parts = []
-    for one in found.values():
-        given = chosen if one.reads_text else [ids.tolist() for ids in random_ids(one, prompts, 24, seed)]
-        study = trained.study(one, given, controls=("untrained", "equal attention"), seed=seed, progress=progress).isel(
-            model=0, drop=True
-        )
-        last = study.isel(layer=one.config.layers)
-        values = {name: last[name] for name in MEASURES if name in last}
-        values["rank_share"] = last.effective_rank / study.length
-        of_one = xr.Dataset(values).drop_vars("layer").transpose("variant", "prompt")
-        parts.append(of_one.assign(summary=one.config.summary(), reads_text=int(one.reads_text)))
-    joined = xr.concat(parts, "model").assign_coords(model=[one.name for one in found.values()])
-    missing = [name for name in names if name not in found]
-    return joined.assign_attrs(missing=", ".join(missing))
-
-
-def draw_architectures(dataset: xr.Dataset) -> Picture:
-    """Draw the measures of the last layer, a row a model, trained beside controls."""
-    short = [str(name) for name in dataset.model.values]
-    panels = []
-    for place, (name, words) in enumerate(MEASURES.items()):
-        found = {str(v): _over_prompts(dataset[name].sel(variant=v), "model") for v in dataset.variant.values}
-        series = {variant: (one.mean, one.low, one.high) for variant, one in found.items()}
-        panels.append(IntervalDots(short if place % 2 == 0 else [""] * len(short), series, words, columns=3))
-    sizes = "; ".join(f"{name}: {summary}" for name, summary in zip(short, dataset.summary.values, strict=True))
-    lacking = f" Not installed: {dataset.attrs['missing']}." if dataset.attrs["missing"] else ""
-    of_ids = [name for name, reads in zip(short, dataset.reads_text.values, strict=True) if not reads]
-    random = f" Random ids, having no tokenizer: {', '.join(of_ids)}." if of_ids else ""
-    caption = (
-        f"{sizes}. Last layer; means over {dataset.sizes['prompt']} prompts, 95 % bootstrap intervals.{random}{lacking}"
-    )
-    height = 1.6 + 0.55 * len(short)
-    rows = [panels[:2], panels[2:]]
-    return panel_picture(
-        rows, "The last layer of trained models beside controls", caption, width=4.6, heights=[height] * 2
-    )
-
-
-def architecture_numbers(dataset: xr.Dataset) -> Numbers:
-    """Every measure of every model and variant, with its interval: the table over models."""
-    numbers: Numbers = {"models": dataset.sizes["model"]}
-    for name, words in MEASURES.items():
-        for variant in dataset.variant.values:
-            found = _over_prompts(dataset[name].sel(variant=variant), "model")
-            for place, model in enumerate(dataset.model.values):
-                numbers[f"{words}, {model}, {variant}"] = in_words(found, place)
-    return numbers
-
-
-def _installed(name: str, *, is_needed: bool) -> Model | None:
-    try:
-        return load(name)
-    except InputError:
-        if is_needed:
-            raise
-        return None
-
-
 # -- Neural collapse ---------------------------------------------------------------------------------------------------
 
 
 def compute_collapse(progress: Progress, *, model: str, prompts: int, seed: int) -> xr.Dataset:
     """Variability within classes of pooled tokens by layer, trained and controls."""
-    loaded, texts = load(model), built_in_prompts()[:prompts]
-    ids = encoded(loaded, texts) if loaded.reads_text else random_ids(loaded, len(texts), 24, seed)
+    loaded = load(model)
+    ids = own_ids(loaded, prompts, seed)
     found = pooled_classes.pooled_collapse(loaded, ids, seed=seed, progress=progress)
-    return found.assign_attrs(model=loaded.name, prompts=len(texts))
+    return found.assign_attrs(model=loaded.name, prompts=len(ids))
 
 
 def draw_collapse(dataset: xr.Dataset) -> Picture:
@@ -182,16 +105,20 @@ def draw_collapse(dataset: xr.Dataset) -> Picture:
     title = f"Neural collapse in {dataset.attrs['model']}, on classes known before the model is run"
     caption = (
         "Variability within classes over that between them, relative to permuted classes: 0 is collapse, 1 is "
-        f"chance. {dataset.attrs['prompts']} prompts, 95 % jackknife intervals. {collapse_sentence(dataset)}"
+        f"chance. {dataset.attrs['prompts']} prompts, 95 % jackknife intervals over prompts; one draw of untrained "
+        f"weights. {collapse_sentence(dataset)}"
     )
     return panel_picture([panels], title, caption, width=5.0, heights=[4.2])
 
 
 def collapse_sentence(dataset: xr.Dataset) -> str:
-    """Whether the trained model's variability falls or rises from the embedding to the last layer, with intervals."""
+    """Whether the trained model's relative variability falls or rises from the embedding to the last layer.
+
+    A change is stated where the two intervals are apart, which is stricter than the interval of the difference.
+    """
     parts = []
     for classes in dataset.classes.values:
-        one = dataset.variability.sel(classes=classes, variant="trained")
+        one = dataset.relative.sel(classes=classes, variant="trained")
         first, last = one.isel(layer=0), one.isel(layer=-1)
         if not np.isfinite(last).all():
             parts.append(f"{classes}: fewer than two classes")
@@ -228,7 +155,7 @@ def _bounds_in_words(values: xr.DataArray) -> str:
 def compute_frozen(progress: Progress, *, model: str, prompts: int, length: int, seed: int) -> xr.Dataset:
     """Errors of the prediction with the attention of every layer kept, and of its controls."""
     loaded = load(model)
-    ids = prompts_of_length(loaded, built_in_prompts(), length, prompts, seed)
+    ids = prompts_of_length(loaded, prompts_for(loaded), length, prompts, seed)
     found = frozen_layers.frozen_errors(loaded, ids, progress=progress)
     return found.assign_attrs(model=loaded.name, length=length)
 
@@ -265,10 +192,11 @@ def frozen_sentence(dataset: xr.Dataset) -> str:
         f"{variant} {in_words(_over_prompts(lasting.sel(variant=variant).expand_dims('one'), 'one'), 0)}"
         for variant in dataset.variant.values
     ]
-    ahead = better_until(dataset)
+    ahead, possible = better_until(dataset), (dataset.sizes["start"] + 1) / 2
     return (
-        f"Layers within {100 * frozen_layers.TOLERANCE:g} %: {', '.join(parts)} ({dataset.sizes['prompt']} prompts of "
-        f"{dataset.attrs['length']} tokens, 95 % intervals). In the mean over kept layers it is better "
+        f"Layers within {100 * frozen_layers.TOLERANCE:g} %, of {possible:g} that follow a kept layer on average: "
+        f"{', '.join(parts)} ({dataset.sizes['prompt']} prompts of {dataset.attrs['length']} tokens, "
+        "95 % intervals). In the mean over kept layers it is better "
         f"than attention of another prompt up to {ahead} layer{'' if ahead == 1 else 's'} ahead."
     )
 

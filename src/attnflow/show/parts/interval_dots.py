@@ -19,6 +19,8 @@ class IntervalDots:
     """Mean, low and high end of every category, by name; NaN where there is none."""
     title: str = ""
     xlabel: str = ""
+    least: float | None = None
+    """The lower end of the axis; None: that of the data."""
     columns: int = 1
     """Columns of the legend."""
     projection: str = "rectilinear"
@@ -32,6 +34,8 @@ class IntervalDots:
             axes.plot(mean, heights, "o", color=line_colour(place), markersize=5, label=name)
         axes.set_yticks(rows, [str(one) for one in self.categories])
         axes.set_ylim(len(rows) - 0.5, -0.5)
+        if self.least is not None:
+            axes.set_xlim(left=self.least)
         axes.set_xlabel(self.xlabel)
         axes.set_title(self.title, loc="left")
         axes.grid(True, axis="x")

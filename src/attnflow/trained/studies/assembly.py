@@ -9,6 +9,7 @@ from importlib.metadata import version
 import numpy as np
 import xarray as xr
 
+from attnflow.models.checkpoints import repeated_weights, step_of
 from attnflow.models.transformer import Model
 from attnflow.trained.studies.layer_measures import WORDS, MeasureSettings
 from attnflow.trained.studies.plan import StudyPart
@@ -36,6 +37,18 @@ def joined(
     for name, words in WORDS.items():
         study[name].attrs = {"long_name": words, "units": "1"}
     return study.transpose("model", "variant", "prompt", "layer", ...)
+
+
+def with_steps(study: xr.Dataset, models: Sequence[Model]) -> xr.Dataset:
+    """The study with the training step of every model, where all names have a different one, and repeated weights."""
+    if len(models) < 2:
+        return study
+    sentence, steps = repeated_weights(models), [step_of(one.name) for one in models]
+    found = study.assign_attrs(repeated_weights=sentence) if sentence else study
+    known = [step for step in steps if step is not None]
+    if len(set(known)) < len(models):
+        return found
+    return found.assign_coords(step=("model", known, {"long_name": "training step", "units": "1"}))
 
 
 def study_record(

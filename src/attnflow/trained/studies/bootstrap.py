@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm, t
 
 from attnflow.analyse.rate_intervals import CONFIDENCE
 
@@ -26,8 +27,9 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
     """The mean over the first axis, prompts, with its 95 % percentile interval; prompts without a value are left out.
 
     Arrays of one number of prompts and one seed are resampled alike, so that intervals of differences are paired.
-    The percentile interval of a mean of n values is too short by a factor of about 1 - 1/n: it is lengthened by
-    (n / (n - 1))^{1/2} around the mean.
+    The percentile interval of a mean of few values is too short: resamples have the variance (n - 1) / n, and quantiles
+    of the normal law stand for those of Student's. It is lengthened around the mean by (n / (n - 1))^{1/2} times the
+    ratio of the two quantiles (Hesterberg 2015, section 4.2): 1.58 for n = 5, 1.22 for n = 10, 1.02 for n = 64.
 
     Examples
     --------
@@ -48,7 +50,8 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
     means = _ratio(weights @ known, weights @ is_known)
     tail = (1 - CONFIDENCE) / 2
     low, high = _quantiles(means, (tail, 1 - tail))
-    stretch = np.sqrt(_ratio(number, number - 1))
+    student = t.ppf(1 - tail, np.maximum(number - 1, 1)) / norm.ppf(1 - tail)
+    stretch = student * np.sqrt(_ratio(number, number - 1))
     is_enough = number >= LEAST_PROMPTS
     shape = values.shape[1:]
     ends = [np.where(is_enough, mean + stretch * (end - mean), np.nan) for end in (low, high)]

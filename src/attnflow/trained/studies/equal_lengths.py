@@ -16,14 +16,15 @@ def prompts_of_length(
 
     A model without a tokenizer gets random ids: `count` prompts, or as many as are given. With fewer prompts of
     that length than `count`, those that there are; InputError if there is none.
+
+    Examples
+    --------
+    >>> prompts_of_length(model, ["a prompt"] * 3, length=4).shape  # of random ids, without a tokenizer
+    (3, 4)
     """
     if not model.reads_text:
         return np.stack(random_ids(model, len(prompts) if count is None else count, length, seed))
     long_enough = [ids[:length] for ids in encoded(model, prompts) if len(ids) >= length]
     if not long_enough:
         raise InputError(f"`length` must be at most that of the longest prompt, but none has {length} tokens.")
-    if count is not None and len(long_enough) < count:
-        raise InputError(
-            f"`count` must be at most {len(long_enough)}, the prompts of {length} tokens or more, but it is {count}."
-        )
     return np.stack(long_enough[:count])

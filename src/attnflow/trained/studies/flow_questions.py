@@ -6,10 +6,12 @@ are replaced and V stays: what a control shares with the trained heads is made b
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from attnflow._common.checks import InputError
 from attnflow._common.progress import Progress, reporting
 from attnflow.analyse import attention_rank, clusters
 from attnflow.integrate.evaluate import attention_matrix
@@ -63,7 +65,8 @@ def flow_ends(
                 done += 1
                 report(done / total, f"{variant}, {setting.name}")
     dims = ("variant", "setting", "run")
-    variables = {name: (dims, values) for name, values in zip(QUANTITIES, found, strict=True)}
+    variables: dict[str, Any] = {name: (dims, values) for name, values in zip(QUANTITIES, found, strict=True)}
+    variables["beta"] = ("setting", [one.beta for one in settings])
     return xr.Dataset(variables, {"variant": list(variants), "setting": [one.name for one in settings]})
 
 
@@ -103,7 +106,7 @@ def start_settings(
         ),
         "embeddings": lambda: _embedded(model, layer, _random_ids(model, n, runs, seed), has_positions=False),
         "prompts": lambda: _embedded(
-            model, layer, prompts_of_length(model, prompts, n, runs, seed), has_positions=True
+            model, layer, _enough(prompts_of_length(model, prompts, n, runs, seed), n, runs), has_positions=True
         ),
     }
     found = {name: made[name]() for name in starts}
@@ -147,6 +150,13 @@ def _changed_heads(heads: Sequence[Head], variant: str) -> list[Head]:
 def _subsets(total: int, count: int, runs: int, seed: int) -> tuple[tuple[int, ...], ...]:
     rng = np.random.default_rng([seed, count])
     return tuple(tuple(sorted(rng.choice(total, count, replace=False).tolist())) for _ in range(runs))
+
+
+def _enough(ids: np.ndarray, n: int, runs: int) -> np.ndarray:
+    """The prompts of as many runs."""
+    if len(ids) < runs:
+        raise InputError(f"`runs` must be at most {len(ids)}, the prompts of {n} tokens or more, but it is {runs}.")
+    return ids[:runs]
 
 
 def _uniform(model: Model, n: int, runs: int, seed: int) -> np.ndarray:

@@ -6,7 +6,7 @@ prompt, equal weights, or the heads in another order; or nothing moves. "Z' = (P
 equation itself: P is the mean over the heads of layer s, V = I, and a layer is one unit of time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import equinox as eqx
@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.arrays import AnyArray
+from attnflow._common.checks import InputError
 from attnflow._common.precision import double
 from attnflow._common.progress import Progress, reporting
 from attnflow.analyse import frozen_attention
@@ -34,6 +35,8 @@ def frozen_errors(model: Model, ids: np.ndarray, layers: int | None = None, prog
     `start` is the layer whose attention is kept, from 0; `ahead` is the number of layers predicted, from 1.
     NaN beyond the last layer.
     """
+    if len(ids) < 2:
+        raise InputError("`ids` must be at least 2 prompts, since each has the attention of another as a control.")
     depth = model.require_depth(layers)
     states, weights = _true_states(model, ids, depth)
     predictions = _predictions(model)
@@ -117,8 +120,7 @@ def _true_states(model: Model, ids: np.ndarray, depth: int) -> tuple[list[np.nda
 
 
 def _relative(predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
-    size: Sequence[int] = (1, 2)
-    return np.linalg.norm(predicted - true, axis=tuple(size)) / np.linalg.norm(true, axis=tuple(size))
+    return np.linalg.norm(predicted - true, axis=(1, 2)) / np.linalg.norm(true, axis=(1, 2))
 
 
 @eqx.filter_jit

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from attnflow._common.checks import InputError
+from attnflow._common.checks import InputError, require_known
+from attnflow.models.registry import PACKAGED
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 
 BUILT_IN = "built-in"
+RANDOM_LENGTH = 24  # tokens of a prompt of random ids, for a model without a tokenizer
+FILES = {"text": "prompts.txt", "reactions": "reactions.txt", "proteins": "proteins.txt"}
 
 
 @dataclass(frozen=True)
@@ -23,15 +26,25 @@ class PromptSet:
     prompts: tuple[Prompt, ...]
 
 
-def built_in_prompts() -> list[str]:
-    """The 64 prompts of this package: sentences, long and short, code, lists, dialogue, repeated words, ten languages.
+def built_in_prompts(language: str = "text") -> list[str]:
+    """The prompts of this package, of which a model of one language cannot read those of another.
+
+    "text": 64 prompts, sentences, long and short, code, lists, dialogue, repeated words, ten languages. "reactions": 16
+    chemical reactions as SMILES. "proteins": 16 variable domains of antibodies, amino acids as letters.
 
     Examples
     --------
     >>> len(built_in_prompts())
     64
     """
-    return files("attnflow.trained.studies").joinpath("prompts.txt").read_text("utf-8").splitlines()
+    require_known(language, FILES, "language")
+    return files("attnflow.trained.studies").joinpath(FILES[language]).read_text("utf-8").splitlines()
+
+
+def prompts_for(model: Model) -> list[str]:
+    """The prompts of this package in the language of a model: of reactions or proteins where it is a model of those."""
+    packaged = PACKAGED.get(model.origin)
+    return built_in_prompts("text" if packaged is None else packaged.language)
 
 
 def prompt_set(prompts: str | os.PathLike | Sequence[Prompt] | None) -> PromptSet:
@@ -64,6 +77,13 @@ def random_ids(model: Model, count: int, length: int, seed: int) -> list[np.ndar
     rng = np.random.default_rng([seed, 1])
     size = (count, min(length, model.config.positions))
     return list(rng.integers(model.config.vocabulary, size=size))
+
+
+def own_ids(model: Model, count: int, seed: int) -> list[np.ndarray]:
+    """The ids of the first prompts in the language of a model; random ids where it has no tokenizer."""
+    if model.reads_text:
+        return encoded(model, prompts_for(model)[:count])
+    return random_ids(model, count, RANDOM_LENGTH, seed)
 
 
 def _lines_of(path: Path) -> list[str]:

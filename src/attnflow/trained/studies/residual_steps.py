@@ -19,7 +19,7 @@ from attnflow.models.block import Block
 from attnflow.models.transformer import Model
 from attnflow.trained.layer_energy import directions
 from attnflow.trained.layer_geometry import centred_cosine, mean_cosine_of
-from attnflow.trained.studies.variants import TRAINED, Variant, variants_of
+from attnflow.trained.studies.variants import DRAWS, TRAINED, Variant, variants_of
 
 CONTROLS = ("untrained", "equal attention")
 
@@ -30,7 +30,8 @@ def residual_steps(
     """Tokens of prompts (prompts, n) after the last layer, for every number of steps a layer, with controls.
 
     Returned over (variant, steps, prompt): `mean_cosine`, `centred_cosine`, and `distance` |x_m - x_1| / |x_1| from
-    the same variant with one step a layer, the model itself.
+    the same variant with one step a layer, the model itself. Untrained weights are drawn four times, each for a quarter
+    of the prompts, so that intervals include their spread.
     """
     variants = variants_of(model, CONTROLS, has_ladder=False)
     counts = sorted({1, *steps})
@@ -50,13 +51,22 @@ def residual_steps(
 
 
 def _last_tokens(model: Model, variant: Variant, ids: np.ndarray, count: int, seed: int) -> np.ndarray:
-    own = model.reinitialised(seed) if variant.is_untrained else model
-    tokens = np.stack([np.asarray(own.embed(one), model.dtype) for one in ids])
+    if not variant.is_untrained:
+        return _of_model(model, variant, ids, count)
+    draws, found = min(DRAWS, len(ids)), np.empty((*ids.shape, model.config.width))
+    for draw in range(draws):
+        own = model.reinitialised(np.random.SeedSequence([seed, draw]))
+        found[draw::draws] = _of_model(own, variant, ids[draw::draws], count)
+    return found
+
+
+def _of_model(own: Model, variant: Variant, ids: np.ndarray, count: int) -> np.ndarray:
+    tokens = np.stack([np.asarray(own.embed(one), own.dtype) for one in ids])
     with double():
         for layer in range(own.config.layers):
             block = variant.block(own.block(layer))
             for _ in range(count):
-                tokens = np.asarray(_step(block, jnp.asarray(tokens), jnp.asarray(1 / count, model.dtype)))
+                tokens = np.asarray(_step(block, jnp.asarray(tokens), jnp.asarray(1 / count, own.dtype)))
     return tokens.astype(float)
 
 

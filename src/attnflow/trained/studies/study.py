@@ -11,20 +11,20 @@ from attnflow._common.checks import InputError, require_count, require_finite_nu
 from attnflow._common.files import require_free, require_suffix, written_beside
 from attnflow._common.progress import Progress, Report, reporting
 from attnflow._common.threads import one_blas_thread
+from attnflow.models.checkpoints import checkpoint_folders, load_checkpoints
 from attnflow.models.loading import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.trained import layer_energy, layer_geometry, measures
-from attnflow.trained.studies.assembly import KIND, joined, study_record
+from attnflow.trained.studies.assembly import KIND, joined, study_record, with_steps
 from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, WORDS, MeasureSettings, measured
 from attnflow.trained.studies.layer_states import layer_states
 from attnflow.trained.studies.parts import FinishedParts, opened_parts
 from attnflow.trained.studies.plan import StudyPart, study_parts
-from attnflow.trained.studies.prompt_sets import PromptSet, encoded, prompt_set, random_ids
+from attnflow.trained.studies.prompt_sets import PromptSet, encoded, own_ids, prompt_set
 from attnflow.trained.studies.variants import CONTROLS, variants_of
 
 MEMORY = 2**29  # bytes of hidden states that are kept at a time, 512 MB
-RANDOM_LENGTH = 24  # tokens of a prompt of random ids, for a model without a tokenizer
 
 
 def study(
@@ -47,10 +47,11 @@ def study(
     Parameters
     ----------
     models
-        One or several models, or arguments of `models.load`.
+        One or several models, or arguments of `models.load`; a directory of checkpoints stands for all of them
+        (`models.load_checkpoints`).
     prompts
-        A text file with one prompt a line, a list of texts or ids, or None for the 64 prompts of this package. A
-        model without a tokenizer gets as many prompts of 24 random ids for None.
+        A text file with one prompt a line, a list of texts or ids, or None for the 64 prompts of this package. For
+        None a model of reactions or proteins gets 16 of those, and a model without a tokenizer 64 of 24 random ids.
     controls
         Some of "untrained", "equal attention", "swapped heads" and "shuffled tokens".
     ladder
@@ -75,7 +76,8 @@ def study(
     -------
     A dataset with every measure over (model, variant, prompt, layer), some of them also over head or beta; layer 0 is
     the embedding, and measures of attention begin at layer 1. NaN where a model has no such layer or head, or the
-    measure is not defined. `length` is the number of tokens over (model, prompt).
+    measure is not defined. `length` is the number of tokens over (model, prompt). Checkpoints have the coordinate
+    `step`; weights that several models share are named in the attribute `repeated_weights`.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def study(
     True
     """
     settings = _checked_settings(angle, betas, seed, memory)
-    opened = [one if isinstance(one, Model) else load(one) for one in _as_list(models)]
+    opened = [model for one in _as_list(models) for model in _opened(one)]
     _require_different(opened)
     asked = prompt_set(prompts)
     ids = {one.name: _ids_of(one, asked, prompts is None, seed) for one in opened}
@@ -102,7 +104,7 @@ def study(
             )
             for place, part in enumerate(parts)
         ]
-    whole = joined(parts, found, ids).assign_attrs(record)
+    whole = with_steps(joined(parts, found, ids).assign_attrs(record), opened)
     if path is not None:
         with written_beside(path) as beside:
             whole.to_netcdf(beside, engine="scipy")
@@ -151,6 +153,12 @@ def _as_list(models: object) -> list:
     return [models] if isinstance(models, str | os.PathLike | Model) else list(models)  # type: ignore[call-overload]
 
 
+def _opened(one: str | os.PathLike | Model) -> list[Model]:
+    if isinstance(one, Model):
+        return [one]
+    return load_checkpoints(one) if checkpoint_folders(one) else [load(one)]
+
+
 def _require_different(models: Sequence[Model]) -> None:
     if not models:
         raise InputError("`models` must be at least one model, but it is empty.")
@@ -166,8 +174,8 @@ def _require_free_study(out: str | os.PathLike, *, overwrite: bool) -> Path:
 
 
 def _ids_of(model: Model, asked: PromptSet, is_built_in: bool, seed: int) -> list[np.ndarray]:
-    if is_built_in and not model.reads_text:
-        return random_ids(model, len(asked.prompts), RANDOM_LENGTH, seed)
+    if is_built_in:
+        return own_ids(model, len(asked.prompts), seed)
     return encoded(model, asked.prompts)
 
 
