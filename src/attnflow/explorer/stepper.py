@@ -1,7 +1,8 @@
 """Frame-by-frame integration of a run, with the compiled steps of `simulate`.
 
 Frames are interpolated between the solver's steps as in `simulate`, with the same methods of summation, so that the
-numbers do not depend on how a run is watched. All numbers of a model are arguments of the compiled code: a change of beta compiles nothing.
+numbers do not depend on how a run is watched. All numbers of a model are arguments of the compiled code: a change of
+beta compiles nothing, unless another method of summation is then faster.
 """
 
 import time as wall
