@@ -394,7 +394,7 @@ def test_a_stiff_change_is_said_and_undone_by_a_button(page, explorer):
 
     page.click("#undo")
     wait_for(page, "explorer.model.settings.beta === 1 && explorer.state.plays")
-    wait_for(page, "document.getElementById('slow').hidden")
+    assert wait_for(page, "document.getElementById('slow').hidden")
 
 
 def test_an_energy_beyond_floats_is_shown_as_such(page, explorer):
