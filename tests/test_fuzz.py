@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 def test_nothing_is_wrong(part):
     # A process of its own: parts fork, which is safe only where no compiled program has started threads.
     command = [sys.executable, "-m", "tests.fuzz", "--minutes", MINUTES, "--part", part]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
 
     assert done.returncode == 0, done.stdout + done.stderr
     report = re.search(rf"^{part}: (.+); 0 wrong$", done.stdout, re.MULTILINE)

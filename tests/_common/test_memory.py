@@ -1,6 +1,7 @@
 """Memory of the machine and of its container, and the refusal of what needs more."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from tests.helpers.command_line import attnflow
 import attnflow as af
 from attnflow._common import memory
 from attnflow._common.checks import InputError
+from attnflow.experiments import scenarios
 
 HUGE = 99999999999999999999
 
@@ -73,3 +75,14 @@ def test_commands_refuse_huge_numbers(option, tmp_path):
 def test_matrices_whose_products_overflow_are_refused(command, tmp_path):
     _, said = attnflow(command, "hyperplanes", "--d", 2, "--value", "diagonal:1e308,1e308", cwd=tmp_path, code=2)
     assert "must be at most 1e+100 in size" in said
+
+
+def test_a_run_needs_room_for_more_than_its_first_tokens(monkeypatch):
+    """The system would end a process that holds first tokens and has no room for their directions."""
+    settings = replace(scenarios.get("sphere").settings, n=1000)
+    monkeypatch.setattr(memory, "present_bytes", lambda: 60e3)
+    with pytest.raises(InputError, match="1 run of 1000 tokens in dimension 3 needs 96 kB of memory"):
+        scenarios.build(settings)
+    with pytest.raises(InputError, match="Drawing 2000 tokens"):
+        af.initial.sphere(2000, 3, rng=0)
+    assert scenarios.build(replace(settings, n=500)).tokens.shape == (500, 3)

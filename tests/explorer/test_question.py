@@ -9,7 +9,7 @@ from attnflow.theorems.prediction.limits import WORDS
 
 @pytest.fixture
 def asked(page, explorer):
-    page.goto(explorer.address + "#scenario=sphere&n=8&ask=1")
+    page.goto(explorer.address + "#scenario=sphere&n=8&ask=1&speed=-1")
     wait_for(page, "window.explorer?.frame && !explorer.state.plays")
     return page
 

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.helpers.served_explorer import wait_until
+from tests.helpers.served_explorer import TIMEOUT, wait_until
 from websockets.sync.client import connect
 
 from attnflow.explorer import page_requests, protocol, run_messages
@@ -21,6 +21,7 @@ from attnflow.explorer.stepper import SECONDS_PER_LIVE_CALL, Stepper
 from attnflow.explorer.viewer import Viewer
 
 SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
+SOON = 8  # seconds: 0.1 on a quiet machine; an answer that waits for the computation comes after 25
 STIFF = {"beta": 25.0}  # of the scenario sphere-usa, whose rates grow as e^beta
 
 
@@ -81,7 +82,7 @@ def test_a_stiff_change_is_answered_said_shown_and_undone(watched):
     watched.viewer.post(page_requests.ChangeSettings(STIFF))
     wait_until(lambda: watched.viewer.run.settings.beta == 25.0)
 
-    assert watched.seconds_to_pause() < 1.0
+    assert watched.seconds_to_pause() < SOON
     watched.viewer.post(page_requests.Play(True))
     slow = wait_until(lambda: watched.latest.get("slow"))
     assert slow["sentence"].startswith("beta = 25: the solver needs steps of ")
@@ -102,7 +103,7 @@ def test_a_far_end_that_is_set_while_a_run_plays_is_answered(watched):
     wait_until(lambda: watched.viewer.run.settings.end == 1e9)
     time.sleep(0.5)
 
-    assert watched.seconds_to_pause() < 1.0
+    assert watched.seconds_to_pause() < SOON
 
 
 def test_nothing_is_computed_for_a_page_that_has_left(watched):
@@ -111,9 +112,9 @@ def test_nothing_is_computed_for_a_page_that_has_left(watched):
     wait_until(lambda: watched.viewer.run.settings.beta == 25.0)
     watched.viewer.close()
 
-    assert watched.viewer.join(2)
-    assert watched.turns.wait_until_idle(2)
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "attnflow computation"], 5)
+    assert watched.viewer.join(SOON)
+    assert watched.turns.wait_until_idle(SOON)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "attnflow computation"], SOON)
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def slow_call(monkeypatch):
     is_over, swift = threading.Event(), Stepper.advance
 
     def advance(stepper, time):
-        is_over.wait(20)
+        is_over.wait(300)
         return swift(stepper, time)
 
     monkeypatch.setattr(Stepper, "advance", advance)
@@ -135,7 +136,7 @@ def test_controls_are_answered_while_a_model_is_compiled_and_the_page_says_so(wa
     watched.viewer.post(page_requests.Start("sphere", SMALL))
     wait_until(lambda: watched.latest.get("busy") == run_messages.busy(COMPILING))
 
-    assert watched.seconds_to_pause() < 1.0
+    assert watched.seconds_to_pause() < SOON
     watched.viewer.post(page_requests.Seek(0.0))
     wait_until(lambda: len(watched.frames) > 1)
     watched.viewer.post(page_requests.Start("kuramoto", SMALL))
@@ -178,14 +179,14 @@ def test_ctrl_c_ends_the_server_while_it_computes():
         for client in clients:
             client.send(json.dumps({"type": "start", "scenario": "sphere-usa", "changes": STIFF}))
         for client in clients:
-            while not is_started(client.recv(timeout=90)):
+            while not is_started(client.recv(timeout=TIMEOUT)):
                 pass
         time.sleep(0.5)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        errors = process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=TIMEOUT)[1]
 
         assert process.returncode == 0
-        assert time.monotonic() - began < 5  # 0.6 s on a quiet machine
+        assert time.monotonic() - began < SOON + 12  # 0.6 s on a quiet machine
         assert "terminate" not in errors
         assert "Traceback" not in errors

@@ -5,12 +5,13 @@ import time
 
 import numpy as np
 import pytest
-from tests.helpers.served_explorer import TIMEOUT
+from tests.helpers.served_explorer import TIMEOUT, wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
 # Chromium without a GPU tells how slow its own copying of WebGL pictures is; it is no fault of the page.
 BROWSERS_OWN = "GPU stall due to ReadPixels"
+OF_ONE_RUN = "explorer.state.run === explorer.model.run && explorer.frame?.run === explorer.model.run"
 
 
 def is_fault(message):
@@ -34,9 +35,29 @@ def wait_for(page, expression):
 
 
 def pause(page):
-    if value(page, "explorer.state.plays"):
-        page.click("#play")
-    wait_for(page, "!explorer.state.plays && explorer.frame.index === explorer.state.frame")
+    """Pause the run on display, whose last state may have come before the end of the one before it.
+
+    The button is asked and pressed in one task of the page: a run that ended in between would be played by it.
+    """
+    wait_for(page, OF_ONE_RUN)
+    page.evaluate("() => { if (explorer.state.plays) document.getElementById('play').click(); }")
+    wait_for(page, f"!explorer.state.plays && {OF_ONE_RUN} && explorer.frame.index === explorer.state.frame")
+
+
+def seek(page, share):
+    """Move the time slider."""
+    value(
+        page,
+        f"""(() => {{ const time = document.getElementById('time');
+        time.value = {share}; time.dispatchEvent(new Event('input')); return true; }})()""",
+    )
+
+
+def show_last_frame(page, explorer):
+    """Show the last frame of a paused run, also if it was being computed at the time of the pause."""
+    wait_until(lambda: not any(viewer.player._computation for viewer in list(explorer.viewers)))
+    seek(page, 1)
+    wait_for(page, "explorer.state.share === explorer.state.computed && explorer.frame.index === explorer.state.frame")
 
 
 def shown_frame(page):

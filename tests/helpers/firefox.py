@@ -38,7 +38,7 @@ class Firefox:
 
     def _end(self):
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(TIMEOUT)
         self._reader.join(20)
         self._process.stderr.close()
 

@@ -186,7 +186,7 @@ def main() -> None:
     _use_compilation_cache()
     usage_error: Any = typer.BadParameter.__base__  # of the click that typer uses, its own or the one installed
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="attnflow")
         sys.exit(code or 0)
     except usage_error as error:
         command = error.ctx.command_path if error.ctx is not None else "attnflow"

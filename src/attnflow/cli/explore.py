@@ -1,5 +1,6 @@
 """The command `attnflow explore`: the explorer's page, served to a browser."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ def _first_scenario(scenario: str | None, model: str | None) -> str | None:
     from attnflow.explorer import catalogue, trained_models
 
     if model is None and scenario is not None and scenario not in catalogue.all_scenarios():
-        is_path = Path(scenario).is_dir() or len(Path(scenario).parts) > 1
+        is_path = os.path.isdir(scenario) or len(Path(scenario).parts) > 1
         if is_path or scenario == trained_models.MINILM:
             scenario, model = None, scenario
     if model is not None:

@@ -220,6 +220,8 @@ def _require_numbers(settings: Settings) -> None:
     if settings.runs is not None:
         require_count(settings.runs, "runs")
     n, d, runs = settings.n, settings.d, settings.runs or 1
-    require_array_memory(n, d, runs, what=f"{runs} run{'' if runs == 1 else 's'} of {n} tokens in dimension {d}")
+    # Four copies at least: numbers that are drawn, their directions, the first and the last state of the result.
+    what = f"{runs} run{'' if runs == 1 else 's'} of {n} tokens in dimension {d}"
+    require_array_memory(4, n, d, runs, what=what)
     require_array_memory(settings.heads, 4, d, d, what=f"{settings.heads} heads in dimension {d}")
     require_array_memory(settings.saves, what=f"A list of {settings.saves} times")

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -129,5 +130,5 @@ def _read(path: Path) -> Made | None:
 
 def _files_of_model(model: str) -> list[tuple[str, int, int]]:
     """Names, sizes and times of the files of a model, which change when a model is trained further in one place."""
-    files = sorted(Path(model).iterdir()) if model and Path(model).is_dir() else []
+    files = sorted(Path(model).iterdir()) if model and os.path.isdir(model) else []
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]

@@ -217,7 +217,7 @@ def _draw(law: Callable, n: int, d: int, rng: Rng, runs: int | None) -> np.ndarr
     if runs is not None:
         require_count(runs, "runs")
     count = 1 if runs is None else runs
-    require_array_memory(count, n, d, what=f"{count * n} tokens in dimension {d}")
+    require_array_memory(2, count, n, d, what=f"Drawing {count * n} tokens in dimension {d}")  # and their directions
     seed = seed_sequence(rng)
     if runs is None:
         return law(np.random.default_rng(seed))

@@ -28,7 +28,7 @@ def convert(file: str | os.PathLike, out: str | os.PathLike, *, overwrite: bool 
     attnflow._common.checks.InputError: There is no file missing.bin to convert.
     """
     path = Path(file)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"There is no file {path} to convert.")
     require_suffix(out, "A converted model", (".safetensors",))
     target = require_free(out, overwrite=overwrite)

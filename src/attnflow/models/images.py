@@ -160,7 +160,7 @@ def with_picture(run: xr.Dataset, prompt: Patches) -> xr.Dataset:
 def _opened(path: Path) -> Any:
     """The image of a file, whose size is checked before it is decoded."""
     library = _pillow()
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"There is no image file {path}. Pass the path of a picture such as photo.jpg or photo.png.")
     try:
         with library.open(path) as image:

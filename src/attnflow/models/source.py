@@ -26,7 +26,7 @@ class Directory:
     def find(self, file: str) -> Path | None:
         """The path of a file, or None if there is none of that name."""
         path = self.path / file
-        return path if path.is_file() else None
+        return path if os.path.isfile(path) else None
 
 
 @dataclass(frozen=True)

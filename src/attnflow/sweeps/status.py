@@ -32,6 +32,6 @@ def sweep_status(path: str | os.PathLike) -> dict[str, Any]:
 
 def _endings(path: str | os.PathLike) -> dict[str, int]:
     """The number of runs by the sentence on their ending, as the arrays have them."""
-    if not (Path(path) / "zarr.json").is_file():
+    if not os.path.isfile(Path(path) / "zarr.json"):
         return {}
     return {str(text): count for text, count in Counter(load_sweep(path).status.values.ravel()).most_common()}

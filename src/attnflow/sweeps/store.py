@@ -139,12 +139,12 @@ def read_journal(path: str | os.PathLike, times: np.ndarray) -> Journal:
 
 def is_sweep(path: str | os.PathLike) -> bool:
     """Whether there is the store of a sweep at a path."""
-    return (Path(path) / HIDDEN).is_dir()
+    return os.path.isdir(Path(path) / HIDDEN)  # False too for names that no file can have
 
 
 def has_spec(path: str | os.PathLike) -> bool:
     """Whether a spec is recorded; a process that was killed in its first moments may have left none."""
-    return (Path(path) / HIDDEN / "spec.json").is_file()
+    return os.path.isfile(Path(path) / HIDDEN / "spec.json")
 
 
 def recorded(path: str | os.PathLike) -> dict[str, Any]:

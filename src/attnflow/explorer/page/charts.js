@@ -2,7 +2,7 @@
 
 import { eigenvalueText, percent } from "./numbers.js";
 
-const PADDING = { left: 34, right: 30, top: 8, bottom: 18 }, FONT = "11px system-ui, sans-serif";
+const PADDING = { left: 40, right: 34, top: 8, bottom: 18 }, FONT = "11px system-ui, sans-serif";
 
 export function prepare(canvas, theme) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2), [width, height] = [canvas.clientWidth, canvas.clientHeight];

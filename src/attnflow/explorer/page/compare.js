@@ -18,7 +18,7 @@ export class Comparison {
   #tied = new TiedFrames();
   #start = null; // the last request to start the first run
   #states = [null, null];
-  #alignments = 0; // that may still follow a pause: back to a frame of the slower run, then to one that both have
+  #aligned = ""; #alignments = 0; // that may still follow a pause: back to a frame of the slower run, then to one that both have
   #wasOpen = false;
   #painted = null;
   #accepted = null; // the last difference with which the second run could be started
@@ -126,7 +126,7 @@ export class Comparison {
     if (!this.isOn) return;
     if (request.type === "start") this.#source.send(this.#second(request));
     if (!MIRRORED.has(request.type)) return;
-    this.#alignments = request.type === "speed" ? 0 : 2;
+    [this.#aligned, this.#alignments] = ["", request.type === "speed" ? 0 : 4];
     this.#source.send(request);
   }
 
@@ -185,7 +185,9 @@ export class Comparison {
     const [a, b] = this.#states, last = this.#tied.last;
     if (!this.isOn || !this.#alignments || !a || !b || a.plays || b.plays || !last[0] || !last[1]) return;
     if (a.frame !== last[0].index || b.frame !== last[1].index) return;
-    this.#alignments -= 1;
+    const places = `${a.run} ${a.frame} ${b.run} ${b.frame}`;
+    if (places === this.#aligned) return; // a state that is told twice: the answer to the seek is on its way
+    [this.#aligned, this.#alignments] = [places, this.#alignments - 1];
     if (Math.abs(last[0].time - last[1].time) <= 1e-9 * Math.max(last[0].time, last[1].time)) return;
     const ahead = last[0].time > last[1].time ? 0 : 1, share = this.#states[1 - ahead].share;
     if (ahead) this.#source.send({ type: "seek", share }); else this.actions.seek(share);

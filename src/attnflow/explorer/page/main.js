@@ -136,6 +136,7 @@ source.on("frame", (frame) => {
 });
 
 source.on("state", (message) => {
+  const isNews = !message.plays || message.plays !== state.plays || message.run !== state.run || message.later.length !== state.later?.length;
   state = message;
   if (model) model.later = message.later;
   $("play").innerHTML = message.plays ? "&#10074;&#10074;" : "&#9654;&#xFE0E;";
@@ -145,7 +146,7 @@ source.on("state", (message) => {
   comparison.note(0, message);
   if (message.atEnd) question.end();
   if (isFirst && message.plays) { isFirst = false; wait("Preparing the first step ..."); }
-  remember();
+  if (isNews) remember(); // not with every frame: the address is written once nothing has changed for a while
 });
 
 source.on("panels", (message) => {
@@ -272,6 +273,7 @@ function schedule() {
     painted = model.isLayered && !prefersStill ? interpolation.pictureAt(now, frame, painted, pauseBetweenLayers()) : frame;
     stage.show(painted);
     $("clock").textContent = clockText(painted);
+    if (frame.run !== acknowledged?.run) remember(); // from now on there is a picture whose view a link has
     if (frame !== acknowledged) source.send({ type: "seen", run: frame.run, frame: frame.index });
     acknowledged = frame;
     tooltip();
