@@ -3,9 +3,8 @@
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.control.strips import Strip, strip
+from attnflow.control.strips import LEAST_HALF_WIDTH, Strip, strip
 
-LEAST_HALF_WIDTH = 1e-4  # of a strip: rounding errors of <gamma, x> are 1e-12 of it
 DETOURS = 32  # random places that are tried for a token that is blocked
 PIECES_PER_TOKEN = 6  # the number that is proved to suffice
 
@@ -47,16 +46,22 @@ def _detour(
     found = []
     for index in left[:8]:
         others = np.delete(places, index, axis=0)
-        is_taken = np.linalg.norm(others - targets[index], axis=1).min() < LEAST_HALF_WIDTH
-        for place in _random_places(space, places, rng):
+        room = np.linalg.norm(others - targets[index], axis=1).min(initial=1.0)
+        is_taken = room < LEAST_HALF_WIDTH
+        for place in _random_places(space, places, targets[index], room / 2, rng):
             first = strip(space, places[index].copy(), place, others, rng)
             second = np.inf if is_taken else strip(space, place, targets[index], others, rng).half_width
             found.append((min(first.half_width, second), index, first))
     return max(found, key=lambda one: one[0])[1:]
 
 
-def _random_places(space: str, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    draws = rng.normal(size=(DETOURS, places.shape[1]))
+def _random_places(
+    space: str, places: np.ndarray, target: np.ndarray, near: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Places anywhere, and as many at about the distance `near` from the target."""
+    draws = rng.normal(size=(2 * DETOURS, places.shape[1]))
+    units = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    close = target + near * units[DETOURS:]
     if space == "sphere":
-        return draws / np.linalg.norm(draws, axis=1, keepdims=True)
-    return places.mean(axis=0) + (places.std() + 1.0) * draws
+        return np.concatenate([units[:DETOURS], close / np.linalg.norm(close, axis=1, keepdims=True)])
+    return np.concatenate([places.mean(axis=0) + (places.std() + 1.0) * draws[:DETOURS], close])
