@@ -25,9 +25,9 @@ def plan(space: str, tokens: np.ndarray, targets: np.ndarray, rng: np.random.Gen
             )
         index, chosen = max(
             ((one, _from(space, places, one, targets[one], rng)) for one in sorted(left)),
-            key=lambda pair: pair[1].half_width,
+            key=lambda pair: pair[1].room,
         )
-        if chosen.half_width < LEAST_HALF_WIDTH:
+        if chosen.room < LEAST_HALF_WIDTH:
             index, chosen = _detour(space, places, targets, sorted(left), rng)
         places[index] = chosen.end
         moves.append((index, chosen))
@@ -48,10 +48,10 @@ def _detour(
         others = np.delete(places, index, axis=0)
         room = np.linalg.norm(others - targets[index], axis=1).min(initial=1.0)
         is_taken = room < LEAST_HALF_WIDTH
-        for place in _random_places(space, places, targets[index], room / 2, rng):
+        for place in _random_places(space, places, targets[index], 1.0 if is_taken else room / 2, rng):
             first = strip(space, places[index].copy(), place, others, rng)
-            second = np.inf if is_taken else strip(space, place, targets[index], others, rng).half_width
-            found.append((min(first.half_width, second), index, first))
+            second = np.inf if is_taken else strip(space, place, targets[index], others, rng).room
+            found.append((min(first.room, second), index, first))
     return max(found, key=lambda one: one[0])[1:]
 
 

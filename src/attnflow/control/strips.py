@@ -26,6 +26,8 @@ class Strip:
     offset: float
     half_width: float
     duration: float
+    room: float
+    """Share that is used of the distance between the path and the nearest other token, in <normal, x>."""
 
     def piece(self, name: str) -> Piece:
         """The piece of a control that takes a token from `start` to `end` at speed one, by one unit of "hat"."""
@@ -36,7 +38,7 @@ class Strip:
 
 
 def strip(space: str, start: np.ndarray, end: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> Strip:
-    """The widest strip found; its half-width is zero where another token blocks all of them.
+    """The widest strip found; its room is zero where another token blocks all of them.
 
     On the sphere the normal is orthogonal to both points and the strip contains their great circle; in R^d it is
     orthogonal to their difference. A great circle through a point also contains its antipode: if a token is there, all
@@ -45,15 +47,16 @@ def strip(space: str, start: np.ndarray, end: np.ndarray, others: np.ndarray, rn
     is_sphere = space == "sphere"
     chord = float(np.linalg.norm(end - start))
     if is_sphere and 2 * np.arcsin(min(chord / 2, 1.0)) > WIDEST_ANGLE:
-        return Strip(start, end, np.zeros_like(start), 0.0, 0.0, np.inf)
+        return Strip(start, end, np.zeros_like(start), 0.0, 0.0, np.inf, 0.0)
     basis = null_space(np.array([start, end]) if is_sphere else (end - start)[None])
     heights = (others if is_sphere else others - start) @ basis
     normal, free = _widest(heights, rng)
     gamma = basis @ normal
     offset = 0.0 if is_sphere else float(gamma @ start)
     duration = 2 * np.arctanh(chord / 2) if is_sphere else chord
-    found = Strip(start, end, gamma, offset, FILLED_SHARE * free, float(duration))
-    cap = _cap(start, end, others) if is_sphere and found.half_width < LEAST_HALF_WIDTH else None
+    width = FILLED_SHARE * free
+    found = Strip(start, end, gamma, offset, width, float(duration), width)
+    cap = _cap(start, end, others) if is_sphere and width < LEAST_HALF_WIDTH else None
     return cap or found
 
 
@@ -70,7 +73,7 @@ def _cap(start: np.ndarray, end: np.ndarray, others: np.ndarray) -> Strip | None
         return None
     edge = np.cos(half) - FILLED_SHARE * free
     time = quad(lambda s: 1 / ((np.cos(s) - edge) * np.cos(s)), -half, half, epsabs=1e-13, epsrel=1e-13)[0]
-    return Strip(start, end, middle, 1.0, 1 - edge, float((1 - edge) * time))
+    return Strip(start, end, middle, 1.0, 1 - edge, float((1 - edge) * time), FILLED_SHARE * free)
 
 
 def _widest(heights: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
