@@ -133,12 +133,14 @@ class Steering:
         """The shortest time that the norms of the weights allow, to targets or to caps around them."""
         limit = speed_limit(self.control.flow(), self.tokens, self.targets)
         radius = 0.0 if self.search is None else self.search.radius
-        return replace(limit, time=max(limit.time - 2 * np.arcsin(min(radius / 2, 1.0)) / limit.speed, 0.0))
+        if radius == 0:
+            return limit
+        return replace(limit, time=max(limit.time - 2 * float(np.arcsin(min(radius / 2, 1.0))) / limit.speed, 0.0))
 
     @property
     def gap(self) -> float:
         """The time over the shortest one that the norms of the weights allow."""
-        return self.limit.gap(self.time)
+        return float(self.limit.gap(self.time))
 
     def __str__(self) -> str:
         n, prompts = self.tokens.shape[-2], "" if self.tokens.ndim == 2 else f"{len(self.tokens)} prompts of "
@@ -217,6 +219,16 @@ def steer(
     return _scaled(Steering(Schedule(pieces, space), first, last), time, norm)
 
 
+def sped_up(found: Steering, factor: float) -> Steering:
+    """The motion of perceptrons at `factor` times the speed: W is multiplied and durations are divided by it."""
+    pieces = [
+        replace(piece, duration=piece.duration / factor, perceptron=replace(drift, outer=factor * drift.outer))
+        for piece in found.control.pieces
+        if (drift := piece.perceptron) is not None
+    ]
+    return Steering(replace(found.control, pieces=tuple(pieces)), found.tokens, found.targets)
+
+
 def _scaled(found: Steering, time: float | None, norm: float | None) -> Steering:
     """The same motion at another speed, within the time and the norm of W that are allowed."""
     for name, value in (("time", time), ("norm", norm)):
@@ -224,13 +236,7 @@ def _scaled(found: Steering, time: float | None, norm: float | None) -> Steering
             require_positive_number(value, name)
     if time is None and norm is None:
         return found
-    factor = norm if norm is not None else found.time / float(time or 1.0)
-    pieces = [
-        replace(piece, duration=piece.duration / factor, perceptron=replace(drift, outer=factor * drift.outer))
-        for piece in found.control.pieces
-        if (drift := piece.perceptron) is not None
-    ]
-    scaled = Steering(replace(found.control, pieces=tuple(pieces)), found.tokens, found.targets)
+    scaled = sped_up(found, norm if norm is not None else found.time / float(time or 1.0))
     if time is not None:
         require_time(scaled.limit, time)
         if scaled.time > time * (1 + 1e-12):

@@ -137,7 +137,7 @@ def plane_numbers(data: xr.Dataset) -> dict[str, Any]:
 FIGURES = (
     Figure(
         id="steer-sphere",
-        source="arXiv:2411.04551, Section 4: point targets",
+        source="arXiv:2411.04551: targets that are points",
         title="Tokens on the sphere to targets, one after the other and all at once",
         shows="Tokens, targets as crosses, distances to the targets, and the pieces of two controls: a perceptron that "
         "moves one token after the other inside strips, and attention alone, found by a search. The speed limit is the "

@@ -149,7 +149,7 @@ def obstructions_numbers(data: xr.Dataset) -> dict[str, Any]:
 
 OBSTRUCTIONS = Figure(
     id="steer-obstructions",
-    source="arXiv:2411.04551, Section 2: what a control cannot do; the arguments are attnflow's",
+    source="arXiv:2411.04551: which targets are possible; the arguments are attnflow's",
     title="Obstructions to control, with and without their hypotheses",
     shows="Random flows are run, and their ends are given to the function that names obstructions. Ends of flows with "
     "the hypothesis of an argument are possible by construction, so that the share must be zero; flows without it are "
