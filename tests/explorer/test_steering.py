@@ -23,9 +23,8 @@ def test_all_tokens_arrive_one_at_a_time(d):
     np.testing.assert_allclose(tokens[-1], targets[0], atol=1e-6)
     np.testing.assert_array_equal(targets, np.broadcast_to(targets[0], targets.shape))
     assert np.linalg.norm(tokens[0] - targets[0], axis=1).min() > 0.01  # control: no token begins at its target
-    inside = [int(np.sum(np.linalg.norm(after - before, axis=1) > 0)) for before, after in zip(tokens, tokens[1:], strict=False)]
-    assert max(inside) == 2  # at the switch from one piece to the next
-    assert np.median(inside) == 1
+    moving = np.sum(np.linalg.norm(np.diff(tokens, axis=0), axis=2) > 1e-9, axis=1)
+    assert np.mean(moving == 1) > 0.8  # frames before and after a switch show two tokens that move
     assert "4 of 4 tokens" in run.measurements.verdict([], np.array([frames[-1].time]), frames[-1].tokens[None])["says"]
     pieces = run.measurements.facts()["steering"]["pieces"]
     assert pieces[0][0] == 0.0

@@ -103,7 +103,9 @@ def steer(
     print_json_or(as_json, facts | as_text(files), lambda: print_facts("steer", _readable(facts) | as_text(files)))
 
 
-def _constructed(tokens: Any, targets: Any, space: str, budget: dict[str, Any], search: dict[str, Any], seed: int) -> Any:
+def _constructed(
+    tokens: Any, targets: Any, space: str, budget: dict[str, Any], search: dict[str, Any], seed: int
+) -> Any:
     from attnflow._common.checks import InputError
     from attnflow.control.circle_caps import steer_circle
     from attnflow.control.steering import steer as find

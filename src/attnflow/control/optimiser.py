@@ -19,7 +19,12 @@ from attnflow.control.weight_schedules import Piece, Schedule
 from attnflow.model.attention import Softmax
 from attnflow.model.heads import Head
 
-OBJECTIVES = {"arrive": 2, "energy": 2, "soonest": 8, "label": 2}  # with the order of the Schatten norm of V in the cost
+OBJECTIVES = {
+    "arrive": 2,
+    "energy": 2,
+    "soonest": 8,
+    "label": 2,
+}  # with the order of the Schatten norm of V in the cost
 MOST_STEPS = 400  # of the minimisation
 
 
@@ -113,9 +118,7 @@ class _Budget:
     allowed: float | None
 
 
-def _regions(
-    first: np.ndarray, last: np.ndarray, objective: str, radius: float | None, apart: float | None
-) -> Regions:
+def _regions(first: np.ndarray, last: np.ndarray, objective: str, radius: float | None, apart: float | None) -> Regions:
     """The conditions that are asked for; InputError for those that have no meaning or contradict the tokens."""
     if (radius is None) != (objective != "label"):
         raise InputError("`radius` belongs to the objective 'label' and to no other. Give both or none of them.")
@@ -127,7 +130,9 @@ def _regions(
     found = Regions(radius or 0.0, apart or 0.0)
     least = least_distance(first)
     if found.apart and least < found.apart:
-        raise InputError(f"`apart` must be at most the least distance of the first tokens, {least:.6g}, but it is {apart}.")
+        raise InputError(
+            f"`apart` must be at most the least distance of the first tokens, {least:.6g}, but it is {apart}."
+        )
     if found.apart and not found.radius and (least := least_distance(last)) < found.apart:
         raise InputError(f"`apart` must be at most the least distance of the targets, {least:.6g}, but it is {apart}.")
     equal = (first[..., :, None, :] == first[..., None, :, :]).all(axis=-1)

@@ -96,7 +96,7 @@ class Steering:
     @cached_property
     def run(self) -> xr.Dataset:
         """The tokens from piece to piece by a tight solve, with the targets as a variable."""
-        return with_targets(self.control.run(self.tokens, saves=9, solver=TIGHT), self.targets)
+        return with_targets(self.control.run(self.tokens, saves=17, solver=TIGHT), self.targets)
 
     @property
     def terminal_error(self) -> float:

@@ -18,8 +18,8 @@ PREDICTION = {
     "limit": "unknown",
     "limits": ["unknown"],
     "words": "every token arrives at its target",
-    "says": "The control is constructed: strips that contain one token take it along a great circle. All other tokens "
-    "have velocity zero.",
+    "says": "The control is constructed: strips or caps that contain one token take it along a great circle. All other "
+    "tokens have velocity zero.",
     "proved": True,
 }
 
@@ -76,7 +76,7 @@ class ControlMeasurements(AbstractMeasurements):
             "value": "no attention",
             "eigenvalues": [],
             "leading": None,
-            "height": "mean distance to the target",
+            "height": "mean distance",
             "isEstimated": False,
             "isSphere": True,
             "prediction": PREDICTION,

@@ -132,6 +132,8 @@ export class Controls {
     }
     this.fields.get("layer").closest("label").hidden = isLayered;
     this.#disable(settings);
+    for (const name of ["space", "heads", "spacing", "rtol"]) this.fields.get(name)?.closest("label").toggleAttribute("hidden", isSteered);
+    for (const name of ["start", "solver"]) this.words.get(name)?.root.toggleAttribute("hidden", isSteered);
     if (isSteered) for (const legend of ["Attention", "Weights", "Layer"]) if (this.groups.has(legend)) this.groups.get(legend).hidden = true;
   }
 

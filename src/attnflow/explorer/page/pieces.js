@@ -6,6 +6,7 @@ export function showPieces(stage, steering, end) {
   // One field for each piece; none for a run without a control.
   const pieces = steering?.pieces ?? [];
   bar().hidden = !pieces.length;
+  for (const panel of ["attention", "spectrum"]) document.getElementById(panel).closest("article").hidden = Boolean(pieces.length); // there is no attention
   bar().setAttribute("aria-label", `Pieces of the control: ${pieces.length}`);
   bar().replaceChildren(...pieces.map(([start, stop, token]) => {
     const field = document.createElement("span");

@@ -28,7 +28,7 @@ export class TokenEditing {
     this.#add(false);
     this.#choose(null);
     $("move-tokens").setAttribute("aria-pressed", String(isOn));
-    $("hand-tools").hidden = !isOn;
+    $("hand-tools").hidden = !isOn || this.hasTargets;
     this.stage.root.classList.toggle("hands", isOn);
   }
 
@@ -39,8 +39,9 @@ export class TokenEditing {
     this.stage.isHeld = false;
     this.#choose(null);
     $("add-token").disabled = Boolean(labels || steering);
-    if (Boolean(steering) !== this.hasTargets) this.turn(Boolean(steering)); // targets can be dragged at once
+    const hadTargets = this.hasTargets;
     this.hasTargets = Boolean(steering);
+    if (this.hasTargets !== hadTargets) this.turn(this.hasTargets); // targets can be dragged at once
     this.#add(false);
   }
 

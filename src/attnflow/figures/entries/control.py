@@ -110,14 +110,14 @@ def _plane(n: int, seed: np.random.SeedSequence) -> Steering:
 def draw_plane(data: xr.Dataset) -> Picture:
     """Draw the run with its pieces, and numbers of pieces against that of points."""
     panels = control_panels(run_of(data, "plane"))[0]
-    count, mean = data["count"].values, data.pieces.mean("draw").values
-    error = 2 * data.pieces.std("draw", ddof=1).values / np.sqrt(data.sizes["draw"])
-    lines = [
-        Line(count, mean, "mean of the draws", line_colour(0), "", "o", error=error),
-        Line(count, count, "one for each point", line_colour(1), "--"),
-    ]
-    panel = Lines(lines, xlabel="number of points", ylabel="pieces", xscale="log", yscale="log", xticks=count.tolist())
-    extra = float((mean / count).max())
+    count, ratios = data["count"].values, data.pieces.values / data["count"].values[:, None]
+    mean, error = ratios.mean(axis=1), 2 * ratios.std(axis=1, ddof=1) / np.sqrt(ratios.shape[1])
+    line = Line(count, mean, "mean of the draws", line_colour(0), "-", "o", error=error)
+    panel = Lines(
+        [line], xlabel="number of points", ylabel="pieces for each point", xscale="log", xticks=count.tolist(),
+        ylim=(0, max(2.0, 1.1 * float(mean.max()))),
+    )  # fmt: skip
+    extra = float(mean.max())
     caption = (
         f"{_cost(data, 'plane')}. Right: pieces for Gaussian points and targets, means of {data.sizes['draw']} draws "
         f"with two standard errors; at most {extra:.2f} pieces a point in the mean. {BAR_CAPTION}"

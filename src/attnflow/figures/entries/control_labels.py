@@ -140,7 +140,9 @@ def _words(data: xr.Dataset, method: str, kind: str) -> str:
 
 def _sentence(data: xr.Dataset) -> str:
     """The errors among prompts held out, for the largest number of prompts."""
-    found = [f"{method} {_words(data, method, 'true')} (permuted {_words(data, method, 'permuted')})" for method in METHODS]
+    found = [
+        f"{method} {_words(data, method, 'true')} (permuted {_words(data, method, 'permuted')})" for method in METHODS
+    ]
     return f"Errors held out, {int(data.prompts[-1])} prompts: {', '.join(found)}."
 
 

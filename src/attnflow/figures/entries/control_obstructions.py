@@ -122,7 +122,9 @@ def draw_obstructions(data: xr.Dataset) -> Picture:
     for side in SIDES:
         rows = [share_with_interval(data.is_called_impossible.sel(argument=one, side=side).values) for one in ARGUMENTS]
         series[f"flows {side} the hypothesis"] = tuple(np.array(rows).T)
-    panel = IntervalDots(list(ARGUMENTS.values()), series, xlabel="share of runs whose ends are called impossible", columns=2)
+    panel = IntervalDots(
+        list(ARGUMENTS.values()), series, xlabel="share of runs whose ends are called impossible", columns=2
+    )
     facts = data.attrs
     wrong = int(data.is_called_impossible.sel(side="with").sum())
     found = ", ".join(
@@ -133,7 +135,9 @@ def draw_obstructions(data: xr.Dataset) -> Picture:
         f"each, with 95 % intervals. Called impossible: {wrong} of {4 * data.sizes['draw']} runs with the hypothesis; "
         f"without it, of {data.sizes['draw']}: {found}."
     )
-    return panel_picture([[panel]], "What no control can do, and what another flow does", caption, width=7.2, heights=[4.2])
+    return panel_picture(
+        [[panel]], "What no control can do, and what another flow does", caption, width=7.2, heights=[4.2]
+    )
 
 
 def obstructions_numbers(data: xr.Dataset) -> dict[str, Any]:

@@ -48,8 +48,8 @@ def draw_sequences(data: xr.Dataset) -> Picture:
             mark = "os^vD"[place % 5]
             found = data.blocks.sel(rule=rule, n=length)
             lines.append(Line(counts, found, f"n = {length}" if k == 0 else "", line_colour(2 + place), "", mark))
-    left = Lines(lines, xlabel="number of sequences N", ylabel="blocks", xscale="log", yscale="log",
-                 xticks=counts.tolist(), columns=2)  # fmt: skip
+    left = Lines(lines, xlabel="number of sequences N", ylabel="blocks", xticks=counts.tolist(),
+                 ylim=(0, None), columns=2)  # fmt: skip
     errors = [
         Line(data.n, data.error.sel(rule=rule).max("N"), rule, line_colour(k), "-", "o") for k, rule in enumerate(RULES)
     ]

@@ -91,6 +91,9 @@ def control_panels(run: xr.Dataset) -> tuple[list[FunctionPanel], DrawnRun, floa
 
         def draw_space(axes: Any) -> None:
             picture(axes, drawn, points)
+            for artist in axes.get_children():
+                if artist.get_label() == "hull":  # the hull of targets says nothing about a control
+                    artist.remove()
             draw_targets(axes, drawn, targets)
 
         panels.insert(0, FunctionPanel(draw_space, view.projection))
