@@ -57,7 +57,7 @@ def test_tokens_are_not_added_and_crossed_targets_are_named():
         placed_tokens.start_from(run, page_requests.EditTokens(None, (1.0, 0.0)))
     rows = run.first.tokens.copy()
     rows[[3, 4]] = rows[[4, 3]]
-    with pytest.raises(InputError, match="[Oo]rder of tokens 0 and 1"):
+    with pytest.raises(InputError, match="order of tokens 0 and 1"):
         run_of({"n": 3, "d": 2}, tuple(map(tuple, rows)))
 
 

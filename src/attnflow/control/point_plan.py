@@ -42,7 +42,10 @@ def _from(space: str, places: np.ndarray, index: int, end: np.ndarray, rng: np.r
 def _detour(
     space: str, places: np.ndarray, targets: np.ndarray, left: list[int], rng: np.random.Generator
 ) -> tuple[int, Strip]:
-    """The motion to a random place for which both strips, to it and from it to the target, are widest."""
+    """The motion to a random place for which both strips, to it and from it to the target, are widest.
+
+    Tokens whose targets are free come first: they arrive then, while others only make room.
+    """
     found = []
     for index in left[:8]:
         others = np.delete(places, index, axis=0)
@@ -51,8 +54,9 @@ def _detour(
         for place in _random_places(space, places, targets[index], 1.0 if is_taken else room / 2, rng):
             first = strip(space, places[index].copy(), place, others, rng)
             second = np.inf if is_taken else strip(space, place, targets[index], others, rng).room
-            found.append((min(first.room, second), index, first))
-    return max(found, key=lambda one: one[0])[1:]
+            width = min(first.room, second)
+            found.append((width >= LEAST_HALF_WIDTH and not is_taken, width, index, first))
+    return max(found, key=lambda one: one[:2])[2:]
 
 
 def _random_places(

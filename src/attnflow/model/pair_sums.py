@@ -213,11 +213,8 @@ def _with_derivative_of_averages(pairs: Pairs, potentials: AnyArray | None, valu
         # A weight that underflows to zero has no part in the derivative, however large that of its score.
         logs = jnp.where(weights > 0, logs, 0)
         logs = logs - jnp.sum(weights * logs, axis=-1, keepdims=True)
-        fixed = constant(values)
-        # Products instead of an n x n x d array round by eps |l| |v|: eps^{3/4} |v| where all |l| are below eps^{-1/4}.
-        are_moderate = jnp.max(jnp.abs(constant(logs))) < jnp.finfo(logs.dtype).eps ** -0.25
-        terms = jax.lax.cond(are_moderate, _products, _deviations, weights * logs, fixed, weights @ fixed)
-        return terms + weights @ values
+        deviations = constant(values)[None] - (weights @ constant(values))[:, None]
+        return jnp.sum((weights * logs)[:, :, None] * deviations, axis=1) + weights @ values
 
     return pairs.map_rows(of_block)
 
@@ -225,13 +222,3 @@ def _with_derivative_of_averages(pairs: Pairs, potentials: AnyArray | None, valu
 def _sum_of_given(terms: list) -> AnyArray | None:
     given = [term for term in terms if term is not None]
     return sum(given[1:], start=given[0]) if given else None
-
-
-def _products(factors: AnyArray, values: Tokens, averages: Tokens) -> AnyArray:
-    """sum_j factors_ij (v_j - o_i) as a difference of products."""
-    return factors @ values - jnp.sum(factors, axis=-1, keepdims=True) * averages
-
-
-def _deviations(factors: AnyArray, values: Tokens, averages: Tokens) -> AnyArray:
-    """The same from the differences v_j - o_i, whose rounding errors are relative to them."""
-    return jnp.sum(factors[:, :, None] * (values[None] - averages[:, None]), axis=1)

@@ -156,9 +156,9 @@ FIGURES = (
         id="steer-neural-ode",
         source="arXiv:2104.05278: simultaneous control of a neural ODE",
         title="Points of the plane to their targets by one neural ODE",
-        shows="Points and targets of the plane, distances to the targets and pieces of a control without attention, and "
-        "the number of pieces against that of points.",
-        deviates="The publication proves that such controls exist; the strips, from which they are made, are attnflow's.",
+        shows="Points and targets of the plane, distances to the targets and pieces of a control without attention, "
+        "and the number of pieces against that of points.",
+        deviates="The publication proves that such controls exist; the strips are attnflow's.",
         compute=compute_plane,
         draw=draw_plane,
         numbers=plane_numbers,

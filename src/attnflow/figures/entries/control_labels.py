@@ -12,7 +12,7 @@ from attnflow.control.optimiser import optimise
 from attnflow.control.prompt_matching import match_prompts
 from attnflow.control.weight_schedules import Piece, Schedule
 from attnflow.figures.figure import Figure
-from attnflow.show.parts.page import theme
+from attnflow.model.attention import Softmax
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
@@ -74,6 +74,7 @@ def _searched(prompts: np.ndarray, labels: np.ndarray, pieces: int, radius: floa
 
 def share_of_errors(control: Schedule, prompts: np.ndarray, labels: np.ndarray) -> float:
     """Share of prompts whose mean ends nearer to the point of the other label."""
+    assert isinstance(control.attention, Softmax)
     for piece in control.pieces:
         prompts = after_piece(piece, float(control.attention.beta), prompts)
     return float(np.mean((prompts.mean(axis=1)[:, 0] > 0) != (labels == 0)))

@@ -131,9 +131,9 @@ def draw_obstructions(data: xr.Dataset) -> Picture:
         f"{one} {int(data.is_called_impossible.sel(argument=one, side='without').sum())}" for one in ARGUMENTS
     )
     caption = (
-        f"{facts['n']} tokens, Gaussian weights, β = {facts['beta']:g}, t = {facts['end']:g}, {data.sizes['draw']} draws "
-        f"each, with 95 % intervals. Called impossible: {wrong} of {4 * data.sizes['draw']} runs with the hypothesis; "
-        f"without it, of {data.sizes['draw']}: {found}."
+        f"{facts['n']} tokens, Gaussian weights, β = {facts['beta']:g}, t = {facts['end']:g}, {data.sizes['draw']} "
+        f"draws each, with 95 % intervals. Called impossible: {wrong} of {4 * data.sizes['draw']} runs with "
+        f"the hypothesis; without it, of {data.sizes['draw']}: {found}."
     )
     return panel_picture(
         [[panel]], "What no control can do, and what another flow does", caption, width=7.2, heights=[4.2]

@@ -67,8 +67,8 @@ def _sentence(data: xr.Dataset) -> str:
     spread = int((data.blocks.max("n") - data.blocks.min("n")).max())
     within = int((data.blocks <= data.stated).sum())
     return (
-        f"Blocks differ by {spread} over n; they are at most the stated number in {within} of {data.blocks.size} cases, "
-        f"and the least difference is {int((data.stated - data.blocks).min())}."
+        f"Blocks differ by {spread} over n; they are at most the stated number in {within} of {data.blocks.size} "
+        f"cases, and the least difference is {int((data.stated - data.blocks).min())}."
     )
 
 

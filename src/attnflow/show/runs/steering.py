@@ -23,8 +23,8 @@ from attnflow.show.parts.view3d import camera_of
 from attnflow.show.runs.trajectories import legend_entries, view_of
 
 BAR_CAPTION = (
-    "Crosses: targets. Fields of the bar: pieces of the control, in the colour of the cluster that moves; grey: several "
-    "move."
+    "Crosses: targets. Fields of the bar: pieces of the control, in the colour of the cluster that moves; grey: "
+    "several move."
 )
 BAR = (-0.13, 0.08)  # lower edge and height of the bar of pieces, as shares of the largest distance
 
