@@ -75,7 +75,7 @@ def steer(
     require_picture(drawing, has_picture=not no_picture)
     files = free_files({"result": out, "picture": picture_beside(out, picture, no_picture)}, overwrite)
     tokens = _points(start, n, d, seed, 0)
-    targets = _targets(target, tokens, d, seed, rule, space)
+    targets = _targets(target, tokens, seed, rule, space)
     search = {"objective": objective, "radius": radius, "apart": apart}
     if pieces is not None:
         found = _optimised(tokens, targets, space, pieces, search | {"time": time, "norm": norm}, seed)
@@ -131,9 +131,9 @@ def _optimised(tokens: Any, targets: Any, space: str, pieces: int, given: dict[s
     return optimise(tokens, targets, pieces, **given, rng=seed)
 
 
-def _targets(word: str, tokens: Any, d: int, seed: int, rule: str | None, space: str) -> Any:
+def _targets(word: str, tokens: Any, seed: int, rule: str | None, space: str) -> Any:
     """The target of every token; those of a law are as many as tokens."""
-    targets = _points(word, len(tokens), d, seed, 1)
+    targets = _points(word, *tokens.shape[-2:], seed, 1)
     if rule is None:
         return targets
     from attnflow.control.assignments import assign
