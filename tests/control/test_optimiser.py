@@ -92,7 +92,7 @@ def test_prompts_of_two_labels_end_in_the_caps_of_their_labels():
     assert found.stationarity is None
     assert found.gap >= 1.0
     first = np.linalg.norm(prompts - targets, axis=-1)
-    assert first.max() > 1.0  # control: they are not there at the start
+    assert first.max() > 0.9  # control: they are not there at the start
     assert "4 prompts of 3" in str(found)
 
 
