@@ -24,8 +24,8 @@ from attnflow.solvers.adaptive import Adaptive
 TIGHT = Adaptive(rtol=1e-9, atol=1e-11)
 SAME = 1e-6  # distance within which ends are one place: errors of the solve are below 1e-8
 ARGUMENTS = {
-    "equal tokens": "equal tokens stay equal\n(without: causal mask)",
-    "order": "order on the circle\n(without: causal mask)",
+    "equal tokens": "equal tokens, full attention\n(without: causal mask)",
+    "order": "order on the circle, full attention\n(without: causal mask)",
     "prefix": "common prefix, causal mask\n(without: full attention)",
     "cone": "cone of the tokens, V = I\n(without: any V)",
 }
