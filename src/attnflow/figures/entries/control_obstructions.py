@@ -113,7 +113,7 @@ def share_with_interval(called: np.ndarray) -> tuple[float, float, float]:
     n, share, z = len(called), float(np.mean(called)), 1.96
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return share, max(middle - half, 0.0), min(middle + half, 1.0)
+    return share, max(float(middle - half), 0.0), min(float(middle + half), 1.0)
 
 
 def draw_obstructions(data: xr.Dataset) -> Picture:
