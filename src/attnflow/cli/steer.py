@@ -133,7 +133,7 @@ def _optimised(tokens: Any, targets: Any, space: str, pieces: int, given: dict[s
 
 def _targets(word: str, tokens: Any, seed: int, rule: str | None, space: str) -> Any:
     """The target of every token; those of a law are as many as tokens."""
-    targets = _points(word, *tokens.shape[-2:], seed, 1)
+    targets = _points(word, tokens.shape[-2], tokens.shape[-1], seed, 1)
     if rule is None:
         return targets
     from attnflow.control.assignments import assign
