@@ -118,6 +118,7 @@ def is_offered(entry: dict[str, Any]) -> bool:
     settings, name_of = entry["settings"], lambda word: (word or "tsit5").partition(":")[0]
     parts = {name: settings.get(name) for name in ("redraw", "mlp", "kappa", "prompt")}
     is_known = all(name_of(settings[name]) in known for name, known in WORDS.items() if name in settings)
+    is_known = is_known and entry["name"] in scenarios.CATALOGUE  # controls and prompts are computed by the server
     return is_known and not entry["coalesces"] and all(part is None for part in parts.values())
 
 

@@ -33,11 +33,32 @@ def test_tokens_of_files_go_to_targets_of_files(tmp_path):
     assert len(bar.get_paths()) == 3
 
 
+def test_two_targets_are_taken_by_two_of_the_tokens(tmp_path):
+    np.save(tmp_path / "b.npy", np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]))
+    out = tmp_path / "run.zarr"
+    words = ("--from", "sphere", "--n", "5", "--to", tmp_path / "b.npy", "--rule", "stay", "--no-picture", "--json")
+    facts = json.loads(steered(*words, "--out", out).stdout)
+    assert facts["largest error"] < 1e-10
+    assert facts["pieces"] < 5
+
+
+def test_all_tokens_end_near_one_of_two_targets(tmp_path):
+    np.save(tmp_path / "b.npy", np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]))
+    words = ("--from", "sphere", "--n", "3", "--to", tmp_path / "b.npy", "--rule", "nearest", "--no-picture")
+    words += ("--pieces", "2", "--objective", "label", "--radius", "0.4", "--out", tmp_path / "run.zarr")
+    done = steered(*words)
+    assert done.exit_code == 0
+    assert "arrived" in done.stdout
+    assert "yes" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--from", "sphere", "--to", "ball"], "must lie on the unit sphere"),
         (["--from", "sphere", "--to", "sphere", "--time", "0.01", "--norm", "1"], "The time must be at least"),
+        (["--from", "sphere", "--to", "sphere", "--objective", "energy"], "`--objective` is of a search"),
+        (["--from", "angles:0,1", "--to", "angles:0,2", "--d", "2", "--norm", "2"], "`--norm` has no effect"),
         (["--from", "angles:0,1,2,3", "--to", "angles:0,2,1,3", "--d", "2"], "order of tokens 1 and 2"),
     ],
 )

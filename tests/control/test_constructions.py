@@ -45,6 +45,30 @@ def test_taken_targets_and_cycles_need_detours():
     assert "token 5" not in [piece.name for piece in found.control.pieces]
 
 
+def test_targets_at_antipodes_are_reached_through_caps():
+    """Every great circle through a target contains its antipode, so that strips alone do not reach the second of a pair."""
+    tokens, poles = af.initial.sphere(4, 3, rng=2), np.concatenate([np.eye(3)[:2], -np.eye(3)[:2]])
+    found = af.control.steer(tokens, poles, rng=0)
+    assert found.terminal_error < 1e-10
+    assert len(found.control.pieces) <= 10
+
+
+def test_fewer_targets_than_tokens_by_a_rule():
+    tokens = af.initial.sphere(5, 3, rng=0)
+    targets = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
+    wanted = af.control.assign(tokens, targets)
+    assert np.sum(np.any(wanted != tokens, axis=1)) == 2
+    assert af.control.steer(tokens, wanted, rng=0).terminal_error < 1e-10
+    nearest = af.control.assign(tokens, targets, "nearest")
+    np.testing.assert_array_equal(nearest[:, 0], np.sign(tokens[:, 0]))
+    with pytest.raises(InputError, match="6 targets for 5 tokens"):
+        af.control.assign(tokens, af.initial.sphere(6, 3, rng=1))
+    with pytest.raises(InputError, match="'far' is not known"):
+        af.control.assign(tokens, targets, "far")
+    with pytest.raises(InputError, match="`assign` makes targets"):
+        af.control.steer(tokens, targets)
+
+
 def test_a_neural_ode_interpolates_in_the_plane():
     rng = np.random.default_rng(0)
     tokens, targets = rng.normal(size=(4, 2)), rng.normal(size=(4, 2))

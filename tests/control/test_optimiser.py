@@ -78,6 +78,46 @@ def test_a_search_that_cannot_arrive_keeps_what_it_has_reached():
     assert "this is what was reached" in str(found)
 
 
+def test_prompts_of_two_labels_end_in_the_caps_of_their_labels():
+    rng = np.random.default_rng(0)
+    points = np.array([1.0, -1.0] * 2)[:, None, None] * np.eye(3)[0]
+    prompts = 0.8 * points + rng.normal(size=(4, 3, 3))
+    prompts = prompts / np.linalg.norm(prompts, axis=-1, keepdims=True)
+    targets = np.broadcast_to(points, prompts.shape)
+
+    found = af.control.optimise(prompts, targets, 2, "label", radius=0.6, rng=0)
+
+    assert found.has_arrived
+    assert found.terminal_error < 0.6
+    assert found.stationarity is None
+    assert found.gap >= 1.0
+    first = np.linalg.norm(prompts - targets, axis=-1)
+    assert first.max() > 0.9  # control: they are not there at the start
+    assert "4 prompts of 3" in str(found)
+
+
+def test_tokens_are_kept_apart_that_come_close_otherwise():
+    tokens = af.initial.on_circle(np.array([0.0, 1.0, 2.0]))
+    tokens = np.c_[tokens, np.zeros(3)]
+    targets = tokens[[1, 0, 2]]
+    free = af.control.optimise(tokens, targets, 3, "arrive", rng=0)
+    apart = af.control.optimise(tokens, targets, 3, "arrive", apart=0.85, rng=0)
+    assert apart.has_arrived
+    assert apart.least_distance >= 0.85 > free.least_distance
+    assert "apart" in str(apart)
+
+
+def test_conditions_that_contradict_each_other_are_refused():
+    with pytest.raises(InputError, match="`radius` belongs to"):
+        af.control.optimise(TOKENS, TARGETS, objective="label")
+    with pytest.raises(InputError, match="`apart` is of the objectives"):
+        af.control.optimise(TOKENS, TARGETS, apart=0.1)
+    with pytest.raises(InputError, match="least distance of the first tokens"):
+        af.control.optimise(TOKENS, TARGETS, objective="arrive", apart=3.0)
+    with pytest.raises(InputError, match="Tokens 0 and 1 are equal"):
+        af.control.optimise(np.eye(3)[[0, 0]], np.eye(3)[[1, 2]], objective="label", radius=0.1)
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="tokens 0 and 1 are distinct"):
         af.control.optimise(np.eye(3), np.eye(3)[[0, 0, 2]])

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.served_explorer import wait_until
 
 from attnflow.explorer import computing_turns
-from attnflow.explorer.computing_turns import LONG_TURN, SHORT_TURN, ComputingTurns, TurnCancelledError
+from attnflow.explorer.computing_turns import SHORT_TURN, ComputingTurns, TurnCancelledError
 from attnflow.explorer.player import Player
 
 

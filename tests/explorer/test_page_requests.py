@@ -14,6 +14,7 @@ from attnflow.explorer.descriptions import WHAT_TO_WATCH
 from attnflow.explorer.export.exports import SUFFIXES
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.settings_changes import changed_settings
+from attnflow.explorer.steer_scenarios import STEER
 
 
 def message(**fields):
@@ -128,7 +129,8 @@ def test_any_json_is_a_request_or_a_sentence(value, kind):
 
 
 def test_every_scenario_has_a_description():
-    assert set(WHAT_TO_WATCH) == {*scenarios.CATALOGUE, prompt_scenarios.LAYERS.name, prompt_scenarios.HEADS.name}
+    others = (prompt_scenarios.LAYERS.name, prompt_scenarios.HEADS.name, STEER.name)
+    assert set(WHAT_TO_WATCH) == {*scenarios.CATALOGUE, *others}
 
 
 def test_a_typed_matrix_is_the_value_matrix():

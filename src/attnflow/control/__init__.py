@@ -22,7 +22,8 @@ gamma be orthogonal to x and y (this needs d >= 3), c = 0 and omega = (y - x)/|y
 x and y, so that the great circle through them is invariant and h = 1 on it; the angle a to omega obeys a' = -sin a,
 hence tan(a/2) = e^{-t} tan(a(0)/2). From x to y, at the angle theta, a falls from (pi + theta)/2 to (pi - theta)/2,
 which takes exactly T = 2 artanh(sin(theta/2)). In R^d let gamma be orthogonal to y - x and c = <gamma, x>: <gamma, x>
-is constant along the motion, and x arrives after T = |y - x|. Every token outside of the strip has velocity zero.
+is constant along the motion, and x arrives after T = |y - x|. Every token outside of the strip has velocity zero. A
+great circle through y contains -y: where a token is there, the cap (<gamma, x> - c)_+ P_x omega is used.
 
 The statements on the number of pieces that these programs are compared with, and the idea of caps and strips, are those
 of arXiv:2411.04551 and arXiv:2502.02270 as known from their abstracts and from talks; the constructions are

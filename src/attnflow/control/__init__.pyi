@@ -1,5 +1,6 @@
 """Public names of `attnflow.control`; each is loaded on first use."""
 
+from attnflow.control.assignments import assign as assign
 from attnflow.control.circle_caps import cap_mover as cap_mover
 from attnflow.control.circle_caps import steer_circle as steer_circle
 from attnflow.control.families import FlowFamily as FlowFamily

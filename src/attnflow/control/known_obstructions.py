@@ -76,8 +76,8 @@ def require_pair(space: str, tokens: Any, targets: Any) -> tuple[np.ndarray, np.
     first, last = require_tokens(tokens), np.asarray(targets, dtype=float)
     if first.shape != last.shape:
         raise InputError(
-            f"`targets` must have the shape {first.shape} of the tokens, but it is {last.shape}. Give a token "
-            "that may stay its own position as target."
+            f"`targets` must have the shape {first.shape} of the tokens, but it is {last.shape}. `assign` makes "
+            "targets for all tokens by a rule."
         )
     if not np.all(np.isfinite(last)):
         raise InputError("`targets` must be finite numbers.")

@@ -1,6 +1,6 @@
 """`optimise`: weights of attention in pieces that take tokens to targets soonest, or with the least energy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,20 @@ from attnflow._common.seeds import Rng, seed_sequence, takes_rng
 from attnflow._common.threads import one_blas_thread
 from attnflow.control.families import FlowFamily
 from attnflow.control.known_obstructions import require_pair, require_possible
+from attnflow.control.regions import Regions
 from attnflow.control.shooting import SteeringSearch
 from attnflow.control.speed_limits import SpeedLimit, require_time
-from attnflow.control.steering import SearchReport, Steering
+from attnflow.control.steering import SearchReport, Steering, least_distance
 from attnflow.control.weight_schedules import Piece, Schedule
 from attnflow.model.attention import Softmax
 from attnflow.model.heads import Head
 
-OBJECTIVES = {"arrive": 2, "energy": 2, "soonest": 8}  # with the order of the Schatten norm of V in the cost
+OBJECTIVES = {
+    "arrive": 2,
+    "energy": 2,
+    "soonest": 8,
+    "label": 2,
+}  # with the order of the Schatten norm of V in the cost
 MOST_STEPS = 400  # of the minimisation
 
 
@@ -30,6 +36,8 @@ def optimise(
     objective: str = "soonest",
     time: float | None = None,
     norm: float | None = None,
+    radius: float | None = None,
+    apart: float | None = None,
     rng: Rng = None,
 ) -> Steering:
     r"""Weights of one softmax head, without perceptron, that take all tokens to their targets at once on the sphere.
@@ -39,10 +47,12 @@ def optimise(
     steps on a tight solve end the search.
 
     "energy" is the integral of |V|^2 + |Q^T K|^2 / 100 in a given time, with Frobenius norms. "soonest" is the time
-    under a bound on |V|: a factor of V is one of time, and for any norm the least integral of |V|^2 in a given time
-    has constant |V| and therefore the least integral of |V|, which is the time at |V| = 1 (Cauchy and Schwarz). The
-    operator norm has no derivative where singular values are equal; the cost has the Schatten norm of order 8, within
-    d^{1/8} of it. "arrive" ends with the fits.
+    under a bound on |V|: a factor of V is one of time, so that the time at |V| = 1 is the integral of |V|, and by
+    Cauchy and Schwarz at most (T times the integral of |V|^2)^{1/2}, which is minimised: equal where |V| is constant,
+    as it can be made with many pieces. The operator norm has no derivative where singular values are equal; the cost
+    has the Schatten norm of order 8, within d^{1/8} of it, and the term |Q^T K|^2 / 100, so that scores stay moderate.
+    "arrive" ends with the fits. "label" ends with fits to caps: every token within `radius` of its target, which is the
+    point of its label, so that tokens of one label share it.
 
     Parameters
     ----------
@@ -51,11 +61,15 @@ def optimise(
     pieces
         Number of pieces; n (d - 1) conditions need about as many entries of V and Q^T K, 2 d^2 in each piece.
     objective
-        "soonest", "energy" or "arrive".
+        "soonest", "energy", "arrive" or "label".
     time
         For "energy" the time of the control (None: twice the largest angle). Otherwise the time that is allowed.
     norm
-        |V| of every piece for "soonest" and "arrive"; None: 1.
+        |V| of every piece; None: 1, or for "energy" free.
+    radius
+        For "label": the largest distance of a last token from its target.
+    apart
+        For "arrive" and "label": a least distance between two tokens of one prompt, all the way. None: any.
     rng
         Seed of the first weights.
 
@@ -74,21 +88,23 @@ def optimise(
     --------
     >>> import attnflow as af
     >>> found = af.control.optimise(np.eye(3)[:1], np.eye(3)[1:2], pieces=2, rng=0)
-    >>> found.gap < 1.01, found.terminal_error < 1e-8
+    >>> found.gap < 1.1, found.terminal_error < 1e-8
     (True, True)
     """
     first, last = require_pair("sphere", tokens, targets)
     require_count(pieces, "pieces")
     require_known(objective, OBJECTIVES, "objective")
-    require_possible(FlowFamily(perceptron=False), first, last)
-    budget = _budget(first, last, objective, time, norm)
+    regions = _regions(first, last, objective, radius, apart)
+    if regions.radius == 0:
+        require_possible(FlowFamily(perceptron=False), first, last)
+    budget = _budget(first, last, objective, time, norm, regions.radius)
     d = first.shape[-1]
     generator = np.random.default_rng(seed_sequence(rng))
     weights = generator.normal(size=(pieces, 2, d, d)) * np.array([1.0, 0.3])[None, :, None, None]
     as_prompts = lambda points: points.reshape(-1, *points.shape[-2:])
     search = SteeringSearch(as_prompts(first), as_prompts(last), weights.shape, budget.end, OBJECTIVES[objective])
     with double(), one_blas_thread():
-        weights, report = _searched(search, weights.ravel(), objective, budget.allowed)
+        weights, report = _searched(search, weights.ravel(), objective, budget.allowed, regions)
     control = _schedule(weights.reshape(search.shape), budget.end / pieces, budget.norm)
     return Steering(control, first, last, report)
 
@@ -102,17 +118,46 @@ class _Budget:
     allowed: float | None
 
 
-def _budget(first: np.ndarray, last: np.ndarray, objective: str, time: float | None, norm: float | None) -> _Budget:
-    angles = 2 * np.arcsin(np.clip(np.linalg.norm(last - first, axis=-1) / 2, 0, 1))
+def _regions(first: np.ndarray, last: np.ndarray, objective: str, radius: float | None, apart: float | None) -> Regions:
+    """The conditions that are asked for; InputError for those that have no meaning or contradict the tokens."""
+    if (radius is None) != (objective != "label"):
+        raise InputError("`radius` belongs to the objective 'label' and to no other. Give both or none of them.")
+    if apart is not None and objective not in ("arrive", "label"):
+        raise InputError("`apart` is of the objectives 'arrive' and 'label'. Leave it out, or choose one of them.")
+    for name, value in (("radius", radius), ("apart", apart)):
+        if value is not None:
+            require_positive_number(value, name)
+    found = Regions(radius or 0.0, apart or 0.0)
+    least = least_distance(first)
+    if found.apart and least < found.apart:
+        raise InputError(
+            f"`apart` must be at most the least distance of the first tokens, {least:.6g}, but it is {apart}."
+        )
+    if found.apart and not found.radius and (least := least_distance(last)) < found.apart:
+        raise InputError(f"`apart` must be at most the least distance of the targets, {least:.6g}, but it is {apart}.")
+    equal = (first[..., :, None, :] == first[..., None, :, :]).all(axis=-1)
+    wanted = np.linalg.norm(last[..., :, None, :] - last[..., None, :, :], axis=-1)
+    wrong = np.argwhere(equal & (wanted > 2 * found.radius)) if found.radius else []
+    if len(wrong):
+        i, j = map(int, wrong[0][-2:])
+        raise InputError(f"Tokens {i} and {j} are equal and stay equal, but they have different labels.")
+    return found
+
+
+def _budget(
+    first: np.ndarray, last: np.ndarray, objective: str, time: float | None, norm: float | None, radius: float
+) -> _Budget:
+    distances = np.linalg.norm(last - first, axis=-1)
+    angles = 2 * np.arcsin(np.clip(distances / 2, 0, 1)) - 2 * np.arcsin(min(radius / 2, 1.0))
     angle = float(angles.max())
-    if angle == 0:
+    if angle <= 0:
         raise InputError("All tokens are at their targets: there is nothing to do.")
     for name, value in (("time", time), ("norm", norm)):
         if value is not None:
             require_positive_number(value, name)
     if objective == "energy":
         if norm is not None:
-            raise InputError("`norm` is of the objectives 'soonest' and 'arrive'; the least energy chooses |V| itself.")
+            raise InputError("`norm` is of the other objectives; the least energy chooses |V| itself.")
         return _Budget(2 * angle if time is None else time, None, None)
     norm = 1.0 if norm is None else norm
     if time is not None:
@@ -122,23 +167,28 @@ def _budget(first: np.ndarray, last: np.ndarray, objective: str, time: float | N
 
 
 def _searched(
-    search: SteeringSearch, weights: np.ndarray, objective: str, allowed: float | None
+    search: SteeringSearch, weights: np.ndarray, objective: str, allowed: float | None, regions: Regions
 ) -> tuple[np.ndarray, SearchReport]:
     """The weights that were reached, and what is known of them."""
-    weights = search.corrected(search.fitted(weights))
+    weights = search.fitted(weights) if regions.are_points else regions.fitted(search, weights)
+    if regions.radius == 0:
+        weights = search.corrected(weights)
     before, steps = float(search.cost(weights)), 0
     missed = float(np.abs(search.tight(weights)).max())
-    if objective != "arrive" and missed < 1e-6:  # without an arrival there is nothing to minimise among
+    if objective in ("energy", "soonest") and missed < 1e-6:  # without an arrival there is nothing to minimise among
         better, steps = search.minimised(weights, MOST_STEPS)
         better = search.corrected(better)
         # A minimisation that has lost the targets, or has not lowered the cost, is not kept.
         if float(np.abs(search.tight(better)).max()) < 1e-8 and float(search.cost(better)) <= before:
             weights = better
-    multipliers, rest = search.multipliers(weights)
     report = SearchReport(
-        objective, float(search.cost(weights)), before, steps, rest, search.check(weights, multipliers), allowed
-    )
-    return weights, report
+        objective, float(search.cost(weights)), before, steps, allowed_time=allowed,
+        radius=regions.radius, apart=regions.apart,
+    )  # fmt: skip
+    if not regions.are_points:  # conditions of a minimum are those of targets that are points
+        return weights, report
+    multipliers, rest = search.multipliers(weights)
+    return weights, replace(report, stationarity=rest, pontryagin=search.check(weights, multipliers))
 
 
 def _schedule(weights: np.ndarray, duration: float, norm: float | None) -> Schedule:

@@ -3,9 +3,8 @@
 import numpy as np
 
 from attnflow._common.checks import InputError
-from attnflow.control.strips import Strip, strip
+from attnflow.control.strips import LEAST_HALF_WIDTH, Strip, strip
 
-LEAST_HALF_WIDTH = 1e-4  # of a strip: rounding errors of <gamma, x> are 1e-12 of it
 DETOURS = 32  # random places that are tried for a token that is blocked
 PIECES_PER_TOKEN = 6  # the number that is proved to suffice
 
@@ -26,9 +25,9 @@ def plan(space: str, tokens: np.ndarray, targets: np.ndarray, rng: np.random.Gen
             )
         index, chosen = max(
             ((one, _from(space, places, one, targets[one], rng)) for one in sorted(left)),
-            key=lambda pair: pair[1].half_width,
+            key=lambda pair: pair[1].room,
         )
-        if chosen.half_width < LEAST_HALF_WIDTH:
+        if chosen.room < LEAST_HALF_WIDTH:
             index, chosen = _detour(space, places, targets, sorted(left), rng)
         places[index] = chosen.end
         moves.append((index, chosen))
@@ -43,20 +42,30 @@ def _from(space: str, places: np.ndarray, index: int, end: np.ndarray, rng: np.r
 def _detour(
     space: str, places: np.ndarray, targets: np.ndarray, left: list[int], rng: np.random.Generator
 ) -> tuple[int, Strip]:
-    """The motion to a random place for which both strips, to it and from it to the target, are widest."""
+    """The motion to a random place for which both strips, to it and from it to the target, are widest.
+
+    Tokens whose targets are free come first: they arrive then, while others only make room.
+    """
     found = []
     for index in left[:8]:
         others = np.delete(places, index, axis=0)
-        is_taken = np.linalg.norm(others - targets[index], axis=1).min() < LEAST_HALF_WIDTH
-        for place in _random_places(space, places, rng):
+        room = np.linalg.norm(others - targets[index], axis=1).min(initial=1.0)
+        is_taken = room < LEAST_HALF_WIDTH
+        for place in _random_places(space, places, targets[index], 1.0 if is_taken else room / 2, rng):
             first = strip(space, places[index].copy(), place, others, rng)
-            second = np.inf if is_taken else strip(space, place, targets[index], others, rng).half_width
-            found.append((min(first.half_width, second), index, first))
-    return max(found, key=lambda one: one[0])[1:]
+            second = np.inf if is_taken else strip(space, place, targets[index], others, rng).room
+            width = min(first.room, second)
+            found.append((width >= LEAST_HALF_WIDTH and not is_taken, width, index, first))
+    return max(found, key=lambda one: one[:2])[2:]
 
 
-def _random_places(space: str, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    draws = rng.normal(size=(DETOURS, places.shape[1]))
+def _random_places(
+    space: str, places: np.ndarray, target: np.ndarray, near: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Places anywhere, and as many at about the distance `near` from the target."""
+    draws = rng.normal(size=(2 * DETOURS, places.shape[1]))
+    units = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    close = target + near * units[DETOURS:]
     if space == "sphere":
-        return draws / np.linalg.norm(draws, axis=1, keepdims=True)
-    return places.mean(axis=0) + (places.std() + 1.0) * draws
+        return np.concatenate([units[:DETOURS], close / np.linalg.norm(close, axis=1, keepdims=True)])
+    return np.concatenate([places.mean(axis=0) + (places.std() + 1.0) * draws[:DETOURS], close])

@@ -43,7 +43,7 @@ class PromptMatching:
     @cached_property
     def run(self) -> xr.Dataset:
         """The runs of all prompts under the control, by a tight solve, with the targets as a variable."""
-        return with_targets(self.control.run(self.prompts, saves=9, solver=TIGHT), self.targets[:, None])
+        return with_targets(self.control.run(self.prompts, saves=33, solver=TIGHT), self.targets[:, None])
 
     @property
     def terminal_error(self) -> float:

@@ -52,17 +52,7 @@ class SteeringSearch:
 
     def last(self, weights: Any) -> Any:
         """The last tokens of all prompts, by the Runge-Kutta method."""
-        step = self.end / self.shape[0] / STEPS_PER_PIECE
-
-        def advance(x, piece):
-            k1 = velocity(x, piece)
-            k2 = velocity(x + step / 2 * k1, piece)
-            k3 = velocity(x + step / 2 * k2, piece)
-            k4 = velocity(x + step * k3, piece)
-            x = x + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-            return x / jnp.linalg.norm(x, axis=-1, keepdims=True), None
-
-        return jax.lax.scan(advance, jnp.asarray(self.prompts), jnp.repeat(weights, STEPS_PER_PIECE, axis=0))[0]
+        return path(jnp.asarray(self.prompts), weights, self.end)[0]
 
     def fitted(self, weights: np.ndarray) -> np.ndarray:
         """The weights after fits with falling penalties."""
@@ -162,6 +152,22 @@ class SteeringSearch:
         ends = np.einsum("ijk,ij->ik", self.tangents, multipliers.reshape(self.tangents.shape[:2]))
         pieces, duration = weights.reshape(self.shape), self.end / self.shape[0]
         return pontryagin(pieces, duration, self.prompts, ends, self.running_cost, velocity)
+
+
+def path(prompts: Any, weights: Any, end: float) -> tuple[Any, Any]:
+    """The last tokens (prompts, n, d) under weights (pieces, 2, d, d), and those after each step of the method."""
+    step = end / weights.shape[0] / STEPS_PER_PIECE
+
+    def advance(x, piece):
+        k1 = velocity(x, piece)
+        k2 = velocity(x + step / 2 * k1, piece)
+        k3 = velocity(x + step / 2 * k2, piece)
+        k4 = velocity(x + step * k3, piece)
+        x = x + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        x = x / jnp.linalg.norm(x, axis=-1, keepdims=True)
+        return x, x
+
+    return jax.lax.scan(advance, prompts, jnp.repeat(weights, STEPS_PER_PIECE, axis=0))
 
 
 def _numpy(function: Callable) -> Any:

@@ -79,7 +79,8 @@ def require_time(limit: SpeedLimit, budget: float) -> None:
     if budget < limit.time:
         raise InputError(
             f"The time must be at least {limit.time:.6g}, since token {limit.token} has speed at most {limit.speed:.6g}"
-            f", but {budget:.6g} is allowed. Allow more time or larger weights."
+            f", but {budget:.6g} is allowed. Allow more time, or a norm at least "
+            f"{limit.time / budget:.4g} times larger."
         )
 
 

@@ -36,20 +36,35 @@ class SearchReport:
     cost: float
     first_cost: float
     steps: int
-    stationarity: float
-    """Part of the gradient of the cost that no constraint balances, over the gradient: zero at a minimum."""
-    pontryagin: PontryaginCheck
+    stationarity: float | None = None
+    """Part of the gradient of the cost that no constraint balances, over the gradient: zero at a minimum. None where
+    targets are caps or tokens are kept apart."""
+    pontryagin: PontryaginCheck | None = None
     allowed_time: float | None = None
+    radius: float = 0.0
+    """The largest distance from a target that is allowed; zero: targets are points."""
+    apart: float = 0.0
+    """The least distance between two tokens of a prompt that is allowed."""
 
     def rows(self) -> dict[str, str]:
         """The report by line."""
+        cost = f"{self.cost:.6g} ({self.objective})"
         check = self.pontryagin
+        if check is None:
+            return {"cost": cost}
         return {
-            "cost": f"{self.cost:.6g} ({self.objective}), {self.first_cost:.6g} before {self.steps} steps; "
-            f"{self.stationarity:.1g} of its gradient is not balanced",
+            "cost": f"{cost}, {self.first_cost:.6g} before {self.steps} steps; {self.stationarity:.1g} of its gradient "
+            "is not balanced",
             "dH/du": f"{check.mean_residual:.1g} in the mean of a piece, {check.largest_residual:.2g} at most",
             "H": f"drifts by {check.drift.max():.1g} within a piece",
         }
+
+
+def least_distance(tokens: np.ndarray) -> float:
+    """The least distance of two tokens of one prompt, tokens (..., n, d); infinity for single tokens."""
+    rows, columns = np.triu_indices(tokens.shape[-2], 1)
+    between = np.linalg.norm(tokens[..., rows, :] - tokens[..., columns, :], axis=-1)
+    return float(between.min(initial=np.inf))
 
 
 def with_targets(run: xr.Dataset, targets: np.ndarray) -> xr.Dataset:
@@ -81,7 +96,7 @@ class Steering:
     @cached_property
     def run(self) -> xr.Dataset:
         """The tokens from piece to piece by a tight solve, with the targets as a variable."""
-        return with_targets(self.control.run(self.tokens, saves=9, solver=TIGHT), self.targets)
+        return with_targets(self.control.run(self.tokens, saves=17, solver=TIGHT), self.targets)
 
     @property
     def terminal_error(self) -> float:
@@ -94,10 +109,19 @@ class Steering:
         return None if self.search is None else self.search.stationarity
 
     @property
+    def least_distance(self) -> float:
+        """The least distance of two tokens of one prompt at the times of `run`."""
+        return least_distance(self.run.tokens.transpose(..., "token", "coordinate").values)
+
+    @property
     def has_arrived(self) -> bool:
-        """Whether all tokens are within 1e-8 of their targets, in the time that is allowed."""
-        allowed = None if self.search is None else self.search.allowed_time
-        return self.terminal_error < 1e-8 and (allowed is None or self.time <= allowed * (1 + 1e-12))
+        """Whether all tokens are at their targets, within 1e-8 or in the cap that is asked for, in the time that is
+        allowed, and no two of them closer on the way than is allowed."""
+        if (search := self.search) is None:
+            return self.terminal_error < 1e-8
+        is_in_time = search.allowed_time is None or self.time <= search.allowed_time * (1 + 1e-12)
+        is_apart = search.apart == 0 or self.least_distance >= search.apart
+        return self.terminal_error < (search.radius or 1e-8) and is_in_time and is_apart
 
     @property
     def time(self) -> float:
@@ -106,28 +130,34 @@ class Steering:
 
     @property
     def limit(self) -> SpeedLimit:
-        """The shortest time that the norms of the weights allow."""
-        return speed_limit(self.control.flow(), self.tokens, self.targets)
+        """The shortest time that the norms of the weights allow, to targets or to caps around them."""
+        limit = speed_limit(self.control.flow(), self.tokens, self.targets)
+        radius = 0.0 if self.search is None else self.search.radius
+        if radius == 0:
+            return limit
+        return replace(limit, time=max(limit.time - 2 * float(np.arcsin(min(radius / 2, 1.0))) / limit.speed, 0.0))
 
     @property
     def gap(self) -> float:
         """The time over the shortest one that the norms of the weights allow."""
-        return self.limit.gap(self.time)
+        return float(self.limit.gap(self.time))
 
     def __str__(self) -> str:
-        n = self.tokens.shape[-2]
+        n, prompts = self.tokens.shape[-2], "" if self.tokens.ndim == 2 else f"{len(self.tokens)} prompts of "
         rows = {
-            "tokens": f"{n} to {n} targets",
+            "tokens": f"{prompts}{n} to {n} targets",
             "pieces": f"{len(self.control.pieces)}, {self.control.switches} switches",
             "time": f"{self.time:.6g}, {self.gap:.3g} times the limit {self.limit.time:.6g} of these norms",
             "error": f"{self.terminal_error:.2g}, the largest distance from a target by a tight solve",
         }
         if self.search is not None:
             rows |= self.search.rows()
+            if self.search.apart:
+                rows["apart"] = f"{self.least_distance:.4g} at least, {self.search.apart:.4g} asked for"
             if not self.has_arrived:
-                allowed = self.search.allowed_time
-                limit = "" if allowed is None else f" in the time {allowed:.6g} that is allowed"
-                rows["stalled"] = f"not all tokens arrive{limit}; this is what was reached"
+                rows["stalled"] = "not all that was asked for holds; this is what was reached"
+                if (allowed := self.search.allowed_time) is not None:
+                    rows["stalled"] += f". The time allowed is {allowed:.6g}"
         return "\n".join(f"  {name:<8}{words}" for name, words in rows.items())
 
 
@@ -189,6 +219,16 @@ def steer(
     return _scaled(Steering(Schedule(pieces, space), first, last), time, norm)
 
 
+def sped_up(found: Steering, factor: float) -> Steering:
+    """The motion of perceptrons at `factor` times the speed: W is multiplied and durations are divided by it."""
+    pieces = [
+        replace(piece, duration=piece.duration / factor, perceptron=replace(drift, outer=factor * drift.outer))
+        for piece in found.control.pieces
+        if (drift := piece.perceptron) is not None
+    ]
+    return Steering(replace(found.control, pieces=tuple(pieces)), found.tokens, found.targets)
+
+
 def _scaled(found: Steering, time: float | None, norm: float | None) -> Steering:
     """The same motion at another speed, within the time and the norm of W that are allowed."""
     for name, value in (("time", time), ("norm", norm)):
@@ -196,13 +236,7 @@ def _scaled(found: Steering, time: float | None, norm: float | None) -> Steering
             require_positive_number(value, name)
     if time is None and norm is None:
         return found
-    factor = norm if norm is not None else found.time / float(time or 1.0)
-    pieces = [
-        replace(piece, duration=piece.duration / factor, perceptron=replace(drift, outer=factor * drift.outer))
-        for piece in found.control.pieces
-        if (drift := piece.perceptron) is not None
-    ]
-    scaled = Steering(replace(found.control, pieces=tuple(pieces)), found.tokens, found.targets)
+    scaled = sped_up(found, norm if norm is not None else found.time / float(time or 1.0))
     if time is not None:
         require_time(scaled.limit, time)
         if scaled.time > time * (1 + 1e-12):

@@ -104,11 +104,19 @@ def _points(settings: Settings, n: int, rng: np.random.SeedSequence, runs: int |
     return specs.start(settings.start, n, settings.d, runs, rng)
 
 
-def _steered(settings: Settings) -> Steering:
+def tokens_and_targets(settings: Settings) -> tuple[np.ndarray, np.ndarray, np.random.SeedSequence]:
+    """First tokens and targets of a scenario, in one order on the circle, and the seed of the construction."""
     of_tokens, of_targets, of_search = _draws(settings, 3)
     tokens, targets = (_points(settings, settings.n, rng) for rng in (of_tokens, of_targets))
     if settings.space == "sphere" and settings.d == 2:
-        return steer_circle(_in_order(tokens), _in_order(targets))
+        tokens, targets = _in_order(tokens), _in_order(targets)
+    return tokens, targets, of_search
+
+
+def _steered(settings: Settings) -> Steering:
+    tokens, targets, of_search = tokens_and_targets(settings)
+    if settings.space == "sphere" and settings.d == 2:
+        return steer_circle(tokens, targets)
     return steer(tokens, targets, space=settings.space, rng=of_search)
 
 

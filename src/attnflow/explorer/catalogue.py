@@ -9,13 +9,15 @@ import numpy as np
 from attnflow._common.checks import InputError, require_known
 from attnflow.experiments import scenarios
 from attnflow.experiments.scenarios import Scenario, Settings, Setup
-from attnflow.explorer import prompt_scenarios
+from attnflow.explorer import prompt_scenarios, steer_scenarios
+from attnflow.explorer.measure.control_measurements import ControlMeasurements
 from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 
 
 def all_scenarios() -> dict[str, Scenario]:
     """All scenarios by name."""
-    return {**scenarios.CATALOGUE, **{scenario.name: scenario for scenario in prompt_scenarios.offered()}}
+    own = {steer_scenarios.STEER.name: steer_scenarios.STEER}
+    return {**scenarios.CATALOGUE, **own, **{scenario.name: scenario for scenario in prompt_scenarios.offered()}}
 
 
 def get(name: str) -> Scenario:
@@ -28,6 +30,8 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     """Settings with some replaced; None leaves a setting as it is."""
     if isinstance(settings, prompt_scenarios.PromptSettings):
         return prompt_scenarios.change(settings, changes)
+    if isinstance(settings, steer_scenarios.SteerSettings):
+        return steer_scenarios.change(settings, changes)
     return scenarios.change(settings, changes)
 
 
@@ -60,6 +64,20 @@ def layer_measurements(settings: Settings) -> LayerMeasurements | None:
     if isinstance(settings, prompt_scenarios.LayersSettings):
         return prompt_scenarios.layer_measurements(settings)
     return None
+
+
+def has_targets(settings: Settings) -> bool:
+    """Whether tokens go to targets, which are moved by hand as tokens are."""
+    return isinstance(settings, steer_scenarios.SteerSettings)
+
+
+def measured_at_once(
+    settings: Settings, placed: Sequence[Sequence[float]] | None
+) -> LayerMeasurements | ControlMeasurements | None:
+    """The measurements of a run whose frames are computed at once; None for settings of a flow."""
+    if isinstance(settings, steer_scenarios.SteerSettings):
+        return ControlMeasurements(steer_scenarios.steered(settings, placed))
+    return layer_measurements(settings)
 
 
 def labels(settings: Settings) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ PAPERS = {
     "2312.10794": "A mathematical perspective on transformers",
     "2407.01602": "Clustering in pure-attention hardmax transformers",
     "2410.06833": "Dynamic metastability in the self-attention model",
+    "2411.04551": "Measure-to-measure interpolation using transformers",
     "2411.04990": "Clustering in causal attention masking",
     "2510.22026": "Normalization in attention dynamics",
     "2512.01868": "The mean-field dynamics of transformers",
@@ -49,6 +50,7 @@ WHAT_TO_WATCH = {
     "mlp": "A ReLU between attention and token breaks the symmetry. Compare with the scenario polytope.",
     "layers": "The same model as in the scenario sphere, in the discrete steps of a network with that many layers.",
     "redrawn": "New random weights are drawn at every unit of time. No theorem says where the tokens go.",
+    "steer-sphere": "Drag a hollow dot: the control to the new targets is found at once. The bar has its pieces.",
     "minilm-heads": "Words that attend to each other come together first; one unit of time is about one layer.",
     "minilm-layers": "Dots show directions and stop at the state after each layer; "
     "the motion between two layers is interpolated for display.",

@@ -62,8 +62,8 @@ class LiveRun:
             raise InputError("`later` changes a run while it plays, but this one is computed at once. Leave it out.")
         if request.tokens and (self.is_coalescing or isinstance(self.settings, LayersSettings)):
             raise InputError("`tokens` are the first tokens of a run that is computed while it plays. Leave them out.")
-        if layers := catalogue.layer_measurements(self.settings):
-            self._record_all(layers, layers.run, layers.frames())
+        if measured := catalogue.measured_at_once(self.settings, self.placed):
+            self._record_all(measured, measured.run, measured.frames())
         elif self.is_coalescing:
             self._coalesce(report)
         else:
@@ -286,11 +286,11 @@ class LiveRun:
         run = coalesce(setup.flow, first.tokens, progress=report)
         self._record_all(FlowMeasurements(setup.flow, None, first, is_log=True), run, frames_of(run))
 
-    def _record_all(self, measurements: AbstractMeasurements, dataset: xr.Dataset, frames: list[Frame]) -> None:
+    def _record_all(self, measurements: AbstractMeasurements, dataset: xr.Dataset | None, frames: list[Frame]) -> None:
         self.measurements, self.dataset, self.first = measurements, dataset, frames[0]
         self._colours = ClusterColours(measurements.distance)
         for frame in frames:
-            self.recording.add(self._coloured(frame))
+            self.recording.add(self._coloured(frame) if frame.colours is None else frame)
 
     def _share(self, position: int) -> float:
         frames = self.recording.frames

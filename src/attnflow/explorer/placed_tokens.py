@@ -17,14 +17,15 @@ LENGTH_TOLERANCE = 1e-6  # of a token on the sphere, whose place a page computes
 
 def start_from(run: LiveRun, edit: page_requests.EditTokens) -> page_requests.Start:
     """The request for a run that starts from the tokens on display after an edit."""
-    if run.is_precomputed:
+    has_targets = catalogue.has_targets(run.settings)
+    if run.is_precomputed and not has_targets:
         raise InputError("All of this run is computed at once, so that its tokens cannot be changed. Choose another.")
     tokens = _edited(run, edit)
     changes = changes_from(run.scenario, run.settings)
-    if not catalogue.labels(run.settings):
+    if not catalogue.labels(run.settings) and not has_targets:
         changes = {**changes, "n": len(tokens)}
     changed_settings(run.scenario.settings, changes)  # refuses too many tokens
-    return page_requests.Start(run.scenario.name, changes, plays=edit.plays, tokens=_rows(tokens))
+    return page_requests.Start(run.scenario.name, changes, plays=edit.plays or has_targets, tokens=_rows(tokens))
 
 
 def kept(run: LiveRun, changes: Iterable[str]) -> tuple[tuple[float, ...], ...] | None:
@@ -33,12 +34,15 @@ def kept(run: LiveRun, changes: Iterable[str]) -> tuple[tuple[float, ...], ...] 
 
 
 def _edited(run: LiveRun, edit: page_requests.EditTokens) -> np.ndarray:
-    """The tokens on display, directions times lengths, after an edit."""
-    frame, n = run.frame, len(run.frame.tokens)
+    """The tokens on display, directions times lengths, after an edit; the first tokens where they have targets."""
+    has_targets = catalogue.has_targets(run.settings)
+    frame, n = run.first if has_targets else run.frame, len(run.frame.tokens)
     if edit.token is not None and not 0 <= edit.token < n:
         raise InputError(f"`token` must be from 0 to {n - 1}, but it is {edit.token}.")
     if catalogue.labels(run.settings) and (edit.token is None or edit.point is None):
         raise InputError("The tokens of a prompt are its words: they can be moved, but not added or removed.")
+    if has_targets and (edit.token is None or edit.point is None):
+        raise InputError("Every token has a target: both can be moved, but not added or removed. Change `n`.")
     if edit.token is None and edit.point is None:
         raise InputError("An edit must name a token, a place or both, but it names none.")
     if edit.point is None:

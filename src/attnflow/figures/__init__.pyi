@@ -49,6 +49,11 @@ from attnflow.figures.functions import slides_boolean as slides_boolean
 from attnflow.figures.functions import slides_polytope as slides_polytope
 from attnflow.figures.functions import sphere_clustering as sphere_clustering
 from attnflow.figures.functions import start_laws as start_laws
+from attnflow.figures.functions import steer_labels as steer_labels
+from attnflow.figures.functions import steer_neural_ode as steer_neural_ode
+from attnflow.figures.functions import steer_obstructions as steer_obstructions
+from attnflow.figures.functions import steer_sequences as steer_sequences
+from attnflow.figures.functions import steer_sphere as steer_sphere
 from attnflow.figures.functions import trained_architectures as trained_architectures
 from attnflow.figures.functions import trained_collapse as trained_collapse
 from attnflow.figures.functions import trained_flow as trained_flow

@@ -8,6 +8,7 @@ from attnflow.figures.entries import (
     boolean_exceptions,
     causal,
     collapse_times,
+    control,
     emergence,
     euler_steps,
     hardmax,
@@ -54,6 +55,7 @@ CHAPTERS = {
         noise_and_beta,
     ),
     "The mean field": (hysteresis, mean_field_limit, aggregation, kernel_modes),
+    "Control": (control,),
     "Trained weights": (trained,),
 }
 

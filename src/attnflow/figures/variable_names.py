@@ -170,6 +170,12 @@ MEASURES = {
     "collapse_time": "time at which all tokens have met",
 }
 
+PLANE = {"plane_tokens": "points over time", "plane_target": "targets", "plane_time": "time t"}
+CONTROLLED = {
+    f"{way}_{name}": f"{words}, {way}"
+    for way in ("construction", "search")
+    for name, words in {"tokens": "tokens over time", "target": "targets of the tokens", "time": "time t"}.items()
+}
 GENERAL = SIMULATION | COALESCENCE | MEASURES | HEADS
 OF_FIGURE = {
     "boolean-exceptions": {"place": "token"},
@@ -187,6 +193,28 @@ OF_FIGURE = {
     "master-equation": {"predicted": "tokens with frozen attention"},
     "multihead-rate": {"predicted": "rate that the final weights predict"},
     "phase-diagrams": {"error": "standard error of the share"},
+    "steer-labels": {
+        "train": "share of wrong labels among the prompts of the control",
+        "held_out": "share of wrong labels among prompts held out",
+        "way": "how the control is found",
+        "labels": "labels of the prompts of the control",
+        "prompts": "prompts of the control",
+    },
+    "steer-neural-ode": PLANE | {"pieces": "pieces of the control", "count": "number of points"},
+    "steer-obstructions": {
+        "is_called_impossible": "whether the ends are called impossible for flows with the hypothesis",
+        "argument": "argument of the obstruction",
+        "side": "flows with or without the hypothesis",
+    },
+    "steer-sequences": {
+        "blocks": "blocks of the construction",
+        "stated": "blocks that the theorem states",
+        "error": "largest distance of a last token from its output",
+        "rule": "attention rule",
+        "N": "number of sequences",
+        "n": "tokens of a sequence",
+    },
+    "steer-sphere": CONTROLLED,
     "trained-flow": {"kind": "kind of the head's leading eigenvalue", "start": "start of the flow"},
     "trained-heads": {"rate": "rate at which tokens align", "clusters": "number of clusters at the end"},
     "trained-prompt": {"time": "layer", "kind": "weights of the model", "cosine": "cosine, centre of a bin"},

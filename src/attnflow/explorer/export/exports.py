@@ -16,6 +16,7 @@ from attnflow.explorer.export.recorded_run import Caption, recorded_messages, re
 from attnflow.explorer.export.single_page import single_page
 from attnflow.explorer.export.stage_view import StageView
 from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.measure.control_measurements import ControlMeasurements
 from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.explorer.recording import Frame
 from attnflow.explorer.stepper import Stepper
@@ -104,6 +105,8 @@ def _write_movie(snapshot: RunSnapshot, view: StageView | None, path: Path) -> N
 
 def dataset_of(snapshot: RunSnapshot) -> xr.Dataset:
     """The recorded frames as a dataset of `simulate`, `coalesce` or a model's `trajectory`."""
+    if isinstance(measurements := snapshot.run.measurements, ControlMeasurements):
+        return measurements.found.run
     if snapshot.request is None:
         assert snapshot.run.dataset is not None
         return snapshot.run.dataset

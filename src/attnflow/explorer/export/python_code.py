@@ -8,6 +8,7 @@ from attnflow._common.plain import evenly_spaced
 from attnflow.experiments.scenarios import Settings
 from attnflow.explorer import catalogue, trained_models
 from attnflow.explorer.live_run import LiveRun
+from attnflow.explorer.measure.control_measurements import ControlMeasurements
 from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings, PromptSettings, plain_settings
 from attnflow.explorer.recording import Frame
 from attnflow.explorer.settings_changes import changed_settings
@@ -108,12 +109,33 @@ for prompt in {prompts!r}:
 """
 
 
+STEERED = """
+import numpy as np
+
+import attnflow as af
+
+tokens = np.array({tokens})
+targets = np.array({targets})
+found = af.control.{function}(tokens, targets{rest})
+run = found.run
+
+print(found)
+"""
+
+
 def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[float, dict[str, Any]]]) -> str:
     """A program whose variable `run` ends with the tokens of the last of `frames`."""
     title = TITLE.format(sentence=run.sentences[0].rstrip("."), paper=run.scenario.paper)
     settings = changed_settings(run.scenario.settings, run.first_changes)
     if isinstance(settings, LayersSettings):
         return title + LAYERS.format(origin=_origin(settings), prompts=_prompts(settings))
+    if isinstance(run.measurements, ControlMeasurements):
+        found = run.measurements.found
+        function = "steer" if settings.d == 3 else "steer_circle"
+        return title + STEERED.format(
+            function=function, tokens=found.tokens.tolist(), targets=found.targets.tolist(),
+            rest=", rng=0" if settings.d == 3 else "",
+        )  # fmt: skip
     parts = [title, _model(run, settings), *_placed_tokens(run)]
     if run.is_coalescing:
         return "".join([*parts, COALESCING, SUMMARY])

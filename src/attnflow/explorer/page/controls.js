@@ -112,7 +112,7 @@ export class Controls {
     else this.words.get(name).show(this.settings[name], this.settings[name] !== this.standard[name]);
   }
 
-  show(settings, standard) {
+  show(settings, standard, isSteered = false) {
     // Show the settings of the run, except in a field that is being edited.
     [this.settings, this.standard] = [settings, standard];
     offer(this.fields.get("layer"), settings.layers, []);
@@ -132,6 +132,9 @@ export class Controls {
     }
     this.fields.get("layer").closest("label").hidden = isLayered;
     this.#disable(settings);
+    for (const name of ["space", "heads", "spacing", "rtol"]) this.fields.get(name)?.closest("label").toggleAttribute("hidden", isSteered);
+    for (const name of ["start", "solver"]) this.words.get(name)?.root.toggleAttribute("hidden", isSteered);
+    if (isSteered) for (const legend of ["Attention", "Weights", "Layer"]) if (this.groups.has(legend)) this.groups.get(legend).hidden = true;
   }
 
   #disable(settings) {

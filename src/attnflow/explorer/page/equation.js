@@ -112,8 +112,14 @@ function normalisation({ space, normalisation: scheme }) {
 
 const SIZE = 15, LEAST_SIZE = 11; // pixels of the letters of an equation
 
-export function showEquation(place, settings) {
-  const lines = equation(settings).join("");
+const controlled = () => {
+  // x_i' = P_{x_i}( W(t) h(U(t) x_i + b(t)) ), the perceptron of a control.
+  const x = sub(i("x"), I), at = (name) => row(i(name), brackets(i("t")));
+  return `<math display="block">${row(dot("x", I), o("="), sub(i("P"), x), brackets(at("W"), i("h"), brackets(at("U"), x, o("+"), at("b"))))}</math>`;
+};
+
+export function showEquation(place, settings, steering) {
+  const lines = steering ? controlled() : equation(settings).join("");
   const panel = place.closest("article");
   panel.hidden = !lines;
   if (place.dataset.lines === lines) return;

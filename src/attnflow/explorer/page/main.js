@@ -14,6 +14,7 @@ import { LiveSource } from "./live.js";
 import { say, showWaiting } from "./notices.js";
 import { timeText } from "./numbers.js";
 import { Panels } from "./panels.js";
+import { showPieces } from "./pieces.js";
 import { Question } from "./question.js";
 import { RecordedSource } from "./recorded.js";
 import { scenarioGroups } from "./scenarios.js";
@@ -102,7 +103,7 @@ source.on("started", (message) => {
   if (!message.placed) originalN = message.settings.n;
   $("first-tokens").hidden = !message.placed;
   allowHands();
-  $("compare").disabled = message.logTime || message.isLayered; // all of such a run is computed at once
+  $("compare").disabled = message.logTime || message.isLayered || Boolean(message.steering); // all of such a run is computed at once
   if ($("compare").disabled) comparison.close();
   if (comparison.isOn) comparison.show(message.settings);
   if (pendingAxes) { stage.setAxes(pendingAxes, null); markAxes(false); }
@@ -114,7 +115,8 @@ source.on("started", (message) => {
   $("problem").hidden = !isRefused && !isOfSecond;
   isRefused = false;
   wait("");
-  isFirst = !recorded && !message.isLayered && !message.logTime;
+  isFirst = !recorded && !message.isLayered && !message.logTime && !message.steering;
+  showPieces(stage, message.steering, message.settings.end);
   latest = null;
 });
 
@@ -196,7 +198,7 @@ function showProblem(message) {
   showSlow({});
   offerUndo($("undo-failed"), $("problem"), message.undo);
   const shown = modelOf(comparison.half) ?? model;
-  if (shown) { controls?.show(shown.settings, standardOf(shown.scenario)); say(shown.model); }
+  if (shown) { controls?.show(shown.settings, standardOf(shown.scenario), Boolean(shown.steering)); say(shown.model); }
   else if (message.isOfSecond) isRefused = true; // the first run starts as the link says
   else if (hello && !isRefused && !message.final) { isRefused = true; start(base.scenario, {}); } // without the changes of the link
 }
@@ -348,7 +350,7 @@ function differing(settings) {
 
 function showModel(shown) {
   const standard = standardOf(shown.scenario), scenario = hello.catalogue.find((one) => one.name === shown.scenario);
-  controls?.show(shown.settings, standard);
+  controls?.show(shown.settings, standard, Boolean(shown.steering));
   $("scenario").value = shown.scenario;
   $("hull").disabled = shown.isSphere || shown.settings.d < 2;
   $("centres").disabled = !shown.centres?.length;
@@ -358,13 +360,13 @@ function showModel(shown) {
   showDescription(shown, scenario?.title); // the words are about the run as it was changed
   showPrediction(shown.prediction ?? {});
   question.show(shown);
-  showEquation($("equation"), shown.settings);
+  showEquation($("equation"), shown.settings, shown.steering);
   showQuickBeta(shown.settings);
 }
 
 function showQuickBeta({ beta, attention }) {
   // The slider below the stage of a narrow page, where the controls are farther down.
-  $("quick-beta").closest("label").hidden = Boolean(recorded) || beta === undefined || attention.startsWith("hardmax");
+  $("quick-beta").closest("label").hidden = Boolean(recorded) || Boolean(model?.steering) || beta === undefined || attention.startsWith("hardmax");
   if (document.activeElement !== $("quick-beta")) $("quick-beta").value = sliderOf(beta);
   $("quick-beta-text").textContent = beta;
 }

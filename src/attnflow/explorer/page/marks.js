@@ -41,6 +41,7 @@ export function drawDots(pen, stage) {
   for (const i of stage.fromBackToFront()) {
     const x = seen[3 * i], y = seen[3 * i + 1];
     if (!Number.isFinite(x + y)) continue;
+    if (stage.isTarget(i)) { drawTarget(pen, stage, i, x, y); continue; }
     const near = isDeep ? Math.min(Math.max((seen[3 * i + 2] + 1) / 2, 0), 1) : 1;
     pen.fillStyle = stage.css(stage.clusterOf(i), Math.round(near * (LEVELS - 1)));
     pen.beginPath();
@@ -49,6 +50,17 @@ export function drawDots(pen, stage) {
     pen.fill();
     if (hasRim) pen.stroke();
   }
+}
+
+function drawTarget(pen, stage, i, x, y) {
+  // A hollow dot, wider than a token, which is inside of it in the end.
+  pen.strokeStyle = stage.css(stage.clusterOf(i), stage.seen[3 * i + 2] < 0 && !stage.camera.isFlat ? 2 : LEVELS - 1);
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.arc(x, y, stage.radius + 3.5, 0, TURN);
+  pen.stroke();
+  pen.strokeStyle = stage.theme.paper;
+  pen.lineWidth = 1;
 }
 
 function square(pen, x, y, half) {

@@ -195,7 +195,7 @@ export class Stage {
     if (this.view.lines) drawAttentionLines(pen, this);
     if (this.isCloud) this.#cloud(n); else drawDots(pen, this);
     const taken = []; // places of texts
-    if (this.view.colours) drawClusters(pen, this, taken);
+    if (this.view.colours && !this.model.steering) drawClusters(pen, this, taken);
     if (this.view.centres) drawCentres(pen, this);
     drawLabels(pen, this, taken);
     drawAttended(pen, this);
@@ -225,6 +225,8 @@ export class Stage {
   }
 
   partOf(i) { return this.model.parts?.length > 1 && i >= this.model.parts[0] ? 1 : 0; } // number of the token's prompt
+
+  isTarget(i) { return Boolean(this.model.steering) && i >= this.frame.n - this.model.steering.targets; }
 
   clusterOf(i) { return this.view.colours && this.frame.labels ? this.frame.labels[i] : 0; }
 
@@ -270,7 +272,8 @@ export class Stage {
     for (let i = 0; i < (this.frame?.n ?? 0); i++) {
       const depth = this.camera.isFlat ? 0 : this.seen[3 * i + 2];
       const distance = (this.seen[3 * i] - x) ** 2 + (this.seen[3 * i + 1] - y) ** 2 - 4 * depth;
-      if (distance < least) { least = distance; best = i; }
+      const nearer = this.isTarget(i) ? 40 : 0; // square pixels: a target is taken before the token that has arrived
+      if (distance - nearer < least) { least = distance - nearer; best = i; }
     }
     return best;
   }

@@ -22,10 +22,10 @@ export class Strip {
 
   set isOpen(isOpen) { this.details.open = isOpen; }
 
-  restart({ isSphere, logTime, isLayered, settings }) {
+  restart({ isSphere, logTime, isLayered, steering, settings }) {
     // Another run, or another model.
     this.#isSphere = isSphere;
-    this.isOffered = !logTime && !isLayered && !settings.attention?.startsWith("hardmax") && settings.beta !== undefined;
+    this.isOffered = !logTime && !isLayered && !steering && !settings.attention?.startsWith("hardmax") && settings.beta !== undefined;
     this.details.hidden = !this.isOffered || document.body.classList.contains("recorded");
     this.#clear();
     this.#request();

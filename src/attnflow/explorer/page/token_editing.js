@@ -11,7 +11,7 @@ export class TokenEditing {
   #isWaiting = false; // for the run after an edit
 
   constructor(stage, { send, isPlaying, say }) {
-    Object.assign(this, { stage, send, isPlaying, say, isOn: false, chosen: null });
+    Object.assign(this, { stage, send, isPlaying, say, isOn: false, chosen: null, hasTargets: false });
     $("move-tokens").onclick = () => this.turn(!this.isOn);
     $("add-token").onclick = () => this.#add(!this.#isAdding);
     $("remove-token").onclick = () => this.remove();
@@ -28,17 +28,20 @@ export class TokenEditing {
     this.#add(false);
     this.#choose(null);
     $("move-tokens").setAttribute("aria-pressed", String(isOn));
-    $("hand-tools").hidden = !isOn;
+    $("hand-tools").hidden = !isOn || this.hasTargets;
     this.stage.root.classList.toggle("hands", isOn);
   }
 
-  begin({ labels }) {
+  begin({ labels, steering }) {
     // A run was started: edits are possible again.
     this.#isWaiting = false;
     this.#held = null;
     this.stage.isHeld = false;
     this.#choose(null);
-    $("add-token").disabled = Boolean(labels);
+    $("add-token").disabled = Boolean(labels || steering);
+    const hadTargets = this.hasTargets;
+    this.hasTargets = Boolean(steering);
+    if (this.hasTargets !== hadTargets) this.turn(this.hasTargets); // targets can be dragged at once
     this.#add(false);
   }
 
@@ -95,13 +98,13 @@ export class TokenEditing {
 
   #choose(token) {
     this.chosen = token;
-    $("remove-token").disabled = token === null;
+    $("remove-token").disabled = token === null || this.hasTargets;
   }
 
   #edit(edit, plays) {
     this.#isWaiting = true;
     this.send({ type: "tokens", ...edit, plays });
-    this.say("The run starts again at t = 0 from the tokens as placed.");
+    this.say(this.hasTargets ? "A control to the targets as placed is constructed." : "The run starts again at t = 0 from the tokens as placed.");
   }
 }
 

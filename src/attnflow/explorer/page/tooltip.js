@@ -17,6 +17,10 @@ export function showTooltip(note, stage) {
 }
 
 function words(stage, token) {
+  if (stage.model.steering) { // tokens and their targets
+    const { targets } = stage.model.steering;
+    return token < targets ? `token ${token + 1}` : `target of token ${token - targets + 1}`;
+  }
   const { frame, model, row } = stage, cluster = frame.labels?.[token] ?? 0, name = (j) => (model.labels ? `“${model.labels[j]}”` : j + 1);
   const size = cluster ? frame.labels.reduce((sum, one) => sum + (one === cluster), 0) : 1;
   const isCentre = model.centres?.includes(token) ? ", a Rényi centre" : "";

@@ -22,6 +22,10 @@ from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.parts.view3d import camera_of
 from attnflow.show.runs.trajectories import legend_entries, view_of
 
+BAR_CAPTION = (
+    "Crosses: targets. Fields of the bar: pieces of the control, in the colour of the cluster that moves; grey: "
+    "several move."
+)
 BAR = (-0.13, 0.08)  # lower edge and height of the bar of pieces, as shares of the largest distance
 
 
@@ -55,7 +59,27 @@ def steering(
     del path, page, title  # `draws` acts on them
     if not has_targets(run):
         raise InputError("`run` must be a run with targets, as `Steering.run` of `attnflow.control` is.")
-    one, prompts = of_all_prompts(run), run.sizes.get("run", 1)
+    prompts = run.sizes.get("run", 1)
+    panels, drawn, error = control_panels(run)
+    n, pieces = run.sizes["token"], len(piece_edges(run)) - 1
+    words = f"{n} token{'s' if n > 1 else ''} to {n} target{'s' if n > 1 else ''}"
+    words = f"{prompts} prompts of {n} tokens to their targets" if prompts > 1 else words
+    headline = f"{words} in {pieces} piece{'s' if pieces > 1 else ''}: largest error {error:.1e}"
+    return Picture(
+        [PanelRow(panels, 4.45, widths=(1.0, 1.25) if len(panels) == 2 else ())],
+        headline,
+        BAR_CAPTION,
+        10.5 if len(panels) == 2 else 6.4,
+        legend=(lambda axes: legend_entries(drawn, axes)[:2]) if len(panels) == 2 else None,
+    )
+
+
+def control_panels(run: xr.Dataset) -> tuple[list[FunctionPanel], DrawnRun, float]:
+    """Panels of a run with targets, the run as it is drawn, and the largest distance from a target at its end.
+
+    The first panel has tokens and targets, in up to three dimensions; the last one has distances and pieces.
+    """
+    one = of_all_prompts(run)
     drawn, targets = run_to_draw(one), one.target.values
     distances = np.linalg.norm(one.tokens.values - targets, axis=-1)
     edges = piece_edges(run)
@@ -67,21 +91,13 @@ def steering(
 
         def draw_space(axes: Any) -> None:
             picture(axes, drawn, points)
+            for artist in axes.get_children():
+                if artist.get_label() == "hull":  # the hull of targets says nothing about a control
+                    artist.remove()
             draw_targets(axes, drawn, targets)
 
         panels.insert(0, FunctionPanel(draw_space, view.projection))
-    n, pieces = run.sizes["token"], len(edges) - 1
-    words = f"{n} token{'s' if n > 1 else ''} to {n} target{'s' if n > 1 else ''}"
-    words = f"{prompts} prompts of {n} tokens to their targets" if prompts > 1 else words
-    headline = f"{words} in {pieces} piece{'s' if pieces > 1 else ''}: largest error {distances[-1].max():.1e}"
-    return Picture(
-        [PanelRow(panels, 4.45, widths=(1.0, 1.25) if len(panels) == 2 else ())],
-        headline,
-        "Crosses: targets. Fields of the bar: pieces of the control, in the colour of the cluster that moves; grey: "
-        "several move.",
-        10.5 if len(panels) == 2 else 6.4,
-        legend=lambda axes: legend_entries(drawn, axes)[:2],
-    )
+    return panels, drawn, float(distances[-1].max())
 
 
 def _draw_distances(axes: Axes, drawn: DrawnRun, distances: np.ndarray, edges: np.ndarray) -> None:
