@@ -164,7 +164,7 @@ def _band_panel(quantiles: RunQuantiles, name: str, *, is_log: bool) -> Function
         positive = quantiles.quantiles[quantiles.quantiles > 0]
         if is_log and len(positive) and quantiles.quantiles.max() > 100 * positive.min():
             axes.set_yscale("log")
-        elif not is_log:
+        else:
             axes.set_ylim(0, None)
         set_observable_axes(axes, times, "")
         axes.set_ylabel(name)

@@ -10,7 +10,7 @@ from attnflow.show.parts.page import theme
 from attnflow.show.parts.picture import FunctionPanel, Picture
 from attnflow.show.parts.style import fix_ticks, line_colour
 from attnflow.show.parts.symbols import TIME_AXIS
-from attnflow.show.runs.over_time import is_logarithmic
+from attnflow.show.runs.over_time import is_logarithmic, set_logarithmic_time
 
 MOST_PANELS = 9
 MOST_RUNS = 200  # of an ensemble, drawn faint behind the chosen one
@@ -54,7 +54,7 @@ def _draw(axes: Axes, run: xr.Dataset, one: xr.Dataset, name: str) -> None:
 def set_observable_axes(axes: Axes, times: np.ndarray, name: str) -> None:
     """Set the axis of time, logarithmic where the saved times are, and the name of an observable as title."""
     if is_logarithmic(times):
-        axes.set_xscale("symlog", linthresh=times[times > times[0]][0], linscale=0.3)
+        set_logarithmic_time(axes, times[times > times[0]][0], times[-1])
     axes.set(xlabel=TIME_AXIS, title=name.replace("_", " "), xlim=(times[0], times[-1]) if len(times) > 1 else None)
     fix_ticks(axes)
 

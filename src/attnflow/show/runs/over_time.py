@@ -3,13 +3,15 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
-from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator
 
 from attnflow.show.parts.drawn_run import DrawnRun
-from attnflow.show.parts.page import theme
-from attnflow.show.parts.style import fix_ticks, weights_colormap
+from attnflow.show.parts.page import current_page, theme
+from attnflow.show.parts.style import fix_ticks, letters_in, size_in_inches, weights_colormap
 from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.parts.token_artists import draw_tokens, longest_side
+
+LETTERS_OF_A_POWER = 7  # room for a label such as 10^-3 and the space beside it
 
 
 def draw_positions(axes: Axes, drawn: DrawnRun) -> None:
@@ -87,9 +89,22 @@ def set_time_axis(axes: Axes, drawn: DrawnRun) -> None:
     if len(times) > 1:
         axes.set_xlim(times[0], times[-1])
     if is_logarithmic(times):
-        axes.set_xscale("symlog", linthresh=_first_move(drawn), linscale=0.3)
+        set_logarithmic_time(axes, _first_move(drawn), times[-1])
     axes.set_xlabel(TIME_AXIS)
     fix_ticks(axes)
+
+
+def set_logarithmic_time(axes: Axes, first: float, last: float) -> None:
+    """Set an axis of time that is linear up to a power of ten below `first`, and logarithmic from there.
+
+    The part from zero is short, so that the power of ten at its end has no label.
+    """
+    least = int(np.floor(np.log10(first)))
+    axes.set_xscale("symlog", linthresh=10.0**least, linscale=0.3)
+    powers = np.arange(least + 1, max(int(np.floor(np.log10(last))), least + 1) + 1)
+    room = int(letters_in(size_in_inches(axes)[0], current_page().text) / LETTERS_OF_A_POWER)
+    every = -(-len(powers) // max(room, 2))
+    axes.xaxis.set_major_locator(FixedLocator([0.0, *(10.0 ** powers[(len(powers) - 1) % every :: every])]))
 
 
 def is_logarithmic(times: np.ndarray) -> bool:

@@ -16,7 +16,7 @@ from attnflow.show.parts.layout import PanelRow
 from attnflow.show.parts.panels import Line, Lines
 from attnflow.show.parts.picture import HEADLINE, Panel, Picture, Title
 from attnflow.show.parts.symbols import TIME_AXIS, typeset
-from attnflow.show.runs.over_time import is_logarithmic
+from attnflow.show.runs.over_time import is_logarithmic, set_logarithmic_time
 from attnflow.show.sweeps.drawn_axes import DrawnAxes, DrawnQuantity, drawn_axes, is_numeric, quantity
 
 LETTERS = ("n", "d")  # axes that are single letters of mathematics
@@ -172,7 +172,7 @@ def _label_words(all_axes: Sequence[Axes], drawn: DrawnQuantity, axes: DrawnAxes
             one.xaxis.set_minor_locator(NullLocator())
             one.set_xticklabels(words, rotation=0 if max(map(len, words)) < 9 else 30, ha="center")
         elif axes.x == "time" and axes.y is None and is_logarithmic(times := drawn.values.time.values):
-            one.set_xscale("symlog", linthresh=times[times > times[0]][0], linscale=0.3)
+            set_logarithmic_time(one, times[times > times[0]][0], times[-1])
             one.set_xlim(times[0], times[-1])
 
 
