@@ -194,6 +194,10 @@ BAD_FLOWS = {
         lambda: af.EuclideanAttention(af.Head.identity(4), summation=summation.Gauss()),
         "4 coordinates, more than 3",
     ),
+    "too many modes": (
+        lambda: af.SphereAttention(af.Head.identity(2), af.Softmax(1e16), summation=summation.Fourier()),
+        r"needs 1\.0e\+09 modes, more than 4,194,304.*Dense",
+    ),
     "unknown word": (lambda: af.SphereAttention(af.Head.identity(2), summation="fast"), "auto.*'fast'"),
     "tolerance": (lambda: summation.Fourier(1e-16), "at least 1e-12"),
     "no tolerance": (lambda: summation.HeavyTokens(0.0), "above zero"),

@@ -56,6 +56,18 @@ def reason_of_sphere(d: int) -> Callable[[Any], str | None]:
     return reason
 
 
+def reason_of_modes(most: int) -> Callable[[Any], str | None]:
+    """The reason of a flow whose kernel e^{kappa cos} needs more than `most` modes, about 10 sqrt(kappa)."""
+
+    def reason(flow: Any) -> str | None:
+        norms = [np.prod([np.linalg.norm(np.asarray(one), 2) for one in (head.query, head.key)]) for head in flow.heads]
+        kappa = abs(float(flow.attention.beta)) * float(max(norms))
+        modes = 10 * math.sqrt(kappa)
+        return None if modes <= most else f"beta |Q| |K| = {kappa:.2g} needs {modes:.1e} modes, more than {most:,}"
+
+    return reason
+
+
 def _is_conformal(matrix: np.ndarray, d: int) -> bool:
     """Whether a matrix is a multiple of an orthogonal one, up to rounding."""
     square = matrix.T @ matrix

@@ -15,6 +15,7 @@ from attnflow.model.fast_sums.applicability import (
     first_reason,
     reason_of_full_mask,
     reason_of_mask,
+    reason_of_modes,
     reason_of_rule,
     reason_of_size,
     reason_of_sphere,
@@ -25,6 +26,8 @@ from attnflow.model.native import host_calls
 __all__ = ["Automatic", "Dense", "Fourier", "Gauss", "Harmonics", "HeavyTokens", "Neighbours"]
 
 USUAL_TOLERANCE = 1e-10  # a hundredth of the usual rtol of a solver
+MOST_MODES = 2**22  # of a Fourier series: 64 MB of coefficients; rounding of the phases exceeds 1e-9 beyond
+MOST_DEGREES = 10_000  # of spherical harmonics: 1.6 GB of coefficients
 ANY_RULE = (Softmax, Unnormalised, Sinkhorn)
 
 
@@ -143,6 +146,7 @@ class Fourier(AbstractFastSum):
             reason_of_sphere(2),
             reason_of_rule(ANY_RULE),
             reason_of_mask,
+            reason_of_modes(MOST_MODES),
         )
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
@@ -183,6 +187,7 @@ class Harmonics(AbstractFastSum):
             reason_of_sphere(3),
             reason_of_rule(ANY_RULE),
             reason_of_mask,
+            reason_of_modes(MOST_DEGREES),
         )
 
     def outputs(self, problem: SumProblem) -> np.ndarray:
