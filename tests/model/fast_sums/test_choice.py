@@ -76,9 +76,9 @@ def test_the_tolerance_follows_the_solver():
 def test_a_grid_with_more_modes_takes_longer():
     tokens = np.random.default_rng(0).uniform(-1, 1, size=(2000, 3))
     problems = [
-        choice._problem(af.EuclideanAttention(af.Head.identity(3), af.Softmax(beta)), tokens) for beta in (0.1, 1.0)
+        choice._problem(af.EuclideanAttention(af.Head.identity(3), af.Softmax(beta)), tokens, 1) for beta in (0.1, 1.0)
     ]
 
-    narrow, wide = (choice.seconds(summation.Gauss(), problem) for problem in problems)
+    narrow, wide = (choice.seconds(summation.Gauss(), problem, 2000) for problem in problems)
 
     assert 0 < 1.1 * narrow < wide < np.inf
