@@ -25,6 +25,11 @@ if version("jaxlib").startswith(("0.8.", "0.9.", "0.10.")):
     os.environ.setdefault("XLA_FLAGS", QUICK_TO_COMPILE)
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the report of all figures, which takes minutes of one worker while the others go on."""
+    items.sort(key=lambda item: item.path.name != "test_report.py")
+
+
 def pytest_collection_finish():
     """Leave modules and collected tests out of garbage collections, of which tracing programs causes many."""
     gc.collect()

@@ -980,6 +980,7 @@ def trained_merging(
 def trained_linearity(
     *,
     model: str = ...,
+    layers: int | None = ...,
     seed: int = ...,
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,

@@ -33,6 +33,7 @@ def linearity(
     model: Model,
     prompts: str | os.PathLike | Sequence[Prompt] | None = None,
     *,
+    layers: int | None = None,
     seed: int = 0,
     progress: Progress = None,
 ) -> xr.Dataset:
@@ -43,6 +44,8 @@ def linearity(
     model, prompts
         As in `study`, but at least ten prompts with 1.5 tokens for each coordinate of the model: fewer tokens are
         related by a linear map whatever the layer does.
+    layers
+        Number of layers, from the first; by default all.
     seed
         Seed of untrained weights, of shuffled tokens and of permutations.
     progress
@@ -75,11 +78,11 @@ def linearity(
             f"{len(ids)} with {kept} (first tokens are left out). Pass more or longer prompts."
         )
     variants = variants_of(model, CONTROLS, has_ladder=False)
-    depth = model.config.layers
+    depth = model.require_depth(layers)
     found = np.full((2, len(QUANTITIES), len(variants), depth, 3), np.nan)
     with reporting(progress) as report, one_blas_thread():
         for row, variant in enumerate(variants):
-            for layer, (before, after, of_prompt) in enumerate(_pairs(model, variant, ids, seed)):
+            for layer, (before, after, of_prompt) in enumerate(_pairs(model, variant, ids, depth, seed)):
                 found[:, :, row, layer] = _of_layer(before, after, of_prompt, seed)
                 report((row + (layer + 1) / depth) / len(variants), f"{variant.name}, layer {layer + 1}")
     dims, names = ("quantity", "variant", "layer", "bound"), [one.name for one in variants]
@@ -95,14 +98,16 @@ def linearity(
     )
 
 
-def _pairs(model: Model, variant: Variant, ids: Sequence[np.ndarray], seed: int) -> Iterator[tuple[np.ndarray, ...]]:
+def _pairs(
+    model: Model, variant: Variant, ids: Sequence[np.ndarray], depth: int, seed: int
+) -> Iterator[tuple[np.ndarray, ...]]:
     """Pooled tokens before and after every layer, and the prompt of each."""
     own = model.reinitialised(seed) if variant.is_untrained else model
     given = [variant.ids(one, np.random.default_rng([seed, place])) for place, one in enumerate(ids)]
     prompts = np.repeat(np.arange(len(given)), [len(one) - 1 for one in given])
     before: np.ndarray | None = None
     states: dict[int, np.ndarray] = {}
-    for state in layer_states(own, variant, given, own.config.layers):
+    for state in layer_states(own, variant, given, depth):
         states[state.prompt] = state.tokens[1:]
         if len(states) == len(given):  # the layer is complete
             after = np.concatenate([states[place] for place in range(len(given))])
@@ -118,32 +123,34 @@ def _of_layer(before: np.ndarray, after: np.ndarray, prompts: np.ndarray, seed: 
     moved = before - before.mean(axis=0)
     basis, sizes, _ = np.linalg.svd(moved, full_matrices=False)
     basis = basis[:, sizes > 1e-10 * sizes.max(initial=0.0)]
-    scores = np.array([_scores(basis, one - one.mean(axis=0), prompts % GROUPS) for one in targets])
+    scores = _scores(basis, [one - one.mean(axis=0) for one in targets], prompts % GROUPS)
     return np.array([_jackknife(one) for one in scores]).reshape(2, len(QUANTITIES), 3)
 
 
-def _scores(basis: np.ndarray, target: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """`linearity_score` of all tokens and of those without one group each.
+def _scores(basis: np.ndarray, targets: Sequence[np.ndarray], groups: np.ndarray) -> np.ndarray:
+    """`linearity_score` of every target (rows) on all tokens and on those without one group each.
 
     With the basis U of the span of X: tr(C^T G^+ C) / |Y|^2, where G = U^T U and C = U^T Y are sums over tokens, from
     which the sums of a group and the products of means are subtracted. G is well conditioned, unlike X^T X.
     """
     own = [groups == group for group in range(GROUPS)]
     grams = np.array([basis[one].T @ basis[one] for one in own])
-    crosses = np.array([basis[one].T @ target[one] for one in own])
-    found = []
-    for left_out in (None, *range(GROUPS)):
+    crosses = np.array([[basis[one].T @ target[one] for one in own] for target in targets])
+    found = np.full((len(targets), GROUPS + 1), np.nan)
+    for column, left_out in enumerate((None, *range(GROUPS))):
         kept = [group for group in range(GROUPS) if group != left_out]
         place = groups != (-1 if left_out is None else left_out)
-        count, mean_x, mean_y = place.sum(), basis[place].mean(axis=0), target[place].mean(axis=0)
-        gram = grams[kept].sum(axis=0) - count * np.outer(mean_x, mean_x)
-        cross = crosses[kept].sum(axis=0) - count * np.outer(mean_x, mean_y)
-        total = np.sum(target[place] ** 2) - count * mean_y @ mean_y
-        sizes, axes = np.linalg.eigh(gram)
+        count, mean_x = place.sum(), basis[place].mean(axis=0)
+        sizes, axes = np.linalg.eigh(grams[kept].sum(axis=0) - count * np.outer(mean_x, mean_x))
         is_spanned = sizes > 1e-9
-        explained = np.sum((axes[:, is_spanned].T @ cross) ** 2 / sizes[is_spanned, None])
-        found.append(explained / total if is_spanned.sum() < count - 1 else np.nan)
-    return np.array(found)
+        if is_spanned.sum() >= count - 1:  # any target is a linear map of so few tokens
+            continue
+        for row, target in enumerate(targets):
+            mean_y = target[place].mean(axis=0)
+            cross = crosses[row, kept].sum(axis=0) - count * np.outer(mean_x, mean_y)
+            explained = np.sum((axes[:, is_spanned].T @ cross) ** 2 / sizes[is_spanned, None])
+            found[row, column] = explained / (np.sum(target[place] ** 2) - count * mean_y @ mean_y)
+    return found
 
 
 def _jackknife(values: np.ndarray) -> list[float]:
