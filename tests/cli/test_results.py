@@ -91,7 +91,7 @@ def test_show_draws_a_member_times_and_colours(tmp_path):
 
 def test_show_refuses_members_of_a_sweep_and_of_a_law(tmp_path):
     small_sweep(tmp_path / "sweep.zarr", runs=2)
-    assert "`--at` chooses values" in attnflow("show", "sweep.zarr", "--member", 0, cwd=tmp_path, code=2)[1]
+    assert "Choose values of axes with `--at`" in attnflow("show", "sweep.zarr", "--member", 0, cwd=tmp_path, code=2)[1]
     flow = af.SphereAttention(af.Head.identity(2))
     af.save(af.mean_field.evolve(flow, af.mean_field.uniform(1, 0.2), [0.0, 0.5]), tmp_path / "law.zarr")
     assert "this result holds one run" in attnflow("show", "law.zarr", "--member", 0, cwd=tmp_path, code=2)[1]

@@ -14,7 +14,7 @@ def drawn(flow, n=6, d=3, times=TIMES, **options):
     """The axes of a summary with attention at start and end."""
     run = af.simulate(flow, af.initial.sphere(n, d, rng=1), times, progress=False, **options)
     matrices = [af.attention_matrix(flow, run.tokens[place].values) for place in (0, -1)]
-    return summary(run, matrices).axes, run
+    return summary(run, matrices=matrices).axes, run
 
 
 def titled(axes, text):

@@ -87,7 +87,7 @@ def test_a_model_that_cannot_be_made_again_is_no_obstacle():
 def test_tokens_in_one_place_can_be_drawn(kind, d, n, steps, tmp_path):
     tokens = np.zeros((steps, n, d))
     tokens[..., 0] = 1.0
-    figure = summary(dataset_of(tokens, kind), [np.eye(n), np.eye(n)], tmp_path / "run.png")
+    figure = summary(dataset_of(tokens, kind), tmp_path / "run.png", matrices=[np.eye(n), np.eye(n)])
     assert f"{n} token{'s' * (n > 1)}, 1 cluster (" in caption(figure)
 
 

@@ -52,10 +52,10 @@ def test_outcomes_are_counted_and_their_mean_has_its_interval(ensemble):
 
 
 def test_one_run_can_still_be_drawn_with_its_matrices(ensemble):
-    figure = summary(ensemble, [np.eye(15), np.eye(15)], member=3)
+    figure = summary(ensemble, matrices=[np.eye(15), np.eye(15)], member=3)
     assert "Run 4 of 12" in caption(figure)
     with pytest.raises(ValueError, match="Choose one with `member`"):
-        summary(ensemble, [np.eye(15), np.eye(15)])
+        summary(ensemble, matrices=[np.eye(15), np.eye(15)])
 
 
 def test_runs_that_stop_keep_their_last_value_and_failed_ones_are_left_out():

@@ -968,7 +968,7 @@ def trained_merging(
     model: str = ...,
     n: int = ...,
     score_changes: list[float] = ...,
-    layers: int | None = ...,
+    layers: int = ...,
     seed: int = ...,
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,
@@ -980,7 +980,7 @@ def trained_merging(
 def trained_linearity(
     *,
     model: str = ...,
-    layers: int | None = ...,
+    layers: int = ...,
     seed: int = ...,
     quick: bool = ...,
     size: str | Sequence[float] | None = ...,

@@ -83,7 +83,8 @@ def merged_attention(
 
     Examples
     --------
-    >>> found = attnflow.trained.merged_attention(model, list(range(20)), [1e-9, 1.0])
+    >>> import attnflow as af
+    >>> found = af.trained.merged_attention(model, list(range(12)), [1e-9, 1.0])
     >>> bool((found.error.sel(score_change=1e-9) < 1e-3).all())
     True
     """

@@ -156,8 +156,8 @@ FIGURES = (
         id="steer-neural-ode",
         source="arXiv:2104.05278: simultaneous control of a neural ODE",
         title="Points of the plane to their targets by one neural ODE",
-        shows="Points and targets of the plane, distances to the targets and pieces of a control without attention, "
-        "and the number of pieces against that of points.",
+        shows="Points and targets of the plane, distances to the targets and pieces of a control without attention. "
+        "Beside them the number of pieces against that of points.",
         deviates="The publication proves that such controls exist; the strips are attnflow's.",
         compute=compute_plane,
         draw=draw_plane,

@@ -87,7 +87,7 @@ SEQUENCES = Figure(
     source="arXiv:2502.02270: number of blocks that interpolate sequences",
     title="Blocks that interpolate sequences, against the number that the theorem states",
     shows="The number of layers of a construction that maps sequences to outputs, against the number of sequences and "
-    "their length, beside the numbers that the theorem states for hardmax and softmax.",
+    "their length. Beside it are the numbers that the theorem states for hardmax and softmax.",
     deviates="The publication has no such figure. The theorem is quoted second-hand, and the construction is "
     "attnflow's, so that its number of blocks is another one.",
     compute=compute_sequences,

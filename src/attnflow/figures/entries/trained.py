@@ -137,7 +137,7 @@ FIGURES = (
         title="Where tokens start, under the heads of a trained layer",
         shows="Cosines, clusters and the rank of attention at the end from tokens on the sphere (the directions of "
         "isotropic Gaussian tokens), on a circle, Gaussian with the mean and covariance of embeddings, embeddings of "
-        "random ids, and prompts; with intervals over starts and controls in which Q and K are replaced.",
+        "random ids, and prompts. Intervals are over starts; in the controls Q and K are replaced.",
         deviates=f"{OTHER_MODEL} {ALONE}",
         compute=trained_questions.compute_starts,
         draw=trained_questions.draw_starts,
@@ -225,7 +225,7 @@ FIGURES = (
         compute=trained_merging.compute,
         draw=trained_merging.draw,
         numbers=trained_merging.numbers,
-        settings={"model": "minilm", "n": 512, "score_changes": [0.25, 0.5, 1.0, 2.0, 4.0], "layers": None, "seed": 0},
+        settings={"model": "minilm", "n": 512, "score_changes": [0.25, 0.5, 1.0, 2.0, 4.0], "layers": 100, "seed": 0},
         quick={"n": 200, "score_changes": [0.5, 2.0]},
         seconds=(12, 4),
         needs="minilm",
@@ -235,12 +235,12 @@ FIGURES = (
         source="Razzhigaev et al. 2024, arXiv:2405.12250",
         title="How linear the layers of a trained model are",
         shows="The share of the tokens after a layer, and of what the layer adds, that a linear map of the tokens "
-        "before it explains, on tokens pooled over prompts; with intervals, permuted tokens, and controls.",
+        "before it explains, on tokens pooled over prompts. Permuted tokens and two controls stand beside it.",
         deviates=f"{OTHER_MODEL} The published models are larger, and their texts longer.",
         compute=trained_linearity.compute,
         draw=trained_linearity.draw,
         numbers=trained_linearity.numbers,
-        settings={"model": "minilm", "layers": None, "seed": 0},
+        settings={"model": "minilm", "layers": 100, "seed": 0},
         quick={"layers": 1},
         seconds=(60, 10),
         needs="minilm",

@@ -14,10 +14,12 @@ from attnflow.trained.studies import linear_layers
 TITLES = {"layer": "tokens after the layer", "update": "what the layer adds"}
 
 
-def compute(progress: Progress, *, model: str, layers: int | None, seed: int) -> xr.Dataset:
+def compute(progress: Progress, *, model: str, layers: int, seed: int) -> xr.Dataset:
     """Linearity scores of all layers on all prompts in the language of the model."""
     loaded = load(model)
-    return linear_layers.linearity(loaded, layers=layers, seed=seed, progress=progress).assign_attrs(model=loaded.name)
+    return linear_layers.linearity(
+        loaded, layers=min(layers, loaded.config.layers), seed=seed, progress=progress
+    ).assign_attrs(model=loaded.name)
 
 
 def draw(dataset: xr.Dataset) -> Picture:

@@ -18,13 +18,15 @@ CHARACTERS_PER_TOKEN = 8  # at most, on average, of the text below
 
 
 def compute(
-    progress: Progress, *, model: str, n: int, score_changes: list[float], layers: int | None, seed: int
+    progress: Progress, *, model: str, n: int, score_changes: list[float], layers: int, seed: int
 ) -> xr.Dataset:
     """Errors and costs of merged attention on a prompt of n tokens, or as many as the model has positions."""
     loaded = load(model)
     count = min(n, loaded.config.positions)
     ids, words = _long_prompt(loaded, count, seed)
-    found = trained.merged_attention(loaded, ids, score_changes, layers=layers, seed=seed, progress=progress)
+    found = trained.merged_attention(
+        loaded, ids, score_changes, layers=min(layers, loaded.config.layers), seed=seed, progress=progress
+    )
     return found.assign_attrs(words=words)
 
 

@@ -194,7 +194,7 @@ def frozen_sentence(dataset: xr.Dataset) -> str:
     ]
     ahead, possible = better_until(dataset), (dataset.sizes["start"] + 1) / 2
     return (
-        f"Layers within {100 * frozen_layers.TOLERANCE:g} %, of {possible:g} that follow a kept layer on average: "
+        f"Layers within {100 * frozen_layers.TOLERANCE:g} %, of {possible:g} after a kept layer on average: "
         f"{', '.join(parts)} ({dataset.sizes['prompt']} prompts of {dataset.attrs['length']} tokens, "
         "95 % intervals). In the mean over kept layers it is better "
         f"than attention of another prompt up to {ahead} layer{'' if ahead == 1 else 's'} ahead."
