@@ -241,7 +241,7 @@ FIGURES = (
         draw=trained_linearity.draw,
         numbers=trained_linearity.numbers,
         settings={"model": "minilm", "layers": 100, "seed": 0},
-        quick={"layers": 1},
+        quick={"layers": 2},
         seconds=(60, 10),
         needs="minilm",
     ),
