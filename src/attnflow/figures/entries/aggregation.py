@@ -136,6 +136,6 @@ FIGURES = (
             "n": 200, "saves": 121, "times_shown": [0.0, 0.5, 0.9], "attention_shown": [0.0, 1.0, 6.0],
         },
         quick={"n": 60, "saves": 61},
-        seconds=(20.0, 5.0),
+        seconds=(8.0, 5.0),
     ),
 )  # fmt: skip

@@ -187,7 +187,7 @@ FIGURES = (
             "runs": 200, "seed": 0, "store": "",
         },
         quick={"n": [8, 16], "betas": 4, "runs": 8},
-        seconds=(30.0, 4.0),
+        seconds=(16.0, 4.0),
     ),
     Figure(
         id="normalisation-schemes",
@@ -204,6 +204,6 @@ FIGURES = (
             "saves": 41, "runs": 100, "seed": 0, "store": "",
         },
         quick={"runs": 4},
-        seconds=(60.0, 12.0),
+        seconds=(17.0, 12.0),
     ),
 )  # fmt: skip

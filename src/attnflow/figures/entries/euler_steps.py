@@ -113,6 +113,6 @@ FIGURES = (
             "seed": 0, "store": "",
         },
         quick={"n": 16, "runs": 8},
-        seconds=(15.0, 4.0),
+        seconds=(6.0, 4.0),
     ),
 )  # fmt: skip

@@ -164,7 +164,7 @@ FIGURES = (
             "seed": 0,
         },
         quick={"ratios": [0.8, 0.9, 1.2], "n": 100, "periods": 8.0, "steps": 100},
-        seconds=(90.0, 8.0),
+        seconds=(63.0, 8.0),
         verdicts=hysteresis_verdicts,
     ),
 )  # fmt: skip

@@ -92,6 +92,6 @@ FIGURES = (
             "n": 10000, "betas": [10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 1e7, 3e8, 1e9], "runs": 80, "seed": 0,
         },
         quick={"n": 300, "betas": [10.0, 100.0, 1e3, 1e4, 1e6, 1e7], "runs": 8},
-        seconds=(150.0, 2.0),
+        seconds=(63.0, 2.0),
     ),
 )  # fmt: skip

@@ -124,6 +124,6 @@ FIGURES = (
         numbers=limit_numbers,
         settings={"sizes": [64, 256, 1024, 4096], "runs": 12, "end": 1.0, "seed": 0},
         quick={"sizes": [32, 128, 512], "runs": 6},
-        seconds=(60.0, 12.0),
+        seconds=(26.0, 12.0),
     ),
 )  # fmt: skip

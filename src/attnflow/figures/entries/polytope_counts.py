@@ -136,6 +136,6 @@ FIGURES = (
             "runs": 200, "seed": 0, "store": "",
         },
         quick={"n": [10, 20], "d": [2, 3], "runs": 8},
-        seconds=(60.0, 6.0),
+        seconds=(78.0, 6.0),
     ),
 )  # fmt: skip

@@ -122,7 +122,7 @@ FIGURES = (
             "runs": 20, "seed": 0, "store": "",
         },
         quick={"matrices": 6, "runs": 5},
-        seconds=(60.0, 6.0),
+        seconds=(16.0, 6.0),
         fixed=("value", "d"),
     ),
 )  # fmt: skip
