@@ -135,7 +135,7 @@ def test_frozen_attention_says_how_far_it_is_better_than_its_control(model):
 
 def test_linearity_counts_the_layers_above_permuted_tokens(model):
     figure = FIGURES["trained-linearity"]
-    dataset = figure.compute(False, model=model, seed=0)
+    dataset = figure.compute(False, model=model, layers=100, seed=0)
     assert (
         f"beyond both intervals in {tiny_models.LAYERS} of {tiny_models.LAYERS} layers" in figure.draw(dataset).caption
     )
@@ -170,7 +170,7 @@ def test_another_model_replaces_the_default_one():
 
 def test_merging_says_what_five_percent_cost(model):
     figure = FIGURES["trained-merging"]
-    dataset = figure.compute(False, model=model, n=40, score_changes=[1e-6, 8.0], layers=None, seed=0)
+    dataset = figure.compute(False, model=model, n=40, score_changes=[1e-6, 8.0], layers=100, seed=0)
     numbers = figure.numbers(dataset)
     assert numbers["relative error of the last layer, close keys, 1e-06"] < 1e-4
     assert numbers["groups over tokens, close keys, 8"] < numbers["groups over tokens, close keys, 1e-06"]
