@@ -24,7 +24,7 @@ from attnflow.sweeps.cells import cells_of, first_tokens, prepared
 from attnflow.sweeps.spec_files import spec_of_values
 
 N, COSINE, END, SAVES, STEP = 32, 0.999, 30.0, 61, 0.1
-RTOL, ATOL = 1e-4, 1e-5  # the error of the sweep is then still far below that of Euler steps of 0.1
+RTOL, ATOL = 1e-3, 1e-4  # the error of the sweep is then still a fortieth of that of Euler steps of 0.1
 
 
 def spec_of(betas, runs):
