@@ -26,6 +26,19 @@ def test_run_i_of_an_ensemble_can_be_drawn_alone(name):
     assert not np.array_equal(many[1], many[2])
 
 
+@pytest.mark.parametrize("name", LAWS)
+def test_a_range_of_runs_gives_these_runs_alone(name):
+    some = LAWS[name](rng=5, runs=range(2, 4))
+
+    np.testing.assert_array_equal(some, LAWS[name](rng=5, runs=4)[2:])
+
+
+@pytest.mark.parametrize("runs", [range(0), range(-1, 2)])
+def test_a_range_without_run_numbers_is_refused(runs):
+    with pytest.raises(InputError, match="`runs` must hold run numbers"):
+        af.initial.sphere(5, 2, runs=runs)
+
+
 @pytest.mark.parametrize("rng", [7, np.random.SeedSequence(7)])
 def test_the_same_seed_gives_the_same_tokens_twice(rng):
     np.testing.assert_array_equal(af.initial.sphere(5, 2, rng=rng, runs=2), af.initial.sphere(5, 2, rng=rng, runs=2))

@@ -51,10 +51,9 @@ def seed_sequence(rng: Rng) -> np.random.SeedSequence:
     return np.random.SeedSequence(None if rng is None else int(rng))
 
 
-def run_seeds(seed: np.random.SeedSequence, runs: int, first: int = 0) -> list[np.random.SeedSequence]:
-    """One seed a run, from the run number `first` on: run i has it whatever the number of runs, batches or workers.
+def run_seeds(seed: np.random.SeedSequence, numbers: range) -> list[np.random.SeedSequence]:
+    """The seeds of the runs with these numbers: run i has its own whatever the number of runs, batches or workers.
 
     Unlike `seed.spawn`, asking twice gives the same seeds.
     """
-    numbers = range(first, first + runs)
     return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, run)) for run in numbers]

@@ -68,7 +68,7 @@ def solver(word: str, rtol: float, atol: float) -> AbstractSolver:
     return object_of(word, "solver", rtol=rtol, atol=atol)
 
 
-def start(word: str, n: int, d: int, runs: int | None, rng: Rng) -> np.ndarray:
+def start(word: str, n: int, d: int, runs: int | range | None, rng: Rng) -> np.ndarray:
     """First tokens by their law, or from a file."""
     return read_numbers(word, "start") if is_file(word) else object_of(word, "start", n=n, d=d, runs=runs, rng=rng)
 

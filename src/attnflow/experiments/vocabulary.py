@@ -221,14 +221,15 @@ SOLVERS = Vocabulary(
 ADAPTIVE_SOLVERS = tuple(name for name, word in SOLVERS.words.items() if not word.defaults)  # the others take a step
 
 
-def _equiangular(cosine: float, n: int, d: int, runs: int | None, rng: Any) -> Any:
+def _equiangular(cosine: float, n: int, d: int, runs: int | range | None, rng: Any) -> Any:
     import numpy as np
 
     tokens = af.initial.equiangular(n, d, cosine)
-    return tokens if runs is None else np.repeat(tokens[None], runs, axis=0)
+    count = len(runs) if isinstance(runs, range) else runs
+    return tokens if count is None else np.repeat(tokens[None], count, axis=0)
 
 
-def _on_circle(*angles: float, n: int, d: int, runs: int | None, rng: Any) -> Any:
+def _on_circle(*angles: float, n: int, d: int, runs: int | range | None, rng: Any) -> Any:
     import numpy as np
 
     return af.initial.on_circle(np.array(angles), d)

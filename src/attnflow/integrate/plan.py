@@ -42,7 +42,8 @@ class Plan:
     def of(cls, request: Request) -> "Plan":
         """The plan of a request."""
         runs = request.tokens if request.is_ensemble else request.tokens[None]
-        seeds = run_seeds(request.seed, len(runs), request.first_run) if request.is_ensemble else [request.seed]
+        numbers = range(request.first_run, request.first_run + len(runs))
+        seeds = run_seeds(request.seed, numbers) if request.is_ensemble else [request.seed]
         targets, saves = targets_of(request.flow, request.solver, request.times, request.dtype)
         with precision(request.dtype):
             return cls(

@@ -2,7 +2,8 @@
 
 Every law takes `rng` (None, an integer, a Generator or a SeedSequence) and `runs`: with
 ``runs=R`` the result has shape (R, n, d), and run i equals the result for
-``rng=numpy.random.SeedSequence(seed, spawn_key=(i,))``.
+``rng=numpy.random.SeedSequence(seed, spawn_key=(i,))``. A range of run numbers, such as
+``runs=range(10, 20)``, gives these runs alone.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ __all__ = [
 
 @takes_rng
 def box(
-    n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | None = None
+    n: int, d: int, low: float = -5.0, high: float = 5.0, *, rng: Rng = None, runs: int | range | None = None
 ) -> np.ndarray:
     """Tokens uniform in the box [low, high]^d.
 
@@ -53,7 +54,7 @@ def box(
 
 
 @takes_rng
-def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | range | None = None) -> np.ndarray:
     """Tokens uniform in the ball of the given radius around the origin.
 
     Examples
@@ -71,7 +72,7 @@ def ball(n: int, d: int, radius: float = 1.0, *, rng: Rng = None, runs: int | No
 
 
 @takes_rng
-def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: int | range | None = None) -> np.ndarray:
     """Tokens with independent Gaussian coordinates of the given standard deviation.
 
     Examples
@@ -84,7 +85,7 @@ def gaussian(n: int, d: int, deviation: float = 1.0, *, rng: Rng = None, runs: i
 
 
 @takes_rng
-def sphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+def sphere(n: int, d: int, *, rng: Rng = None, runs: int | range | None = None) -> np.ndarray:
     """Tokens uniform on the unit sphere of R^d.
 
     Examples
@@ -96,7 +97,7 @@ def sphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.nd
 
 
 @takes_rng
-def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | range | None = None) -> np.ndarray:
     """Tokens uniform on the open half of the unit sphere with positive last coordinate.
 
     Examples
@@ -114,7 +115,7 @@ def hemisphere(n: int, d: int, *, rng: Rng = None, runs: int | None = None) -> n
 
 
 @takes_rng
-def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | None = None) -> np.ndarray:
+def circle(n: int, d: int = 2, *, rng: Rng = None, runs: int | range | None = None) -> np.ndarray:
     """Tokens uniform on the unit circle in the plane of the first two coordinates of R^d.
 
     Examples
@@ -211,17 +212,28 @@ def _followed_by(tokens: np.ndarray, count: int, factor: float) -> np.ndarray:
     return np.concatenate([tokens, factor * tokens[..., :count, :]], axis=-2)
 
 
-def _draw(law: Callable, n: int, d: int, rng: Rng, runs: int | None) -> np.ndarray:
+def _draw(law: Callable, n: int, d: int, rng: Rng, runs: int | range | None) -> np.ndarray:
     require_count(n, "n")
     require_count(d, "d")
-    if runs is not None:
-        require_count(runs, "runs")
-    count = 1 if runs is None else runs
+    numbers = _run_numbers(runs)
+    count = 1 if numbers is None else len(numbers)
     require_array_memory(2, count, n, d, what=f"Drawing {count * n} tokens in dimension {d}")  # and their directions
     seed = seed_sequence(rng)
-    if runs is None:
+    if numbers is None:
         return law(np.random.default_rng(seed))
-    return np.stack([law(np.random.default_rng(child)) for child in run_seeds(seed, runs)])
+    return np.stack([law(np.random.default_rng(child)) for child in run_seeds(seed, numbers)])
+
+
+def _run_numbers(runs: int | range | None) -> range | None:
+    """The numbers of the runs; None for a single draw."""
+    if runs is None:
+        return None
+    if isinstance(runs, range):
+        if len(runs) == 0 or min(runs) < 0:
+            raise InputError(f"`runs` must hold run numbers, 0 or more, but it is {runs!r}.")
+        return runs
+    require_count(runs, "runs")
+    return range(runs)
 
 
 def _directions(generator: np.random.Generator, n: int, d: int) -> np.ndarray:

@@ -137,5 +137,6 @@ def first_tokens(spec: SweepSpec, cell: SweepCell, run: PreparedRun, numbers: ra
     settings = run.settings
     if isinstance(run.config.values.get("start"), np.ndarray):
         return np.repeat(run.arguments["tokens"][None], len(numbers), axis=0)
-    seeds = [seed_of(spec, cell, OF_START, number) for number in numbers]
-    return np.stack([specs.start(settings.start, settings.n, settings.d, None, seed) for seed in seeds])
+    # Run k has the seed of the cell with k appended, as `seed_of` gives it for a single run.
+    drawn = specs.start(settings.start, settings.n, settings.d, numbers, seed_of(spec, cell, OF_START))
+    return drawn if drawn.ndim == 3 else np.repeat(drawn[None], len(numbers), axis=0)
