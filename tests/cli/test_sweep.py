@@ -64,6 +64,12 @@ def test_the_state_of_a_store_is_printed(tmp_path):
     assert "24: Reached the end." in printed
     assert "There is no sweep at no.zarr" in attnflow("sweep", "--status", "no.zarr", cwd=tmp_path, code=2)[1]
 
+    (tmp_path / "spec-sweep.zarr" / "zarr.json").unlink()  # as before the arrays are first written
+    assert (
+        "24: computed, not in the arrays of the store yet"
+        in attnflow("sweep", "--status", "spec-sweep.zarr", cwd=tmp_path)[0]
+    )
+
 
 def test_bad_input_is_one_sentence(tmp_path):
     (tmp_path / "spec.toml").write_text(SPEC)

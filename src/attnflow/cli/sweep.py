@@ -139,11 +139,14 @@ def _print_status(store: Path, as_json: bool) -> None:
 
 def _readable(facts: dict[str, Any]) -> dict[str, str]:
     axes = [f"{name} ({len(next(iter(columns.values())))})" for name, columns in facts["axes"].items()]
-    endings = list(facts["endings"].items())[:MOST_ENDINGS]
+    endings = [f"{count}: {text}" for text, count in list(facts["endings"].items())[:MOST_ENDINGS]]
+    later = facts["computed"] - sum(facts["endings"].values())
+    if later > 0:
+        endings.append(f"{later}: computed, not in the arrays of the store yet")
     return {
         "runs": f"{facts['computed']} of {facts['runs']} computed, {facts['missing']} missing",
         "cells": f"{facts['finished_cells']} of {facts['cells']} finished; axes {', '.join(axes) or 'none'}",
-        "endings": "\n".join(f"{count}: {text}" for text, count in endings),
+        "endings": "\n".join(endings) or "none",
         "state": "being written by a process" if facts["is_being_written"] else "not being written",
         "begun": f"{facts['begun']}, attnflow {', '.join(facts['versions'])}",
     }

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from attnflow.sweeps.assembly import UNFINISHED
 from attnflow.sweeps.cells import cells_of, times_of
 from attnflow.sweeps.store import is_being_written, load_sweep, read_journal, recorded, spec_of
 
@@ -31,7 +32,11 @@ def sweep_status(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def _endings(path: str | os.PathLike) -> dict[str, int]:
-    """The number of runs by the sentence on their ending, as the arrays have them."""
+    """The number of runs by the sentence on their ending, of the runs that the arrays have.
+
+    The arrays are written now and then, and may hold fewer runs than are computed.
+    """
     if not os.path.isfile(Path(path) / "zarr.json"):
         return {}
-    return {str(text): count for text, count in Counter(load_sweep(path).status.values.ravel()).most_common()}
+    counts = Counter(str(text) for text in load_sweep(path).status.values.ravel())
+    return {text: count for text, count in counts.most_common() if text != UNFINISHED}
