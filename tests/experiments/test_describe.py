@@ -8,7 +8,6 @@ from tests.helpers.command_line import attnflow
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.experiments import describe
 
 
 def described(name, **changes):
@@ -99,7 +98,19 @@ def test_tokens_that_still_move_have_no_time_of_settling():
     """The headline says that they are not settled, although the last saved states are near each other."""
     setup = af.scenario("sphere", n=12, beta=3.0)
     run = af.simulate(setup.flow, setup.tokens, setup.times, progress=False)
-    assert describe._settling_time(setup.flow, run) is not None
+    assert np.abs(run.tokens[-2] - run.tokens[-1]).max() < 0.01
     found = af.describe(run)
     assert "not settled" in found.headline
     assert "settled at" not in found.facts
+
+
+def test_weights_that_keep_changing_let_no_token_settle():
+    """New weights every tenth of the time: only the last states are near the last one."""
+    tokens, heads = af.initial.circle(12, rng=0), (af.RedrawnHead(2, 0.1), af.Head.identity(2))
+    runs = [
+        af.simulate(af.SphereAttention(head), tokens, np.linspace(0, end, 401), progress=False)
+        for head, end in zip(heads, (4, 60), strict=True)
+    ]
+
+    assert np.abs(runs[0].tokens[-2] - runs[0].tokens[-1]).max() < 0.01
+    assert ["settled at" in af.describe(run).facts for run in runs] == [False, True]

@@ -145,7 +145,34 @@ def test_runs_without_groups_leave_the_counts_of_the_others():
 def test_a_hull_has_three_vertices_at_least(vertices, words):
     gathered = Gathering(np.arange(3), 0, np.empty((0, 2)), np.empty((0, 0)))
 
-    assert _words_of_limit(ObservedLimit("polytope", {Quantity.VERTICES: vertices}), gathered) == words
+    flow = af.RescaledAttention(af.Head.identity(2))
+
+    assert _words_of_limit(flow, ObservedLimit("polytope", {Quantity.VERTICES: vertices}), gathered) == words
+
+
+@pytest.mark.parametrize("value", ["pair:0.5,2", "minus-identity"])
+def test_what_is_said_of_x_is_not_said_of_rescaled_tokens(value):
+    """For V of eigenvalues 0.5 +- 2i z comes to rest while x turns; for V = -I z grows like e^t / t^(1/2) and x falls."""
+    flow, result, text = run("polytope", value=value)
+    z = result.tokens.values
+
+    if value == "minus-identity":
+        assert np.abs(z[-1]).max() > 1e5
+        assert "x = e^(tV) z of size 0." in text
+    else:
+        assert np.abs(z[-1] - z[-10]).max() < 1e-3
+        assert "x = e^(tV) z rotates" in text
+    euclidean = af.EuclideanAttention(flow.heads)
+    plain = af.simulate(euclidean, result.initial_tokens.values, np.linspace(0, 5, 101), progress=False)
+    assert "e^(tV)" not in headline(euclidean, plain)
+
+
+def test_one_sinkhorn_iteration_is_not_called_doubly_stochastic():
+    """It is softmax, whose columns do not add up to one."""
+    words = [model_words(af.SphereAttention(af.Head.identity(3), af.Sinkhorn(1.0, count)), 9) for count in (1, 9)]
+
+    assert ["Sinkhorn attention of one iteration," in words[0], "of 9 iterations," in words[1]] == [True, True]
+    assert not any("doubly stochastic" in one for one in words)
 
 
 def test_an_ensemble_has_the_range_of_its_runs():

@@ -37,7 +37,13 @@ def test_native_runs_solve_the_equations_of_the_oracle(space, rule, mask_name, k
 
 @pytest.mark.parametrize(
     "stop",
-    [af.Clustered(0.05), af.Clustered(4.0), af.Clustered(0.4, count=2), [af.Settled(1e-3), af.Diverged(2.0)]],
+    [
+        af.Clustered(0.05),
+        af.Clustered(1.2),
+        af.Clustered(4.0),
+        af.Clustered(0.4, count=2),
+        [af.Settled(1e-3), af.Diverged(2.0)],
+    ],
     ids=repr,
 )
 def test_stopping_conditions_end_native_runs_where_they_end_compiled_runs(stop):
@@ -49,6 +55,39 @@ def test_stopping_conditions_end_native_runs_where_they_end_compiled_runs(stop):
     np.testing.assert_allclose(native.final_time, compiled.final_time, rtol=1e-7)
     np.testing.assert_allclose(native.tokens, compiled.tokens, rtol=1e-7, atol=1e-8)
     assert native.outcome == compiled.outcome
+
+
+def test_rejected_steps_count_among_the_largest_number_of_steps():
+    flow = af.RescaledAttention(af.Head.bilinear(np.eye(2), np.diag([2.0, 0.3])))
+    solver = af.Adaptive(max_steps=150)
+
+    native, compiled = native_and_compiled(flow, 5 * start("R^d", 30, 2), [0.0, 20.0], solver=solver)
+
+    assert native.rejected_steps > 20
+    for run in (native, compiled):
+        assert run.outcome.startswith("Failed")
+        assert int(run.steps + run.rejected_steps) == 150
+
+
+def test_the_drift_is_the_largest_of_all_steps():
+    """At the start tokens move fast and leave the sphere by more than at the end, where they are in one cluster."""
+    flow, tokens = af.SphereAttention(af.Head.identity(3)), start("sphere", 7, 3)
+
+    native, compiled = native_and_compiled(flow, tokens, [0.0, 20.0])
+    late = af.simulate(flow, native.final_tokens.values, [0.0, 1.0], progress=False)
+
+    assert float(late.drift) < 1e-3 * float(native.drift)
+    np.testing.assert_allclose(native.drift, compiled.drift, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("length", "count"), [(0.2, 2), (0.205, 3), (0.2 + 1e-9, 2), (0.299, 3)])
+def test_no_fixed_step_is_longer_than_asked(length, count):
+    """Steps of 0.1: 2.05 of them are three shorter ones; rounding of the time adds none."""
+    flow, tokens = af.EuclideanAttention(af.Head.identity(2)), start("R^d", 5, 2)
+
+    native, compiled = native_and_compiled(flow, tokens, [0.0, length], solver=af.Euler(0.1))
+
+    assert int(native.steps) == int(compiled.steps) == count
 
 
 def test_divergence_in_space_ends_native_runs_where_it_ends_compiled_runs():

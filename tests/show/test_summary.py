@@ -1,11 +1,12 @@
 """`summary`: cluster counts and attention matrices are those of the run."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from tests.helpers.drawn_figures import artist, heading, random_walk
+from tests.helpers.drawn_figures import artist, caption, heading, random_walk
 
 import attnflow as af
 from attnflow.show import summary
@@ -54,6 +55,25 @@ def test_tokens_that_meet_show_their_rate_and_noisy_tokens_their_order():
     ]
     assert "1 − cosine" in names[0]
     assert "length of the mean" in names[1]
+
+
+def test_the_caption_has_the_interval_of_the_fitted_rate_and_sentences_with_spaces_between():
+    flow = af.SphereAttention(af.Head.identity(2))
+    run = af.simulate(flow, af.initial.circle(8, rng=0), np.linspace(0, 25, 51), progress=False)
+    text = caption(summary(run, matrices=np.full((2, 8, 8), 1 / 8))).replace("\n", " ")
+
+    low, high = (float(number) for number in re.findall(r"interval ([\d.]+) to ([\d.]+)\. ", text)[0])
+    assert low <= 2 <= high
+    assert "The attention at the start is the same for all pairs. The attention at the end is" in text
+
+
+@pytest.mark.parametrize(("d", "words"), [(1, "positions"), (2, "clusters")])
+def test_the_order_of_attention_is_named_by_what_is_known_of_a_run_that_moves(d, words):
+    flow = af.RescaledAttention(af.Head.bilinear(np.eye(d), -np.eye(d)))
+    run = af.simulate(flow, af.initial.box(6, d, rng=0), [0.0, 1.0, 2.0], progress=False)
+    matrices = np.random.default_rng(0).dirichlet(np.ones(6), size=(2, 6))
+
+    assert f"in the order of their {words}" in caption(summary(run, matrices=matrices)).replace("\n", " ")
 
 
 def test_several_heads_are_averaged(polygon):

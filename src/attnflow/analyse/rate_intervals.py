@@ -12,15 +12,16 @@ The half-width h of the noise solves  integral p(phi) P(|b - estimate| <= h give
 
 Drift. A solution has no noise, but terms of the next order: its local slope changes along the curve. A quadratic term,
 judged under the same noise, decides at the level of 5 % whether it does. If so, lines are fitted to the leading, the
-middle and the trailing half of the range of x, with the slopes b_1, b_2, b_3. Slopes that approach their limit
-geometrically, by the ratio q = (b_3 - b_2) / (b_2 - b_1), as for a next term e^{-k x}, end at
+middle and the trailing half of the range of x, with the slopes b_1, b_2, b_3. Slopes of a next term e^{-k x} approach
+their limit geometrically, by the ratio q = (b_3 - b_2) / (b_2 - b_1), and end at b_3 + (b_3 - b_2) q / (1 - q). Those
+of a factor a + x, as of a defective eigenvalue (t e^{-t}) or a logarithm (t^{-2} log t), approach it like 1 / (a + x):
+the hyperbola through three equally spaced slopes ends farther away, at
 
-    limit = b_3 + (b_3 - b_2) q / (1 - q),     q limited to [0, 0.9],
+    limit = b_3 + (b_3 - b_2) (1 + q) / (1 - q),     q limited to [0, 0.9],
 
-and the half-width grows by the largest of |b - b_1|, |b - b_3| and |b - limit| + |limit - b_3|: the distance to the
-extrapolated slope and the length of the extrapolation. Where a half has fewer than two points, the halves are those of
-the points, and q = 0.9. A correction that is below the noise, or that hardly declines over all of the points, is not
-seen.
+and the half-width grows by the largest of |b - b_1|, |b - b_3| and |b - limit|. Where a half has fewer than two points,
+the halves are those of the points, and q = 0.9. A correction that is below the noise, or that declines more slowly than
+1 / x, is not seen.
 
 Measured coverage (1000 draws each) with 8, 20, 60 and 200 points: independent noise 0.98, 0.98, 0.96, 0.96; phi = 0.9
 0.85, 0.93, 0.97, 0.97; phi = 0.97 0.81, 0.87, 0.90, 0.98. Few points of strongly correlated noise cannot show phi.
@@ -123,7 +124,7 @@ def _whitened_products(rows: np.ndarray) -> np.ndarray:
 
 
 def _drift(abscissae: np.ndarray, ordinates: np.ndarray, slope: float) -> float:
-    """The largest distance of the slope to those of the halves, and to their limit with the extrapolation's length."""
+    """The largest distance of the slope to those of the halves, and to their limit."""
     width = np.ptp(abscissae)
     # A point on the border of two halves belongs to both, whatever its rounding error.
     halves = [np.abs(abscissae - abscissae.min() - (0.25 + shift) * width) <= (0.25 + 1e-9) * width for shift in SHIFTS]
@@ -134,8 +135,8 @@ def _drift(abscissae: np.ndarray, ordinates: np.ndarray, slope: float) -> float:
     leading, middle, trailing = (_slope(abscissae[half], ordinates[half]) for half in halves)
     before, after = middle - leading, trailing - middle
     ratio = np.clip(after / before, 0.0, LARGEST_RATIO) if is_resolved and before else LARGEST_RATIO
-    limit = trailing + after * ratio / (1 - ratio)
-    distances = (abs(slope - leading), abs(slope - trailing), abs(slope - limit) + abs(limit - trailing))
+    limit = trailing + after * (1 + ratio) / (1 - ratio)
+    distances = (abs(slope - leading), abs(slope - trailing), abs(slope - limit))
     return max((float(distance) for distance in distances if np.isfinite(distance)), default=0.0)
 
 

@@ -8,9 +8,10 @@ or x = log t. Its 95 % interval is  rate -+ (noise + drift):
   leaves them, it is wider.
 - drift: where the logarithms are curved, the fitted slope depends on the window. With the slopes b_1, b_2, b_3 of the
   leading, middle and trailing half of the window and q = (b_3 - b_2) / (b_2 - b_1) it is the largest of |b - b_1|,
-  |b - b_3| and |b - limit| + |limit - b_3|, where limit = b_3 + (b_3 - b_2) q / (1 - q). Without curvature it is zero.
+  |b - b_3| and |b - limit|, where limit = b_3 + (b_3 - b_2) (1 + q) / (1 - q). Without curvature it is zero.
 
-The interval is meant to hold the rate of the limit: that of e^{-2t} (1 + e^{-t}) is 2. Details: `rate_intervals`.
+The interval is meant to hold the rate of the limit: that of e^{-2t} (1 + e^{-t}) and of t e^{-2t} is 2.
+Details: `rate_intervals`.
 """
 
 from typing import Any, NamedTuple
@@ -60,7 +61,7 @@ def exponential(times: Any, distances: Any) -> Fit:
     >>> times = np.linspace(1, 6, 51)
     >>> fit = exponential(times, np.exp(-2 * times) * (1 + np.exp(-times)))
     >>> [round(number, 2) for number in (fit.low, fit.rate, fit.high)]
-    [1.96, 2.05, 2.14]
+    [1.94, 2.05, 2.16]
     """
     times, distances = _usable(times, distances, least_time=-np.inf)
     return _line("exponential", times, distances)

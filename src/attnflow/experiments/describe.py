@@ -23,6 +23,7 @@ from attnflow.results.provenance import ResultKind, flow_of, require_result, sol
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.hypotheses import value_matrix
 from attnflow.theorems.prediction.limits import WORDS, ObservedLimit, fulfils
+from attnflow.theorems.prediction.observed_limits import LATE_SHARE
 from attnflow.theorems.prediction.predict import predict
 from attnflow.theorems.verdict import Verdict
 from attnflow.theorems.verify import verify
@@ -124,7 +125,10 @@ def _predicted(flow: AbstractDynamics, run: xr.Dataset, shown: str, failed: set[
 
 
 def _settling_time(flow: AbstractDynamics, run: xr.Dataset) -> float | None:
-    """The first saved time from which no token moves beyond the cluster distance; None if tokens still move."""
+    """The first saved time from which no token moves beyond the cluster distance; None if tokens still move.
+
+    The last state is always near itself: tokens rest where they do so for the last fifth of the time at least.
+    """
     if "tokens" not in run or flow.noise is not None:
         return None
     tokens = run.tokens.values
@@ -132,8 +136,8 @@ def _settling_time(flow: AbstractDynamics, run: xr.Dataset) -> float | None:
     away = np.linalg.norm(tokens[kept] - tokens[kept][-1], axis=-1).max(axis=1) > cluster_distance(flow, run)
     times = run.time.values[kept]
     first = int(np.flatnonzero(away)[-1]) + 1 if away.any() else 0
-    # The last state is always near itself: two states at least show that the tokens rest.
-    return float(times[first]) if first < len(times) - 1 else None
+    is_shown = first < len(times) - 1 and times[first] <= times[0] + LATE_SHARE * (times[-1] - times[0])
+    return float(times[first]) if is_shown else None
 
 
 def _rotation(flow: AbstractDynamics, run: xr.Dataset) -> str:

@@ -11,6 +11,7 @@ from attnflow.analyse import order
 from attnflow.experiments.gathering import Gathering, cluster_distance, counted, gathering
 from attnflow.experiments.model_words import model_words
 from attnflow.model.dynamics import AbstractDynamics
+from attnflow.model.flows import RescaledAttention
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
@@ -90,7 +91,7 @@ def outcome_of(flow: AbstractDynamics, run: xr.Dataset, distance: float) -> RunO
         length = float(order.mean_length(final))
         return RunOutcome(f"mean of the tokens of length {length:.2f}", None, False, mean_length=length)
     gathered, limit = gathering(flow, final, distance), shown_limit(flow, run)
-    says = _words_of_limit(limit, gathered)
+    says = _words_of_limit(flow, limit, gathered)
     return RunOutcome(says if is_settled(limit) else f"not settled, {says}", gathered, is_settled(limit))
 
 
@@ -113,18 +114,19 @@ def shown_limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit | None
         return None
 
 
-def _words_of_limit(limit: ObservedLimit | None, gathered: Gathering) -> str:
+def _words_of_limit(flow: AbstractDynamics, limit: ObservedLimit | None, gathered: Gathering) -> str:
     """The observed limit in words; the number of groups is that of `gathered`."""
     numbers = {} if limit is None else limit.numbers
+    x = "x = e^(tV) z" if isinstance(flow, RescaledAttention) else ""  # z itself may rest, or grow
     word = "" if limit is None else limit.limit
     if word in ("at-rest", "point-at-rest"):
         return f"no token moves, {gathered.words}"
     if word == "zero":
-        return f"size {numbers[Quantity.SIZE_OF_X]:.2g}, falling like {_decay_words(numbers)},"
+        return f"{x + ' of ' if x else ''}size {numbers[Quantity.SIZE_OF_X]:.2g}, falling like {_decay_words(numbers)},"
     if word == "diverging":
         return f"rescaled tokens of size {numbers[Quantity.SIZE_OF_Z]:.2g}, first {numbers[Quantity.FIRST_SIZE]:.2g}"
     if word == "rotation":
-        return f"tokens rotate, {gathered.words}"
+        return f"{x + ' rotates' if x else 'tokens rotate'}, {gathered.words}"
     if word == "first-token" and gathered.count == 1:
         return f"{gathered.words}, where the first token started,"
     if word == "polytope" and gathered.dimension == 0 and numbers[Quantity.VERTICES] > 2:

@@ -58,7 +58,9 @@ def value_words(flow: AbstractDynamics) -> str:
 
 def _attention_words(attention: AbstractAttention) -> str:
     words = ATTENTIONS.phrase_of(attention)
-    return f"{words} of {attention.iterations} Sinkhorn iterations" if isinstance(attention, Sinkhorn) else words
+    if not isinstance(attention, Sinkhorn):
+        return words
+    return f"{words} of {attention.iterations} iterations" if attention.iterations > 1 else f"{words} of one iteration"
 
 
 def _weight_words(flow: AbstractDynamics) -> list[str]:

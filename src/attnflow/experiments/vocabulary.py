@@ -179,7 +179,7 @@ ATTENTIONS = Vocabulary(
             "ITERATIONS",
             (5,),
             fields=("iterations",),
-            phrase="doubly stochastic attention",
+            phrase="Sinkhorn attention",
         ),
     },
     given={"beta": 1.0},

@@ -14,6 +14,7 @@ from attnflow._common.progress import Progress, Watch, reporting
 from attnflow._common.seeds import Rng, takes_rng
 from attnflow.integrate import ensemble, native_runs
 from attnflow.integrate.native_problem import computed_by, reason_not_native
+from attnflow.integrate.noise_notes import noise_notes
 from attnflow.integrate.normalisation_notes import normalisation_notes
 from attnflow.integrate.plan import Plan
 from attnflow.integrate.request import DEFAULT_MEMORY, checked_request
@@ -154,6 +155,10 @@ def _integrated(request: Request, watch: Watch, reason: str | None) -> RunArrays
 def _dataset(request: Request, results: RunArrays, reason: str | None) -> xr.Dataset:
     run = run_dataset.labelled(results, request.times, request.tokens)
     sentences = outcome.sentences(results, request.stops)
-    notes = (resolution_note(request.flow, run), *normalisation_notes(request.flow, request.solver, run))
+    notes = (
+        resolution_note(request.flow, run),
+        *normalisation_notes(request.flow, request.solver, run),
+        *noise_notes(request.flow, request.solver, run),
+    )
     summary = " ".join(text for text in (outcome.summary(sentences, results.status), *notes) if text)
     return run.assign_attrs(run_dataset.attributes(request, summary, sentences, computed_by(reason)))

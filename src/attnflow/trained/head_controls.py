@@ -122,7 +122,7 @@ def control_verdict(rows: Sequence[dict[str, Any]], name: str) -> str:
     all_of, none_of = own | {name: own["runs"]}, [row | {name: 0} for row in rows[1:]]
     if all(_p_value(all_of, row, name) >= LEVEL for row in none_of):
         return f"{own['runs']} simulations are too few to tell a difference ({test})."
-    return f"The {own['control']} heads differ from no control ({test}): this says something of V, not of Q and K."
+    return f"The {own['control']} heads differ from no control ({test}): no evidence of an effect of Q and K."
 
 
 def _p_value(first: dict[str, Any], second: dict[str, Any], name: str) -> float:

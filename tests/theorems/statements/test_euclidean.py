@@ -211,6 +211,37 @@ def test_the_exceptional_row_is_allowed():
     assert verdict.verdict == "holds"
 
 
+@pytest.mark.parametrize("name", ["hyperplanes", "polytope-times-hyperplane", "codimension-k"])
+def test_eigenvalues_that_attention_has_not_separated_yet_decide_nothing(name):
+    """With a gap of 1e-6 tokens rest at the vertices of a polygon, as if V = I, until times of 1e6."""
+    close, far = (with_scores(EYE, np.diag([1.0, 1.0 - gap]), af.initial.box(25, 2, rng=3)) for gap in (1e-6, 1.3))
+    found = [STATEMENTS[name].check(case.flow, case.simulate()) for case in (close, far)]
+
+    assert found[0].measurement.value > found[0].measurement.tolerance
+    assert "r = 1.0e-06" in found[0].explanation()
+    assert [one.verdict for one in found] == ["undecided", "holds"]
+
+
+def test_coordinates_of_a_tiny_eigenvalue_have_not_converged():
+    """Along 1e-7 rescaled tokens need times of 1e7; the control is a measurement after which nothing is open."""
+    slow = with_scores(EYE, np.diag([1.0, 1e-7]), af.initial.box(25, 2, rng=3))
+    verdict = STATEMENTS["codimension-k"].check(slow.flow, slow.simulate())
+
+    assert verdict.verdict == "undecided"
+    assert verdict.measurement.value > 3
+    assert not measured("codimension-k", with_scores(EYE, np.diag([2.0, 0.9]), box(2))).open
+
+
+def test_the_rate_on_the_line_from_close_to_the_origin_is_not_decided_early():
+    """Tokens of size 1e-6 have equal weights until t = 14; a fit that begins before says nothing of the late rate."""
+    start = 1e-6 * af.initial.box(20, 1, rng=3)
+    case = Instance(af.RescaledAttention(af.Head.identity(1)), start, np.linspace(0, 30, 81))
+    verdict = STATEMENTS["boolean-rate"].check(case.flow, case.simulate())
+
+    assert verdict.measurement.value > 0.1
+    assert verdict.verdict == "undecided"
+
+
 def test_the_rate_of_a_faster_flow_is_in_units_of_v():
     verdict = STATEMENTS["boolean-rate"].check_instance(with_value(np.array([[2.0]]), LINE, 6.0))
     assert verdict.verdict == "holds", verdict.explanation()

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from attnflow._common.plain import evenly_spaced
+from attnflow._common.plain import evenly_spaced, interval_texts
 from attnflow.analyse import order
 from attnflow.experiments.centres import renyi_centres
 from attnflow.experiments.convergence_rates import SMALLEST_HEIGHT, Meeting, meeting
@@ -36,8 +36,9 @@ class ShownMeasures:
     centres: tuple[int, ...] = ()
     """Renyi centres of the first tokens on the circle."""
     sorted_tokens: np.ndarray | None = None
-    """Order of the tokens by their limit, for attention matrices; None where a mask gives tokens an order."""
-
+    """Order of the tokens for attention matrices; None where a mask gives tokens an order."""
+    sorted_by: str = "clusters"
+    """What that order is one of."""
     first_token: np.ndarray | None = None
     """The place where the first token starts, for causal attention that gathers all tokens in one point."""
 
@@ -47,6 +48,9 @@ class ShownMeasures:
         parts = []
         if self.meeting is not None:
             parts.append("1 − cosine is that of the two tokens farthest apart.")
+        if self.meeting is not None and (fit := self.meeting.fit) is not None:
+            rate, low, high = interval_texts(fit.rate, fit.low, fit.high)
+            parts.append(f"Fitted rate {rate}, 95 % interval {low} to {high}.")
         if self.meeting is not None and self.first_token is not None:
             parts.append("Thin lines: of each token and the start of the first token, later tokens darker.")
         if self.centres:
@@ -60,11 +64,11 @@ def shown_measures(run: xr.Dataset, member: int | None, drawn: DrawnRun) -> Show
     if flow is None or not drawn.is_followed or "word" in one.coords:
         return ShownMeasures()
     has_groups = len(drawn.cluster_sizes) > 1 and isinstance(flow.mask, masks.Full)
-    by_limit = _by_limit(drawn) if has_groups else None
+    in_order = _in_order(drawn) if has_groups else None
     if flow.noise is not None:
         return ShownMeasures(order=order.mean_length(drawn.tokens).values if drawn.is_sphere else None)
     if not drawn.is_sphere:
-        return ShownMeasures(sorted_tokens=by_limit)
+        return ShownMeasures(sorted_tokens=in_order, sorted_by="positions" if drawn.dimension == 1 else "clusters")
     centres = renyi_centres(flow, drawn.tokens[0]) if drawn.dimension == 2 else []
     meets = len(drawn.cluster_sizes) == 1 and len(drawn.labels) > 1 and len(drawn.times) > 4
     first = one.initial_tokens.values.astype(float)
@@ -75,12 +79,12 @@ def shown_measures(run: xr.Dataset, member: int | None, drawn: DrawnRun) -> Show
         meeting=meeting(flow, first, drawn.times, drawn.tokens, layers=layers) if meets else None,
         first_token=drawn.tokens[0, 0] if is_led else None,
         centres=tuple(centres) if len(centres) <= MOST_CENTRES else (),
-        sorted_tokens=by_limit,
+        sorted_tokens=in_order,
     )
 
 
-def _by_limit(drawn: DrawnRun) -> np.ndarray:
-    """Tokens in the order of their limits: of positions on the line, elsewhere of clusters, the largest first."""
+def _in_order(drawn: DrawnRun) -> np.ndarray:
+    """Tokens in the order of their positions on the line, elsewhere of their last clusters, the largest first."""
     if drawn.dimension == 1:
         return np.argsort(drawn.tokens[0, :, 0], kind="stable")  # tokens on the line keep their order
     return np.argsort(drawn.labels, kind="stable")

@@ -166,18 +166,18 @@ def _attention_panels(shown: dict[str, np.ndarray]) -> list[MatrixInRow]:
 
 
 def _readable_matrices(matrices: dict[str, np.ndarray], measures: ShownMeasures) -> tuple[dict[str, np.ndarray], str]:
-    """The matrices with tokens in the order of their limits, without one that is constant, and a sentence on both."""
+    """The matrices with tokens in the order of `measures`, without one that is constant, and a sentence on both."""
     is_constant = {heading: bool(np.ptp(matrix) < 1e-3 * matrix.max()) for heading, matrix in matrices.items()}
     kept = {heading: matrix for heading, matrix in matrices.items() if not is_constant[heading]}
-    note = "".join(
+    note = " ".join(
         f"The {heading.replace(',', ' at the')} is the same for all pairs."
         for heading in matrices
         if is_constant[heading]
     )
     if measures.sorted_tokens is not None and kept:
-        by_limit = np.ix_(measures.sorted_tokens, measures.sorted_tokens)
-        kept = {heading: matrix[by_limit] for heading, matrix in kept.items()}
-        note = f"{note} Attention is drawn with tokens in the order of their limits.".strip()
+        in_order = np.ix_(measures.sorted_tokens, measures.sorted_tokens)
+        kept = {heading: matrix[in_order] for heading, matrix in kept.items()}
+        note = f"{note} Attention is drawn with tokens in the order of their {measures.sorted_by}.".strip()
     return kept, note
 
 

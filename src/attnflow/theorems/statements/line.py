@@ -58,7 +58,7 @@ def _boolean_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
         "the slope is exact up to e^{-Vt}",
         "the relative error of the slope of log(-log(1 - P)), expected V,",
     )
-    slopes, depths, transients = [], [], []
+    slopes, first_depths, depths, transients = [], [], [], []
     least, greatest = leaders.extremes(run.initial_tokens.values[None]).values[0]
     for row in {least, greatest}:
         # Tokens on the line keep their order, so that the best match of a token is the extreme on its side of 0.
@@ -67,12 +67,14 @@ def _boolean_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
             text = f"only {len(late_times)} of the saved times resolve 1 - P"
             return Measurement(quantity, np.inf, 0.01, why, open=text)
         slopes.append(attention_matrices.doubly_exponential_rate(late_times, log_missing).slope)
+        first_depths.append(-log_missing[0])
         depths.append(-log_missing[-1])
         # A token converges to its limit like e^{-Vt}, and the slope of its row does too.
         first = int(np.searchsorted(times, late_times[0]))
         transients.append(np.exp(growth * (times[0] - times[first])) * size_of(z) / abs(z[first, row]))
     value = float(np.abs(np.array(slopes) / growth - 1).max())
-    is_late = min(depths) > 1e3 and max(transients) < 0.005
+    # Near the origin weights stay equal for a while: the law begins where a weight is 1 - e^-10 or more.
+    is_late = min(first_depths) > 10 and min(depths) > 1e3 and max(transients) < 0.005
     text = "" if is_late else f"at t = {times[-1]:g} (1 - P = e^-{min(depths):.3g}) transients are not over"
     return Measurement(quantity, value, 0.01, why, open=text)
 

@@ -99,7 +99,7 @@ class Counterexample:
     def report(self) -> list[str]:
         """The equilibria, their stability and the share of starts as lines of text."""
         lines = [
-            f"V = {self.model.value.round(4).tolist()}, Q^T K = {self.model.query_key.tolist()}, "
+            f"V = {(self.model.value.round(4) + 0.0).tolist()}, Q^T K = {self.model.query_key.tolist()}, "
             f"beta = {self.model.beta:g}, two tokens, causal.",
             f"Equilibria away from +-xi with the first token at xi: {len(self.equilibria)}.",
             *(_line(one) for one in self.equilibria),
