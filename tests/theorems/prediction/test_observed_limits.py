@@ -99,6 +99,19 @@ def test_limits_on_the_circle():
     assert observed_limit(diagonal, as_run(turning)).limit == "undecided"
 
 
+def test_tokens_that_gather_turn_in_both_senses_and_do_not_rotate():
+    """A complex pair with a tiny imaginary part: at the end tokens still move, because they have not gathered yet."""
+    slow = np.exp(-0.2 * TIMES)[:, None]
+    gathering = on_circle(0.01 * TIMES[:, None] + slow * ANGLES)
+    found = observed_limit(causal(af.values.complex_pair(1.0, 0.01)), as_run(gathering))
+
+    assert np.ptp(gathering[-9:], axis=0).max() > 0.02
+    assert found.limit == "undecided"
+    space = af.EuclideanAttention(af.Head(value=af.values.complex_pair(0.5, 0.01)))
+    assert observed_limit(space, as_run(gathering)).limit == "undecided"
+    assert observed_limit(space, as_run(on_circle(TIMES[:, None] + DECAY * ANGLES))).limit == "rotation"
+
+
 def test_clouds_lean_towards_the_leading_direction():
     generator = np.random.default_rng(0)
     lean = generator.normal(0, 0.5, (41, 8)) + np.pi * (np.arange(8) % 2)

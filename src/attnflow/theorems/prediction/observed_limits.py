@@ -143,12 +143,26 @@ def _leading_part(found: Spectrum, tokens: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _turning_in_space(found: Spectrum, seen: np.ndarray) -> ObservedLimit:
-    """Rotation, where the directions of x in L' turn from one saved time to the next."""
+    """Rotation, where the directions of x in L' turn together from one saved time to the next."""
     _, coordinates = _leading_part(found, seen)
     lengths = np.linalg.norm(coordinates, axis=-1, keepdims=True)
     directions = coordinates / np.where(lengths > 0, lengths, 1)
     turn = float(np.linalg.norm(np.diff(directions[-3:], axis=0), axis=-1).mean())
-    return ObservedLimit("rotation" if turn > PLACE_DISTANCE else "undecided", {Quantity.TURN: turn})
+    is_shown = turn > PLACE_DISTANCE and _turn_together(directions[-3:])
+    return ObservedLimit("rotation" if is_shown else "undecided", {Quantity.TURN: turn})
+
+
+def _turn_together(coordinates: np.ndarray) -> bool:
+    """Whether most tokens turn in one sense and by similar angles; tokens that gather turn in both senses.
+
+    `coordinates` (times, n, 2) are those in the plane of a complex pair; in more dimensions the sense is not defined.
+    """
+    if coordinates.shape[-1] != 2:
+        return True
+    places = coordinates[..., 0] + 1j * coordinates[..., 1]
+    angles = np.sum(np.angle(places[1:] * places[:-1].conj()), axis=0)
+    low, middle, high = np.quantile(angles, [0.1, 0.5, 0.9])
+    return bool(abs(middle) > PLACE_DISTANCE and high - low < abs(middle))
 
 
 def _on_sphere(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> ObservedLimit:
@@ -164,7 +178,11 @@ def _on_sphere(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, token
         from_poles = float(np.minimum(np.linalg.norm(last - xi, axis=-1), np.linalg.norm(last + xi, axis=-1)).max())
         if from_poles <= PLACE_DISTANCE:
             return ObservedLimit("poles", {Quantity.FROM_POLES: from_poles, Quantity.LATE_MOVE: late})
-    if not found.is_leading_real and late > PLACE_DISTANCE:
+    if (
+        not found.is_leading_real
+        and late > PLACE_DISTANCE
+        and _turn_together(tokens[_is_late(times)] @ found.leading_space)
+    ):
         share = float(np.mean(np.sum((tokens[-1] @ found.leading_space) ** 2, axis=-1)))
         return ObservedLimit("rotation", {Quantity.SHARE_IN_TURNING_SPACE: share, Quantity.LATE_MOVE: late})
     spread = float(np.linalg.norm(last - last[0], axis=-1).max())
@@ -219,9 +237,14 @@ def _groups(tokens: np.ndarray, distance: float) -> int:
 def _late_move(times: np.ndarray, tokens: np.ndarray, scale: float | None = None) -> float:
     """The largest distance of tokens from their last places in the last fifth of the time, over `scale`."""
     scale = scale or float(np.ptp(tokens[0], axis=0).max()) or 1.0
+    return float(np.linalg.norm(tokens[_is_late(times)] - tokens[-1], axis=-1).max()) / scale
+
+
+def _is_late(times: np.ndarray) -> np.ndarray:
+    """The times of the last fifth of a run, the last two at least."""
     late = times >= times[0] + LATE_SHARE * (times[-1] - times[0])
     late[-2:] = True
-    return float(np.linalg.norm(tokens[late] - tokens[-1], axis=-1).max()) / scale
+    return late
 
 
 def _power_of_time(elapsed: np.ndarray, log_size: np.ndarray) -> float:
