@@ -167,6 +167,19 @@ def test_what_is_said_of_x_is_not_said_of_rescaled_tokens(value):
     assert "e^(tV)" not in headline(euclidean, plain)
 
 
+@pytest.mark.parametrize(
+    ("eigenvalues", "above", "words"),
+    [([14.0, 0.0, 0.0], 0.0, "14, 0, 0"), ([1.0, 1.0, 1.0], 1.0, "1, 1, 1"), ([0.0, 0.0, 0.0], 1.0, "0, 0, 0"),
+     ([1.0, 1e-7, -1e-9], 0.0, "1, 1e-07, -1e-09")],
+)  # fmt: skip
+def test_eigenvalues_below_their_rounding_error_are_zero(eigenvalues, above, words):
+    """In a turned basis the zeros of V are 1e-16, and the eigenvalues of a Jordan block of size 3 differ by 1e-5."""
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    value = basis @ (np.diag(eigenvalues) + above * np.eye(3, k=1)) @ basis.T
+
+    assert model_words(af.RescaledAttention(af.Head(value=value)), 5).endswith(f"V of eigenvalues {words}")
+
+
 def test_one_sinkhorn_iteration_is_not_called_doubly_stochastic():
     """It is softmax, whose columns do not add up to one."""
     words = [model_words(af.SphereAttention(af.Head.identity(3), af.Sinkhorn(1.0, count)), 9) for count in (1, 9)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.linalg import eig, expm
+from scipy.linalg import expm
 
 from attnflow._common.checks import (
     InputError,
@@ -20,6 +20,7 @@ from attnflow._common.checks import (
     require_tokens,
 )
 from attnflow.analyse.snapshots import tokens_of
+from attnflow.analyse.spectra import eigenvalue_errors
 
 __all__ = ["error", "predict", "rate_errors", "rates", "valid_until"]
 
@@ -43,22 +44,15 @@ def rates(attention: Any) -> np.ndarray:
 def rate_errors(attention: Any) -> np.ndarray:
     """The rounding error of every one of the `rates`, in the same order: a smaller rate is zero within its error.
 
-    A perturbation E of P moves the eigenvalue lambda_k by at most |E| / |<l_k, r_k>| to first order, for the left and
-    right eigenvectors l_k and r_k of length one; |E| is n |P| times the machine precision. The error of a defective
-    eigenvalue is at most 2, the largest distance of two eigenvalues of P.
+    They are those of `spectra.eigenvalue_errors`, at most 2, the largest distance of two eigenvalues of P.
 
     Examples
     --------
     >>> bool(rate_errors([[0.75, 0.25], [0.25, 0.75]]).max() < 1e-14)
     True
     """
-    matrix = _stochastic(attention)
-    decomposition: Any = eig(matrix, left=True)
-    eigenvalues, left, right = decomposition
-    overlaps = np.abs(np.sum(left.conj() * right, axis=0))
-    perturbation = len(matrix) * np.linalg.norm(matrix, 2) * np.finfo(float).eps
-    errors = np.minimum(perturbation / np.maximum(overlaps, perturbation / 2), 2.0)
-    return errors[np.argsort(1 - np.real(eigenvalues), kind="stable")]
+    eigenvalues, errors = eigenvalue_errors(_stochastic(attention))
+    return np.minimum(errors, 2.0)[np.argsort(1 - np.real(eigenvalues), kind="stable")]
 
 
 def predict(attention: Any, tokens: Any, times: Any) -> np.ndarray:

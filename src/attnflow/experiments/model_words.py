@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.analyse.spectra import eigenvalue_errors
 from attnflow.experiments.vocabulary import ATTENTIONS, MASKS, NORMALISATIONS
 from attnflow.model import masks
 from attnflow.model.attention import AbstractAttention, Sinkhorn
@@ -101,8 +102,13 @@ def _sign_of_identity(matrix: np.ndarray) -> str | None:
 
 
 def _eigenvalues(matrix: np.ndarray) -> str:
-    """The four eigenvalues of largest real part, and how many more there are."""
-    eigenvalues = np.linalg.eigvals(matrix)
+    """The four eigenvalues of largest real part, and how many more there are; parts below their error are 0."""
+    eigenvalues, errors = eigenvalue_errors(matrix)
+    # The errors are of first order: close to a defective matrix they are those of the eigenvalues up to a factor.
+    real, imaginary = (
+        np.where(np.abs(part) > 10 * errors, part, 0.0) for part in (np.real(eigenvalues), np.imag(eigenvalues))
+    )
+    eigenvalues = real + 1j * imaginary
     order = np.argsort(-eigenvalues.real)
     shown = [_number(eigenvalue) for eigenvalue in eigenvalues[order][:4]]
     more = f" and {len(matrix) - len(shown)} more" if len(matrix) > len(shown) else ""
