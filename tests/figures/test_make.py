@@ -179,6 +179,7 @@ def test_the_page_says_everything_and_needs_no_network(made):
 
     assert "Sums of &lt;random&gt; numbers" in text
     assert "straight &amp; short" in text
+    assert "How the figure with the parameters of the catalogue differs" in text
     assert "attnflow reproduce small --quick" in text
     assert "size = 4 for 8" in text
     assert "Seed 3" in text

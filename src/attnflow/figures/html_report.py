@@ -122,7 +122,7 @@ def _article(figure: Figure, made: Made, folder: Path) -> str:
         parts.append(f"<p>{_text(' '.join(made.caption))}</p>")
     parts += [_media(figure, name, made, folder), _numbers(made.numbers), _verdicts(made.verdicts)]
     if figure.deviates:
-        own = " with the parameters of the catalogue" if figure.changes else ""
+        own = " with the parameters of the catalogue" if figure.changes or (made.is_quick and figure.quick) else ""
         parts.append(f"<h3>How the figure{own} differs from what was published</h3><p>{_text(figure.deviates)}</p>")
     parts.append(_recipe(figure, made))
     return "".join([*parts, "</article>"])

@@ -35,7 +35,7 @@ class Hypothesis:
     @property
     def shortfall(self) -> str:
         """By how much it is missed, such as "missed by 0.5 in beta"; empty where there is no finite distance."""
-        return f"missed by {-self.margin:.3g} {self.unit}".rstrip() if math.isfinite(self.margin) else ""
+        return f"missed by {0.0 - self.margin:.3g} {self.unit}".rstrip() if math.isfinite(self.margin) else ""
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain values, for JSON; infinities become words."""

@@ -158,3 +158,28 @@ def test_wrong_arguments_are_refused():
         predict(rescaled(I2), np.ones((2, 4, 2)))
     with pytest.raises(ValueError, match="flow"):
         predict(np.eye(2))  # pyright: ignore[reportArgumentType]
+
+
+def test_the_rate_of_several_growing_coordinates_is_that_of_the_slowest():
+    """V = diag(1, 0.4, -2): the second coordinate converges like e^{-0.4t}, as a run shows."""
+    flow = rescaled(np.diag([1.0, 0.4, -2.0]))
+    assert predict(flow).rate == "e^(-0.4 t)"
+
+    run = af.simulate(flow, af.initial.box(12, 3, rng=0), np.linspace(0, 30, 121), progress=False)
+    times, second = run.time.values, run.tokens.values[..., 1]
+    away = np.abs(second - second[-1]).max(axis=1)
+    fit = af.rates.exponential(times[40:80], away[40:80])
+    assert abs(fit.rate - 0.4) < 0.02
+
+
+@pytest.mark.parametrize(("second", "is_close"), [(0.999, True), (0.5, False)])
+def test_close_eigenvalues_are_cautioned_about(second, is_close):
+    said = predict(rescaled(np.diag([1.0, second]))).suggestion
+
+    assert ("like e^(-0.001 t)" in said) == is_close
+
+
+def test_a_hypothesis_that_is_just_missed_is_not_missed_by_minus_zero():
+    said = str(predict(rescaled(I2, np.zeros((2, 2)))))
+
+    assert "missed by 0 in the least eigenvalue" in " ".join(said.split())

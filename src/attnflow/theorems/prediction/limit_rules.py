@@ -8,6 +8,7 @@ from attnflow.analyse.spectra import Spectrum
 from attnflow.theorems import limit_theorems as known
 from attnflow.theorems.theorem import Theorem
 
+CLOSE_EIGENVALUES = 0.1  # gap over the leading eigenvalue, below which tokens rest before eigenvalues are told apart
 SLOW = "At large beta it can take times of order exp(c sqrt(beta)): a run shows metastable clusters."
 
 
@@ -22,12 +23,28 @@ class Rule:
     """The rate in words, from the spectrum of V."""
     note: str = ""
     """What a reader of the result should know."""
-    caution: str = ""
-    """What a reader of a prediction by this rule should know."""
+    caution: Callable[[Spectrum], str] = lambda _: ""
+    """What a reader of a prediction by this rule should know, from the spectrum of V."""
 
 
 def _exponential(found: Spectrum) -> str:
     return f"e^(-{found.leading.value.real:.3g} t)"
+
+
+def _slowest_of_growing(found: Spectrum) -> str:
+    """Coordinates along an eigenvalue lambda > 0 of V converge like e^{-lambda t}."""
+    return f"e^(-{min(float(value.real) for value in found.values if value.real > 0):.3g} t)"
+
+
+def _separation(found: Spectrum) -> str:
+    """A caution where the leading eigenvalue is close to the next: until attention separates them they act as one."""
+    lead = found.leading.value.real
+    if not found.gap < CLOSE_EIGENVALUES * lead:
+        return ""
+    return (
+        f"Attention separates the leading eigenvalue {lead:.3g} of V from the next like e^(-{found.gap:.2g} t): until "
+        "then tokens rest as if both were equal."
+    )
 
 
 def _doubly_exponential(found: Spectrum) -> str:
@@ -58,12 +75,12 @@ RULES: tuple[Rule, ...] = (
         known.POLYTOPE,
         "polytope",
         _exponential,
-        caution="The theorem does not say that tokens go to vertices; nearly always they do.",
+        caution=_fixed("The theorem does not say that tokens go to vertices; nearly always they do."),
     ),
     Rule(known.BOOLEAN_LIMIT, "boolean", _doubly_exponential),
     Rule(known.MINUS_IDENTITY, "zero", _fixed("t^(-1/2) for the tokens, 1/t for the attention")),
-    Rule(known.HYPERPLANES, "hyperplanes", _exponential),
-    Rule(known.POLYTOPE_TIMES_HYPERPLANE, "polytope-times-hyperplane", _exponential),
+    Rule(known.HYPERPLANES, "hyperplanes", _exponential, caution=_separation),
+    Rule(known.POLYTOPE_TIMES_HYPERPLANE, "polytope-times-hyperplane", _exponential, caution=_separation),
     Rule(
         known.POLYTOPE_TIMES_HYPERPLANE_GENERAL,
         "polytope-times-hyperplane",
@@ -74,18 +91,19 @@ RULES: tuple[Rule, ...] = (
     Rule(
         known.CODIMENSION_K,
         "hyperplanes",
-        _exponential,
+        _slowest_of_growing,
+        caution=_separation,
         note="Asked here only where a simple real eigenvalue leads: V = I and complex pairs give more than three.",
     ),
     Rule(
         known.CAUSAL_IDENTITY_VALUE,
         "first-token",
         _fixed("none proved"),
-        caution="At large beta it can take longer than any run: clusters live for times exponential in beta.",
+        caution=_fixed("At large beta it can take longer than any run: clusters live for times exponential in beta."),
     ),
     Rule(known.HEMISPHERE_RATE, "point", _fixed("e^(-c t) with some c > 0")),
-    Rule(known.SINGLE_CLUSTER, "point", _fixed("none proved for every start"), caution=SLOW),
-    Rule(known.SINGLE_CLUSTER_CIRCLE, "point", _fixed("none proved for every start"), caution=SLOW),
+    Rule(known.SINGLE_CLUSTER, "point", _fixed("none proved for every start"), caution=_fixed(SLOW)),
+    Rule(known.SINGLE_CLUSTER_CIRCLE, "point", _fixed("none proved for every start"), caution=_fixed(SLOW)),
     Rule(known.SYNCHRONISATION, "point", _synchronisation_rate),
     Rule(known.SYNCHRONISATION_WITH_LENGTHS, "point", _fixed("t^(-2) for 1 - cosine")),
     Rule(known.CONJECTURE_2, "point-of-subspace", _first_token_rate),

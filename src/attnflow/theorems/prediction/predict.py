@@ -68,7 +68,7 @@ def predict(flow: AbstractDynamics, tokens: Any = None, solver: AbstractSolver |
         return _without_result(flow, weights.spectrum, judged)
     results = tuple(_result(rule, weights.spectrum) for rule, _ in applying)
     first, (rule, hypotheses) = results[0], applying[0]
-    caution = DISCRETE if isinstance(solver, Layers) else rule.caution
+    caution = DISCRETE if isinstance(solver, Layers) else rule.caution(weights.spectrum)
     return Prediction(first.limit, first.says, results, first.rate, hypotheses, caution)
 
 
