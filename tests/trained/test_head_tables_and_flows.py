@@ -11,6 +11,7 @@ import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
 from attnflow.analyse import attention_rank
+from attnflow.cli import trained_tables
 from attnflow.results.provenance import flow_of
 from attnflow.trained import head_controls, head_flows, head_subsets
 from attnflow.trained.head_limits import KINDS, kind_of, on_its_range
@@ -219,8 +220,8 @@ def two_tokens(misalignments):
     ],
 )
 def test_only_a_decay_has_a_rate(misalignments, rate):
-    found = head_flows.alignment_rate(two_tokens(misalignments))
-    assert found is None if rate is None else found == pytest.approx(rate, abs=1e-9)
+    found = head_flows.alignment_fit(two_tokens(misalignments))
+    assert found is None if rate is None else found.rate == pytest.approx(rate, abs=1e-9)
 
 
 def test_the_circle_lies_in_the_leading_plane(models):
@@ -350,5 +351,11 @@ def test_a_decay_that_stalls_has_no_rate(floor, rate):
     tokens = np.stack([np.stack([np.ones(40), np.zeros(40)], 1), np.stack([np.cos(angles), np.sin(angles)], 1)], 1)
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
     np.testing.assert_allclose(head_flows.misalignment(run), np.exp(-times) / 2 + floor, atol=1e-12)
-    found = head_flows.alignment_rate(run)
-    assert found is None if rate is None else abs(found - rate) < 1e-6
+    found = head_flows.alignment_fit(run)
+    assert found is None if rate is None else abs(found.rate - rate) < 1e-6
+
+
+def test_the_printed_rate_of_alignment_has_its_interval():
+    summary = {"rate": 2.4192, "rate_interval": [2.31, 2.53]}
+
+    assert trained_tables._rate(summary) == "tokens align at rate 2.42 (95 % interval 2.31 to 2.53)"

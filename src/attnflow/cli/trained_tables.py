@@ -133,11 +133,13 @@ def rank_note(tokens: int) -> str:
 
 def _rate(summary: dict[str, Any]) -> str:
     """The rate of alignment of a flow, or why it has none."""
+    from attnflow._common.plain import interval_texts
     from attnflow.analyse.rates import MIN_POINTS
     from attnflow.trained.head_flows import FITTED_MISALIGNMENT
 
     if summary["rate"] is not None:
-        return f"tokens align at rate {number(summary['rate'])}"
+        rate, low, high = interval_texts(summary["rate"], *summary["rate_interval"])
+        return f"tokens align at rate {rate} (95 % interval {low} to {high})"
     if summary["saves"] < MIN_POINTS:
         return f"a rate needs {MIN_POINTS} kept times or more, and there are {summary['saves']}"
     if summary["misalignment"] < FITTED_MISALIGNMENT[0]:

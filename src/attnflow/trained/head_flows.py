@@ -120,13 +120,14 @@ def flow_summary(run: xr.Dataset) -> dict[str, Any]:
     >>> af.trained.flow_summary(run)["heads"]
     [0]
     """
-    course = time_course(run)
+    course, fit = time_course(run), alignment_fit(run)
     return {
         "model": run.attrs["model"],
         "layer": int(run.attrs["layer"]),
         "heads": [int(head) for head in np.atleast_1d(run.attrs["heads"])],
         "misalignment": float(misalignment(run)[-1]),
-        "rate": alignment_rate(run),
+        "rate": None if fit is None else fit.rate,
+        "rate_interval": None if fit is None else [fit.low, fit.high],
         "saves": run.sizes["time"],
         "tokens": run.sizes["token"],
         **course[-1],
@@ -161,8 +162,8 @@ def misalignment(run: xr.Dataset) -> np.ndarray:
     return np.maximum(1 - (squares - n) / (n * (n - 1)), 0.0)  # below zero by rounding only
 
 
-def alignment_rate(run: xr.Dataset) -> float | None:
-    """Exponential rate at which the misalignment decays once it is small; None if it does not decay exponentially."""
+def alignment_fit(run: xr.Dataset) -> rates.Fit | None:
+    """Exponential law by which the misalignment decays once it is small; None if it does not decay exponentially."""
     apart = misalignment(run)
     fitted = (apart > FITTED_MISALIGNMENT[0]) & (apart < FITTED_MISALIGNMENT[1])
     if fitted.sum() < rates.MIN_POINTS:
@@ -171,7 +172,7 @@ def alignment_rate(run: xr.Dataset) -> float | None:
     fit = rates.exponential(times, apart[fitted])
     # A decay by less than a factor of 10, or one whose logarithm is not a line, has no rate.
     decays = fit.rate * np.ptp(times) > np.log(10)
-    return fit.rate if decays and fit.r_squared > 0.95 else None
+    return fit if decays and fit.r_squared > 0.95 else None
 
 
 def leading_plane(heads: Sequence[Head]) -> np.ndarray:
