@@ -134,7 +134,7 @@ def ladder(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add the parts of a block to attention one by one; print which of them prevents the collapse."""
+    """Add the parts of a block to attention one by one; print cosines, clusters and ranks with each of them."""
     from attnflow import trained
     from attnflow._common.checks import require_count
     from attnflow.models import load

@@ -1,7 +1,7 @@
 """An ablation ladder on a prompt: from attention alone to the true block, one part at a time.
 
 Each rung has the parts of the one before it and one more. The last one is the model itself and agrees with
-`model.trajectory` up to rounding. The comparison shows which part prevents the collapse of the tokens.
+`model.trajectory` up to rounding. Compared, the rungs show which part keeps tokens apart, where one does.
 """
 
 from collections.abc import Callable
