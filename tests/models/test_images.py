@@ -148,6 +148,12 @@ def test_the_picture(models, tmp_path):
     assert (tmp_path / "patches.png").stat().st_size > 1000
 
 
-def test_the_explorer_takes_texts(models):
-    with pytest.raises(InputError, match="is a model of images"):
-        trained_models.add(models["vit"].origin)
+@pytest.mark.parametrize("name", list(image_models.CONFIGS))
+def test_the_explorer_takes_models_of_images(models, name):
+    added = trained_models.add(models[name].origin, TOWERS.get(name))
+    shown = trained_models.picture(added, "shapes")
+    run = trained_models.trajectory(added, "shapes")
+
+    assert shown["rows"] * shown["columns"] + shown["first"] == run.sizes["token"]
+    assert shown["url"].startswith("data:image/png")
+    trained_models.forget(added)

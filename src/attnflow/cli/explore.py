@@ -23,6 +23,10 @@ def explore(
         str | None,
         typer.Option(help="A trained model to add: a checkpoint directory, minilm, or a name of the Hugging Face hub."),
     ] = None,
+    image: Annotated[
+        list[Path] | None, typer.Option(help="An image file, a prompt of models of images; may repeat.")
+    ] = None,
+    tower: Annotated[str | None, typer.Option(help="The tower of a CLIP: text or vision.")] = None,
     port: Annotated[int | None, typer.Option(help="Port. Default the first free one from 8000 on.")] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen at; with 127.0.0.1 other computers cannot reach the page.")
@@ -35,7 +39,7 @@ def explore(
     from attnflow.explorer import server
 
     server.require_installed()
-    scenario = _first_scenario(scenario, model)
+    scenario = _first_scenario(scenario, model, image or [], tower)
     listener = server.listening_socket(host, port)
     shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"#scenario={scenario}" if scenario else "")
@@ -54,16 +58,18 @@ def explore(
     server.end_process()
 
 
-def _first_scenario(scenario: str | None, model: str | None) -> str | None:
-    """The scenario to begin with, after a model was loaded; a directory or `minilm` in its place is a model."""
-    from attnflow.explorer import catalogue, trained_models
+def _first_scenario(scenario: str | None, model: str | None, images: list[Path], tower: str | None) -> str | None:
+    """The scenario to begin with, once model and images are loaded; a directory or `minilm` in its place is a model."""
+    from attnflow.explorer import catalogue, pictures, trained_models
 
+    for path in images:
+        pictures.add(path)
     if model is None and scenario is not None and scenario not in catalogue.all_scenarios():
         is_path = os.path.isdir(scenario) or len(Path(scenario).parts) > 1
         if is_path or scenario == trained_models.MINILM:
             scenario, model = None, scenario
     if model is not None:
-        added = trained_models.add(model)
+        added = trained_models.add(model, tower)
         return f"{added}-layers" if scenario is None else catalogue.get(scenario).name
     return None if scenario is None else catalogue.get(scenario).name
 

@@ -88,3 +88,8 @@ def labels(settings: Settings) -> tuple[str, ...]:
 def parts(settings: Settings) -> tuple[int, ...]:
     """Number of tokens of each prompt; empty if there is none."""
     return prompt_scenarios.parts(settings) if isinstance(settings, prompt_scenarios.PromptSettings) else ()
+
+
+def picture(settings: Settings) -> dict[str, Any] | None:
+    """The image whose patches are the tokens, as PROTOCOL.md describes it; None if there is none."""
+    return prompt_scenarios.picture(settings) if isinstance(settings, prompt_scenarios.PromptSettings) else None

@@ -14,7 +14,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.jit_cache import drop_old_programs
 from attnflow.experiments import scenarios
 from attnflow.experiments.scenarios import Scenario, Settings, Setup
-from attnflow.explorer import trained_models
+from attnflow.explorer import pictures, trained_models
 from attnflow.explorer.measure.layer_measurements import LayerMeasurements
 from attnflow.explorer.measure.model_facts import eigenvalues_of
 from attnflow.model import masks
@@ -87,9 +87,11 @@ def _scenarios_of(name: str, model: Any) -> tuple[Scenario, Scenario]:
     config = model.config
     common: dict[str, Any] = {"model": name, "space": "sphere", "d": config.width, "heads": config.heads}
     common |= {"layers": config.layers, "mask": "causal" if config.is_causal else "full"}
-    if not model.reads_text:
-        common["prompt"] = " ".join(map(str, trained_models.first_prompt(model)))
     of = "words of a sentence" if model.reads_text else "tokens of a prompt"
+    if trained_models.takes_images(model):
+        common["prompt"], of = pictures.names()[0], "patches of an image"
+    elif not model.reads_text:
+        common["prompt"] = " ".join(map(str, trained_models.first_prompt(model)))
     parts = f"The {of} pass through the {config.layers} layers of the trained {name}: attention, MLP, norms and biases."
     flow = f"The {of} are points on the sphere, moved by the heads of one layer of the trained {name}."
     return (
@@ -129,10 +131,14 @@ def _require_index(index: int, count: int, name: str) -> None:
 
 
 def parts(settings: PromptSettings) -> tuple[int, ...]:
-    """Number of tokens of each prompt."""
+    """Number of tokens of each prompt; raises InputError for too many, and for a second image."""
+    is_image = trained_models.takes_images(trained_models.get(settings.model))
+    if is_image and len(settings.prompts) > 1:
+        raise InputError("`second` belongs to models of texts: one image is shown at a time. Leave it empty.")
     named = zip(("prompt", "second"), settings.prompts, strict=False)
     counts = [len(trained_models.words(settings.model, prompt, name)) for name, prompt in named]
-    if (total := sum(counts)) > (most := trained_models.MAX_TOKENS):
+    most = trained_models.MAX_PATCHES if is_image else trained_models.MAX_TOKENS
+    if (total := sum(counts)) > most:
         if len(counts) == 1:
             raise InputError(f"`prompt` must have at most {most} tokens, but it has {total}. Shorten it.")
         raise InputError(f"The prompts must have at most {most} tokens together, but they have {total}. Shorten them.")
@@ -143,6 +149,11 @@ def labels(settings: PromptSettings) -> tuple[str, ...]:
     """The words, or parts of words, of the tokens of all prompts."""
     parts(settings)
     return tuple(word for prompt in settings.prompts for word in trained_models.words(settings.model, prompt))
+
+
+def picture(settings: PromptSettings) -> dict[str, Any] | None:
+    """The image whose patches are the tokens; None for a prompt of words."""
+    return trained_models.picture(settings.model, settings.prompt)
 
 
 def layer_measurements(settings: LayersSettings) -> LayerMeasurements:

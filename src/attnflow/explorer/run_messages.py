@@ -19,6 +19,7 @@ def model_fields(run: LiveRun) -> dict[str, Any]:
         "labels": catalogue.labels(run.settings) or None,
         "parts": list(catalogue.parts(run.settings)) or None,
         **run.measurements.facts(),
+        "picture": catalogue.picture(run.settings),
     }
 
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from attnflow._common import extras
 from attnflow._common.checks import InputError, require_known
+from attnflow.explorer import pictures
 from attnflow.model.heads import Head
 from attnflow.trained.head_flows import tokens_read
 
@@ -19,6 +20,7 @@ MINILM = "minilm"
 MAX_NAME = 60  # characters of a model's short name
 MAX_CHARACTERS = 400  # of a prompt
 MAX_TOKENS = 256  # of all prompts of a run: one row of the attention image each
+MAX_PATCHES = 1100  # tokens of an image: 448 x 448 pixels in patches of 14, and some that are no patches
 _given: dict[str, Any] = {}  # models named on the command line, by short name
 
 
@@ -28,8 +30,10 @@ def is_minilm_installed() -> bool:
     return extras.is_installed(MINILM)
 
 
-def add(source: str) -> str:
+def add(source: str, tower: str | None = None) -> str:
     """Load a checkpoint directory, or a model that `models.load` knows by name; returns its short name.
+
+    `tower` is that of a CLIP, as in `models.load`.
 
     The tensors of its embedding and of its first heads are read, so that a damaged checkpoint is refused at once.
     """
@@ -38,13 +42,8 @@ def add(source: str) -> str:
     if source == MINILM:
         extras.require_extra(MINILM, "MiniLM")
         return MINILM
-    model = load(source)
-    if model.config.patch:
-        raise InputError(
-            f"{model.name} is a model of images, and the page takes texts. Draw an image with `show.patches`, from "
-            "`model.trajectory(image, attention=True)`."
-        )
-    model.embed(first_prompt(model))
+    model = load(source, tower=tower)
+    model.embed(parsed(model, pictures.DRAWN) if takes_images(model) else first_prompt(model))
     model.heads(0)
     name = re.sub(r"[^\w.-]+", "-", model.name)[:MAX_NAME] or "model"
     _given[name] = model
@@ -81,8 +80,15 @@ def first_prompt(model: Any) -> list[int]:
     return [*ids[:-1], ids[0]]
 
 
-def parsed(model: Any, prompt: str) -> str | list[int]:
-    """A prompt as the model takes it: a text, or ids of tokens for a model without tokenizer."""
+def takes_images(model: Any) -> bool:
+    """Whether the prompts of a model are images."""
+    return bool(model.config.patch)
+
+
+def parsed(model: Any, prompt: str) -> Any:
+    """A prompt as the model takes it: a text, ids of tokens for a model without tokenizer, or an image by its name."""
+    if takes_images(model):
+        return _prepared(model, prompt)
     if model.reads_text:
         return prompt
     parts = prompt.replace(",", " ").split()
@@ -92,6 +98,22 @@ def parsed(model: Any, prompt: str) -> str | list[int]:
             f"{model.name} has no tokenizer, so that `prompt` must be ids of tokens from 0 to {last}, such as 5 17 3."
         )
     return [int(part) for part in parts]
+
+
+@lru_cache(8)
+def _prepared(model: Any, name: str) -> Any:
+    """The pixels of an image as the model takes them."""
+    return model.encode(pictures.get(name))
+
+
+def picture(name: str, prompt: str) -> dict[str, Any] | None:
+    """The image that a model takes as its prompt, for the page; None for a model of texts."""
+    model = get(name)
+    if not takes_images(model):
+        return None
+    patches = _prepared(model, prompt)
+    first = len(patches) - patches.grid[0] * patches.grid[1]
+    return pictures.picture_field(patches.picture, patches.grid, first) | {"names": pictures.names()}
 
 
 def words(name: str, prompt: str, argument: str = "prompt") -> tuple[str, ...]:

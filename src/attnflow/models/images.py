@@ -157,6 +157,11 @@ def with_picture(run: xr.Dataset, prompt: Patches) -> xr.Dataset:
     return run.assign(picture=picture).assign_attrs(patch_rows=rows, patch_columns=columns)
 
 
+def read_colours(path: Path) -> np.ndarray:
+    """The colours (h, w, 3) of an image file, as uint8; InputError for what is no image."""
+    return np.asarray(_opened(path).convert("RGB"))
+
+
 def _opened(path: Path) -> Any:
     """The image of a file, whose size is checked before it is decoded."""
     library = _pillow()

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnflow._common.plain import evenly_spaced
 from attnflow.experiments.scenarios import Settings
-from attnflow.explorer import catalogue, trained_models
+from attnflow.explorer import catalogue, pictures, trained_models
 from attnflow.explorer.live_run import LiveRun
 from attnflow.explorer.measure.control_measurements import ControlMeasurements
 from attnflow.explorer.prompt_scenarios import HeadsSettings, LayersSettings, PromptSettings, plain_settings
@@ -37,9 +37,9 @@ import numpy as np
 
 import attnflow as af
 from attnflow import scenarios
-
+{imports}
 model = af.models.load({origin!r})
-layer, head, prompts = {layer}, {head}, {prompts!r}
+layer, head, prompts = {layer}, {head}, {prompts}
 
 
 def read(prompt):
@@ -96,9 +96,9 @@ LAYERS = """
 import numpy as np
 
 import attnflow as af
-
+{imports}
 model = af.models.load({origin!r})
-for prompt in {prompts!r}:
+for prompt in {prompts}:
     run = model.trajectory(prompt, attention=True)
     tokens = run.tokens.astype(float)
     directions = tokens / np.sqrt((tokens**2).sum("coordinate"))  # the dots on the page
@@ -128,7 +128,7 @@ def python_code(run: LiveRun, frames: Sequence[Frame], later: Sequence[tuple[flo
     title = TITLE.format(sentence=run.sentences[0].rstrip("."), paper=run.scenario.paper)
     settings = changed_settings(run.scenario.settings, run.first_changes)
     if isinstance(settings, LayersSettings):
-        return title + LAYERS.format(origin=_origin(settings), prompts=_prompts(settings))
+        return title + LAYERS.format(origin=_origin(settings), **_prompts(settings))
     if isinstance(run.measurements, ControlMeasurements):
         found = run.measurements.found
         function = "steer" if settings.d == 3 else "steer_circle"
@@ -159,7 +159,7 @@ def _model(run: LiveRun, settings: Settings) -> str:
         return SCENARIO.format(name=run.scenario.name, changes=_changes(run.scenario.settings, settings))
     arguments = _changes(Settings(), plain_settings(settings)).removeprefix(", ")
     model = {"origin": _origin(settings), "layer": settings.layer, "head": settings.head}
-    return HEADS.format(**model, norm=_norm(settings), prompts=_prompts(settings), arguments=arguments)
+    return HEADS.format(**model, norm=_norm(settings), **_prompts(settings), arguments=arguments)
 
 
 def _norm(settings: HeadsSettings) -> str:
@@ -178,9 +178,14 @@ def _origin(settings: PromptSettings) -> str:
     return trained_models.get(settings.model).origin
 
 
-def _prompts(settings: PromptSettings) -> list[str | list[int]]:
+def _prompts(settings: PromptSettings) -> dict[str, str]:
+    """The code of the list of prompts, and the import that it needs."""
     model = trained_models.get(settings.model)
-    return [trained_models.parsed(model, prompt) for prompt in settings.prompts]
+    if trained_models.takes_images(model):
+        code = pictures.code(settings.prompt)
+        is_drawn = code.startswith("pictures.")
+        return {"prompts": f"[{code}]", "imports": "from attnflow.explorer import pictures\n" if is_drawn else ""}
+    return {"prompts": repr([trained_models.parsed(model, prompt) for prompt in settings.prompts]), "imports": ""}
 
 
 def _head_line(before: Settings, after: Settings) -> str:

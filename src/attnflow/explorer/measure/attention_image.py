@@ -7,6 +7,7 @@ from attnflow.integrate.evaluate import attention_matrix
 from attnflow.model.dynamics import AbstractDynamics
 
 MAX_SIDE = 256  # rows and columns of an image on the page
+MOST_WEIGHTS = 24  # more lines from one token cannot be told apart
 
 
 def attention_image(flow: AbstractDynamics, frame: Frame, max_side: int = MAX_SIDE) -> np.ndarray | None:
@@ -45,9 +46,9 @@ def attended_tokens(
     return largest_weights(row)
 
 
-def largest_weights(weights: np.ndarray) -> list[list[float]]:
-    """At most 24 pairs (token, weight) of the largest weights, those below 1e-4 left out."""
-    largest = np.argsort(-weights)[:24]  # more lines from one token cannot be told apart
+def largest_weights(weights: np.ndarray, most: int = MOST_WEIGHTS) -> list[list[float]]:
+    """At most `most` pairs (token, weight) of the largest weights, those below 1e-4 left out."""
+    largest = np.argsort(-weights)[:most]
     return [[int(token), round(float(weights[token]), 6)] for token in largest if weights[token] > 1e-4]
 
 

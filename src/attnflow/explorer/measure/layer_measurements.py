@@ -13,10 +13,17 @@ import xarray as xr
 
 from attnflow._common.plain import json_value
 from attnflow.analyse import clusters
-from attnflow.explorer.measure.attention_image import MAX_SIDE, block_middles, largest_weights, summed_columns
+from attnflow.explorer.measure.attention_image import (
+    MAX_SIDE,
+    MOST_WEIGHTS,
+    block_middles,
+    largest_weights,
+    summed_columns,
+)
 from attnflow.explorer.measure.cosine_histogram import cosine_histogram
 from attnflow.explorer.measure.measurements import AbstractMeasurements, clusters_of_parts
 from attnflow.explorer.measure.prediction_check import verdict_fields
+from attnflow.explorer.pictures import picture_field
 from attnflow.explorer.recording import Frame
 from attnflow.trained import measures
 
@@ -107,7 +114,16 @@ class LayerMeasurements(AbstractMeasurements):
             "isEstimated": False,
             "isSphere": True,
             "prediction": PREDICTION,
+            "picture": self._picture,
         }
+
+    @property
+    def _picture(self) -> dict[str, Any] | None:
+        """The image whose patches are the tokens."""
+        if "picture" not in self.run:
+            return None
+        grid = int(self.run.attrs["patch_rows"]), int(self.run.attrs["patch_columns"])
+        return picture_field(self.run.picture.values, grid, len(self.words) - grid[0] * grid[1])
 
     def numbers(self, frame: Frame) -> dict[str, Any]:
         """Number of clusters, mean cosine, histogram of cosines, and spectra of the layer that produced the tokens."""
@@ -130,7 +146,11 @@ class LayerMeasurements(AbstractMeasurements):
 
     def attention_row(self, frame: Frame, token: int, image: np.ndarray | None) -> list[list[float]]:
         """The largest weights in a row of that attention."""
-        return [] if self._attention is None else largest_weights(self._attention[max(int(frame.time), 1) - 1][token])
+        if self._attention is None:
+            return []
+        # Of an image all weights, which are drawn on it.
+        most = len(self.words) if "picture" in self.run else MOST_WEIGHTS
+        return largest_weights(self._attention[max(int(frame.time), 1) - 1][token], most)
 
     def verdict(
         self, predicted: list[str], times: np.ndarray, tokens: np.ndarray, *, is_complete: bool = False

@@ -14,6 +14,7 @@ import { LiveSource } from "./live.js";
 import { say, showWaiting } from "./notices.js";
 import { timeText } from "./numbers.js";
 import { Panels } from "./panels.js";
+import { PatchImage } from "./patches.js";
 import { showPieces } from "./pieces.js";
 import { Question } from "./question.js";
 import { RecordedSource } from "./recorded.js";
@@ -58,9 +59,11 @@ const comparison = new Comparison({ newSource, theme, first: stage, actions: {
 
 const hands = new TokenEditing(stage, { send: (message) => source.send(message), isPlaying: () => state.plays, say });
 
+const patches = new PatchImage(stage, (changes) => change(changes));
+
 const question = new Question({ play: (plays) => play(plays), onChange: () => remember() });
 
-window.explorer = { stage, panels, comparison, hands, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
+window.explorer = { stage, panels, patches, comparison, hands, get frame() { return painted; }, get model() { return model; }, get state() { return state; } };
 
 source.on("connection", ({ isOpen, isFull, reason }) => {
   showSlow({});
@@ -96,6 +99,7 @@ source.on("started", (message) => {
   offerAxes(message.settings.d);
   stage.restart(message, readable(palette, theme), !isNew);
   comparison.setPalette(readable(palette, theme));
+  patches.begin(message);
   comparison.begin();
   hands.begin(message);
   question.begin(message);
@@ -161,6 +165,7 @@ source.on("attention", (message) => {
   if (model?.run !== message.run) return;
   if (comparison.isOn) comparison.remember(0, message); else measure(message, 0);
   stage.attention = message;
+  patches.paint();
   if (!state.plays) stage.repaint();
 });
 source.on("file", (message) => exportMenu.receive(message));
@@ -176,7 +181,7 @@ source.on("axes", (message) => {
   comparison.follow();
   remember();
 });
-source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); if (!state.plays) stage.paint(); } });
+source.on("row", (message) => { if (message.token === stage.hovered) { stage.row = message; tooltip(); patches.paint(); if (!state.plays) stage.paint(); } });
 source.on("busy", (message) => { say(message.sentence || model?.model || ""); wait(message.sentence, message.share); });
 source.on("slow", showSlow);
 source.on("strip", (message) => { if (model?.run === message.run) strip.show(message); });
@@ -274,6 +279,7 @@ function schedule() {
     if (!frame || !model || frame.run !== model.run) return;
     painted = model.isLayered && !prefersStill ? interpolation.pictureAt(now, frame, painted, pauseBetweenLayers()) : frame;
     stage.show(painted);
+    patches.paint();
     $("clock").textContent = clockText(painted);
     if (frame.run !== acknowledged?.run) remember(); // from now on there is a picture whose view a link has
     if (frame !== acknowledged) source.send({ type: "seen", run: frame.run, frame: frame.index });
@@ -492,13 +498,13 @@ $("share").onclick = async () => {
   const without = model?.placed && !model.placed.tokens ? " It starts from the original tokens: a link has room for 300 numbers." : "";
   try { await navigator.clipboard.writeText(address); say(`The link is copied.${without}`); } catch { say(`The link is in the address bar.${without}`); }
 };
-stage.onHover = (token) => { source.send({ type: "row", token }); if (!comparison.half) panels.mark(token); tooltip(); };
+stage.onHover = (token) => { source.send({ type: "row", token }); if (!comparison.half) panels.mark(token); patches.paint(); tooltip(); };
 // A run in rescaled coordinates, or two runs that are compared, start again with another V: only once a dot is dropped.
 if (!recorded) panels.dragEigenvalues((value) => change({ value }), () => !comparison.isOn && model.settings.space !== "rescaled");
 panels.onPoint = (token, partner) => (comparison.half ? comparison.stage : stage).point(token, partner);
 panels.onSeek = (share) => request({ type: "seek", share });
 stage.onView = () => { comparison.stage?.repaint(); remember(); };
-onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); comparison.setPalette(readable(palette, theme)); panels.paint(); strip.paint(); });
+onThemeChange(() => { readTheme(theme); stage.setPalette(readable(palette, theme)); comparison.setPalette(readable(palette, theme)); panels.paint(); patches.paint(); strip.paint(); });
 addEventListener("hashchange", () => { if (hello && !recorded) restore(link.read(location.hash, hello.catalogue)); });
 
 function choose(by) {
