@@ -5,6 +5,7 @@ import shutil
 import struct
 import zipfile
 
+import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -240,8 +241,29 @@ def test_a_model_of_transformer_lens_in_memory():
 
     assert model.family == "hooked_transformer"
     assert_is(model, "gpt2")
-    with pytest.raises(InputError, match="attn_only"):
-        af.models.from_arrays(config | {"attn_only": True}, arrays)
+    for entry, given in {"attn_only": True, "scale_attn_by_inverse_layer_idx": True, "use_local_attn": True, "clip_qkv": 3.0}.items():  # fmt: skip
+        with pytest.raises(InputError, match=entry):
+            af.models.from_arrays(config | {entry: given}, arrays)
+    with pytest.raises(InputError, match="how many coordinates are rotated"):
+        af.models.from_arrays(config | {"positional_embedding_type": "rotary"}, arrays)
+
+
+def test_a_gated_mlp_of_transformer_lens_adds_its_bias_to_the_product():
+    """(silu(x W_gate) * (x W_in) + b_in) W_out + b_out, as GatedMLP of TransformerLens 3.9 has it."""
+    config, arrays = lens_of("gpt2")
+    rng, d, m = np.random.default_rng(0), config["d_model"], config["d_mlp"]
+    arrays |= {f"blocks.{layer}.mlp.W_gate": rng.standard_normal((d, m)) for layer in range(3)}
+    model = af.models.from_arrays(config | {"gated_mlp": True, "act_fn": "silu"}, arrays, dtype="float64")
+    tokens, own = rng.standard_normal((4, d)), "blocks.1.mlp."
+    gate = tokens @ arrays[f"{own}W_gate"]
+    product = gate / (1 + np.exp(-gate)) * (tokens @ arrays[f"{own}W_in"])
+    expected = (product + arrays[f"{own}b_in"]) @ arrays[f"{own}W_out"] + arrays[f"{own}b_out"]
+
+    with jax.enable_x64(True):
+        found = model.block(1).mlp(jax.numpy.asarray(tokens))
+
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    assert np.abs(arrays[f"{own}b_in"]).max() > 0.01
 
 
 @pytest.mark.parametrize(

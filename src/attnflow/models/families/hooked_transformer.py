@@ -22,7 +22,11 @@ from attnflow.models.tensors import Tensors
 MODEL_TYPES = ("hooked_transformer",)
 ANCHOR = "embed.W_E"
 NORMS = ("LN", "LNPre", "RMS", "RMSPre")
-ABSENT = ("use_qk_norm", "use_normalization_before_and_after", "post_embedding_ln", "attn_only", "use_hook_tokens")
+ABSENT = (
+    "use_qk_norm", "use_normalization_before_and_after", "post_embedding_ln", "attn_only", "use_hook_tokens",
+    "scale_attn_by_inverse_layer_idx", "use_local_attn", "use_logn_attn", "use_attention_sinks", "use_yarn_rope",
+    "use_dynamic_ntk_rope", "rmsnorm_uses_offset", "num_experts", "clip_qkv", "rotary_base_local",
+)  # fmt: skip
 
 
 def read_config(entries: Entries) -> Config:
@@ -79,23 +83,25 @@ def stem(config: Config, layer: int) -> str:
 
 def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
     """The block of one layer."""
-    own, d, m = f"{stem(config, layer)}mlp.", config.width, config.mlp_width
-    gate = tensors.read(f"{own}W_gate", (d, m)).T if config.raw.get("gated_mlp", False) else None
     return Block(
         attention=read_attention(tensors, config, layer),
-        mlp=FeedForward(
-            inward=tensors.read(f"{own}W_in", (d, m)).T,
-            inward_bias=tensors.read(f"{own}b_in", (m,)),
-            outward=tensors.read(f"{own}W_out", (m, d)).T,
-            outward_bias=tensors.read(f"{own}b_out", (d,)),
-            gate=gate,
-            activation=config.activation,
-        ),
+        mlp=_mlp(tensors, config, f"{stem(config, layer)}mlp."),
         attention_norm=read_attention_norm(tensors, config, layer),
         mlp_norm=_norm(tensors, config, f"{stem(config, layer)}{'ln1' if _has_one_norm(config) else 'ln2'}"),
         norm_place=config.norm_place,
         is_parallel=config.is_parallel,
     )
+
+
+def _mlp(tensors: Tensors, config: Config, own: str) -> FeedForward:
+    """The MLP; one with a gate adds `b_in` to the product of gate and input, which moves `b_out` by b_in W_out."""
+    d, m = config.width, config.mlp_width
+    inward, outward = tensors.read(f"{own}W_in", (d, m)).T, tensors.read(f"{own}W_out", (m, d)).T
+    inward_bias, outward_bias = tensors.read(f"{own}b_in", (m,)), tensors.read(f"{own}b_out", (d,))
+    if not config.raw.get("gated_mlp", False):
+        return FeedForward(inward, outward, config.activation, inward_bias, outward_bias)
+    gate = tensors.read(f"{own}W_gate", (d, m)).T
+    return FeedForward(inward, outward, config.activation, None, outward_bias + outward @ inward_bias, gate)
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
@@ -160,7 +166,14 @@ def _rotation(entries: Entries):
     width = entries.count("d_head")
     plain = Entries({"rope_theta": entries.number("rotary_base", 10000.0)}, "`config`")
     entries.refuse_unless("use_NTK_by_parts_rope", False)
-    return rotation(plain, width, part=entries.count("rotary_dim", width) / width)
+    entries.refuse_unless("rotary_scaling_factor", 1, 1.0)
+    if entries.raw.get("rotary_dim") is None:  # a TransformerBridge leaves it to the model that it wraps
+        raise InputError(
+            "`config` does not say how many coordinates are rotated (`rotary_dim`), as that of a bridge of "
+            "TransformerLens 4 does not. "
+            "Hand over the transformers model that it was made from: from_arrays(model.config, model.state_dict())."
+        )
+    return rotation(plain, width, part=entries.count("rotary_dim") / width)
 
 
 def _scale(entries: Entries) -> float:
@@ -168,7 +181,7 @@ def _scale(entries: Entries) -> float:
     if not entries.raw.get("use_attn_scale", True):
         return 1.0
     given = entries.raw.get("attn_scale")
-    return 1 / (given if isinstance(given, float) and given > 0 else math.sqrt(entries.count("d_head")))
+    return 1 / float(given if isinstance(given, float) and given > 0 else math.sqrt(entries.count("d_head")))
 
 
 def _is_positive(entries: Entries) -> bool:
