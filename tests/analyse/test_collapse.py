@@ -96,3 +96,15 @@ def test_bad_labels_are_a_sentence():
         collapse.measures(np.eye(3), [0, 1])
     with pytest.raises(ValueError, match="type float64"):
         collapse.measures(np.eye(3), [0.0, 1.0, 2.0])
+
+
+def test_many_labellings_at_once_are_those_one_by_one():
+    generator = np.random.default_rng(1)
+    tokens, own = generator.normal(size=(14, 3)), np.array([0] * 3 + [4] * 5 + [2] * 6)
+    labels = np.stack([generator.permutation(own) for _ in range(6)])
+
+    found = collapse.permuted_variability(tokens, labels)
+
+    np.testing.assert_allclose(found, [collapse.measures(tokens, one).variability for one in labels], rtol=1e-12)
+    assert np.ptp(found) > 0.01
+    assert np.isnan(collapse.permuted_variability(tokens, np.zeros((2, 14), int))).all()

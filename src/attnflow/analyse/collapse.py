@@ -71,14 +71,23 @@ def variability(tokens: Any, labels: Any) -> float:
     0.125
     """
     tokens = np.asarray(tokens, dtype=float)
-    return _variability(*_deviations(tokens, _as_labels(labels, len(tokens))))
+    return float(_variability(*_deviations(tokens, _as_labels(labels, len(tokens)))))
+
+
+def permuted_variability(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The variability under every row of `labels` (permutations, n), which are permutations of each other."""
+    return _variability(*_deviations(tokens, labels))
 
 
 def _deviations(tokens: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens less the mean of their class, and class means less the mean of them."""
-    classes, members = np.unique(labels, return_inverse=True)
-    means = np.stack([tokens[members == one].mean(axis=0) for one in range(len(classes))])
-    return tokens - means[members], means - means.mean(axis=0)
+    """Tokens less the mean of their class, class after class, and class means less the mean of them.
+
+    Rows of labels (..., n) must be permutations of each other.
+    """
+    in_classes, one = tokens[np.argsort(labels, axis=-1, kind="stable")], labels.reshape(-1, len(tokens))[0]
+    _, first, sizes = np.unique(np.sort(one), return_index=True, return_counts=True)
+    means = np.add.reduceat(in_classes, first, axis=-2) / sizes[:, None]
+    return in_classes - np.repeat(means, sizes, axis=-2), means - means.mean(axis=-2, keepdims=True)
 
 
 def _measures(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -89,14 +98,14 @@ def _measures(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.array([count, within, between, _variability(deviations, centred), *regularity])
 
 
-def _variability(deviations: np.ndarray, centred: np.ndarray) -> float:
+def _variability(deviations: np.ndarray, centred: np.ndarray) -> np.ndarray:
     """trace(S_W S_B^+) / K; directions in which the means do not differ are left out by the pseudo-inverse."""
-    count = len(centred)
-    if count < 2 or not np.any(centred):
-        return np.nan
-    within = deviations.T @ deviations / len(deviations)
-    between = centred.T @ centred / count
-    return float(np.trace(within @ np.linalg.pinv(between, rcond=1e-12, hermitian=True)) / count)
+    count = centred.shape[-2]
+    within = np.swapaxes(deviations, -1, -2) @ deviations / deviations.shape[-2]
+    between = np.swapaxes(centred, -1, -2) @ centred / count
+    inverse = np.linalg.pinv(between, rcond=1e-12, hermitian=True)
+    ratio = np.einsum("...ij,...ji->...", within, inverse) / count
+    return np.where((count > 1) & centred.any(axis=(-1, -2)), ratio, np.nan)
 
 
 def _regularity(centred: np.ndarray) -> tuple[float, float, float]:

@@ -131,10 +131,11 @@ def frames(model: Model, prompt: Prompt, layers: int | None = None) -> xr.Datase
     )
     units = directions(framed_run)
     by_frame = [units.sel(frame=name) for name in FRAMES]
-    measured = {
-        "mean_cosine": [order.mean_cosine(one).values for one in by_frame],
-        "effective_rank": [layer_similarity.effective_rank(one).values for one in by_frame],
-    }
+    with one_blas_thread():
+        measured = {
+            "mean_cosine": [order.mean_cosine(one).values for one in by_frame],
+            "effective_rank": [layer_similarity.effective_rank(one).values for one in by_frame],
+        }
     of_layers = {"divisor": np.median, "divisor_least": np.min, "divisor_greatest": np.max}
     return framed_run.assign(
         {name: (("frame", "time"), np.stack(values)) for name, values in measured.items()}
@@ -158,7 +159,9 @@ def _steps_back(heads: list[Head], divisor: float) -> dict[str, np.ndarray]:
     """
     value = np.sum([np.asarray(head.value_matrix) for head in heads], axis=0) / divisor
     halves = {"V": value, "S": (value + value.T) / 2, "A": (value - value.T) / 2}
-    return {name: expm(-matrix) for name, matrix in halves.items()}
+    sizes, directions_of_s = np.linalg.eigh(halves["S"])
+    by_eigenvalues = (directions_of_s * np.exp(-sizes)) @ directions_of_s.T  # three times as fast as by squaring
+    return {"V": expm(-halves["V"]), "S": by_eigenvalues, "A": expm(-halves["A"])}
 
 
 def _outputs_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, split: str) -> Iterator[np.ndarray]:

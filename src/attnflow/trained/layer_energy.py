@@ -49,6 +49,18 @@ def pair_energies(tokens: Any, beta: float) -> np.ndarray:
     return np.exp(beta * (units @ np.swapaxes(units, -1, -2) - 1)) / units.shape[-2] ** 2
 
 
+def energies_of(units: np.ndarray, betas: Sequence[float]) -> np.ndarray:
+    """The energy of one configuration of unit vectors (n, d) at every beta.
+
+    Examples
+    --------
+    >>> energies_of(np.eye(2), [0.0, np.log(2)])
+    array([1.  , 0.75])
+    """
+    cosines = units @ units.T
+    return np.array([np.exp(beta * (cosines - 1)).mean() for beta in betas])
+
+
 def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
     """`energy` over (beta, time), and its change by each half of each block, `change` over (beta, layer, half).
 

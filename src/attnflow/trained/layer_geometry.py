@@ -73,11 +73,12 @@ def intrinsic_dimension(tokens: np.ndarray) -> float:
     >>> bool(abs(intrinsic_dimension(flat) - 2) < 0.15)
     True
     """
-    different = np.unique(tokens, axis=0)
-    n = len(different)
+    distances = cdist(tokens, tokens)
+    is_repeated = np.tril(distances == 0, -1).any(axis=1)
+    distances = distances[np.ix_(~is_repeated, ~is_repeated)]
+    n = len(distances)
     if n < LEAST_TOKENS_OF_DIMENSION:
         return np.nan
-    distances = cdist(different, different)
     np.fill_diagonal(distances, np.inf)
     first, second = np.partition(distances, 1, axis=1)[:, :2].T
     return float((n - 1) / np.log(second / first).sum())

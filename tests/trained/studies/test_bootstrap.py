@@ -56,3 +56,14 @@ def test_a_paired_difference_is_sharper_than_two_intervals():
     apart, one, other = mean_interval(first - second), mean_interval(first), mean_interval(second)
     assert one.low < other.high
     assert apart.low > 0
+
+
+def test_columns_with_and_without_missing_values_have_the_intervals_of_each_alone():
+    values = np.random.default_rng(2).standard_normal((9, 3))
+    values[4, 1] = np.nan
+    found = mean_interval(values)
+    for column in range(3):
+        alone = mean_interval(values[:, column])
+        np.testing.assert_allclose([found.low[column], found.high[column]], [alone.low, alone.high], rtol=1e-12)
+    other = mean_interval(values, seed=1)  # the resamples of one seed are kept, and not those of another
+    assert found.low[0] != other.low[0]

@@ -1,6 +1,7 @@
 """Intervals of means over prompts by the bootstrap: prompts are drawn again with replacement."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.stats import norm, t
@@ -46,7 +47,7 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
     mean = _ratio(known.sum(axis=0), number)
     squares = np.where(is_known, (flat - mean) ** 2, 0.0).sum(axis=0)
     deviation = np.sqrt(_ratio(squares, number - 1))
-    weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(float)
+    weights = _resamples(count, seed)
     means = _ratio(weights @ known, weights @ is_known)
     tail = (1 - CONFIDENCE) / 2
     low, high = _quantiles(means, (tail, 1 - tail))
@@ -58,11 +59,22 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
     return MeanInterval(*(array.reshape(shape) for array in (mean, deviation, *ends, number)))
 
 
+@lru_cache(maxsize=1)  # the intervals of all measures of a study use the same, and drawing them takes most of the time
+def _resamples(count: int, seed: int) -> np.ndarray:
+    """How often each prompt is in each resample, (resamples, prompts)."""
+    weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(float)
+    weights.flags.writeable = False
+    return weights
+
+
 def _quantiles(means: np.ndarray, shares: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Quantiles over resamples, of which those without any value are left out; NaN where all are."""
     found = np.full((2, means.shape[1]), np.nan)
-    some = np.isfinite(means).any(axis=0)
-    found[:, some] = np.nanquantile(means[:, some], shares, axis=0)
+    is_finite = np.isfinite(means)
+    every = is_finite.all(axis=0)
+    some = is_finite.any(axis=0) & ~every
+    found[:, every] = np.quantile(means[:, every], shares, axis=0)
+    found[:, some] = np.nanquantile(means[:, some], shares, axis=0)  # ten times slower
     return found[0], found[1]
 
 

@@ -1,6 +1,5 @@
 """All measures of one prompt at one layer, as numbers."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,18 +77,19 @@ def _of_tokens(tokens: np.ndarray, ids: np.ndarray, settings: MeasureSettings) -
         "shuffled_variability": shuffled,
         "length_ratio": sinks.length_ratio(tokens),
         "massive_activations": float(sinks.massive_activations(tokens)),
-        "energy": _energies(tokens, settings.betas),
+        "energy": layer_energy.energies_of(units, settings.betas),
     }
 
 
 def _of_layer(
     before: np.ndarray, halfway: np.ndarray, attention: np.ndarray, after: np.ndarray, settings: MeasureSettings
 ) -> Numbers:
-    at_half = _energies(halfway, settings.betas)
+    entered, moved, left = (_directions(tokens) for tokens in (before, halfway, after))
+    first, at_half, last = (layer_energy.energies_of(units, settings.betas) for units in (entered, moved, left))
     return {
-        "cka": layer_similarity.linear_cka(_directions(before), _directions(after)),
-        "energy_by_attention": at_half - _energies(before, settings.betas),
-        "energy_by_mlp": _energies(after, settings.betas) - at_half,
+        "cka": layer_similarity.linear_cka(entered, left),
+        "energy_by_attention": at_half - first,
+        "energy_by_mlp": last - at_half,
         "attention_rank": float(attention_rank.rank(attention, 1e-2).mean()),
         "second_eigenvalue": float(second_eigenvalue(attention).mean()),
         "first_token_attention": sinks.first_token_attention(attention),
@@ -109,12 +109,9 @@ def _variability(units: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
     # In coordinates of the span of the tokens, which has at most n dimensions: angles and lengths are the same.
     kept = np.asarray(np.linalg.qr(units[labels >= 0].T, mode="r")).T
     own, rng = labels[labels >= 0], np.random.default_rng(0)
-    shuffled = [collapse.variability(kept, rng.permutation(own)) for _ in range(SHUFFLES)]
-    return collapse.variability(kept, own), float(np.median(shuffled))
-
-
-def _energies(tokens: np.ndarray, betas: Sequence[float]) -> np.ndarray:
-    return np.array([layer_energy.pair_energies(tokens, beta).sum() for beta in betas])
+    labellings = np.stack([own, *(rng.permutation(own) for _ in range(SHUFFLES))])
+    found = collapse.permuted_variability(kept, labellings)
+    return float(found[0]), float(np.median(found[1:]))
 
 
 def _directions(tokens: np.ndarray) -> np.ndarray:
