@@ -1,22 +1,27 @@
 """Frames per second that the explorer paints, and delay from a move of the slider to its effect.
 
-500 tokens on the sphere, measured in the page that Chromium shows: frames between two paints, and the time from the
-slider's event to the first painted frame that another beta has moved. Server and browser share the computer.
+500 and 10,000 tokens on the sphere, measured in the page that Chromium shows: frames between two paints, and the time
+from the slider's event to the first painted frame that another beta has moved. Server and browser share the computer.
 
     python -m benchmarks.explorer
 
-Targets, on two cores without a GPU: 25 frames per second, 150 ms.
+Targets, on two cores without a GPU: 25 frames per second and 150 ms with 500 tokens, 20 frames per second with 10,000.
 """
 
 import itertools
+import math
 import os
 import shutil
 import statistics
+import sys
 
 import pytest
 
-TOKENS, SECONDS, SLIDES = 500, 6, 12  # tokens, seconds of counting frames, moves of the slider
-MIN_FRAMES_PER_SECOND, MAX_SLIDER_MILLISECONDS = 25.0, 150.0  # targets
+SECONDS, SLIDES = 6, 12  # seconds of counting frames, moves of the slider
+TARGETS = {500: (25.0, 150.0), 10_000: (20.0, math.inf)}  # tokens: least frames per second, most ms of the slider
+# A late end, so that the run does not end during the measurement; many tokens play as they do for a user, which takes
+# 14 s: with a late end a frame has several steps of the solver.
+LINKS = {500: "&end=300&beta=4", 10_000: ""}
 
 # Frames are counted when the page paints them; the slider is moved by its input event.
 COUNT = """async (seconds) => {
@@ -44,7 +49,7 @@ SLIDE = """async (slider) => {
 }"""
 
 
-def measure(tokens=TOKENS, seconds=SECONDS, slides=SLIDES):
+def measure(tokens, seconds=SECONDS, slides=SLIDES):
     """Frames per second, milliseconds of the slowest twentieth of them, and milliseconds from slider to paint."""
     from playwright.sync_api import sync_playwright
     from tests.helpers.served_explorer import Served
@@ -54,8 +59,7 @@ def measure(tokens=TOKENS, seconds=SECONDS, slides=SLIDES):
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1280, "height": 720})
-            # A late end, so that the run does not end during the measurement.
-            page.goto(f"{served.address}#scenario=sphere&n={tokens}&end=300&beta=4")
+            page.goto(f"{served.address}#scenario=sphere&n={tokens}{LINKS.get(tokens, LINKS[500])}")
             page.wait_for_selector("#beta")
             while not page.evaluate("() => window.explorer?.frame?.index > 20"):
                 page.wait_for_timeout(50)
@@ -93,11 +97,12 @@ def test_the_measurement_measures():
 
 
 if __name__ == "__main__":
-    found = measure()
-    for name, number in found.items():
-        print(f"{name:>20s} {number:8.1f}")
-    is_reached = (
-        found["frames_per_second"] >= MIN_FRAMES_PER_SECOND and found["slider_to_paint_ms"] <= MAX_SLIDER_MILLISECONDS
-    )
-    answer = "reached" if is_reached else "missed"
-    print(f"{'targets':>20s} {answer}: {MIN_FRAMES_PER_SECOND:g} frames per second, {MAX_SLIDER_MILLISECONDS:g} ms")
+    are_reached = True
+    for tokens, (least, most) in TARGETS.items():
+        found = measure(tokens, slides=SLIDES if most < math.inf else 1)
+        for name, number in found.items():
+            print(f"{name:>20s} {number:8.1f}")
+        is_reached = found["frames_per_second"] >= least and found["slider_to_paint_ms"] <= most
+        print(f"{'targets':>20s} {'reached' if is_reached else 'missed'}: {least:g} frames per second, {most:g} ms")
+        are_reached &= is_reached
+    sys.exit(0 if are_reached else 1)

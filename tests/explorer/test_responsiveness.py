@@ -1,13 +1,20 @@
-"""A stiff model, a page that leaves, Ctrl-C: controls are answered, the picture goes on, nothing computes for no page."""
+"""A stiff model, a page that leaves, Ctrl-C: controls are answered, the picture goes on, nothing computes for no page.
+
+Limits are seconds of processor time of the process that computes, which another process on a busy machine does not
+change; `python -m benchmarks.responsiveness` has the limits by the clock.
+"""
 
 import contextlib
 import json
+import math
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from tests.helpers.served_explorer import TIMEOUT, wait_until
@@ -21,7 +28,9 @@ from attnflow.explorer.stepper import SECONDS_PER_LIVE_CALL, Stepper
 from attnflow.explorer.viewer import Viewer
 
 SMALL = {"n": 8}  # the shape of the other explorer tests: compiled once
-SOON = 8  # seconds: 0.1 on a quiet machine; an answer that waits for the computation comes after 25
+ANSWER = 0.3  # processor seconds from a control to its answer; one that waits for the computation takes 25
+LONGEST_CALL = 0.2  # processor seconds of one compiled call, which cannot be interrupted
+REST = 1.0  # processor seconds that are still spent on a page that has left, and after Ctrl-C
 STIFF = {"beta": 25.0}  # of the scenario sphere-usa, whose rates grow as e^beta
 
 
@@ -29,12 +38,14 @@ class WatchedViewer:
     """A viewer whose page paints everything at once; `latest` has the latest message of every type."""
 
     def __init__(self):
-        self.latest, self.frames, self.turns = {}, [], ComputingTurns()
+        self.latest, self.frames, self.turns, self.on_state = {}, [], ComputingTurns(), lambda message: None
         self.pool = ThreadPoolExecutor(1)
         self.viewer = Viewer(self._publish, self.pool, turns=self.turns)
 
     def _publish(self, kind, message):
         self.latest[kind] = message
+        if kind == "state":
+            self.on_state(message)
         if kind == "frame":
             frame = protocol.read_frame(message)
             self.frames.append(frame)
@@ -45,10 +56,12 @@ class WatchedViewer:
         return wait_until(lambda: len(self.frames) > 5)
 
     def seconds_to_pause(self):
-        began = time.monotonic()
+        """Processor seconds of all threads."""
+        began, is_answered = time.process_time(), threading.Event()
+        self.on_state = lambda message: None if message["plays"] else is_answered.set()
         self.viewer.post(page_requests.Play(False))
-        wait_until(lambda: not self.latest["state"]["plays"])
-        return time.monotonic() - began
+        assert is_answered.wait(TIMEOUT)
+        return time.process_time() - began
 
 
 @pytest.fixture
@@ -71,10 +84,11 @@ def test_the_steps_of_a_call_grow_only_if_they_are_used_up():
     assert run.stepper._budget == 1
     durations = []
     for _ in range(30):
-        began = time.process_time()  # not by the clock, which goes on while a busy machine does something else
+        began = time.process_time()
         run.forward(1.0)
         durations.append(time.process_time() - began)
-    assert sorted(durations)[20] < 5 * SECONDS_PER_LIVE_CALL  # most of them: the first may compile
+    assert sorted(durations)[20] < 2 * SECONDS_PER_LIVE_CALL
+    assert max(durations[1:]) < LONGEST_CALL  # the first may compile
 
 
 def test_a_stiff_change_is_answered_said_shown_and_undone(watched):
@@ -82,7 +96,7 @@ def test_a_stiff_change_is_answered_said_shown_and_undone(watched):
     watched.viewer.post(page_requests.ChangeSettings(STIFF))
     wait_until(lambda: watched.viewer.run.settings.beta == 25.0)
 
-    assert watched.seconds_to_pause() < SOON
+    assert watched.seconds_to_pause() < ANSWER
     watched.viewer.post(page_requests.Play(True))
     slow = wait_until(lambda: watched.latest.get("slow"))
     assert slow["sentence"].startswith("beta = 25: the solver needs steps of ")
@@ -103,18 +117,23 @@ def test_a_far_end_that_is_set_while_a_run_plays_is_answered(watched):
     wait_until(lambda: watched.viewer.run.settings.end == 1e9)
     time.sleep(0.5)
 
-    assert watched.seconds_to_pause() < SOON
+    assert watched.seconds_to_pause() < ANSWER
 
 
 def test_nothing_is_computed_for_a_page_that_has_left(watched):
     watched.start("sphere-usa")
     watched.viewer.post(page_requests.ChangeSettings(STIFF))
     wait_until(lambda: watched.viewer.run.settings.beta == 25.0)
+    began = time.process_time()
     watched.viewer.close()
 
-    assert watched.viewer.join(SOON)
-    assert watched.turns.wait_until_idle(SOON)
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "attnflow computation"], SOON)
+    assert watched.viewer.join(TIMEOUT)
+    assert watched.turns.wait_until_idle(TIMEOUT)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "attnflow computation"])
+    assert time.process_time() - began < REST
+    began = time.process_time()
+    time.sleep(1.0)
+    assert time.process_time() - began < 0.1
 
 
 @pytest.fixture
@@ -136,7 +155,7 @@ def test_controls_are_answered_while_a_model_is_compiled_and_the_page_says_so(wa
     watched.viewer.post(page_requests.Start("sphere", SMALL))
     wait_until(lambda: watched.latest.get("busy") == run_messages.busy(COMPILING))
 
-    assert watched.seconds_to_pause() < SOON
+    assert watched.seconds_to_pause() < ANSWER
     watched.viewer.post(page_requests.Seek(0.0))
     wait_until(lambda: len(watched.frames) > 1)
     watched.viewer.post(page_requests.Start("kuramoto", SMALL))
@@ -165,6 +184,20 @@ def is_started(message):
     return isinstance(message, str) and json.loads(message)["type"] == "started"
 
 
+def processor_seconds(process):
+    """Of a running process, from the fields utime and stime of Linux; NaN on other systems."""
+    if sys.platform != "linux":
+        return math.nan
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds_of_ended():
+    """Of all processes that this one has waited for."""
+    used = os.times()
+    return used.children_user + used.children_system
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a signal")
 def test_ctrl_c_ends_the_server_while_it_computes():
     command = [sys.executable, "-c", COMMAND, "explore", "--no-browser", "--json"]
@@ -182,11 +215,11 @@ def test_ctrl_c_ends_the_server_while_it_computes():
             while not is_started(client.recv(timeout=TIMEOUT)):
                 pass
         time.sleep(0.5)
-        began = time.monotonic()
+        used, ended = processor_seconds(process), processor_seconds_of_ended()
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=TIMEOUT)[1]
 
         assert process.returncode == 0
-        assert time.monotonic() - began < SOON + 12  # 0.6 s on a quiet machine
+        assert not processor_seconds_of_ended() - ended - used >= REST
         assert "terminate" not in errors
         assert "Traceback" not in errors

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
+from matplotlib.collections import EllipseCollection, LineCollection
 from tests.helpers.browser_page import needs_chromium, pause, value, wait_for
 
 from attnflow._common.checks import InputError
@@ -108,6 +108,24 @@ def test_hidden_parts_are_not_drawn():
         lines.append(sum(isinstance(one, LineCollection) for one in movie.figure.axes[0].collections))
 
     assert lines[0] > lines[1] > 0  # the graticule stays
+
+
+def test_targets_are_hollow_dots_in_the_colours_of_their_tokens_and_no_clusters():
+    run = LiveRun(1, page_requests.Start("steer-sphere", {"n": 3}), lambda *_: None)
+    frames = run.recording.frames
+    movie = stage_movie(watched(run), None)
+    movie.show_frame(0)
+    shapes = [one for one in movie.figure.axes[0].collections if isinstance(one, EllipseCollection)]
+    hollow = [one for one in shapes if not len(one.get_facecolor())]
+    view = default_view([frame.tokens for frame in frames], is_sphere=True)
+    at = {"dots": shapes[0].get_offsets(), "targets": hollow[0].get_offsets()}
+
+    assert len(shapes) == 2
+    assert len(hollow) == 1
+    seen = view.seen(view.points(frames[0].tokens))
+    np.testing.assert_allclose(at["targets"], seen[3:, :2])
+    np.testing.assert_allclose(np.sort(at["dots"], axis=0), np.sort(seen[:3, :2], axis=0))
+    assert texts(movie, movie.frames - 1) == [f"t = {time_text(frames[-1].time, False)}"]  # no number of a cluster
 
 
 def test_axes_of_another_dimension_are_refused():

@@ -1,12 +1,18 @@
 """Tokens that go to targets placed by hand: what is computed, what is refused, and the page."""
 
+import base64
+import json
+import re
+
 import numpy as np
 import pytest
 from tests.helpers.browser_page import needs_chromium, value, wait_for
 
 from attnflow._common.checks import InputError
-from attnflow.explorer import page_requests, placed_tokens
+from attnflow.explorer import page_requests, placed_tokens, protocol
+from attnflow.explorer.export.exports import exported_file, snapshot_of
 from attnflow.explorer.export.python_code import python_code
+from attnflow.explorer.export.recorded_run import Caption, recorded_messages, recorded_run
 from attnflow.explorer.live_run import LiveRun
 
 
@@ -62,6 +68,28 @@ def test_tokens_are_not_added_and_crossed_targets_are_named():
 
 
 @needs_chromium
+def test_a_page_of_the_run_has_its_targets_and_pieces():
+    run = run_of({"n": 3})
+    name, content = exported_file(snapshot_of(run), "html")
+    found = re.search(rb'id="recorded-run">(.*?)</script>', content)
+    messages = json.loads(found[1])
+    last = protocol.read_frame(base64.b64decode(messages["frames"][-1]))
+
+    assert name == "attnflow-steer-sphere.html"
+    assert messages["started"]["settings"]["n"] == messages["started"]["steering"]["targets"] == 3
+    assert messages["attention"] == {}
+    np.testing.assert_array_equal(last.labels, [1, 2, 3] * 2)
+    np.testing.assert_allclose(last.tokens[:3], last.tokens[3:], atol=1e-6)
+
+
+def test_a_run_without_heads_has_a_page_without_weights():
+    run = recorded_run(run_of({"n": 2}).measurements.found.run)
+    messages = recorded_messages(run, Caption("steered"))
+
+    assert messages["attention"] == {}
+    assert run.measurements.attention_row(run.frames()[0], 0, None) == []
+
+
 def test_a_target_is_dragged_on_the_page(page, explorer):
     page.goto(explorer.address + "#scenario=steer-sphere&n=3")
     wait_for(page, "window.explorer?.frame?.index > 1")

@@ -283,6 +283,22 @@ def test_a_movie_has_its_frames(tmp_path):
         assert opened.size == (200, 200)
 
 
+def test_small_dots_keep_their_colours_in_a_gif(tmp_path):
+    """Beside many shades of grey, of which a median cut would keep most."""
+    picture = MatplotlibFigure(figsize=(4, 4), dpi=100)
+    axes = picture.add_axes((0, 0, 1, 1), xlim=(0, 1), ylim=(0, 1))
+    axes.imshow(np.linspace(0, 1, 400).reshape(20, 20), cmap="gray", extent=(0, 1, 0, 1))
+    wanted = {(0.2, 0.3): (213, 94, 0), (0.5, 0.5): (0, 158, 115), (0.7, 0.2): (204, 121, 167)}
+    for at, colour in wanted.items():
+        axes.plot(*at, "o", ms=6, color=np.divide(colour, 255))
+    with Image.open(save_movie(Movie(picture, 2, lambda frame: None), tmp_path / "dots.gif")) as opened:
+        shown = np.asarray(opened.convert("RGB"), int)
+
+    for (x, y), colour in wanted.items():
+        near = shown[round((1 - y) * len(shown)), round(x * len(shown))]
+        assert np.abs(near - colour).max() <= 8, (near, colour)
+
+
 @pytest.mark.skipif(not has_video(), reason="needs the extra [video]")
 def test_a_video_is_an_mp4(tmp_path):
     content = save_movie(movie(None), tmp_path / "m.mp4").read_bytes()

@@ -40,7 +40,7 @@ WHAT_TO_WATCH = {
     "conjecture1": "The first token goes to an end of the line of the leading eigenvector; the second stops elsewhere.",
     "hardmax": "Each token moves straight to the token it scores highest; tokens that score themselves highest lead.",
     "noisy": "Attention pulls tokens together, noise drives them apart. Lower kappa (more noise): clusters dissolve.",
-    "layernorm-post": "Only directions are kept. Tokens meet exponentially fast, the fastest of the schemes here.",
+    "layernorm-post": "Only directions are kept. This is the fastest of the schemes here.",
     "layernorm-pre": "Dots show directions. Lengths grow with depth, so that every further layer has less effect.",
     "layernorm-mix": "Watch the speed change at t = 3, when the scheme switches.",
     "layernorm-peri": "Both the input and the output of attention are normalised; directions meet slowly and steadily.",

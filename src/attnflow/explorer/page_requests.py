@@ -188,7 +188,7 @@ def _whole(value: Any, name: str) -> int:
 def _number(value: Any, name: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or abs(value) > 1e300 or not math.isfinite(value):
-        raise InputError(f"`{name}` must be a finite number, but it is {_short(value)}.")
+        raise InputError(f"`{name}` must be a finite number of at most 1e300 in size, but it is {_short(value)}.")
     return float(value)
 
 

@@ -84,6 +84,10 @@ def exported_file(snapshot: RunSnapshot, kind: str, view: StageView | None = Non
 
 def _page(dataset: xr.Dataset, snapshot: RunSnapshot) -> str:
     recorded, measurements = recorded_run(dataset), snapshot.run.measurements
+    if isinstance(measurements, ControlMeasurements):  # the dataset has no targets
+        tokens, times = (np.array([getattr(one, name) for one in snapshot.frames]) for name in ("tokens", "time"))
+        colours = snapshot.frames[0].colours
+        recorded = replace(recorded, measurements=measurements, times=times, tokens=tokens, colours=colours)
     if isinstance(measurements, LayerMeasurements):  # they know the spectra of all layers; the dataset does not
         recorded = replace(recorded, measurements=measurements)
     scenario = snapshot.run.scenario

@@ -48,15 +48,17 @@ class RecordedRun:
     space: str = "layers"
     labels: tuple[str, ...] = ()
     """Words of the tokens."""
+    colours: np.ndarray | None = None
+    """Colour of each token; None for those of clusters."""
 
     def frames(self) -> list[Frame]:
-        """All times as frames, with the colours of their clusters."""
+        """All times as frames, with the colours of their clusters or those of the tokens."""
         colours = ClusterColours(self.measurements.distance)
         frames = []
         for index, (time, tokens) in enumerate(zip(self.times, self.tokens, strict=True)):
             radii = None if self.radii is None else self.radii[index]
-            coloured = colours.update(tokens)
-            frames.append(Frame(index, float(time), tokens, radii, coloured.colours, coloured.count))
+            shown, count = colours.update(tokens) if self.colours is None else (self.colours, None)
+            frames.append(Frame(index, float(time), tokens, radii, shown, count))
         return frames
 
     def thinned(self, count: int) -> "RecordedRun":
@@ -153,7 +155,7 @@ def palette() -> list[list[int]]:
 
 
 def _settings(run: RecordedRun) -> dict[str, Any]:
-    n, d = run.tokens.shape[1:]
+    n, d = run.tokens.shape[1] - run.measurements.targets, run.tokens.shape[2]
     spacing = "linear" if _is_even(run.times) else "log"
     return {"n": n, "d": d, "beta": run.beta, "end": float(run.times[-1]), "spacing": spacing, "space": run.space}
 

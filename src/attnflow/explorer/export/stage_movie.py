@@ -42,7 +42,10 @@ class WatchedRun:
 def stage_movie(run: WatchedRun, view: StageView | None) -> Movie:
     """The movie of a run in the view of a page; None for the view of a page that was not touched."""
     facts = run.measurements.facts()
-    scene = StageScene(facts["isSphere"], run.labels, run.measurements.parts, tuple(facts["centres"]), facts["leading"])
+    measured = run.measurements
+    scene = StageScene(
+        facts["isSphere"], run.labels, measured.parts, tuple(facts["centres"]), facts["leading"], measured.targets
+    )
     view = _complete(view, run, scene.is_sphere)
     shrink = min(1.0, math.sqrt(MAX_PIXELS / (view.width * view.height)))
     figure = Figure(figsize=(view.width * shrink / 100, view.height * shrink / 100), facecolor=view.theme["paper"])

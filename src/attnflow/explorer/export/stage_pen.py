@@ -73,7 +73,7 @@ class StagePen:
         )
         self._axes.add_collection(shapes, autolim=False)
 
-    def rings(self, at: np.ndarray, radius: float, colour: str, width: float) -> None:
+    def rings(self, at: np.ndarray, radius: float, colour: Any, width: float) -> None:
         """Draw circles."""
         sizes = np.full(len(at), 2 * radius)
         shapes = EllipseCollection(

@@ -45,6 +45,8 @@ class StageScene:
     parts: tuple[int, ...] = ()
     centres: tuple[int, ...] = ()
     leading: list[float] | None = None
+    targets: int = 0
+    """Number of tokens, the last ones, that are targets of the others: hollow dots."""
 
 
 class StagePicture:
@@ -77,7 +79,7 @@ class StagePicture:
         if "lines" not in hidden and scene.labels and self.n <= MAX_JOINED:
             self._attention()
         self._dots()
-        if "colours" not in hidden:
+        if "colours" not in hidden and not scene.targets:
             self._clusters()
         if "centres" not in hidden and scene.centres:
             centres = self.seen[[token for token in scene.centres if token < self.n]]
@@ -171,13 +173,17 @@ class StagePicture:
         order = np.arange(self.n) if self.is_flat else np.argsort(self.seen[:, 2], kind="stable")
         colours = self.pen.shaded(self.pen.colours(self.clusters), near)
         radii = self.radius * (1.0 if self.is_flat else 0.6 + 0.45 * near)
-        first = self.scene.parts[0] if len(self.scene.parts) > 1 else self.n
+        first, last = self.scene.parts[0] if len(self.scene.parts) > 1 else self.n, self.n - self.scene.targets
         rim = self.pen.theme["paper"] if self.n <= 400 else None
         for is_second in (False, True):
-            chosen = order[finite[order] & ((order >= first) == is_second)]
+            chosen = order[finite[order] & (order < last) & ((order >= first) == is_second)]
             if len(chosen):
                 sizes = np.broadcast_to(radii, (self.n,))[chosen]
                 self.pen.discs(self.seen[chosen], sizes, colours[chosen], rim=rim, is_square=is_second)
+        if self.scene.targets:
+            far = (self.seen[last:, 2] < 0) & (not self.is_flat)
+            shaded = self.pen.shaded(self.pen.colours(self.clusters[last:]), np.where(far, 2 / 7, 1.0))
+            self.pen.rings(self.seen[last:], self.radius + 3.5, shaded, 2)
 
     def _marked(self) -> list[np.ndarray]:
         """Tokens of each cluster that is large enough for a mark, the largest first."""

@@ -60,6 +60,11 @@ class ControlMeasurements(AbstractMeasurements):
         return 0.01
 
     @property
+    def targets(self) -> int:
+        """One for each token."""
+        return len(self.found.targets)
+
+    @property
     def pieces(self) -> list[list[float]]:
         """Start, end and token of every piece."""
         times = self.found.control.times
@@ -76,11 +81,11 @@ class ControlMeasurements(AbstractMeasurements):
             "value": "no attention",
             "eigenvalues": [],
             "leading": None,
-            "height": "mean distance",
+            "height": "distance",  # mean, to the targets; two words have no room beside the number
             "isEstimated": False,
             "isSphere": True,
             "prediction": PREDICTION,
-            "steering": {"targets": len(self.found.targets), "pieces": self.pieces},
+            "steering": {"targets": self.targets, "pieces": self.pieces},
         }
 
     def numbers(self, frame: Frame) -> dict[str, Any]:

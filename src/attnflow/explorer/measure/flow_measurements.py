@@ -79,11 +79,15 @@ class FlowMeasurements(AbstractMeasurements):
         }
 
     def attention_image(self, frame: Frame, max_side: int = attention_image.MAX_SIDE) -> np.ndarray | None:
-        """P(t), averaged over heads and reduced to at most `max_side` rows and columns."""
+        """P(t), averaged over heads and reduced to at most `max_side` rows and columns; None without heads."""
+        if not self.heads:
+            return None
         return attention_image.attention_image(self.flow, self._in_flow_time(frame), max_side)
 
     def attention_row(self, frame: Frame, token: int, image: np.ndarray | None) -> list[list[float]]:
-        """The largest weights in a row of P(t)."""
+        """The largest weights in a row of P(t); none without heads."""
+        if not self.heads:
+            return []
         return attention_image.attended_tokens(self.flow, self._in_flow_time(frame), token, image)
 
     def verdict(

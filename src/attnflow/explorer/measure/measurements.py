@@ -33,6 +33,11 @@ class AbstractMeasurements(ABC):
     def distance(self) -> float:
         """Distance within which two tokens belong to one cluster on the page."""
 
+    @property
+    def targets(self) -> int:
+        """Number of rows of a frame, the last ones, that are targets of the other tokens."""
+        return 0
+
     @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What is known of the model before it runs; fields of `started` in PROTOCOL.md."""

@@ -71,8 +71,9 @@ function poles(pen, stage, leading) {
   for (const [k, [x, y]] of ends.entries()) {
     const beyond = 1 + 28 / stage.scale; // beyond a token at the pole
     pen.textAlign = "center";
-    const [u, v] = [x - stage.originX, y - stage.originY];
-    pen.fillText(k ? "−ξ" : "ξ", stage.originX + beyond * u, stage.originY + beyond * v + 5);
+    const [u, v] = [stage.originX + beyond * (x - stage.originX), stage.originY + beyond * (y - stage.originY) + 5];
+    const isNear = Math.abs(u - stage.width / 2) < stage.width / 2 + 10; // 10 pixels: half of the text
+    pen.fillText(k ? "−ξ" : "ξ", isNear ? Math.min(Math.max(u, 10), stage.width - 10) : u, v);
   }
 }
 

@@ -119,12 +119,13 @@ function drawCount(pen, stage, { text, x, y, z, size }, taken) {
   const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from];
   const away = size + 11, aside = 3.4 * (text.length - 1) * u; // a long text begins where the disc ends
   pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
-  drawText(pen, stage, text, x + away * u + aside, y + away * v + 4, taken);
+  drawText(pen, stage, text, x + away * u + aside, y + away * v + 4, taken, x);
 }
 
-function drawText(pen, stage, text, x, y, taken) {
-  // Text with an outline, unless another text is in its place.
+function drawText(pen, stage, text, x, y, taken, of = x) {
+  // Text with an outline, unless another text is in its place. If what it names, at `of`, is on the stage, so is the text.
   const half = 3.6 * text.length + 2;
+  if (of >= 0 && of <= stage.width) x = Math.min(Math.max(x, half), stage.width - half);
   if (taken.some(([a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - y) < 13)) return false;
   taken.push([x, y, half]);
   pen.textAlign = "center";

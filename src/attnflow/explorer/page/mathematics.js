@@ -7,10 +7,10 @@ const GREEK = {
 const SIGNS = { "<=": "≤", ">=": "≥", "+-": "±", "->": "→" };
 const NAME = `(?:${Object.keys(GREEK).join("|")}|[A-Za-z]|\\d+)`;
 const INDEX = String.raw`[_^](?:\{[^{}]*\}|\((?:[^()]|\([^()]*\))*\)|-?\w+(?:\.\d+)?|\*)`;
-// A command in backticks; a name with indices or exponents; an exponent of brackets; a root; a Greek letter; a sign; a letter that stands alone (not the words "a" and "I").
+// A command in backticks; a name with indices or exponents; an exponent of brackets; a root; a Greek letter; a sign; the minus of a number, of I or of a Greek letter; a letter that stands alone (not the words "a" and "I").
 const FORMULA = new RegExp(
   "`(?<code>[^`]+)`|" + String.raw`(?<![\w\\])(?<name>${NAME})(?<scripts>(?:${INDEX})+)|(?<=\))(?<power>\^(?:\{[^{}]*\}|-?\w+))|(?<![\w])sqrt\((?<root>[^()]*)\)|` +
-  String.raw`(?<![\w-])(?<greek>${Object.keys(GREEK).join("|")})(?![\w-])|(?<sign><=|>=|\+-|->)|` +
+  String.raw`(?<!\w|\w-)(?<greek>${Object.keys(GREEK).join("|")})(?![\w-])|(?<sign><=|>=|\+-|->)|(?<minus>(?<=[\s=(,[]|^)-(?=\d|(?:I|${Object.keys(GREEK).join("|")})(?![\w-])))(?<one>I?)|` +
   String.raw`(?<![\w\p{L}'’-])(?<letter>[B-HJ-Zb-hj-z]|I(?<=(?:=|\b[a-z]) I))(?![\w\p{L}'’-])`, "gu");
 
 export function typeset(text) {
@@ -25,7 +25,8 @@ export function typeset(text) {
   return parts;
 }
 
-function formula({ code, name, scripts, power, root, greek, sign, letter }) {
+function formula({ code, name, scripts, power, root, greek, sign, minus, one, letter }) {
+  if (minus) return ["−", ...(one ? [variable(one)] : [])];
   if (code) return [element("code", code)];
   if (sign) return [SIGNS[sign]];
   if (power) return [element("sup", inner(power.slice(1)))];

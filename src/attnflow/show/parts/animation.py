@@ -126,12 +126,27 @@ def _write_gif(movie: Movie, pictures: list[np.ndarray], path: Path) -> None:
     """Write a GIF with one palette for all frames, so that colours do not flicker."""
     from PIL import Image
 
-    palette = Image.fromarray(pictures[-1]).quantize(64)  # colours: enough for line drawings
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(_frequent_colours(pictures).ravel().tolist())
     frames = [Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     durations = [round(1000 * movie.seconds(frame)) for frame in range(len(frames))]
     frames[0].save(
         path, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=False
     )
+
+
+def _frequent_colours(pictures: list[np.ndarray], most: int = 128) -> np.ndarray:
+    """The colours of a palette: the most frequent one of each of the `most` cells of 8^3 shades with most pixels.
+
+    A median cut, which divides the pixels evenly, would merge the colours of small dots with those of thin lines.
+    """
+    sample = np.concatenate([pictures[k].reshape(-1, 3) for k in {0, len(pictures) // 2, len(pictures) - 1}])
+    packed, counts = np.unique(sample.astype(int) @ [2**16, 2**8, 1], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    colours = (packed.astype(int)[order, None] >> np.array([16, 8, 0])) & 255
+    first, cells = np.unique((colours >> 3) @ [2**10, 2**5, 1], return_index=True, return_inverse=True)[1:]
+    pixels = np.bincount(cells, counts[order])
+    return colours[first[np.argsort(-pixels, kind="stable")[:most]]]
 
 
 def _even(picture: np.ndarray) -> np.ndarray:
