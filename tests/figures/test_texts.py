@@ -111,3 +111,21 @@ def test_every_definition_is_used():
 def test_a_fixed_claim_would_be_noticed(claim):
     """The control."""
     assert outcomes(claim)
+
+
+NAMED = {
+    "noise-phases": ("Steps are {step:g}:", "β = {largest_beta:g}"),
+    "kernel-modes": ("n = {n:,} and {runs} runs, as here",),
+    "renyi-centres": ("to t = {end:g}",),
+    "hardmax-leaders": ("There are {layers} layers",),
+    "causal-limits": ("At β = {beta:g}", "at t = {end:g}"),
+    "minus-identity": ("up to {end:g}",),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_parameters_that_a_difference_names_are_those_of_the_catalogue(name):
+    figure = catalogue()[name]
+
+    for words in NAMED[name]:
+        assert words.format(**figure.settings) in figure.deviates
