@@ -14,7 +14,7 @@ from attnflow.model.dynamics import AbstractDynamics
 from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.fixed_step import AbstractFixedStep
 
-LONG_STEP = 0.05  # of h r: larger shares are seen in pictures
+LONG_STEP, SHORT_STEP = 0.1, 0.05  # of h r: the share from which a run has a note, and the one that the note advises
 DIFFERENCE = 1e-6  # of positions, over their size: the square root of rounding, with a margin
 ITERATIONS = 12  # of the power method; the rate is needed to a tenth
 MAX_TOKENS = 2000  # for which velocities are computed again
@@ -35,7 +35,7 @@ def noise_notes(flow: AbstractDynamics, solver: AbstractSolver, run: xr.Dataset)
     return [
         f"Steps of {step:g} are long for this flow, whose fastest rate at the end is about {rate:.2g}: the spread of "
         f"tokens under noise may err by a share of about {step * rate:.1g}. "
-        f"Take steps of {LONG_STEP / rate:.1g} or less."
+        f"Take steps of {SHORT_STEP / rate:.1g} or less."
     ]
 
 
