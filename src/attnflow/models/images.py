@@ -4,7 +4,7 @@ import importlib
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,19 @@ class Patches(Tokens):
     """(h, w, 3), the same pixels as colours from 0 to 1, for drawing."""
     grid: tuple[int, int]
     """Rows and columns of patches."""
+    side: int
+    """Pixels along the side of a patch."""
 
     @property
     def content(self) -> np.ndarray:
         """What the model embeds."""
         return self.pixels
+
+    def shuffled(self, rng: np.random.Generator) -> "Patches":
+        """The image with its patches in another order; tokens that are no patches stay."""
+        order = rng.permutation(self.grid[0] * self.grid[1])
+        pixels = np.moveaxis(_reordered(np.moveaxis(self.pixels, 0, 2), self.grid, self.side, order), 2, 0)
+        return replace(self, pixels=pixels, picture=_reordered(self.picture, self.grid, self.side, order))
 
 
 class ImageReader:
@@ -81,7 +89,7 @@ class ImageReader:
             )
         grid = pixels.shape[1] // p, pixels.shape[2] // p
         words = [*firsts, *(f"{row},{column}" for row in range(grid[0]) for column in range(grid[1]))]
-        return Patches(np.arange(len(words)), words, pixels, self._colours(pixels), grid)
+        return Patches(np.arange(len(words)), words, pixels, self._colours(pixels), grid, p)
 
     def _prepared(self, image: Any) -> np.ndarray:
         """Resize, crop, scale and standardise, as far as the model's file says so."""
@@ -148,6 +156,15 @@ class ImageReader:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is not JSON ({error}). Fetch it again.") from error
         return Entries(raw if isinstance(raw, dict) else {}, FILE)
+
+
+def _reordered(image: np.ndarray, grid: tuple[int, int], p: int, order: np.ndarray) -> np.ndarray:
+    """An image (h, w, 3) with its patches in another order; pixels at the edge that fill no patch stay."""
+    (rows, columns), found = grid, image.copy()
+    inner = image[: rows * p, : columns * p].reshape(rows, p, columns, p, 3)
+    patches = np.moveaxis(inner, 2, 1).reshape(rows * columns, p, p, 3)[order].reshape(rows, columns, p, p, 3)
+    found[: rows * p, : columns * p] = np.moveaxis(patches, 2, 1).reshape(rows * p, columns * p, 3)
+    return found
 
 
 def with_picture(run: xr.Dataset, prompt: Patches) -> xr.Dataset:

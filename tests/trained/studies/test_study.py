@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
-from tests.helpers import tiny_models
+from PIL import Image
+from tests.helpers import image_models, tiny_models
 
 import attnflow as af
 from attnflow import trained
@@ -188,3 +189,35 @@ def test_bad_input_is_one_sentence(models, tmp_path):
     for call, expected in cases:
         with pytest.raises(InputError, match=expected):
             call()
+
+
+def test_a_study_of_images_is_that_of_each_and_its_patches_are_shuffled(tmp_path):
+    """The numbers are those of one image at a time; shuffled patches are the same pixels elsewhere."""
+    vit = af.models.load(image_models.write("vit", tmp_path / "vit"))
+    rng = np.random.default_rng(0)
+    paths = [str(tmp_path / f"{number}.png") for number in range(2)]
+    for path in paths:
+        Image.fromarray(rng.integers(0, 255, (12, 12, 3), dtype=np.uint8)).save(path)
+    (tmp_path / "images.txt").write_text("\n".join(paths))
+
+    found = af.trained.study(vit, tmp_path / "images.txt", controls=["shuffled tokens"], progress=False)
+
+    for number, path in enumerate(paths):
+        report = af.trained.prompt_report(vit, path, progress=False)
+        np.testing.assert_allclose(found.mean_cosine[0, 0, number], report.mean_cosine, atol=1e-12)
+    assert np.abs(found.mean_cosine[0, 1] - found.mean_cosine[0, 0]).max() > 1e-6
+    image = vit.encode(paths[0])
+    other = image.shuffled(np.random.default_rng(1))
+    cut = lambda one: sorted(one.pixels.reshape(3, 3, 4, 3, 4).transpose(1, 3, 0, 2, 4).reshape(9, -1).tolist())
+    assert cut(other) == cut(image)
+    assert not np.array_equal(other.pixels, image.pixels)
+    with pytest.raises(InputError, match="of which this package has none"):
+        af.trained.study(vit, progress=False)
+
+
+def test_a_file_may_hold_ids_for_a_model_without_a_tokenizer(tmp_path):
+    model = af.models.load(tiny_models.write("bert", tmp_path / "bert"))
+    (tmp_path / "ids.txt").write_text("5,17,3\n7, 7, 3, 9\n")
+    found = af.trained.study(model, tmp_path / "ids.txt", controls=[], progress=False)
+    given = af.trained.study(model, [[5, 17, 3], [7, 7, 3, 9]], controls=[], progress=False)
+    np.testing.assert_array_equal(found.mean_cosine, given.mean_cosine)

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 
-import numpy as np
 import xarray as xr
 
 from attnflow.models.checkpoints import repeated_weights, step_of
+from attnflow.models.images import Patches
 from attnflow.models.transformer import Model
 from attnflow.trained.studies.layer_measures import WORDS, MeasureSettings
 from attnflow.trained.studies.plan import StudyPart
+from attnflow.trained.studies.prompt_sets import StudyPrompt
 
 KIND = "attnflow study"
 
 
 def joined(
-    parts: Sequence[StudyPart], found: Sequence[xr.Dataset], ids: Mapping[str, Sequence[np.ndarray]]
+    parts: Sequence[StudyPart], found: Sequence[xr.Dataset], ids: Mapping[str, Sequence[StudyPrompt]]
 ) -> xr.Dataset:
     """One dataset of all parts, NaN where a model has fewer layers, heads or variants than another."""
     models = list(dict.fromkeys(part.model.name for part in parts))
@@ -54,7 +55,7 @@ def with_steps(study: xr.Dataset, models: Sequence[Model]) -> xr.Dataset:
 def study_record(
     models: Sequence[Model],
     prompts: str,
-    ids: Mapping[str, Sequence[np.ndarray]],
+    ids: Mapping[str, Sequence[StudyPrompt]],
     settings: MeasureSettings,
     controls: Sequence[str],
     ladder: bool,
@@ -63,7 +64,7 @@ def study_record(
     memory: float,
 ) -> dict[str, str | int | float]:
     """The settings of a study as attributes: they repeat it, and tell whether parts on disk belong to it."""
-    digest = hashlib.sha256(json.dumps([[one.tolist() for one in ids[model.name]] for model in models]).encode())
+    digest = hashlib.sha256(json.dumps([[_identity(one) for one in ids[model.name]] for model in models]).encode())
     return {
         "kind": KIND,
         "attnflow_version": version("attnflow"),
@@ -77,3 +78,8 @@ def study_record(
         "seed": seed,
         "memory": float(memory),
     }
+
+
+def _identity(prompt: StudyPrompt) -> list | str:
+    """What tells a prompt from others: its ids, or the digest of its pixels."""
+    return hashlib.sha256(prompt.pixels.tobytes()).hexdigest() if isinstance(prompt, Patches) else prompt.tolist()

@@ -12,6 +12,7 @@ from attnflow._common.arrays import AnyArray
 from attnflow._common.precision import double
 from attnflow.models.block import Block
 from attnflow.models.transformer import Model
+from attnflow.trained.studies.prompt_sets import StudyPrompt
 from attnflow.trained.studies.variants import Variant
 
 BATCH_BYTES = 2**27  # 128 MB: states of a batch inside a block, of which MLP and attention are the largest
@@ -34,7 +35,7 @@ class LayerState:
     """Tokens after the layer, (n, d)."""
 
 
-def layer_states(model: Model, variant: Variant, prompts: Sequence[np.ndarray], layers: int) -> Iterator[LayerState]:
+def layer_states(model: Model, variant: Variant, prompts: Sequence[StudyPrompt], layers: int) -> Iterator[LayerState]:
     """Every prompt at every layer; all prompts at one layer before any prompt at the next."""
     with double():
         current = [np.asarray(model.embed(ids, positions=variant.has_positions)) for ids in prompts]
@@ -51,7 +52,7 @@ def layer_states(model: Model, variant: Variant, prompts: Sequence[np.ndarray], 
                 current[place] = after
 
 
-def _batches(model: Model, prompts: Sequence[np.ndarray]) -> Iterator[list[int]]:
+def _batches(model: Model, prompts: Sequence[StudyPrompt]) -> Iterator[list[int]]:
     """Places of prompts of one length, a power of two of them; the last batch repeats its last prompt."""
     lengths = np.array([len(ids) for ids in prompts])
     for length in np.unique(lengths):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnflow.models.transformer import Model
+from attnflow.trained.studies.prompt_sets import StudyPrompt
 from attnflow.trained.studies.variants import DRAWS, Variant
 
 
@@ -26,7 +27,7 @@ class StudyPart:
 def study_parts(
     models: Sequence[Model],
     variants: Mapping[str, Sequence[Variant]],
-    ids: Mapping[str, Sequence[np.ndarray]],
+    ids: Mapping[str, Sequence[StudyPrompt]],
     memory: float,
 ) -> Iterator[StudyPart]:
     """Prompts in groups whose hidden states fit into `memory` bytes; with random weights, one group a draw at least."""

@@ -18,6 +18,7 @@ from attnflow._common.progress import Progress, reporting
 from attnflow.models.transformer import Model
 from attnflow.trained.layer_energy import directions
 from attnflow.trained.studies.layer_states import layer_states
+from attnflow.trained.studies.prompt_sets import token_ids
 from attnflow.trained.studies.variants import variants_of
 
 CLASSES = ("same token", "same next token")
@@ -43,7 +44,7 @@ def pooled_collapse(model: Model, ids: Sequence[np.ndarray], *, seed: int = 0, p
         for row, variant in enumerate(variants):
             own = model.reinitialised(seed) if variant.is_untrained else model
             given = [variant.ids(one, np.random.default_rng([seed, place])) for place, one in enumerate(ids)]
-            members = [class_members(given, name) for name in CLASSES]
+            members = [class_members([token_ids(one) for one in given], name) for name in CLASSES]
             units: dict[int, np.ndarray] = {}
             for state in layer_states(own, variant, given, depth):
                 units[state.prompt] = directions(state.tokens)

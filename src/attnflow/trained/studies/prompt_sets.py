@@ -1,6 +1,7 @@
 """The prompts of a study: 64 of this package, the lines of a file, or a list of texts or ids."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -9,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from attnflow._common.checks import InputError, require_known
+from attnflow.models.images import Patches
 from attnflow.models.registry import PACKAGED
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 
+StudyPrompt = np.ndarray | Patches  # ids, or an image
 BUILT_IN = "built-in"
 RANDOM_LENGTH = 24  # tokens of a prompt of random ids, for a model without a tokenizer
 FILES = {"text": "prompts.txt", "reactions": "reactions.txt", "proteins": "proteins.txt"}
@@ -61,15 +64,39 @@ def prompt_set(prompts: str | os.PathLike | Sequence[Prompt] | None) -> PromptSe
     return PromptSet("given", tuple(prompts))
 
 
+def token_ids(prompt: StudyPrompt) -> np.ndarray:
+    """The ids of a prompt; all patches of an image have different ones."""
+    return prompt.ids if isinstance(prompt, Patches) else prompt
+
+
 def encoded(model: Model, prompts: Sequence[Prompt]) -> list[np.ndarray]:
-    """The ids of every prompt; InputError names the prompt that the model cannot read."""
-    found = []
+    """The ids of every prompt of a model of words."""
+    if model.config.patch:
+        raise InputError(
+            f"{model.name} is a model of images, and this measures prompts of words. `trained.study` and "
+            "`trained.prompt_report` take images."
+        )
+    return [token_ids(prompt) for prompt in study_prompts(model, prompts)]
+
+
+def study_prompts(model: Model, prompts: Sequence[Prompt]) -> list[StudyPrompt]:
+    """The ids of every prompt, or its image; InputError names the prompt that the model cannot read.
+
+    For a model without a tokenizer a text may be whole numbers with commas between, which are ids.
+    """
+    found: list[StudyPrompt] = []
     for number, prompt in enumerate(prompts, start=1):
         try:
-            found.append(model.encode(prompt).ids)
+            tokens = model.encode(_with_ids(model, prompt))
+            found.append(tokens if isinstance(tokens, Patches) else tokens.ids)
         except InputError as error:
             raise InputError(f"Prompt {number} of {len(prompts)} cannot be used with {model.name}: {error}") from error
     return found
+
+
+def _with_ids(model: Model, prompt: Prompt) -> Prompt:
+    is_ids = isinstance(prompt, str) and not model.reads_text and re.fullmatch(r"[0-9]+(\s*,\s*[0-9]+)*", prompt)
+    return [int(piece) for piece in str(prompt).split(",")] if is_ids else prompt
 
 
 def random_ids(model: Model, count: int, length: int, seed: int) -> list[np.ndarray]:
@@ -81,6 +108,11 @@ def random_ids(model: Model, count: int, length: int, seed: int) -> list[np.ndar
 
 def own_ids(model: Model, count: int, seed: int) -> list[np.ndarray]:
     """The ids of the first prompts in the language of a model; random ids where it has no tokenizer."""
+    if model.config.patch:
+        raise InputError(
+            f"{model.name} is a model of images, of which this package has none. Pass `prompts`: paths of images, or a "
+            "text file with one path a line."
+        )
     if model.reads_text:
         return encoded(model, prompts_for(model)[:count])
     return random_ids(model, count, RANDOM_LENGTH, seed)

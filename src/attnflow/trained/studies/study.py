@@ -21,7 +21,7 @@ from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, WORDS
 from attnflow.trained.studies.layer_states import layer_states
 from attnflow.trained.studies.parts import FinishedParts, opened_parts
 from attnflow.trained.studies.plan import StudyPart, study_parts
-from attnflow.trained.studies.prompt_sets import PromptSet, encoded, own_ids, prompt_set
+from attnflow.trained.studies.prompt_sets import PromptSet, StudyPrompt, own_ids, prompt_set, study_prompts, token_ids
 from attnflow.trained.studies.variants import CONTROLS, variants_of
 
 MEMORY = 2**29  # bytes of hidden states that are kept at a time, 512 MB
@@ -50,7 +50,8 @@ def study(
         One or several models, or arguments of `models.load`; a directory of checkpoints stands for all of them
         (`models.load_checkpoints`).
     prompts
-        A text file with one prompt a line, a list of texts or ids, or None for the 64 prompts of this package. For
+        A text file with one prompt a line, a list of prompts, or None for the 64 prompts of this package. A line is a
+        text; ids with commas between for a model without a tokenizer; the path of an image for a model of images. For
         None a model of reactions or proteins gets 16 of those, and a model without a tokenizer 64 of 24 random ids.
     controls
         Some of "untrained", "equal attention", "swapped heads" and "shuffled tokens".
@@ -173,15 +174,15 @@ def _require_free_study(out: str | os.PathLike, *, overwrite: bool) -> Path:
     return require_free(out, overwrite=overwrite)
 
 
-def _ids_of(model: Model, asked: PromptSet, is_built_in: bool, seed: int) -> list[np.ndarray]:
+def _ids_of(model: Model, asked: PromptSet, is_built_in: bool, seed: int) -> list[StudyPrompt]:
     if is_built_in:
-        return own_ids(model, len(asked.prompts), seed)
-    return encoded(model, asked.prompts)
+        return list(own_ids(model, len(asked.prompts), seed))
+    return study_prompts(model, asked.prompts)
 
 
 def _of_part(
     part: StudyPart,
-    ids: list[np.ndarray],
+    ids: list[StudyPrompt],
     layers: int,
     settings: MeasureSettings,
     seed: int,
@@ -199,7 +200,7 @@ def _of_part(
 
 def _computed(
     part: StudyPart,
-    ids: list[np.ndarray],
+    ids: list[StudyPrompt],
     layers: int,
     settings: MeasureSettings,
     seed: int,
@@ -213,7 +214,7 @@ def _computed(
     directions = [np.zeros((len(one), model.config.width)) for one in prompts]  # sums of unit steps
     steps = len(prompts) * (layers + 1)
     for done, state in enumerate(layer_states(model, part.variant, prompts, layers), start=1):
-        for name, value in measured(state, prompts[state.prompt], settings).items():
+        for name, value in measured(state, token_ids(prompts[state.prompt]), settings).items():
             arrays[name][state.prompt, state.layer] = value
         if state.before is not None:
             directions[state.prompt] += layer_geometry.unit_steps(state.before, state.tokens)

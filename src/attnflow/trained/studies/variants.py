@@ -11,8 +11,10 @@ import numpy as np
 from attnflow._common.checks import InputError, require_known
 from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
+from attnflow.models.images import Patches
 from attnflow.models.transformer import Model
 from attnflow.trained.ladders import MASKS, rungs_of
+from attnflow.trained.studies.prompt_sets import StudyPrompt
 
 TRAINED = "trained"
 CONTROLS = ("untrained", "equal attention", "swapped heads", "shuffled tokens")
@@ -23,7 +25,7 @@ def _same_block(block: Block) -> Block:
     return block
 
 
-def _same_ids(ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _same_ids(ids: StudyPrompt, rng: np.random.Generator) -> StudyPrompt:
     del rng
     return ids
 
@@ -34,7 +36,7 @@ class Variant:
 
     name: str
     block: Callable[[Block], Block] = _same_block
-    ids: Callable[[np.ndarray, np.random.Generator], np.ndarray] = _same_ids
+    ids: Callable[[StudyPrompt, np.random.Generator], StudyPrompt] = _same_ids
     has_positions: bool = True
     """Whether learned positions are added to the embedding."""
     is_untrained: bool = False
@@ -94,14 +96,18 @@ def with_swapped_heads(attention: AttentionPart) -> AttentionPart:
     return eqx.tree_at(lambda part: (part.query_norm.gain, part.key_norm.gain), swapped, gains)
 
 
-def shuffled(ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def shuffled(ids: StudyPrompt, rng: np.random.Generator) -> StudyPrompt:
     """The ids in another order; the first and the last, which are marks of begin and end in most models, stay.
+
+    Of an image, the patches in another order.
 
     Examples
     --------
     >>> shuffled(np.array([101, 5, 6, 7, 102]), np.random.default_rng(0)).tolist()
     [101, 7, 5, 6, 102]
     """
+    if isinstance(ids, Patches):
+        return ids.shuffled(rng)
     return np.concatenate([ids[:1], rng.permutation(ids[1:-1]), ids[1:][-1:]])
 
 
