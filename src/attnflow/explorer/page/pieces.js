@@ -4,9 +4,9 @@ const bar = () => document.getElementById("pieces");
 
 export function showPieces(stage, steering, end) {
   // One field for each piece; none for a run without a control.
-  const pieces = steering?.pieces ?? [];
+  const pieces = steering?.pieces ?? [], hasNoHeads = !stage.model.isLayered && stage.model.eigenvalues?.length === 0;
   bar().hidden = !pieces.length;
-  for (const panel of ["attention", "spectrum"]) document.getElementById(panel).closest("article").hidden = Boolean(pieces.length); // there is no attention
+  for (const panel of ["attention", "spectrum"]) document.getElementById(panel).closest("article").hidden = hasNoHeads;
   bar().setAttribute("aria-label", `Pieces of the control: ${pieces.length}`);
   bar().replaceChildren(...pieces.map(([start, stop, token]) => {
     const field = document.createElement("span");
