@@ -97,10 +97,10 @@ def test_the_error_of_adaptive_steps_falls_with_the_tolerance(options, kind, ref
 # -- noise
 
 
-def displacements(flow, tokens, times, runs, step=0.05):
+def displacements(flow, tokens, times, runs, step=0.05, **options):
     """Tokens of many runs at every time but the first."""
     ensemble = np.broadcast_to(tokens, (runs, *tokens.shape))
-    run = af.simulate(flow, ensemble, times, solver=af.StochasticHeun(step), rng=1)
+    run = af.simulate(flow, ensemble, times, solver=af.StochasticHeun(step, **options), rng=1)
     return run.tokens.values[:, 1:]
 
 
@@ -168,3 +168,18 @@ def test_noise_on_the_sphere_forgets_the_start_at_the_rate_of_its_laplacian(d):
     # Negative control: noise in the sense of Ito, or not made tangent, would decay at the rate d or d - 2.
     assert np.abs(found - expected(d)).max() > allowed
     assert np.abs(found - expected(d - 2)).max() > allowed
+
+
+def test_noise_on_the_circle_is_exact_at_any_step():
+    """V = 0: a great circle of normal length is Brownian motion. Straight steps, retracted, are not (control)."""
+    kappa, times, runs, n = 2.0, [0.0, 1.0], 64, 400
+    flow = af.SphereAttention(af.Head(value=np.zeros((2, 2))), noise=af.Noise(kappa))
+    tokens = af.initial.circle(n, rng=2)
+    mean = {}
+    for geodesic in (True, False):
+        moved = displacements(flow, tokens, times, runs, step=0.5, geodesic=geodesic)
+        mean[geodesic] = np.einsum("rtid,id->t", moved, tokens)[0] / (runs * n)
+
+    deviation = np.sqrt((1 + np.exp(-4 / kappa)) / 2 - np.exp(-2 / kappa)) / np.sqrt(runs * n)
+    assert abs(mean[True] - np.exp(-1 / kappa)) < 3.5 * deviation  # 0.01
+    assert abs(mean[False] - np.exp(-1 / kappa)) > 10 * deviation

@@ -196,8 +196,8 @@ NORMALISATIONS = Vocabulary(
 )
 
 
-def _with_step(make: Callable[[float], Any]) -> Word:
-    return Word(lambda step, rtol, atol: make(step), "STEP", (0.01,), fields=("step",))
+def _with_step(make: Callable[[float], Any], **fixed: Any) -> Word:
+    return Word(lambda step, rtol, atol: make(step), "STEP", (0.01,), fields=("step",), fixed=fixed)
 
 
 SOLVERS = Vocabulary(
@@ -214,7 +214,8 @@ SOLVERS = Vocabulary(
             (0.1, 1.0),
             fields=("step", "residual"),
         ),
-        "stochastic-heun": _with_step(lambda step: af.StochasticHeun(step)),
+        "stochastic-heun": _with_step(lambda step: af.StochasticHeun(step), geodesic=True),
+        "straight-stochastic-heun": _with_step(lambda step: af.StochasticHeun(step, geodesic=False), geodesic=False),
     },
     given={"rtol": 1e-8, "atol": 1e-10},
 )

@@ -20,6 +20,15 @@ class Euclidean(Module):
         """The tokens themselves."""
         return tokens
 
+    def exponential(self, tokens: Tokens, moves: Tokens) -> Tokens:
+        """The ends of the straight lines from the tokens by the moves."""
+        return tokens + moves
+
+    def carried_back(self, tokens: Tokens, moves: Tokens, vectors: Tokens) -> Tokens:
+        """Parallel transport of vectors from the end of each move to its beginning: the vectors themselves."""
+        del tokens, moves
+        return vectors
+
     def drift(self, tokens: Tokens) -> AnyArray:
         """Largest distance of a token from the space: zero."""
         return jnp.zeros((), tokens.dtype)
@@ -40,6 +49,22 @@ class Sphere(Module):
         """The nearest points of the sphere: each token divided by its length."""
         return tokens / jnp.sqrt(sum_over_coordinates(tokens**2))
 
+    def exponential(self, tokens: Tokens, moves: Tokens) -> Tokens:
+        """The ends of the great circles that leave the tokens along tangent vectors, of the lengths of these."""
+        angles = _lengths(moves)
+        return jnp.cos(angles) * tokens + jnp.sinc(angles / jnp.pi) * moves
+
+    def carried_back(self, tokens: Tokens, moves: Tokens, vectors: Tokens) -> Tokens:
+        """Parallel transport of tangent vectors from the end of each move to its beginning.
+
+        The direction e = u / |u| of a move u has become e' = -sin|u| x + cos|u| e at its end; vectors orthogonal to it
+        stay what they are.
+        """
+        angles = _lengths(moves)
+        first = moves / jnp.where(angles > 0, angles, 1)
+        last = jnp.cos(angles) * first - jnp.sin(angles) * tokens
+        return vectors + sum_over_coordinates(vectors * last) * (first - last)
+
     def drift(self, tokens: Tokens) -> AnyArray:
         """Largest distance of a token from the sphere."""
         return jnp.max(jnp.abs(jnp.sqrt(sum_over_coordinates(tokens**2)) - 1))
@@ -52,6 +77,13 @@ class Sphere(Module):
         """
         chord = jnp.linalg.norm(first - second, axis=-1)
         return 2 * jnp.arcsin(jnp.clip(chord / 2, 0, 1))
+
+
+def _lengths(vectors: Tokens) -> AnyArray:
+    """Lengths of shape (n, 1), whose derivative at zero is zero."""
+    squares = sum_over_coordinates(vectors**2)
+    is_zero = squares == 0
+    return jnp.where(is_zero, 0.0, jnp.sqrt(jnp.where(is_zero, 1.0, squares)))
 
 
 def tangent_basis(point: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Names in result files of version 0.1.0, and the names that replaced them."""
+"""Names and settings in result files of version 0.1.0, and those that replaced them."""
 
 import json
 
@@ -25,6 +25,9 @@ def with_present_names(run: xr.Dataset) -> xr.Dataset:
     run = run.rename_vars({old: new for old, new in VARIABLES.items() if old in run.variables})
     if "piece_start" in run:
         run = run.rename_dims({old: new for old, new in DIMENSIONS.items() if old in run.dims})
+    solver = json.loads(run.attrs.get("solver", "null"))
+    if isinstance(solver, dict) and solver.get("is") == "StochasticHeun":  # whose steps were no geodesics
+        run = run.assign_attrs(solver=json.dumps({**solver, "geodesic": solver.get("geodesic", False)}))
     if "limits" not in run.attrs:
         return run
     limits = {LIMITS.get(name, name): value for name, value in json.loads(run.attrs["limits"]).items()}

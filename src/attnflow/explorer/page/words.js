@@ -14,7 +14,8 @@ const NUMBERS = {
     angles: "one per token: 0, 0.5, 2",
   },
   normalisation: { mix: "time of the switch", ngpt: "alpha, such as 0.2" },
-  solver: { euler: "step", heun: "step", rk4: "step", layers: "step, such as 0.1", "stochastic-heun": "step" },
+  solver: { euler: "step", heun: "step", rk4: "step", layers: "step, such as 0.1", "stochastic-heun": "step",
+    "straight-stochastic-heun": "step" },
 };
 NUMBERS.query_key = NUMBERS.value;
 // Words that need numbers; the others have default numbers.
