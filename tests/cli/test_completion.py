@@ -4,10 +4,17 @@ import os
 import subprocess
 import sys
 
+import matplotlib
 import pytest
 
+import attnflow as af
 from attnflow.cli import completion
+from attnflow.cli.picture_options import PICTURE_OPTIONS
+from attnflow.cli.scenario_options import FURTHER_WORDS
 from attnflow.figures import catalogue as figures
+from attnflow.models.registry import PACKAGED
+from attnflow.show.parts.page import SIZES, STYLES
+from attnflow.sweeps.measures import ALL_MEASURES
 from attnflow.theorems import catalogue as statements
 
 PROGRAM = """
@@ -37,6 +44,13 @@ def completed(line):
         ("attnflow run polytope --n abc --mask cau", ["causal"]),
         ("attnflow reproduce boolean-1", ["boolean-1d"]),
         ("attnflow verify wendel polytope-t", ["polytope-times-hyperplane"]),
+        ("attnflow list fig", ["figures"]),
+        ("attnflow list meanfield-z", ["meanfield-zonal"]),
+        ("attnflow run polytope --spacing l", ["linear", "log"]),
+        ("attnflow show run.zarr --style d", ["dark"]),
+        ("attnflow steer --from sphere --to cir", ["circle"]),
+        ("attnflow sweep --from renyi --observe cl", ["close-pairs", "clusters"]),
+        ("attnflow heads mini", ["minilm"]),
     ],
 )
 def test_names_are_completed_without_heavy_libraries(line, names):
@@ -46,3 +60,19 @@ def test_names_are_completed_without_heavy_libraries(line, names):
 def test_the_written_names_are_those_of_the_catalogues():
     assert list(figures.catalogue()) == completion.FIGURES
     assert list(statements.catalogue()) == completion.STATEMENTS
+    assert list(PACKAGED) == completion.MODELS
+    assert set(ALL_MEASURES.words) == set(completion.MEASURES)
+    assert set(completion.PALETTES) <= set(matplotlib.colormaps)
+
+
+def test_every_word_that_is_completed_is_accepted():
+    assert list(completed_by(PICTURE_OPTIONS["size"])) == list(SIZES)
+    assert list(completed_by(PICTURE_OPTIONS["style"])) == list(STYLES)
+    for name, complete in FURTHER_WORDS.items():
+        for word in complete(""):
+            assert len(af.scenario("polytope", n=3, **{name: word}).tokens) == 3
+
+
+def completed_by(annotation):
+    """All words that the option of an annotation is completed to."""
+    return annotation.__metadata__[0].autocompletion("")

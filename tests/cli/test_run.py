@@ -108,6 +108,24 @@ def test_a_file_that_exists_is_mentioned_only_when_everything_else_is_right(name
     assert "exists already" not in error
 
 
+def test_a_wrong_suffix_is_mentioned_before_a_file_that_exists(tmp_path):
+    (tmp_path / "polytope.zarr").mkdir()
+    _, error = attnflow("run", "polytope", "--picture", "polytope.eps", cwd=tmp_path, code=2)
+    assert "A picture is written as `.png`, `.pdf` or `.svg`, but the path is polytope.eps." in error
+    assert "exists already" not in error
+
+
+@pytest.mark.parametrize(
+    ("options", "times"),
+    [(["--end", "3"], [0, 1, 2, 3]), (["--saves", "3"], [0, 5, 10]), (["--end", "2", "--saves", "2"], [0, 2])],
+)
+def test_options_of_times_replace_a_list_of_times_in_a_file(options, times, tmp_path):
+    text = 'space = "sphere"\nstart = "sphere"\nn = 3\nd = 3\ntimes = [0, 0.1, 1, 10]\n'
+    (tmp_path / "own.toml").write_text(text)
+    attnflow("run", "own.toml", "--no-picture", *options, cwd=tmp_path)
+    np.testing.assert_allclose(af.load(tmp_path / "own.zarr").time, times)
+
+
 def test_a_file_that_exists_is_mentioned_before_anything_is_computed(tmp_path, monkeypatch):
     (tmp_path / "sphere.zarr").mkdir()
     (tmp_path / "a.toml").write_text("precious")

@@ -22,6 +22,10 @@ SECONDS_TO_REMOVE = 10.0  # the longest time for which a directory is removed ag
 SECONDS_ABSENT = 0.5  # after the first error the threads of Zarr continue, and create a removed directory once more
 
 
+PICTURES = (".png", ".pdf", ".svg")
+RESULTS = ("", ".zarr", ".nc")
+
+
 def require_free(path: str | os.PathLike, *, overwrite: bool, may_be_directory: bool = False) -> Path:
     """A path that can be written to and where no file exists, unless `overwrite` allows to replace it.
 
@@ -63,7 +67,7 @@ def require_free_picture(path: str | os.PathLike, *, overwrite: bool = True) -> 
     ValueError
         If the suffix is not a known one, nothing can be written there, or a file is there and `overwrite` is False.
     """
-    require_suffix(path, "A picture", (".png", ".pdf", ".svg"))
+    require_suffix(path, "A picture", PICTURES)
     return require_free(path, overwrite=overwrite)
 
 

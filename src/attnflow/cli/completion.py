@@ -164,6 +164,45 @@ LAWS = [
 CONTROLS = ["steer-sphere", "steer-labels", "interpolate-sequences", "neural-ode"]
 """The scenarios of control."""
 
+MODELS = ["minilm", "smollm2", "rxnmapper", "rxnfp", "rxnfp-ft", "rxnfp-ft-10k", "antiberty"]
+"""The trained models that come as Python packages."""
+
+MEASURES = [
+    "mean-cosine",
+    "close-pairs",
+    "diameter",
+    "order-parameter",
+    "largest-norm",
+    "energy",
+    "clusters",
+    "final-clusters",
+    "scaled-clusters",
+    "vertices",
+    "leaders",
+    "rank",
+    "captured",
+    "strongly-captured",
+    "unaligned",
+    "end-time",
+    "step-count",
+]
+"""The measures of `attnflow sweep`."""
+
+PALETTES = [
+    "viridis",
+    "plasma",
+    "inferno",
+    "magma",
+    "cividis",
+    "twilight",
+    "coolwarm",
+    "tab10",
+    "tab20",
+    "Set2",
+    "Dark2",
+]
+"""Some colormaps of matplotlib, of about 180."""
+
 
 def scenarios(incomplete: str) -> list[str]:
     """Names of scenarios that begin with some letters.
@@ -178,14 +217,30 @@ def scenarios(incomplete: str) -> list[str]:
     return _beginning(CATALOGUE, incomplete)
 
 
+def listed(incomplete: str) -> list[str]:
+    """What `attnflow list` takes: the two lists, and names of all scenarios."""
+    return [*_beginning(("scenarios", "figures"), incomplete), *every_scenario(incomplete)]
+
+
+def every_scenario(incomplete: str) -> list[str]:
+    """Names of all scenarios, with those of the mean field and of control, that begin with some letters."""
+    return [*scenarios(incomplete), *_beginning((*LAWS, *CONTROLS), incomplete)]
+
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """The function that completes one of some words.
+
+    Examples
+    --------
+    >>> one_of("linear", "log")("lo")
+    ['log']
+    """
+    return lambda incomplete: _beginning(words, incomplete)
+
+
 def scenarios_and_files(incomplete: str) -> list[str]:
     """Names of all scenarios and paths of files of settings that begin with some letters."""
-    return [
-        *scenarios(incomplete),
-        *_beginning(LAWS, incomplete),
-        *_beginning(CONTROLS, incomplete),
-        *sorted(glob.glob(f"{glob.escape(incomplete)}*.toml")),
-    ]
+    return [*every_scenario(incomplete), *sorted(glob.glob(f"{glob.escape(incomplete)}*.toml"))]
 
 
 def figures(incomplete: str) -> list[str]:

@@ -41,19 +41,19 @@ def free_files(paths: dict[str, Path | None], overwrite: bool) -> dict[str, Path
 
     The name says what is written there: "result", a name that ends with "picture", or one of `KINDS_OF_FILES`.
     """
-    from attnflow._common.files import require_free, require_free_picture, require_suffix
+    from attnflow._common.files import PICTURES, RESULTS, require_free, require_suffix
 
     given = {name: path for name, path in paths.items() if path is not None}
+    for name, path in given.items():  # of all files, before the first is said to be there already
+        own = {"result": ("A result", RESULTS)} | KINDS_OF_FILES
+        kind, suffixes = ("A picture", PICTURES) if name.endswith("picture") else own[name]
+        require_suffix(path, kind, suffixes)
     for name, path in given.items():
-        if name.endswith("picture"):
-            require_free_picture(path, overwrite=overwrite)
-        elif name == "result":
+        if name == "result":
             from attnflow.results.files import require_free_result
 
             require_free_result(path, overwrite=overwrite)
         else:
-            kind, suffixes = KINDS_OF_FILES[name]
-            require_suffix(path, kind, suffixes)
             require_free(path, overwrite=overwrite)
     return given
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import figures
+from attnflow.cli import completion, figures
 from attnflow.cli.console import AsJson, print_facts, print_json, print_sentences, print_table
 from attnflow.cli.run import PANEL
 
@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def list_names(
-    what: Annotated[str, typer.Argument(help="scenarios, figures, or the name of a scenario.")] = "scenarios",
+    what: Annotated[
+        str, typer.Argument(help="scenarios, figures, or the name of a scenario.", autocompletion=completion.listed)
+    ] = "scenarios",
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios, the figures that 'attnflow reproduce' makes, or the settings of one scenario."""

@@ -7,15 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
+
 PICTURE_OPTIONS = {
     "size": Annotated[
         str | None,
-        typer.Option(help="Size of the picture: column (3.4 inches wide), page (7), slide, or WIDTHxHEIGHT in inches."),
+        typer.Option(
+            help="Size of the picture: column (3.4 inches wide), page (7), slide, or WIDTHxHEIGHT in inches.",
+            autocompletion=completion.one_of("column", "page", "slide"),
+        ),
     ],
-    "style": Annotated[str | None, typer.Option(help="Style of the picture: paper, slides or dark.")],
+    "style": Annotated[
+        str | None,
+        typer.Option(
+            help="Style of the picture: paper, slides or dark.",
+            autocompletion=completion.one_of("paper", "slides", "dark"),
+        ),
+    ],
     "palette": Annotated[
         str | None,
-        typer.Option(help="Colours: a colormap of matplotlib, such as viridis, or colours such as red,#0072b2."),
+        typer.Option(
+            help="Colours: a colormap of matplotlib, such as viridis, or colours such as red,#0072b2.",
+            autocompletion=completion.one_of(*completion.PALETTES),
+        ),
     ],
     "no_title": Annotated[bool, typer.Option("--no-title", help="Write no title and no caption in the picture.")],
 }

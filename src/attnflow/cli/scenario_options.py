@@ -14,9 +14,14 @@ from attnflow.experiments.vocabulary import SETTINGS
 
 TYPES = {"whole": int, "number": float, "switch": bool}  # by the kind of an option; other kinds are text
 
+FURTHER_WORDS = {
+    "spacing": completion.one_of("linear", "log"),
+    "mlp": completion.one_of("relu", "tanh", "gelu", "identity"),
+}
+
 
 def _annotation(name: str, option: Option) -> Any:
-    words = completion.words_of(name) if name in SETTINGS else None
+    words = completion.words_of(name) if name in SETTINGS else FURTHER_WORDS.get(name)
     given = typer.Option(help=option.help(name), show_default=False, autocompletion=words)
     return Annotated[TYPES.get(option.kind, str) | None, given]
 
@@ -59,7 +64,7 @@ def config_named(name: str, changes: dict[str, Any]) -> Any:
 
     given = {option: value for option, value in changes.items() if value is not None}
     is_file = Path(name).suffix.lower() == ".toml"
-    return load_config(name).change(**given) if is_file else RunConfig({"scenario": name} | given)
+    return load_config(name).override(**given) if is_file else RunConfig({"scenario": name} | given)
 
 
 def default_result(name: str, addition: str = "") -> Path:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -18,6 +19,8 @@ from attnflow.cli.console import (
 from attnflow.cli.picture_options import require_picture, with_picture_options
 from attnflow.cli.run import PANEL
 
+STARTS = completion.words_of("start")
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -28,9 +31,23 @@ def register(app: typer.Typer) -> None:
 @with_picture_options
 def steer(
     drawing: dict[str, Any],
-    start: Annotated[str, typer.Option("--from", help="First tokens: a law such as sphere, or a file of numbers.")],
-    target: Annotated[str, typer.Option("--to", help="Targets: a law, drawn with another seed, or a file of numbers.")],
-    space: Annotated[str, typer.Option(help="sphere, or euclidean for a neural ODE in R^d.")] = "sphere",
+    start: Annotated[
+        str,
+        typer.Option("--from", help="First tokens: a law such as sphere, or a file of numbers.", autocompletion=STARTS),
+    ],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to", help="Targets: a law, drawn with another seed, or a file of numbers.", autocompletion=STARTS
+        ),
+    ],
+    space: Annotated[
+        str,
+        typer.Option(
+            help="sphere, or euclidean for a neural ODE in R^d.",
+            autocompletion=completion.one_of("sphere", "euclidean"),
+        ),
+    ] = "sphere",
     n: Annotated[int, typer.Option(help="Number of tokens of a law.")] = 8,
     d: Annotated[int, typer.Option(help="Dimension of a law.")] = 3,
     time: Annotated[float | None, typer.Option(help="Time that is allowed.", show_default=False)] = None,
@@ -41,7 +58,8 @@ def steer(
         str | None,
         typer.Option(
             help="For targets that belong to no token, or fewer than tokens: stay (each is taken by one token, the "
-            "others stay) or nearest (each token has its nearest target, with --objective label)."
+            "others stay) or nearest (each token has its nearest target, with --objective label).",
+            autocompletion=completion.one_of("stay", "nearest"),
         ),
     ] = None,
     pieces: Annotated[
@@ -52,7 +70,8 @@ def steer(
         str | None,
         typer.Option(
             help="With --pieces: soonest (default), energy (the least in the given time), arrive, or label (within "
-            "--radius of targets that tokens may share)."
+            "--radius of targets that tokens may share).",
+            autocompletion=completion.one_of("soonest", "energy", "arrive", "label"),
         ),
     ] = None,
     radius: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow._common.progress import reporting
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -35,8 +36,20 @@ def register(app: typer.Typer) -> None:
 @with_picture_options
 def atlas(
     drawing: dict[str, Any],
-    kind: Annotated[str, typer.Option(help="Axes of the grid: eigenvalues or trace-determinant.")] = "eigenvalues",
-    space: Annotated[str, typer.Option(help="rescaled, sphere-causal or sphere.")] = "rescaled",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="Axes of the grid: eigenvalues or trace-determinant.",
+            autocompletion=completion.one_of("eigenvalues", "trace-determinant"),
+        ),
+    ] = "eigenvalues",
+    space: Annotated[
+        str,
+        typer.Option(
+            help="rescaled, sphere-causal or sphere.",
+            autocompletion=completion.one_of("rescaled", "sphere-causal", "sphere"),
+        ),
+    ] = "rescaled",
     d: Annotated[int, typer.Option(help="Dimension.")] = 2,
     low: Annotated[float, typer.Option(help="Least value along both axes.")] = -2.0,
     high: Annotated[float, typer.Option(help="Largest value along both axes.")] = 2.0,
@@ -97,7 +110,14 @@ def _atlas_facts(counts: dict[str, Any]) -> dict[str, str]:
 @with_picture_options
 def robustness(
     drawing: dict[str, Any],
-    laws: Annotated[list[str] | None, typer.Option("--law", help="gaussian, box, ball or shell; may repeat.")] = None,
+    laws: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--law",
+            help="gaussian, box, ball or shell; may repeat.",
+            autocompletion=completion.one_of("gaussian", "box", "ball", "shell"),
+        ),
+    ] = None,
     n: Annotated[list[int] | None, typer.Option(help="Numbers of tokens; may repeat.")] = None,
     d: Annotated[list[int] | None, typer.Option(help="Dimensions; may repeat.")] = None,
     seeds: Annotated[int, typer.Option(help="Starts for each law, n and d.")] = 12,

@@ -41,12 +41,16 @@ def sweep(
             help="Measure, WORD or NAME=WORD: mean-cosine, close-pairs:COSINE, diameter, order-parameter, "
             "largest-norm, energy:BETA, clusters:DISTANCE, final-clusters:DISTANCE, scaled-clusters:RADIUS, vertices, "
             "leaders, rank, captured:SEPARATION,RADIUS, strongly-captured:SEPARATION,RADIUS, unaligned:TOLERANCE, "
-            "end-time, step-count; may repeat."
+            "end-time, step-count; may repeat.",
+            autocompletion=completion.one_of(*completion.MEASURES),
         ),
     ] = None,
     reduce: Annotated[
         list[str] | None,
-        typer.Option(help="Reduction over runs: mean, quantiles:0.1,0.5,0.9, counts or all; may repeat."),
+        typer.Option(
+            help="Reduction over runs: mean, quantiles:0.1,0.5,0.9, counts or all; may repeat.",
+            autocompletion=completion.one_of("mean", "quantiles", "counts", "all"),
+        ),
     ] = None,
     common_starts: Annotated[
         bool, typer.Option("--common-starts", help="The same first tokens in all cells with the same n, d and law.")

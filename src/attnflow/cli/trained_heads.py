@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -92,12 +93,23 @@ def flow(
     ] = None,
     heads: Annotated[
         str | None,
-        typer.Option(help="Heads, such as 0,5; all; or the strongest real-positive, real-negative or complex one."),
+        typer.Option(
+            help="Heads, such as 0,5; all; or the strongest real-positive, real-negative or complex one.",
+            autocompletion=completion.one_of("all", "real-positive", "real-negative", "complex"),
+        ),
     ] = None,
-    start: Annotated[str, typer.Option(help="sphere, circle, gaussian, or prompt with --text.")] = "sphere",
+    start: Annotated[
+        str,
+        typer.Option(
+            help="sphere, circle, gaussian, or prompt with --text.",
+            autocompletion=completion.one_of("sphere", "circle", "gaussian", "prompt"),
+        ),
+    ] = "sphere",
     text: Annotated[str | None, typer.Option(help="The prompt whose embeddings are the first tokens.")] = None,
     ids: Ids = False,
-    space: Annotated[str, typer.Option(help="sphere or euclidean.")] = "sphere",
+    space: Annotated[
+        str, typer.Option(help="sphere or euclidean.", autocompletion=completion.one_of("sphere", "euclidean"))
+    ] = "sphere",
     n: Annotated[int | None, typer.Option(help="Number of random tokens. Default 24.")] = None,
     end: Annotated[float, typer.Option(help="Last time.")] = 30.0,
     saves: Annotated[

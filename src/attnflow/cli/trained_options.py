@@ -5,10 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
+
 PANEL = "Trained models"
 ModelName = Annotated[
     str,
-    typer.Argument(help="minilm, smollm2, ..., a directory with config.json, a .gguf file, or a name of the hub."),
+    typer.Argument(
+        help="minilm, smollm2, ..., a directory with config.json, a .gguf file, or a name of the hub.",
+        autocompletion=completion.one_of(*completion.MODELS),
+    ),
 ]
 Text = Annotated[str, typer.Argument(help="The prompt; ids such as 101,2023,102 if the model has no tokenizer.")]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt is a list of token ids with commas between.")]
@@ -18,7 +23,10 @@ Depth = Annotated[
 Angle = Annotated[float, typer.Option(help="Angle in radians below which two directions are in one cluster.")]
 Control = Annotated[
     str,
-    typer.Option(help="none, untrained (fresh weights), repeated (one token repeated), iterated (128 layers)."),
+    typer.Option(
+        help="none, untrained (fresh weights), repeated (one token repeated), iterated (128 layers).",
+        autocompletion=completion.one_of("none", "untrained", "repeated", "iterated"),
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of random tokens and of fresh weights.")]
 

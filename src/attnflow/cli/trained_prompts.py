@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -41,7 +42,11 @@ def prompt(
     angle: Angle = 0.5,
     betas: Annotated[str, typer.Option(help="Inverse temperatures of the interaction energy.")] = "1,4,16",
     classes: Annotated[
-        str, typer.Option(help="Classes of neural collapse: token (equal ids), first or last (clusters of that layer).")
+        str,
+        typer.Option(
+            help="Classes of neural collapse: token (equal ids), first or last (clusters of that layer).",
+            autocompletion=completion.one_of("token", "first", "last"),
+        ),
     ] = "token",
     control: Control = "none",
     coupling: Annotated[
@@ -53,7 +58,11 @@ def prompt(
     ] = None,
     top: Annotated[int | None, typer.Option(help="For --coupling: number of singular vectors. Default 10.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Also measure how the parts of V move tokens: symmetry or spectrum.")
+        str | None,
+        typer.Option(
+            help="Also measure how the parts of V move tokens: symmetry or spectrum.",
+            autocompletion=completion.one_of("symmetry", "spectrum"),
+        ),
     ] = None,
     frames: Annotated[bool, typer.Option("--frames", help="Also measure cosines in the frames of V, S and A.")] = False,
     lens: Annotated[
@@ -125,7 +134,12 @@ def ladder(
     ids: Ids = False,
     layers: Depth = None,
     head: Annotated[int, typer.Option(help="Head of the rungs that have one head.")] = 0,
-    mask: Annotated[str, typer.Option(help="Mask of all rungs but the last: full or causal.")] = "full",
+    mask: Annotated[
+        str,
+        typer.Option(
+            help="Mask of all rungs but the last: full or causal.", autocompletion=completion.one_of("full", "causal")
+        ),
+    ] = "full",
     angle: Angle = 0.5,
     control: Control = "none",
     seed: Seed = 0,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attnflow.cli import completion
 from attnflow.cli.console import (
     AsJson,
     Overwrite,
@@ -35,7 +36,10 @@ def register(app: typer.Typer) -> None:
 def study(
     models: Annotated[
         list[str],
-        typer.Argument(help="Models: minilm, directories (of a model, or of checkpoints of one), names of the hub."),
+        typer.Argument(
+            help="Models: minilm, directories (of a model, or of checkpoints of one), names of the hub.",
+            autocompletion=completion.one_of(*completion.MODELS),
+        ),
     ],
     drawing: dict[str, Any],
     prompts: Annotated[

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
-from attnflow._common.files import require_free, require_suffix, written_beside
+from attnflow._common.files import RESULTS, require_free, require_suffix, written_beside
 from attnflow._common.memory import require_memory
 from attnflow.results.contents import require_contents
 from attnflow.results.descriptions import described, with_copies_of_flow, without_copies
@@ -67,6 +67,11 @@ def _write_zarr(run: xr.Dataset, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the summary is not yet in the specification of Zarr 3
         run.to_zarr(path, mode="w", consolidated=True)
+
+
+def dataset_of(source: Any) -> Any:
+    """The dataset of a result file, given its path; any other object is returned as it is."""
+    return load(source) if isinstance(source, str | os.PathLike) else source
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
@@ -180,7 +185,7 @@ def _require_attributes_kept(run: xr.Dataset, path: Path, beside: Path) -> None:
 
 def require_free_result(path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """The path, if a result can be written to it; only results are overwritten, no other files or directories."""
-    require_suffix(path, "A result", ("", ".zarr", ".nc"))
+    require_suffix(path, "A result", RESULTS)
     path = require_free(path, overwrite=overwrite, may_be_directory=True)
     is_netcdf = path.suffix.lower() == ".nc"
     is_foreign = path.is_file() != is_netcdf or (path.is_dir() and not (path / "zarr.json").is_file())

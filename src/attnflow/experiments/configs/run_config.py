@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from attnflow._common.progress import Progress
@@ -30,6 +31,23 @@ class RunConfig:
         """The same run with some values replaced; None removes a value."""
         kept = {name: value for name, value in self.values.items() if name not in changes}
         return replace(self, values=kept | {name: value for name, value in changes.items() if value is not None})
+
+    def override(self, **changes: Any) -> "RunConfig":
+        """The same run with some values replaced; `end`, `saves` or `spacing` replace those of a list of times.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> RunConfig({"times": np.array([0.0, 0.1, 1.0, 10.0])}).override(end=5.0).values
+        {'end': 5.0, 'saves': 4}
+        """
+        from attnflow.experiments.configs.model_parts import numbers_of
+
+        times = numbers_of(self.values, "times")
+        if times is None or "times" in changes or not {"end", "saves", "spacing"} & changes.keys():
+            return self.change(**changes)
+        as_words = {"end": float(np.ravel(times)[-1]), "saves": int(np.size(times))}
+        return self.change(**{"times": None} | as_words | changes)
 
     def run(self, progress: Progress = None) -> xr.Dataset:
         """The dataset of the run, computed by `simulate`, `coalesce` or `stream`."""
