@@ -89,7 +89,17 @@ def numbers(data: xr.Dataset) -> dict[str, float | int | str]:
 
 
 def save(figure: matplotlib.figure.Figure, path: str | os.PathLike) -> Path:
-    """Write a figure as PNG, PDF or SVG by the suffix of the path."""
+    """Write a figure as PNG, PDF or SVG by the suffix of the path.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from attnflow import figures
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     figures.save(figures.force(size="column").figure, Path(folder) / "force.pdf").name
+    'force.pdf'
+    """
     return save_figure(figure, path)
 
 
@@ -122,6 +132,7 @@ def function_of(name: str) -> Callable[..., DrawnFigure]:
         f"Make the figure {name}: {entry.title}.\n\n{entry.shows}\n\nSource: {entry.source}.\n\n"
         f"Parameters and their values in the catalogue: {parameter_list(entry)}. `quick=True` replaces some of them by "
         "smaller ones; `size`, `style`, `palette` and `title` are those of `figures.draw`. Returns the "
-        "matplotlib figure and the dataset that it shows."
+        "matplotlib figure and the dataset that it shows.\n\nExamples\n--------\n>>> import attnflow as af\n"
+        f">>> figure, data = af.figures.{entry.function_name}(quick=True, size='column')"
     )
     return make_figure

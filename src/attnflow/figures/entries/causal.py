@@ -113,8 +113,8 @@ def draw_limits(data: xr.Dataset) -> Picture:
     title = f"Causal attention under several spectra of V: tokens at t = {float(data.time[-1]):g} beside Table 1"
     page = current_page()
     if page.width is not None and page.width / page.scale < TABLE_WIDTH:
-        return panel_picture([panels], title, caption, width=2.6, heights=[2.7], least=1.3)
-    return panel_picture([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9], least=1.3)
+        return panel_picture([panels], title, caption, width=2.6, heights=[2.7], least=2.0)
+    return panel_picture([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9], least=2.0)
 
 
 def _coloured(drawn: DrawnRun, basis: np.ndarray, is_attracted: bool) -> DrawnRun:

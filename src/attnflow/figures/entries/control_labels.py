@@ -130,7 +130,7 @@ def _panel(data: xr.Dataset, method: str) -> Lines:
             lines.append(Line(counts, mean, label, line_colour(colour), style, mark, error=half))
     return Lines(
         lines, xlabel="prompts of the control", ylabel="share of wrong labels", title=METHODS[method],
-        xscale="log", xticks=counts.tolist(), ylim=(-0.03, 0.8), levels={"chance": 0.5},
+        xscale="log", xticks=counts.tolist(), ylim=(-0.03, 1.03), levels={"chance": 0.5},
     )  # fmt: skip
 
 

@@ -121,10 +121,8 @@ def draw_obstructions(data: xr.Dataset) -> Picture:
     series = {}
     for side in SIDES:
         rows = [share_with_interval(data.is_called_impossible.sel(argument=one, side=side).values) for one in ARGUMENTS]
-        series[f"flows {side} the hypothesis"] = tuple(np.array(rows).T)
-    panel = IntervalDots(
-        list(ARGUMENTS.values()), series, xlabel="share of runs whose ends are called impossible", columns=2
-    )
+        series[f"{side} the hypothesis"] = tuple(np.array(rows).T)
+    panel = IntervalDots(list(ARGUMENTS.values()), series, xlabel="share called impossible", columns=2)
     facts = data.attrs
     wrong = int(data.is_called_impossible.sel(side="with").sum())
     found = ", ".join(

@@ -116,7 +116,7 @@ def _double_logarithm(run: xr.Dataset) -> Lines:
         Line(run.time, heights, "last token's weight on itself", line_colour(0)),
         Line(run.time, line, f"fit, slope {growth.slope:.3f}; in theory 1", theme().grey, "--"),
     ]
-    return Lines(lines, ylabel="log(−log(1 − P))", title="Logarithm of −log(1 − P)")
+    return Lines(lines, ylabel="log(−log(1 − P))", title="Rate of the limit")
 
 
 def _growth(run: xr.Dataset) -> attention_matrices.Growth:
@@ -181,4 +181,4 @@ def rank_numbers(run: xr.Dataset) -> dict[str, float | int | str]:
 
 
 def _rank_title(one: xr.Dataset, name: str, flow: str) -> str:
-    return f"{flow}, t = {float(one.time):.3g}: rank {int(attention_matrices.rank(one[name]))}"
+    return f"{flow}\nt = {float(one.time):.3g}: rank {int(attention_matrices.rank(one[name]))}"

@@ -65,7 +65,7 @@ def draw_leaders(data: xr.Dataset) -> Picture:
         matches = _best_matches(run.tokens.values)
         scene = scene_of(run, has_hull=True, distance=LEADER_DISTANCE, arrows=matches, reach=reach)
         above.append(Snapshot(scene, 0, f"{name}: start"))
-        below.append(Snapshot(scene, run.sizes["time"] - 1, f"after {run.sizes['time'] - 1} layers"))
+        below.append(Snapshot(scene, run.sizes["time"] - 1, f"{name}: {run.sizes['time'] - 1} layers"))
     caption = (
         "Arrows: the best match a token moves to. Rings: tokens that are a best match. Colours: cluster at the end."
     )

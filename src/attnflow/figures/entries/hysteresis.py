@@ -95,7 +95,7 @@ def draw_hysteresis(data: xr.Dataset) -> Picture:
         low, high = float(data.ratio[0]), float(data.ratio[-1])
         panels.append(
             Lines(
-                lines, xlabel="κ / κ₁", ylabel="order" if index == 0 else "", title=f"β = {beta:g}, {side} β$_c$",
+                lines, xlabel="κ / κ₁", ylabel="order", title=f"β = {beta:g}, {side} β$_c$",
                 xlim=(low - 0.02, high + 0.02), ylim=(-0.02, 1.0), columns=2,
             )
         )  # fmt: skip

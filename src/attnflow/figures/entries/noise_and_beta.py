@@ -74,7 +74,7 @@ def draw_order(data: xr.Dataset) -> Picture:
                 data.kappa.values,
                 data.order.sel(start=start).values,
                 xlabel="β",
-                ylabel="κ" if start == NAMES[0] else "",
+                ylabel="κ",
                 title=f"{start} start",
                 curves=[Line(data.fine_beta, data.critical, label, line_colour(1), width=2.0)],
                 bar="length of the mean token" if start == NAMES[-1] else "",

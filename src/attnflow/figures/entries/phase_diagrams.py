@@ -77,7 +77,7 @@ def draw_phases(data: xr.Dataset) -> Picture:
             data.beta.values,
             data.share.sel(dimension=d).values,
             xlabel="time t",
-            ylabel="β" if d == dimensions[0] else "",
+            ylabel="β",
             title=f"d = {d}",
             curves=[replace(curve, label=curve.label if d == dimensions[0] else "") for curve in curves],
             bar="share of close pairs" if d == dimensions[-1] else "",

@@ -60,7 +60,7 @@ def _panel(data: xr.Dataset, d: int) -> Lines:
     return Lines(
         lines,
         xlabel="number of tokens n",
-        ylabel="number" if d == int(data.d[0]) else "",
+        ylabel="number",
         title=f"d = {d}",
         xscale="log",
         xticks=data.n.values.tolist(),

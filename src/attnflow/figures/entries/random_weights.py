@@ -57,7 +57,7 @@ def draw_weights(data: xr.Dataset) -> Picture:
                 for k, (case, words) in reversed(list(enumerate(CASES.items())))
             ],
             xlabel="matrix, by falling share",
-            ylabel="share of runs" if beta == float(data.beta[0]) else "",
+            ylabel="share of runs",
             title=f"β = {beta:g}",
             ylim=(-0.03, 1.03),
             has_integer_x=True,

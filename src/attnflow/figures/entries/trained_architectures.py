@@ -53,10 +53,10 @@ def draw(dataset: xr.Dataset) -> Picture:
     """Draw the measures of the last layer, a row a model, trained beside controls."""
     short = [str(name) for name in dataset.model.values]
     panels = []
-    for place, (name, words) in enumerate(MEASURES.items()):
+    for name, words in MEASURES.items():
         found = {str(v): _over_prompts(dataset[name].sel(variant=v), "model") for v in dataset.variant.values}
         series = {variant: (one.mean, one.low, one.high) for variant, one in found.items()}
-        panels.append(IntervalDots(short if place % 2 == 0 else [""] * len(short), series, words, columns=3))
+        panels.append(IntervalDots(short, series, words, columns=3))
     sizes = "; ".join(f"{name}: {summary}" for name, summary in zip(short, dataset.summary.values, strict=True))
     lacking = f" Not installed: {dataset.attrs['missing']}." if dataset.attrs["missing"] else ""
     caption = (

@@ -62,7 +62,7 @@ def draw_heads(dataset: xr.Dataset) -> Picture:
     kinds, last = dataset.kind.values.tolist(), dataset.sizes["time"] - 1
     rows: list[list[Any]] = []
     for start in dataset.start.values.tolist():
-        place = lambda kind, shown=start == "prompt": f": {dataset.place.sel(kind=kind).item()}" if shown else ""
+        place = lambda kind, shown=start == "prompt": f"\n{dataset.place.sel(kind=kind).item()}" if shown else ""
         drawn = [Snapshot(_scene(dataset, start, kind), last, f"{kind}{place(kind)}") for kind in kinds]
         apart = {kind: (dataset.time.values, dataset.misalignment.sel(start=start, kind=kind).values) for kind in kinds}
         rows.append([*drawn, alignment_panel(apart, has_legend=start != "prompt")])
@@ -72,16 +72,14 @@ def draw_heads(dataset: xr.Dataset) -> Picture:
         "share a colour."
     )
     title = f"The flow of one trained head: the strongest of each kind in {dataset.attrs['model']}"
-    return panel_picture(rows, title, caption, width=3.0, heights=[3.5, 3.5], least=2.0)
+    return panel_picture(rows, title, caption, width=3.0, heights=[3.5, 3.5], least=1.75)
 
 
 def _scene(dataset: xr.Dataset, start: str, kind: str) -> Scene:
     """Tokens from one start under one head in two principal components, coloured by cluster."""
     points = dataset[f"{start}_tokens"].sel(kind=kind, drop=True)
     run = xr.Dataset({"tokens": points.rename({f"{start}_token": "token", "component": "coordinate"})})
-    scene = scene_of(
-        run, distance=DOT_DISTANCE, names=("1st principal component", "2nd principal component"), reach=1.08
-    )
+    scene = scene_of(run, distance=DOT_DISTANCE, names=("1st component", "2nd component"), reach=1.08)
     labels = dataset[f"{start}_cluster"].sel(kind=kind).values
     return replace(scene, drawn=replace(scene.drawn, labels=labels, is_sphere=False))
 

@@ -68,7 +68,7 @@ def draw_starts(dataset: xr.Dataset) -> Picture:
         found = {variant: interval_of(dataset[quantity], variant) for variant in dataset.variant.values}
         series = {name: (one.mean, one.low, one.high) for name, one in found.items()}
         least = None if quantity == "mean_cosine" else 0.0
-        panels.append(IntervalDots([""] * len(names) if panels else names, series, title=words, least=least))
+        panels.append(IntervalDots(names, series, title=words, least=least))
     title = f"Where tokens start, under all heads of {_place(dataset)}"
     caption = f"{_runs_sentence(dataset)} {_betas_sentence(dataset)} {differing_sentence(dataset, 'starts')}"
     return panel_picture([panels], title, caption, width=3.6, heights=[4.2])

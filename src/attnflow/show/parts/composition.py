@@ -9,14 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.collections import Collection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator
 
-from attnflow.show.parts.layout import Extent, PanelRow, arranged, grid_places
+from attnflow.show.parts.layout import Extent, GridPlaces, PanelRow, arranged, grid_places
 from attnflow.show.parts.page import HOUSE_TEXT, Page, current_page, drawing_on
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import CAPTION_LETTER, letters_in, new_figure, size_in_inches, write_heading
-from attnflow.show.parts.symbols import wrapped
+from attnflow.show.parts.symbols import letters_seen, wrapped
 
 LEGEND_COLUMN = 1.05  # inches, of a short entry in text of 10 points
+LEAST_ASPECT, LEAST_HEIGHT = 0.7, 2.5  # of a panel over its width; in inches, with text of 10 points, if it is wide
+BETWEEN = 0.25  # inches, with text of 10 points, that the layout engine leaves between lines of panels
 LEAST_SHARE = 0.6  # of its natural width, with text of 10 points, at which a picture keeps its own places
 
 
@@ -83,17 +86,22 @@ def _in_rows(picture: Picture, page: Page) -> tuple[Figure, list[Any], Any]:
     natural = Extent(picture.width, sum(row.height for row in picture.rows), around)
     arrangement = arranged(picture.rows, natural, page)
     figure = new_figure(arrangement.width, arrangement.height)
-    places, below = grid_places(figure, arrangement, strip)
-    axes = _draw_panels(figure, picture.panels, places)
+    places = grid_places(figure, arrangement, strip)
+    axes = _draw_panels(figure, picture.panels, places.panels)
+    common = [] if page.width is None or strip else _common_handles(axes)
     if page.width is not None:
-        _make_room_for_legends(figure, axes, arrangement.lines, page)
+        _make_room(figure, axes, arrangement.lines, places, page)
     first = 0
     for line, is_last in _with_last(arrangement.lines):
+        in_line = axes[first : first + len(line.panels)]
         if line.is_shared:
             # Square panels keep all numbers, so that all lines have the same size.
-            _hide_inner_labels(axes[first : first + len(line.panels)], not is_last and not line.is_square)
+            _hide_inner_labels(in_line, not is_last and not line.is_square)
+        _hide_repeated_names(in_line)
         first += len(line.panels)
-    return figure, axes, None if below is None else figure.add_subplot(below)
+    if common:
+        _legend_in(figure.add_subplot(places.legend), common, figure)
+    return figure, axes, figure.add_subplot(places.legend) if strip else None
 
 
 def _draw_panels(figure: Figure, panels: Sequence[Any], places: Sequence[Any]) -> list[Any]:
@@ -104,18 +112,38 @@ def _draw_panels(figure: Figure, panels: Sequence[Any], places: Sequence[Any]) -
     return axes
 
 
-def _make_room_for_legends(figure: Figure, axes: Sequence[Axes], lines: Sequence[PanelRow], page: Page) -> None:
-    """Make lines higher by the legends under their panels, and the figure with them unless its height is fixed."""
-    place: Any = axes[0].get_subplotspec()
-    grid = place.get_topmost_subplotspec().get_gridspec()
-    heights, first = list(grid.get_height_ratios()), 0
-    for index, line in enumerate(lines):
-        legends = [_legend_height(one) for one in axes[first : first + len(line.panels)]]
-        heights[index] += max(max(legends) - page.text * 1.3 / 72, 0.0)  # one line of text has room as it is
+def _make_room(figure: Figure, axes: Sequence[Axes], lines: Sequence[PanelRow], places: GridPlaces, page: Page) -> None:
+    """Make room for what stands around and under panels: the figure is higher, unless its height is fixed."""
+    added, first = [], 0
+    for line in lines:
+        in_line = axes[first : first + len(line.panels)]
+        needed = max(_needed_height(one, page) for one in in_line) if line.is_high else 0.0
+        legends = max(_legend_height(one) for one in in_line)
+        # One line of text has room as it is.
+        added.append(max(legends - page.text * 1.3 / 72, needed - line.height, 0.0))
         first += len(line.panels)
+    if not places.has_common_columns:
+        heights = places.lines.get_height_ratios()
+        places.lines.set_height_ratios([height + more for height, more in zip(heights, added, strict=True)])
     if page.height is None:
-        figure.set_figheight(figure.get_figheight() + sum(heights) - sum(grid.get_height_ratios()))
-    grid.set_height_ratios(heights)
+        figure.set_figheight(figure.get_figheight() + sum(added))
+    panels, strip = places.outer.get_height_ratios()
+    places.outer.set_height_ratios([panels + sum(added), strip])
+
+
+def _needed_height(axes: Axes, page: Page) -> float:
+    """Height in inches of a panel that is not flat, with its heading, the labels of its axis and its legend."""
+    if page.width is None or page.height is not None or axes.name != "rectilinear" or not axes.axison:
+        return 0.0
+    figure: Any = axes.get_figure(root=True)
+    place: Any = axes.get_subplotspec()
+    inside = axes.get_window_extent()
+    outside = axes.get_tightbbox() or inside
+    beside, above = (outside.width - inside.width) / figure.dpi, (outside.height - inside.height) / figure.dpi
+    width = page.width * len(place.colspan) / place.get_gridspec().ncols - beside
+    is_equal = axes.get_aspect() != "auto" and axes.get_adjustable() == "box"
+    wanted = 0.95 * width if is_equal else min(LEAST_ASPECT * width, LEAST_HEIGHT * page.scale)
+    return above + BETWEEN * page.scale + wanted
 
 
 def _legend_height(axes: Axes) -> float:
@@ -125,6 +153,26 @@ def _legend_height(axes: Axes) -> float:
         return 0.0
     box = legend.get_window_extent()
     return box.height / figure.dpi if box.y1 <= axes.get_window_extent().y0 else 0.0
+
+
+def _common_handles(axes: Sequence[Axes]) -> list[Any]:
+    """Entries of the legends under panels where all of several have the same, which are removed; else none."""
+    having = {one: legend for one in axes if (legend := one.get_legend()) is not None}
+    handles = [one.get_legend_handles_labels()[0] for one in having]
+    if len(having) < 2 or any(_looks(other) != _looks(handles[0]) for other in handles):
+        return []
+    for legend in having.values():
+        legend.remove()
+    return handles[0]
+
+
+def _looks(handles: Sequence[Any]) -> list[Any]:
+    """Label of every entry, with colour, style and marker of a line."""
+    styles = ("label", "color", "linestyle", "marker")
+    return [
+        [str(getattr(one, f"get_{style}")()) for style in styles] if isinstance(one, Line2D) else one.get_label()
+        for one in handles
+    ]
 
 
 def _with_last(lines: Sequence[PanelRow]) -> list[tuple[PanelRow, bool]]:
@@ -144,6 +192,25 @@ def _hide_inner_labels(axes: Sequence[Axes], has_others_below: bool) -> None:
             one.tick_params(labelbottom=False)
 
 
+def _hide_repeated_names(axes: Sequence[Axes]) -> None:
+    """Leave the name of the vertical axis, and categories along it, to the first of neighbours that have the same."""
+    flat = [one for one in axes if one.name == "rectilinear"]
+    names, categories = [one.get_ylabel() for one in flat], [_categories(one) for one in flat]
+    for place in range(1, len(flat)):
+        if names[place] == names[place - 1]:
+            flat[place].set_ylabel("")
+        if categories[place] and categories[place] == categories[place - 1]:
+            flat[place].tick_params(labelleft=False)
+
+
+def _categories(axes: Axes) -> list[str]:
+    """The words at the ticks of the vertical axis; none where they are numbers."""
+    if not isinstance(axes.yaxis.get_major_locator(), FixedLocator):
+        return []
+    texts = [one.get_text() for one in axes.get_yticklabels()]
+    return texts if any(text.isalpha() for text in "".join(texts)) else []
+
+
 def _heading_height(picture: Picture, page: Page) -> float:
     """Inches for title and caption on a page of known width."""
     assert page.width is not None
@@ -161,15 +228,13 @@ def _strip_height(picture: Picture, page: Page) -> float:
 def _legend_in(strip: Axes, handles: list[Any], figure: Figure) -> dict[str, float]:
     """Draw the legend into axes of its own under all panels."""
     text, width = current_page().text, figure.get_figwidth()
-    longest = max(len(str(handle.get_label())) for handle in handles)
+    longest = max(letters_seen(str(handle.get_label())) for handle in handles)
     columns = int(np.clip(letters_in(width, 0.9 * text) / (longest + 8), 1, len(handles)))  # 8 letters for a handle
     rows = -(-len(handles) // columns)
     strip.set_axis_off()
-    for handle in handles:
-        if isinstance(handle, Line2D):
-            _scale_line(handle, current_page().scale)
     tight: dict[str, float] = {"borderaxespad": 0, "borderpad": 0, "columnspacing": 1.2, "handletextpad": 0.4}
     strip.legend(handles=handles, loc="upper left", ncols=-(-len(handles) // rows), **tight)
+    scale_marks([strip], current_page().scale)
     place: Any = strip.get_subplotspec()
     grid = place.get_gridspec()
     heights = list(grid.get_height_ratios())

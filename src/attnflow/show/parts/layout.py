@@ -11,6 +11,7 @@ from attnflow.show.parts.page import Page
 
 OWN_ROWS = 1.28  # factor by which panels must become larger before the rows of a picture are given up
 PAPER_HEIGHT = 9.3  # inches of text on a page of a journal: a higher picture has narrower panels
+LOW = 2.4  # inches at the natural size: rows that are not higher, such as a table or a few bars, keep their height
 NARROW = 1.5  # inches, with text of 10 points: least width of panels in such a picture
 
 
@@ -30,6 +31,13 @@ class PanelRow:
     """Whether the panels have one scale for both axes, and need as much height as width."""
     widths: Sequence[float] = ()
     """Relative widths while the row is whole; empty: equal."""
+    is_high: bool = True
+    """Whether panels may need more height than the row has; not those of a table or of a few bars."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a panel of text, which stands under the numbers of axes, too."""
+        return all(getattr(panel, "is_text", False) for panel in self.panels)
 
 
 @dataclass(frozen=True)
@@ -122,12 +130,12 @@ def _broken(rows: Sequence[PanelRow], natural: Extent, width: float, scale: floa
         height = row.height * scale * float(np.clip(magnified, 0.75, 1.0))
         if row.is_square:
             height = min(0.95 * width / columns, row.height * scale)
-        elif row.height > 2.4:  # inches; lower rows, such as a table, need their height
+        elif row.height > LOW:
             height = min(height, max(0.75 * width / columns, 2.0 * scale))
         for first in range(0, len(row.panels), columns):
             widths = row.widths if count == 1 else ()
             panels = row.panels[first : first + columns]
-            lines.append(PanelRow(panels, height, row.least, row.is_shared, row.is_square, widths))
+            lines.append(replace(row, panels=panels, height=height, widths=widths, is_high=row.height > LOW))
     total = sum(line.height for line in lines) + natural.around
     return Arrangement(width, total, tuple(lines), is_natural=len(lines) == len(rows))
 
@@ -141,17 +149,53 @@ def _smallest_side(arrangement: Arrangement, natural: Extent, page: Page) -> flo
     return min(min(page.width / len(line.panels), 1.3 * room * line.height / total) for line in arrangement.lines)
 
 
-def grid_places(figure: Figure, arrangement: Arrangement, strip: float) -> tuple[list[Any], Any]:
-    """Places of all panels in a figure, and the place of the legend under them if it has a height of `strip` inches."""
-    heights = [line.height for line in arrangement.lines] + ([strip] if strip else [])
-    outer = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+@dataclass(frozen=True)
+class GridPlaces:
+    """Places of panels in a figure."""
+
+    panels: list[Any]
+    legend: Any
+    """Under all panels."""
+    outer: Any
+    """The grid of the panels, and of the place of the legend below."""
+    lines: Any
+    """The grid in `outer` that has a row for each line of panels."""
+    has_common_columns: bool
+    """Whether panels are cells of `lines`, so that all have the same height whatever stands under them."""
+
+
+def grid_places(figure: Figure, arrangement: Arrangement, strip: float) -> GridPlaces:
+    """Places of all panels in a figure, and of a legend under them with a height of `strip` inches.
+
+    Lines of as many panels, and lines of one, share a grid, so that their panels have the same sides.
+    """
+    heights = [line.height for line in arrangement.lines]
+    outer = figure.add_gridspec(2, 1, height_ratios=[sum(heights), max(strip, 1e-6)])
+    counts = [max(len(line.panels), _columns_above(arrangement, k)) for k, line in enumerate(arrangement.lines)]
+    columns = common_columns(counts) if not any(line.widths for line in arrangement.lines) else None
+    grid = outer[0].subgridspec(len(heights), columns or 1, height_ratios=heights)
     places: list[Any] = []
-    for index, line in enumerate(arrangement.lines):
-        columns = max(len(line.panels), _columns_above(arrangement, index))
-        ratios = list(line.widths) or [1.0] * columns
-        inner = outer[index].subgridspec(1, columns, width_ratios=ratios)
-        places += [inner[column] for column in range(len(line.panels))]
-    return places, outer[-1] if strip else None
+    for index, (line, count) in enumerate(zip(arrangement.lines, counts, strict=True)):
+        if columns is not None and count > 1:
+            places += [grid[index, column] for column in range(len(line.panels))]
+        elif columns is not None and not line.is_text:
+            places.append(grid[index, :])
+        else:
+            inner = grid[index, :].subgridspec(1, count, width_ratios=list(line.widths) or [1.0] * count)
+            places += [inner[column] for column in range(len(line.panels))]
+    return GridPlaces(places, outer[1], outer, grid, columns is not None)
+
+
+def common_columns(counts: Sequence[int]) -> int | None:
+    """The number of columns of a grid for lines of these numbers of panels; None if they have none in common.
+
+    Examples
+    --------
+    >>> common_columns([3, 1, 3]), common_columns([1, 1]), common_columns([3, 2])
+    (3, 1, None)
+    """
+    several = set(counts) - {1}
+    return None if len(several) > 1 else max(counts)
 
 
 def _columns_above(arrangement: Arrangement, index: int) -> int:

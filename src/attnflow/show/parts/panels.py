@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.axis import Axis
+from matplotlib.ticker import (
+    FixedLocator,
+    LogFormatterSciNotation,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    ScalarFormatter,
+)
 
 from attnflow.show.parts.layout import PanelRow
 from attnflow.show.parts.page import theme
@@ -94,10 +103,21 @@ class Lines:
                 axis.set_major_formatter(ScalarFormatter())
         if self.has_integer_x:
             axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, steps=[1, 2, 5, 10]))
+        given = {axes.xaxis: self.xticks, axes.yaxis: self.yticks}
         for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            # Over more than three decades the ticks between powers of ten are too dense to read.
-            if axis.get_scale() == "log" and ends[1] > 1e3 * ends[0]:
-                axis.set_minor_locator(NullLocator())
+            if axis.get_scale() == "log" and not len(given[axis]):
+                set_log_ticks(axis, *ends)
+
+
+def set_log_ticks(axis: Axis, low: float, high: float) -> None:
+    """Set ticks between the powers of ten of a logarithmic axis that leave room for the numbers."""
+    if high > 1e3 * low:  # such ticks would be too dense to be seen apart
+        axis.set_minor_locator(NullLocator())
+    elif np.floor(np.log10(high)) > np.ceil(np.log10(low)):  # two powers of ten have numbers
+        axis.set_minor_formatter(NullFormatter())
+    elif high > 3 * low:  # 2 or 5 times a power of ten is on the axis
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axis.set_minor_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf)))
 
 
 def panel_picture(

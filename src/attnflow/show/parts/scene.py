@@ -180,9 +180,9 @@ def _set_box(axes: Any, scene: Scene, elevation: float, azimuth: float) -> None:
     is_small = size_in_inches(axes)[0] < 2.0 * current_page().scale
     if scene.projection == SPACE_VIEW:
         bins = 2 if is_small else 4 if current_page().width is None else 3
-        axes.locator_params(nbins=bins, min_n_ticks=min(bins, 3))
+        axes.locator_params(nbins=bins, min_n_ticks=2 if is_small else min(bins, 3), steps=[1, 2, 3, 4, 5, 10])
     else:
-        axes.locator_params(nbins=5)
+        axes.locator_params(nbins=3 if is_small else 5)
     fix_ticks(axes)
     if scene.drawn.dimension == 2:
         axes.set_aspect("equal" if scene.is_to_scale else "auto")

@@ -17,7 +17,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from attnflow._common.files import require_free_picture, written_beside
 from attnflow.show.parts.page import LIGHT, Page, current_page, drawing_on, theme
-from attnflow.show.parts.symbols import emphasised, typeset, wrapped
+from attnflow.show.parts.symbols import emphasised, letters_seen, typeset, wrapped
 
 DOTS_PER_INCH = 200  # of PNG files
 # Size of text, in units of that of the page, by which lines of a caption are broken: above its 0.9, lest one be cut.
@@ -162,14 +162,18 @@ def legend_below(axes: Axes, columns: int = 1, handles: Any = None) -> None:
     text = current_page().text
     entries = handles if handles is not None else axes.get_legend_handles_labels()[0]
     inches = size_in_inches(axes)[0]
-    longest = max((len(str(entry.get_label())) for entry in entries), default=1)
-    room = letters_in(inches, 0.9 * text) / (longest + 6)  # six letters for the handle
+    longest = max((letters_seen(str(entry.get_label())) for entry in entries), default=1)
+    letters = letters_in(inches, 0.9 * text)
+    room = letters / (longest + 6)  # six letters for the handle
     # Under the label of the axis, whose height is that of its text and of the ticks.
     below = axes.transAxes + ScaledTranslation(0, -0.055 * text, axes.figure.dpi_scale_trans)
-    axes.legend(
+    legend = axes.legend(
         handles=entries, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, borderaxespad=0,
         ncols=int(np.clip(room, 1, columns)), fontsize=0.9 * text,
     )  # fmt: skip
+    if room < 1:  # a legend wider than its panel would make room for itself beside the panels above
+        for entry in legend.get_texts():
+            entry.set_text(wrapped(entry.get_text(), letters - 6))
 
 
 def save_figure(figure: Figure, path: str | os.PathLike) -> Path:

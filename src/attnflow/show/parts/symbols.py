@@ -27,10 +27,14 @@ _SYMBOL = re.compile(
 _FACTOR = re.compile(r"(?<=\d)[it](?!\w)")  # of 2t, or the imaginary unit
 _DERIVATIVE = re.compile(r"(?<!\w)d/dt(?!\w)")
 _GREEK = {"β": "beta", "ξ": "xi", "λ": "lambda", "θ": "theta", "κ": "kappa", "φ": "phi", "α": "alpha", "σ": "sigma"}
-_INDEXED = re.compile(rf"(?<![\w$\\])([A-Za-z{''.join(_GREEK)}])([₀-₉])(?!\w)")
+_INDEXED = re.compile(rf"(?<![\w$\\])([A-Za-z{''.join(_GREEK)}])([₀-₉ₖ])(?!\w)")
 _GREEK_LETTER = re.compile(f"[{''.join(_GREEK)}]")
 _BASE = re.compile(r"(?<![\w$\\])([A-Za-z])\$\^")  # a letter before the formula of its power
-_MINUS = re.compile(r"(?<![\w.)^])-(?=\d)|(?<=\d)-(?=[\d.]+i(?!\w))")
+_TERM = rf"\d|[A-Z](?!\w)|{'|'.join(_LETTERS)}"
+_MINUS = re.compile(
+    r"(?<![\w.)^])-(?=\d)|(?<=\d)-(?=[\d.]+i(?!\w))"  # of a number, of an imaginary part
+    rf"|(?:(?<=[\d)n] )|(?<= [A-Z] ))-(?= (?:{_TERM}))"  # of a difference
+)
 _FORMULA = re.compile(r"(?<!\\)\$[^$]*(?<!\\)\$")
 
 
@@ -48,7 +52,7 @@ def typeset(sentence: str) -> str:
     >>> typeset("from $e^{2}$ to beta^-1/2 in snake_case")
     'from $e^{2}$ to $\\beta^{-1/2}$ in snake_case'
     >>> typeset("A rate e$^{-t}$ in 2 s: |z| of x' = P - I, 3 x 3 numbers")
-    "A rate $e^{-t}$ in 2 s: |$z$| of $x'$ = $P$ - $I$, 3 x 3 numbers"
+    "A rate $e^{-t}$ in 2 s: |$z$| of $x'$ = $P$ − $I$, 3 x 3 numbers"
     >>> typeset("κ₁ = β / I₁(β)")
     '$\\kappa_{1}$ = $\\beta$ / $I_{1}$($\\beta$)'
     """
@@ -79,8 +83,17 @@ def emphasised(text: str) -> str:
     --------
     >>> emphasised(r"$Q^\mathrm{T}K$ = I")
     '$\\mathbfit{Q^\\mathbf{T}K}$ = I'
+    >>> emphasised("$Z'$ = Z")
+    "$\\mathbfit{Z}'$ = Z"
     """
-    return _FORMULA.sub(lambda found: rf"$\mathbfit{{{found[0][1:-1]}}}$".replace(r"\mathrm", r"\mathbf"), text)
+
+    def bold(found: re.Match[str]) -> str:
+        formula = found[0][1:-1]
+        name = formula.rstrip("'")
+        primes = "'" * (len(formula) - len(name))  # the bold fonts have none
+        return rf"$\mathbfit{{{name}}}{primes}$".replace(r"\mathrm", r"\mathbf")
+
+    return _FORMULA.sub(bold, text)
 
 
 def wrapped(text: str, letters: float) -> str:
@@ -95,13 +108,28 @@ def wrapped(text: str, letters: float) -> str:
 
     def placeholder(found: re.Match[str]) -> str:
         formulas.append(found[0])
-        seen = re.sub(r"\\[A-Za-z]+|[{}^_$]", "", found[0])
-        return "\0" + "\1" * max(len(seen) - 1, 0)
+        return "\0" + "\1" * max(letters_seen(found[0]) - 1, 0)
 
     hidden = _FORMULA.sub(placeholder, text).replace(" = ", "\2=\2")  # equations are not broken either
     lines = [textwrap.fill(line, max(int(letters), 8), break_long_words=False) for line in hidden.splitlines()]
     remaining = iter(formulas)
     return re.sub("\0\1*", lambda _: next(remaining), "\n".join(lines)).replace("\2", " ")
+
+
+def letters_seen(text: str) -> int:
+    r"""The number of letters of a text with formulas that are seen; a symbol such as beta is one.
+
+    Examples
+    --------
+    >>> letters_seen(r"$\beta$ = 500"), letters_seen(r"$\mathrm{d}_t$ of_2"), letters_seen("$e^{-2 t}$")
+    (7, 7, 5)
+    """
+
+    def seen(formula: re.Match[str]) -> str:
+        unformatted = re.sub(r"\\math[a-z]+|[{}^_$]", "", formula[0])
+        return re.sub(r"\\[A-Za-z]+", "x", unformatted)
+
+    return len(_FORMULA.sub(seen, text))
 
 
 def at_time(time: float) -> str:
@@ -133,7 +161,7 @@ def power_of_e(exponent: float) -> str:
 
 def _with_index(found: re.Match[str]) -> str:
     """A letter with an index as `_POWER` reads it; few fonts of formulas have small digits."""
-    return f"{_GREEK.get(found[1], found[1])}_{ord(found[2]) - ord('₀')}"
+    return f"{_GREEK.get(found[1], found[1])}_{'k' if found[2] == 'ₖ' else ord(found[2]) - ord('₀')}"
 
 
 def _power(found: re.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from matplotlib.axes import Axes
 
@@ -22,6 +22,8 @@ class Table:
     colours: Sequence[str] = ()
     """Colour of the line of each row in other panels, drawn before its text; the table is then their legend."""
     projection: str = "rectilinear"
+    is_text: ClassVar[bool] = True
+    """It takes the whole width of a line, also that beside the axes of other panels."""
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes: lines between rows, text aligned left, the header broken where it is wide."""

@@ -56,9 +56,9 @@ def view_of_subspaces(subspaces: tuple[AffineSubspace, ...], scales: np.ndarray)
     if not subspaces:
         return 20.0, -55.0
     normals = null_space(null_space(subspaces[0].rows / scales).T).T  # orthonormal, in the proportions of the picture
-    views = [
-        (elevation, azimuth) for elevation in (20.0, 15.0, 25.0, 30.0) for azimuth in np.arange(-55.0, 305.0, 15.0)
-    ]
+    # 20 degrees or more from every side of the box: an axis along the line of sight has no room for its numbers.
+    azimuths = [azimuth for azimuth in np.arange(-55.0, 305.0, 5.0) if abs(azimuth % 90 - 45) <= 25]
+    views = [(elevation, azimuth) for elevation in (20.0, 15.0, 25.0, 30.0) for azimuth in azimuths]
     losses = []
     for elevation, azimuth in views:
         up, around = np.radians(elevation), np.radians(azimuth)
