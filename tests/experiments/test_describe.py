@@ -114,3 +114,22 @@ def test_weights_that_keep_changing_let_no_token_settle():
 
     assert np.abs(runs[0].tokens[-2] - runs[0].tokens[-1]).max() < 0.01
     assert ["settled at" in af.describe(run).facts for run in runs] == [False, True]
+
+
+def test_paths_of_saved_runs_are_taken_where_datasets_are(tmp_path):
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(2.0))
+    run = af.simulate(flow, af.initial.sphere(5, 3, rng=0), [0.0, 1.0], progress=False)
+    path = af.save(run, tmp_path / "run.zarr")
+    assert af.flow_of(path) == af.flow_of(str(path)) == flow
+    assert af.config_of(path).values.keys() == af.config_of(run).values.keys()
+    assert repr(af.verify(path)) == repr(af.verify(run))
+    assert repr(af.describe(path)) == repr(af.describe(run)) == str(af.describe(run))
+
+
+def test_predictions_and_verdicts_read_as_text_in_a_terminal():
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(2.0))
+    predicted = af.predict(flow, af.initial.hemisphere(5, 3, rng=0))
+    assert repr(predicted) == str(predicted)
+    assert "Prediction(" not in repr(predicted)
+    (verdict,) = af.verify(only=["interaction-peak"])
+    assert repr(verdict).startswith("interaction-peak: holds. ")

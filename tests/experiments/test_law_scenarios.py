@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.helpers.command_line import attnflow
 
 import attnflow as af
 from attnflow._common.checks import InputError
@@ -12,6 +13,13 @@ from attnflow.experiments.law_scenarios import LAWS
 
 def test_names_are_unique_and_completed():
     assert list(LAWS) == completion.LAWS
+
+
+@pytest.mark.parametrize("command", [["predict"], ["sweep", "--over", "beta=1,2", "--from"], ["stream"]])
+def test_commands_that_need_tokens_say_so_of_a_law(command, tmp_path):
+    _, error = attnflow(*command, "meanfield", cwd=tmp_path, code=2)
+    assert "The scenario 'meanfield' has no flow of tokens." in error
+    assert "attnflow run meanfield" in error
     assert not LAWS.keys() & CATALOGUE.keys()
 
 

@@ -45,9 +45,16 @@ def test_binary_files_are_read(tmp_path):
 
 BAD = {
     "text.csv": (b"0.5,-1\n2,many\n", "line 2 has 'many' in column 2, where a number is expected."),
+    "blanks.csv": (
+        b"1 0\n0 1\n",
+        "line 2 has '0 1' in column 1, where a number is expected; commas stand between numbers.",
+    ),
     "ragged.csv": (b"x,y\n0.5,-1\n2\n", "line 3 has another number of columns than the lines before, 1 and not 2."),
     "gap.csv": (b"1,2\n3,\n", "line 2 has '' in column 2"),
-    "semicolons.csv": (b"1;2\n3;4\n", "line 2 has '3;4' in column 1"),
+    "semicolons.csv": (
+        b"1;2\n3;4\n",
+        "line 2 has '3;4' in column 1, where a number is expected; commas stand between numbers.",
+    ),
     "empty.csv": (b"", "it has no line of numbers with commas between."),
     "header-only.csv": (b"x,y\n", "it has no line of numbers with commas between."),
     "latin.csv": ("größe\n1\n".encode("latin-1"), "it is not a text file in UTF-8."),

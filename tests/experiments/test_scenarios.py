@@ -163,3 +163,14 @@ def test_the_solver_of_a_scenario_has_the_documented_tolerances():
     solver = scenarios.build(scenarios.get("sphere").settings).solver
 
     assert (float(solver.rtol), float(solver.atol)) == (1e-8, 1e-10)
+
+
+def test_setups_are_equal_where_all_arguments_are_and_their_text_is_short():
+    one = af.scenario("renyi", n=200, runs=3)
+    assert one == af.scenario("renyi", n=200, runs=3)
+    for other in ({"beta": 3.0}, {"seed": 9}, {"end": 7.0}, {"rtol": 1e-6}, {"n": 199}):
+        assert one != af.scenario("renyi", **({"n": 200, "runs": 3} | other))
+    assert one != "renyi"
+    assert "tokens=3 x 200 x 2, times=101 from 0 to" in repr(one)
+    assert len(repr(one)) < 500
+    assert len(repr(af.law_scenario("meanfield"))) < 500

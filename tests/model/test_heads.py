@@ -90,3 +90,16 @@ def test_the_slowness_of_ngpt_is_the_length_of_the_output_over_alpha():
         found = af.NGPT(0.5).slowness(jnp.asarray(0.0), None, jnp.asarray(output))
 
     np.testing.assert_allclose(np.ravel(found), [10.0, 4.0])
+
+
+def test_swapped_arguments_of_a_schedule_are_named():
+    heads = [af.Head.identity(2), af.Head.identity(2)]
+    for given in ([1.0], np.array([1.0]), heads[0]):
+        with pytest.raises(InputError, match=r"`heads` must be a list of `Head`.*the times of the switches first"):
+            af.PiecewiseHead(heads, given)
+    assert len(af.PiecewiseHead([1.0], heads).heads) == 2
+
+
+def test_swapped_arguments_of_a_schedule_of_perceptrons_are_named():
+    with pytest.raises(InputError, match="`pieces` must be a list of `Perceptron`"):
+        af.PiecewisePerceptron([af.Perceptron([[1.0]], [[0.0]], [1.0])] * 2, [1.0])

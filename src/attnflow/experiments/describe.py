@@ -18,7 +18,7 @@ from attnflow.experiments.gathering import cluster_distance, gathering
 from attnflow.experiments.headline import coalescing_headline, headline, is_settled, shown_limit
 from attnflow.integrate.evaluate import velocity
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results.files import load
+from attnflow.results.files import dataset_of
 from attnflow.results.provenance import ResultKind, flow_of, require_result, solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.hypotheses import value_matrix
@@ -43,7 +43,7 @@ class Description:
         applying = [one.as_dict() for one in self.verdicts if one.verdict != "not_applicable"]
         return {"headline": self.headline, **self.facts, "verdicts": applying}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return text_table(self.facts, self.headline)
 
     def _repr_html_(self) -> str:
@@ -72,7 +72,7 @@ def describe(source: Any) -> Description:
             f"`source` must be a dataset or the path of a saved one, but it is of type {type(source).__name__}. "
             "Tokens are described after `simulate`."
         )
-    run = source if isinstance(source, xr.Dataset) else load(source)
+    run = dataset_of(source)
     kind = require_result(run, "the dataset")
     if kind is ResultKind.PROMPT:
         raise InputError("A prompt in a trained model has no flow. `attnflow prompt` measures it layer by layer.")

@@ -11,7 +11,7 @@ from attnflow._common.progress import Progress
 from attnflow.integrate.simulate import simulate
 from attnflow.results import outcome
 from attnflow.results.contents import require_contents
-from attnflow.results.files import load
+from attnflow.results.files import dataset_of
 from attnflow.results.provenance import ResultKind, flow_of, kind_of
 from attnflow.results.run_dataset import recorded_arguments
 from attnflow.solvers.status import Status
@@ -46,7 +46,7 @@ def extend(source: Any, times: Any, *, progress: Progress = None) -> xr.Dataset:
     >>> longer.equals(af.simulate(flow, np.eye(2), [0.0, 1.0, 2.0, 3.0], solver=af.RK4(0.1)))
     True
     """
-    run = source if isinstance(source, xr.Dataset) else load(source)
+    run = dataset_of(source)
     require_contents(run, "the dataset")
     require_finished(run)
     arguments = recorded_arguments(run, {})

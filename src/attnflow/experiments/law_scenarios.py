@@ -110,6 +110,9 @@ class LawSetup:
     rtol: float
     settings: Settings
 
+    def __repr__(self) -> str:
+        return f"LawSetup(flow={self.flow!r}, times={scenarios.times_in_words(self.times)}, rtol={self.rtol:g})"
+
     def arguments(self) -> dict[str, Any]:
         """The arguments by name."""
         return {"flow": self.flow, "start": self.start, "times": self.times, "rtol": self.rtol}

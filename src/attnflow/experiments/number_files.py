@@ -1,6 +1,7 @@
 """Arrays of numbers in files: .npy, .npz, and tables in .csv or .txt with or without a header line."""
 
 import csv
+import re
 import zipfile
 from pathlib import Path
 
@@ -110,7 +111,10 @@ def _is_number(field: str) -> bool:
 def _row(fields: list[str], line: int, before: list[list[float]]) -> list[float]:
     wrong = next((place for place, field in enumerate(fields, start=1) if not _is_number(field)), None)
     if wrong is not None:
-        raise InputError(f"line {line} has {fields[wrong - 1]!r} in column {wrong}, where a number is expected.")
+        has_others = len(fields) == 1 and re.search(r"\d[;\s]+[-+.\d]", fields[0])
+        commas = "; commas stand between numbers" if has_others else ""
+        found = f"line {line} has {fields[wrong - 1]!r} in column {wrong}"
+        raise InputError(f"{found}, where a number is expected{commas}.")
     if before and len(fields) != len(before[0]):
         raise InputError(
             f"line {line} has another number of columns than the lines before, {len(fields)} and not {len(before[0])}."

@@ -14,7 +14,7 @@ from attnflow.integrate.simulate import simulate
 from attnflow.mean_field.continuity_equation import evolve
 from attnflow.results import provenance, run_dataset
 from attnflow.results.contents import json_of, require_contents
-from attnflow.results.files import load
+from attnflow.results.files import dataset_of
 from attnflow.results.provenance import ResultKind
 from attnflow.streaming import stream_dataset
 from attnflow.streaming.stream import stream
@@ -46,7 +46,7 @@ def rerun(source: Any, **changes: Any) -> xr.Dataset:
     >>> bool((af.rerun(run).tokens == run.tokens).all())
     True
     """
-    run = source if isinstance(source, xr.Dataset) else load(source)
+    run = dataset_of(source)
     require_contents(run, "the dataset")
     made_by, repeat = _maker(run)
     for name in changes:

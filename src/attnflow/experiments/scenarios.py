@@ -55,6 +55,10 @@ class Setup:
     >>> setup = af.scenario("sphere", n=6)
     >>> setup.tokens.shape[0]
     6
+    >>> af.scenario("boolean")
+    Setup(flow=RescaledAttention(heads=Head(query=identity 1 x 1, key=identity 1 x 1, value=identity 1 x 1), \
+attention=Softmax(beta=1), mask=masks.full), tokens=40 x 1, times=101 from 0 to 20, \
+solver=Adaptive(rtol=1e-08, atol=1e-10, order=5, stiff=False, max_steps=10000000, min_step=0))
     """
 
     flow: AbstractDynamics
@@ -62,6 +66,29 @@ class Setup:
     times: np.ndarray
     solver: AbstractSolver | None
     rng: np.random.SeedSequence
+
+    def __eq__(self, other: object) -> bool:
+        arrays = ("tokens", "times")
+        return (
+            isinstance(other, Setup)
+            and (self.flow, self.solver, self.rng.state) == (other.flow, other.solver, other.rng.state)
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
+        )
+
+    def __repr__(self) -> str:
+        tokens = " x ".join(map(str, np.shape(self.tokens)))
+        return f"Setup(flow={self.flow!r}, tokens={tokens}, times={times_in_words(self.times)}, solver={self.solver!r})"
+
+
+def times_in_words(times: np.ndarray) -> str:
+    """The number of times, the first and the last.
+
+    Examples
+    --------
+    >>> times_in_words(np.linspace(0, 20, 101))
+    '101 from 0 to 20'
+    """
+    return f"{len(times)} from {times[0]:g} to {times[-1]:g}"
 
 
 def get(name: str) -> Scenario:
@@ -72,6 +99,7 @@ def get(name: str) -> Scenario:
     >>> get("polytope").paper
     '2305.05465'
     """
+    _require_tokens_of(name)
     require_known(name, CATALOGUE, "scenario")
     return CATALOGUE[name]
 
@@ -87,7 +115,6 @@ def scenario(name: str, **changes: Any) -> Setup:
     (Softmax(beta=100), (50, 2))
     >>> run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)
     """
-    _require_tokens_of(name)
     return build(change(get(name).settings, changes))
 
 
@@ -98,7 +125,9 @@ def _require_tokens_of(name: str) -> None:
 
     for scenarios, function in ((LAWS, "law_scenario"), (CONTROLS, "control_scenario")):
         if name in scenarios:
-            raise InputError(f"The scenario '{name}' has no flow of tokens. Use `{function}('{name}')`.")
+            raise InputError(
+                f"The scenario '{name}' has no flow of tokens. Use `{function}('{name}')`, or `attnflow run {name}`."
+            )
 
 
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:

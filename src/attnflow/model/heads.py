@@ -19,7 +19,7 @@ from attnflow._common.checks import (
 from attnflow._common.module import Module
 from attnflow._common.precision import optional_parameter, parameter
 from attnflow.model.coordinates import mapped
-from attnflow.model.schedules import piece_at, require_schedule, switches_between
+from attnflow.model.schedules import piece_at, require_pieces, require_schedule, switches_between
 
 LAWS = ("identity", "gaussian", "goe")
 VALUE_LAWS = (*LAWS, "query_key", "minus_query_key")
@@ -147,6 +147,7 @@ class PiecewiseHead(Module):
     heads: tuple[Head, ...] = eqx.field(converter=tuple)
 
     def __init__(self, switches: Sequence[float] | AnyArray, heads: Sequence[Head]):
+        require_pieces(heads, Head, "PiecewiseHead", "heads")
         self.switches = parameter(switches)
         self.heads = tuple(heads)
         require_schedule(self.switches, self.heads, "PiecewiseHead", "heads")

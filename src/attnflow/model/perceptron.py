@@ -13,7 +13,7 @@ from attnflow._common.module import Module
 from attnflow._common.precision import parameter
 from attnflow.model.coordinates import mapped
 from attnflow.model.mlp import MLP
-from attnflow.model.schedules import piece_at, require_schedule, switches_between
+from attnflow.model.schedules import piece_at, require_pieces, require_schedule, switches_between
 
 
 def hat(values: AnyArray) -> AnyArray:
@@ -112,6 +112,7 @@ class PiecewisePerceptron(Module):
     pieces: tuple[Perceptron, ...] = eqx.field(converter=tuple)
 
     def __init__(self, switches: Sequence[float] | AnyArray, pieces: Sequence[Perceptron]):
+        require_pieces(pieces, Perceptron, "PiecewisePerceptron", "pieces")
         self.switches, self.pieces = parameter(switches), tuple(pieces)
         require_schedule(self.switches, self.pieces, "PiecewisePerceptron", "pieces")
 

@@ -23,6 +23,17 @@ def switches_between(switches: AnyArray, start: float, end: float) -> np.ndarray
     return times[(times > start) & (times < end)]
 
 
+def require_pieces(pieces: Any, kind: type, owner: str, plural: str) -> None:
+    """Raise InputError unless pieces are a sequence of one type, as they are not where arguments are swapped."""
+    if isinstance(pieces, Sequence) and all(isinstance(piece, kind) for piece in pieces):
+        return
+    found = f"`{pieces!r}`" if len(repr(pieces)) < 60 else f"of type {type(pieces).__name__}"
+    raise InputError(
+        f"`{plural}` must be a list of `{kind.__name__}`, but it is {found}. `{owner}(switches, {plural})` takes the "
+        "times of the switches first."
+    )
+
+
 def require_schedule(switches: AnyArray, pieces: Sequence[Any], owner: str, plural: str) -> None:
     """Raise InputError unless switches increase and pieces, one more than these, have the same structure and shapes."""
     is_sorted = switches.ndim == 1 and np.all(np.diff(switches) > 0)

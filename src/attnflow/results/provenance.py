@@ -2,6 +2,7 @@
 
 import enum
 import json
+import os
 from importlib.metadata import version
 from typing import Any
 
@@ -87,8 +88,8 @@ def require_complete(run: Any, name: str) -> ResultKind:
     return kind
 
 
-def flow_of(run: xr.Dataset) -> Any:
-    """The model recorded in a dataset.
+def flow_of(run: xr.Dataset | str | os.PathLike) -> Any:
+    """The model recorded in a dataset, or in the file of one.
 
     Examples
     --------
@@ -98,7 +99,9 @@ def flow_of(run: xr.Dataset) -> Any:
     >>> af.flow_of(run) == flow
     True
     """
-    return recorded(run, "flow")
+    from attnflow.results.files import dataset_of  # which imports this module
+
+    return recorded(dataset_of(run), "flow")
 
 
 def recorded_flow(run: xr.Dataset) -> Any:

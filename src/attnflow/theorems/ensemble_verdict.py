@@ -70,6 +70,9 @@ class EnsembleVerdict:
         low, high = binomtest(self.counts[answer], self.applies).proportion_ci(CONFIDENCE, method="wilson")
         return float(low), float(high)
 
+    def __repr__(self) -> str:
+        return f"{self.id}: {self.verdict}. {self.explanation()}"
+
     def explanation(self) -> str:
         """The shares as a sentence, with the worst run."""
         of_worst = f"run {self.worst + 1} (index {self.worst}): {self.verdicts[self._worst_place()].explanation()}"

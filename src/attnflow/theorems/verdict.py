@@ -132,6 +132,9 @@ class Verdict:
             plain["measurement"]["met"] = measured.met
         return plain
 
+    def __repr__(self) -> str:
+        return f"{self.id}: {self.verdict}. {self.explanation()}"
+
     def _repr_html_(self) -> str:
         facts = {"statement": self.statement, "verdict": self.verdict.replace("_", " "), "why": self.explanation()}
         return html_table(facts | {"paper": self.paper}, self.id)
@@ -170,7 +173,7 @@ class Verdicts(list):
         return f"{count} statement{' does' if count == 1 else 's do'} not apply." if count else ""
 
     def __repr__(self) -> str:
-        lines = [f"{one.id}: {one.verdict}. {one.explanation()}" for one in self.applying]
+        lines = [repr(one) for one in self.applying]
         return "\n".join([*lines, *([self._rest] if self._rest else [])]) or "No statements."
 
     def _repr_html_(self) -> str:

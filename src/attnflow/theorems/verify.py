@@ -13,6 +13,7 @@ from attnflow._common.checks import InputError
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow
 from attnflow.results import provenance
+from attnflow.results.files import dataset_of
 from attnflow.theorems.catalogue import catalogue, find
 from attnflow.theorems.ensemble_verdict import EnsembleVerdict
 from attnflow.theorems.recorded_equation import agreement
@@ -29,15 +30,18 @@ class Checked(NamedTuple):
 
 
 def verify(
-    flow: AbstractDynamics | xr.Dataset | None = None, run: xr.Dataset | None = None, only: Iterable[str] = ()
+    flow: AbstractDynamics | xr.Dataset | str | os.PathLike | None = None,
+    run: xr.Dataset | str | os.PathLike | None = None,
+    only: Iterable[str] = (),
 ) -> Verdicts:
     """The verdicts of all statements, or of the statements named in `only`.
 
     Parameters
     ----------
     flow, run
-        A run and the flow that made it; a run of `simulate`, `stream` or `coalesce` alone is enough, since it records
-        its flow. Without a run every statement is checked on its own example. Of an ensemble every run is checked.
+        A run and the flow that made it; a run of `simulate`, `stream` or `coalesce` alone, or its file, is enough,
+        since it records its flow. Without a run every statement is checked on its own example. Of an ensemble every
+        run is checked.
     only
         Ids of statements; ``attnflow verify --list`` shows them.
 
@@ -131,8 +135,11 @@ def _flow_and_run(flow: Any, run: Any) -> tuple[AbstractDynamics | None, xr.Data
     """The flow, or None where the run's own record is to be used, and the run."""
     if run is None:
         flow, run = None, flow
+    run = dataset_of(run)
     if not isinstance(run, xr.Dataset):
-        raise InputError(f"`run` must be a dataset made by `simulate`, but it is of type {type(run).__name__}.")
+        raise InputError(
+            f"`run` must be a dataset made by `simulate` or its file, but it is of type {type(run).__name__}."
+        )
     if flow is not None:
         require_flow(flow)
     provenance.require_result(run, "`run`")

@@ -1,6 +1,7 @@
 """`config_of`: the settings from which a result can be computed again."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from attnflow.experiments.settings import Settings
 from attnflow.integrate.request import DEFAULT_MEMORY
 from attnflow.results import provenance, records, run_dataset
 from attnflow.results.contents import require_contents
+from attnflow.results.files import dataset_of
 from attnflow.results.provenance import ResultKind
 from attnflow.solvers.token_by_token import TokenByToken
 from attnflow.streaming import stream_dataset
@@ -26,8 +28,8 @@ from attnflow.streaming import stream_dataset
 SIMULATING = {"solver", "stop", "observables", "keep_tokens", "dtype", "memory", "requested_times"}
 
 
-def config_of(run: xr.Dataset) -> RunConfig:
-    """The settings of the run in a dataset made by `simulate`, `coalesce` or `stream`.
+def config_of(run: xr.Dataset | str | os.PathLike) -> RunConfig:
+    """The settings of the run in a dataset made by `simulate`, `coalesce` or `stream`, or in the file of one.
 
     A run of `RunConfig.run` or of the command line records its settings in words; they are given back if they describe
     the recorded model, tokens and times. Any other run is described by its matrices and tokens. What Python functions
@@ -43,20 +45,21 @@ def config_of(run: xr.Dataset) -> RunConfig:
     >>> bool((config_of(run).run().tokens == run.tokens).all())
     True
     """
-    require_contents(run, "the dataset")
-    kind = provenance.kind_of(run)
+    found = dataset_of(run)
+    require_contents(found, "the dataset")
+    kind = provenance.kind_of(found)
     if kind is ResultKind.PROMPT:
         raise InputError(f"A prompt in a trained model has no file of settings. {provenance.HOW_TO_REPEAT_A_PROMPT}")
-    in_words = _in_words(run)
+    in_words = _in_words(found)
     if in_words is not None:
         return in_words
     of_kind: dict[Any, Callable[[xr.Dataset], dict[str, Any]]] = {
         ResultKind.COALESCENCE: _of_coalescence,
         ResultKind.STREAM: _of_stream,
     }
-    flow = provenance.flow_of(run)
-    values = model_values(flow) | of_kind.get(kind, _of_trajectory)(run)
-    return RunConfig({"start": np.asarray(run.initial_tokens.values, dtype=np.float64)} | values)
+    flow = provenance.flow_of(found)
+    values = model_values(flow) | of_kind.get(kind, _of_trajectory)(found)
+    return RunConfig({"start": np.asarray(found.initial_tokens.values, dtype=np.float64)} | values)
 
 
 def _in_words(run: xr.Dataset) -> RunConfig | None:

@@ -52,6 +52,14 @@ def widget(
     ------
     ValueError
         If the extra [notebook] is not installed, or no page can be made of `run`.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> tokens = af.initial.sphere(4, 3, rng=0)
+    >>> run = af.simulate(af.SphereAttention(af.Head.identity(3)), tokens, [0.0, 1.0], progress=False)
+    >>> af.show.widget(run, height=400).height
+    400
     """
     player = _player()
     require_count(height, "height")

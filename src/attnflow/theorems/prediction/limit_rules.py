@@ -27,8 +27,20 @@ class Rule:
     """What a reader of a prediction by this rule should know, from the spectrum of V."""
 
 
+def exponential(rate: float, of: str = "t") -> str:
+    """The decay e^(-rate t) in words.
+
+    Examples
+    --------
+    >>> exponential(1.0), exponential(0.25, "sqrt(t + 1)")
+    ('e^(-t)', 'e^(-0.25 sqrt(t + 1))')
+    """
+    number = f"{rate:.3g}"
+    return f"e^(-{'' if number == '1' else f'{number} '}{of})"
+
+
 def _exponential(found: Spectrum) -> str:
-    return f"e^(-{found.leading.value.real:.3g} t)"
+    return exponential(found.leading.value.real)
 
 
 def _slowest_of_growing(found: Spectrum) -> str:
@@ -54,14 +66,14 @@ def _doubly_exponential(found: Spectrum) -> str:
 def _first_token_rate(found: Spectrum) -> str:
     if math.isinf(found.gap):
         return "none proved; the first token is at its limit from the start"
-    return f"e^(-{found.gap:.3g} t) for the first token"
+    return f"{exponential(found.gap)} for the first token"
 
 
 def _synchronisation_rate(found: Spectrum) -> str:
     c = found.leading.value.real
     return (
-        f"for 1 - cosine: e^(-{2 * c:.3g} t) under Post-LN, e^(-2 integral of alpha) under nGPT, "
-        f"e^(-{4 * c:.3g} sqrt(t + 1)) under LayerNorm scaling"
+        f"for 1 - cosine: {exponential(2 * c)} under Post-LN, e^(-2 integral of alpha) under nGPT, "
+        f"{exponential(4 * c, 'sqrt(t + 1)')} under LayerNorm scaling"
     )
 
 

@@ -70,7 +70,7 @@ class Prediction:
         plain["hypotheses"] = [hypothesis.as_dict() for hypothesis in self.hypotheses]
         return plain
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return text_table(self.facts)
 
     def _repr_html_(self) -> str:
