@@ -9,7 +9,16 @@ import setuptools
 from setuptools import Distribution, Extension, setup
 
 NATIVE = "src/attnflow/model/native"
-SOURCES = ("attention_sums", "cell_series", "host_calls", "observables", "other_sums", "runs", "subcycling")
+SOURCES = (
+    "attention_sums",
+    "cell_series",
+    "host_calls",
+    "observables",
+    "other_sums",
+    "pair_pullback",
+    "runs",
+    "subcycling",
+)
 # No option names a processor: the library chooses its vector instructions when it runs, so that wheels run everywhere.
 OPTIONS = ("-std=c++17", "-O3", "-g0", "-fno-math-errno")
 QUIET = ("-Wno-psabi", "-Wno-attributes", "-Wno-return-type")  # of XLA's headers

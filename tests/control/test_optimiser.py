@@ -67,6 +67,17 @@ def test_the_adjoint_gives_the_gradient_of_the_search():
     assert check.mean_residual == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("target", [[0.0, 0.6, 0.8], [-1.0, 0.0, 0.0], [np.cos(1e-3), np.sin(1e-3), 0.0]])
+def test_one_token_arrives_in_the_shortest_possible_time(target):
+    """The angle of token and target, also where they are opposite; three pieces have no influence."""
+    found = af.control.optimise([[1.0, 0.0, 0.0]], [target], pieces=3, rng=0)
+
+    assert found.gap == pytest.approx(1.0, abs=1e-9)
+    assert found.terminal_error < 1e-11
+    assert found.time == pytest.approx(np.arccos(target[0]), rel=1e-9)
+    assert found.search.steps == 0
+
+
 def test_a_search_that_cannot_arrive_keeps_what_it_has_reached():
     """18 weights against 2 * 12 conditions."""
     tokens, targets = af.initial.sphere(12, 3, rng=0), af.initial.sphere(12, 3, rng=1)

@@ -52,6 +52,14 @@ def test_gradients_are_limits_of_differences():
             assert float(np.sum(gradient[place] * change)) == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-6)
 
 
+def test_weights_may_be_constants_of_jax_inside_a_compiled_function():
+    with double():
+        value = jax.numpy.asarray(VALUE)
+        last = lambda beta: af.flow_map(af.EuclideanAttention(af.Head(value=value), af.Softmax(beta)), TOKENS, 0.5)
+
+        np.testing.assert_allclose(jax.jit(last)(2.0), last(2.0), rtol=1e-12)
+
+
 def test_the_gradient_of_one_token_is_that_of_the_matrix_exponential():
     direction, token = np.array([0.3, -1.0, 0.5]), np.array([[1.0, 2.0, -1.0]])
     flow = af.EuclideanAttention(HEAD)

@@ -87,7 +87,9 @@ def require_square(value: Any, argument: str) -> None:
 def require_all_finite(values: Any, argument: str, axes: tuple[str, ...]) -> None:
     """Require finite numbers; the message says how many are not and where the first of them is."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # a tenth of the time, and no sum of numbers that are not finite is finite
+        # A sum takes a tenth of the time, and no sum of numbers that are not finite is finite. It is one of NumPy:
+        # while JAX compiles a function, its sums have no value, even of constants.
+        if np.isfinite(np.sum(np.asarray(values))):
             return
     bad = np.argwhere(~np.isfinite(np.asarray(values)))
     if len(bad) == 0:

@@ -98,6 +98,11 @@ class SteeringSearch:
         # The least positive number keeps the root differentiable at V = 0.
         return (power + 1e-300) ** (2 / self.order) + SCORE_WEIGHT * (piece[0] ** 2).sum()
 
+    def time(self, flat: np.ndarray) -> float:
+        """The time that the weights take with |V| = 1 in every piece: the integral of |V|."""
+        norms = [np.linalg.norm(value, 2) for value in flat.reshape(self.shape)[:, 1]]
+        return self.end / self.shape[0] * float(np.sum(norms))
+
     def cost(self, flat: Any) -> Any:
         """The integral of the running cost over time."""
         return self.end / self.shape[0] * jax.vmap(self.running_cost)(flat.reshape(self.shape)).sum()

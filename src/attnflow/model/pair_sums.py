@@ -11,13 +11,14 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from attnflow._common.arrays import AnyArray, Masses, Tokens
-from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, Softmax, scale_of
+from attnflow.model.attention import AbstractAttention, ScoreModifiers, Sinkhorn, Softmax
 from attnflow.model.coordinates import SMALL_DIMENSION
 from attnflow.model.fast_sums import attention_output
 from attnflow.model.fast_sums.summation import AbstractFastSum, AbstractSummation
 from attnflow.model.masks import AbstractMask
 from attnflow.model.native import attention_sums
 from attnflow.model.native.library import reason_unused
+from attnflow.model.pair_derivatives import averages, blocked_totals, fused_totals
 
 BLOCK_ENTRIES = 2**20  # weights formed at a time: 8 MB in float64, little beside the default memory limit
 
@@ -40,8 +41,8 @@ class Pairs(eqx.Module):
             return attention_output.outputs(attention_output.FastSum(self.summation, *parts), values)
         potentials = self._column_potentials()
         if isinstance(self.attention, Softmax | Sinkhorn):
-            return _averages(self, potentials, values)
-        return self._quotients(potentials, values)
+            return averages(self, potentials, values)
+        return self.quotients(potentials, values)
 
     def weights(self, rows: AnyArray | None = None) -> AnyArray:
         """The matrix of weights, n x n, or only the given rows of it."""
@@ -75,12 +76,14 @@ class Pairs(eqx.Module):
             parts.append(function(rest))
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
-    def _quotients(self, potentials: AnyArray | None, values: Tokens) -> Tokens:
-        is_fused = self._is_fusable() and values.shape[1] <= attention_sums.MAX_COORDINATES
-        totals = (_fused_totals if is_fused else _blocked_totals)(self, potentials, values)
+    def quotients(self, potentials: AnyArray | None, values: Tokens) -> Tokens:
+        """The sums of the numerators times values, over the denominators."""
+        is_fused = self.is_fusable() and values.shape[1] <= attention_sums.MAX_COORDINATES
+        totals = (fused_totals if is_fused else blocked_totals)(self, potentials, values)
         return totals[:, :-1] / self.attention.denominator(totals[:, -1:], self._total_mass())
 
-    def _is_fusable(self) -> bool:
+    def is_fusable(self) -> bool:
+        """Whether the native kernel has this rule, mask and number of coordinates, and is used."""
         applies = self.attention.exponential() is not None and self.mask.reach() is not None
         return applies and self.queries.shape[1] <= attention_sums.MAX_COORDINATES and reason_unused() is None
 
@@ -143,80 +146,6 @@ class Pairs(eqx.Module):
         whole = jax.tree.map(lambda array: array[:split].reshape(-1, block, *array.shape[1:]), all_rows)
         rest = jax.tree.map(lambda array: array[split:], all_rows)
         return whole, rest if split < n else None
-
-
-def _blocked_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> AnyArray:
-    """The sums over j of numerator_ij values_j, and as a last column the sums of the numerators."""
-    # A column of ones gives the sums of the rows in the same product.
-    columns = jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
-    return pairs.map_rows(lambda block: pairs.numerators(block, potentials) @ columns)
-
-
-@eqx.filter_custom_jvp
-def _fused_totals(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> AnyArray:
-    """The result of `_blocked_totals` from the native kernel."""
-    rule, reach = pairs.attention.exponential(), pairs.mask.reach()
-    assert rule is not None  # checked by `_is_fusable`
-    assert reach is not None
-    factor, scale = rule.factor, None
-    if pairs.log_scale is not None and rule.relative:
-        scale = scale_of(pairs.log_scale, values.dtype)
-    elif pairs.log_scale is not None:
-        factor = factor * jnp.exp(pairs.log_scale)
-    log_columns = pairs.log_columns(potentials)
-    if not rule.relative:
-        offsets = jnp.full_like(values[:, 0], -rule.factor * rule.offset)
-        log_columns = offsets if log_columns is None else log_columns + offsets
-    return attention_sums.weighted_sums(
-        pairs.queries,
-        pairs.keys,
-        values,
-        log_columns,
-        scale,
-        factor=factor,
-        reach=reach,
-        relative=rule.relative,
-    )
-
-
-@_fused_totals.def_jvp
-def _totals_and_tangents(primals, tangents):
-    """The sums and their directional derivative by XLA, since the kernel has no derivative of its own."""
-    return eqx.filter_jvp(_blocked_totals, primals, tangents)
-
-
-@eqx.filter_custom_jvp
-def _averages(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> Tokens:
-    """The averages o_i = sum_j w_ij v_j under weights w_ij, proportional to e^{l_ij}, whose rows have sum one."""
-    return pairs._quotients(potentials, values)
-
-
-@_averages.def_jvp
-def _averages_and_tangents(primals, tangents):
-    """The averages, and their derivative as a covariance.
-
-    With the derivatives l'_ij and v'_j,  o'_i = sum_j w_ij (l'_ij - m_i) (v_j - o_i) + sum_j w_ij v'_j,
-    where m_i = sum_j w_ij l'_ij. The derivative of the quotient has the same value, but is the difference of two terms
-    of size |l'| |v|, which grow like the squared length of the tokens: beyond 1e8 only their rounding error is left.
-    """
-    return _averages(*primals), eqx.filter_jvp(_with_derivative_of_averages, primals, tangents)[1]
-
-
-def _with_derivative_of_averages(pairs: Pairs, potentials: AnyArray | None, values: Tokens) -> Tokens:
-    """A function whose derivative, not its value, is that of the averages: weights, o_i and v_j - o_i are constants."""
-    constant = jax.lax.stop_gradient
-
-    def of_block(block):
-        logs = pairs.log_numerators(block, potentials)
-        numerators = constant(jnp.exp(logs))
-        weights = numerators / pairs.attention.denominator(jnp.sum(numerators, axis=-1, keepdims=True), 1.0)
-        # A weight that underflows to zero has no part in the derivative, however large that of its score.
-        logs = jnp.where(weights > 0, logs, 0)
-        logs = logs - jnp.sum(weights * logs, axis=-1, keepdims=True)
-        deviations = constant(values)[None] - (weights @ constant(values))[:, None]
-        return jnp.sum((weights * logs)[:, :, None] * deviations, axis=1) + weights @ values
-
-    return pairs.map_rows(of_block)
 
 
 def _sum_of_given(terms: list) -> AnyArray | None:

@@ -1,7 +1,8 @@
 """Attention sums by the native kernel of `attention_sums.cpp`, on a CPU for which it was built.
 
-The kernel computes rules that are exponentials of scores, under masks that show an interval of columns to every row.
-All other rules and masks, other devices and derivatives are computed by XLA, to the same numbers up to rounding.
+The kernel computes rules that are exponentials of scores, under masks that show an interval of columns to every row,
+and the transposes of their derivatives, for gradients. All other rules and masks, other devices and derivatives along a
+direction are computed by XLA, to the same numbers up to rounding.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attnflow._common.arrays import AnyArray, Tokens
-from attnflow.model.native.library import TARGETS, is_built, library
+from attnflow.model.native.library import PULLBACKS, TARGETS, is_built, library
 
 CORES = os.cpu_count() or 1
 MAX_COORDINATES = 32  # of keys and of values; beyond, the matrix products of XLA are faster
@@ -99,3 +100,43 @@ def weighted_sums(
         scaled=scale is not None,
         weighted=log_weights is not None,
     )
+
+
+def pulled_back(
+    queries: Tokens,
+    keys: Tokens,
+    values: Tokens,
+    log_weights: AnyArray,
+    cotangents: AnyArray,
+    *,
+    reach: tuple[int, int],
+    relative: bool,
+    weighted: bool,
+) -> tuple[AnyArray, ...]:
+    """The transposed derivative of averages, or of sums, in queries, keys, values and log weights (`pair_pullback.h`).
+
+    Parameters
+    ----------
+    queries, keys, values, log_weights
+        q, k, v and c of the weights e^{<q_i, k_j> + c_j}, with any number of leading axes.
+    cotangents
+        Those of the averages, or with a last column for the sums of the weights where not `relative`.
+    reach
+        The numbers of positions before and after its own that a row sees.
+    relative
+        Whether the results are averages, and not sums.
+    weighted
+        Whether c is not zero; its derivative is zero otherwise.
+    """
+    added = cotangents[..., :1]
+    call = jax.ffi.ffi_call(
+        PULLBACKS[queries.dtype.name],
+        tuple(jax.ShapeDtypeStruct(array.shape, queries.dtype) for array in (queries, keys, values, log_weights)),
+        vmap_method="broadcast_all",
+    )
+    if not relative:
+        cotangents, added = cotangents[..., :-1], cotangents[..., -1:]
+    before, after = reach
+    arrays = (queries, keys, values, log_weights, cotangents, added)
+    options = {"before": np.int64(before), "after": np.int64(after), "fixed": not relative, "weighted": weighted}
+    return tuple(call(*arrays, **options))

@@ -14,6 +14,7 @@ import jax
 
 NAME = "attnflow.model.native._kernels"
 TARGETS = {"float64": "WeightedSumsF64", "float32": "WeightedSumsF32"}  # names of the XLA calls by precision
+PULLBACKS = {"float64": "SumsPullbackF64", "float32": "SumsPullbackF32"}
 
 
 def reason_unused() -> str | None:
@@ -44,7 +45,7 @@ def _reason_not_loaded() -> str | None:
         return "not available on Windows" if is_windows else "not built: install a C++ compiler and then attnflow again"
     jax.default_backend()  # JAX refuses a function at once from here on; before, it refuses to start because of it
     try:
-        for symbol in TARGETS.values():
+        for symbol in (*TARGETS.values(), *PULLBACKS.values()):
             jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(getattr(library(), symbol)), platform="cpu")
     except Exception as error:  # built against another version of XLA, which then computes the sums itself
         return f"could not be loaded: {error}"
