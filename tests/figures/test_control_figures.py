@@ -35,6 +35,14 @@ def test_labels_are_learnt_and_permuted_ones_are_not_predicted():
     assert "permuted" in control_labels.draw_labels(data).caption
 
 
+def test_draws_that_are_equal_have_no_interval():
+    """Three equal shares say nothing of the spread; three others have Student's interval, t = 4.3027."""
+    assert control_labels.in_words([0.5, 0.5, 0.5], 2) == "0.50 in each of 3 draws"
+    assert control_labels.in_words([0.25], 2) == "0.25 in the only draw"
+    assert control_labels.in_words([0.0, 0.5, 1.0], 2) == f"0.50 ± {4.3027 * 0.5 / np.sqrt(3):.2f}"
+    assert np.isnan(control_labels.interval(np.zeros((2, 3)))[1]).all()
+
+
 def test_a_piece_by_scipy_is_that_of_the_package():
     found = af.control.match_prompts(af.initial.sphere(6, 3, rng=0).reshape(2, 3, 3), np.eye(3)[:2], rng=0)
     prompts = found.prompts

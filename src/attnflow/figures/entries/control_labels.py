@@ -102,11 +102,25 @@ def after_piece(piece: Piece, beta: float, prompts: np.ndarray) -> np.ndarray:
 
 
 def interval(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the last axis, and half of its 95 % interval by Student's t over draws."""
+    """Mean over the last axis, and half of its 95 % interval by Student's t over draws; NaN where draws are equal.
+
+    Equal draws say nothing of the spread: Student's interval would have no width.
+    """
     values = np.asarray(values)
-    draws = values.shape[-1]
-    half = student.ppf(0.975, draws - 1) * values.std(axis=-1, ddof=1) / np.sqrt(draws) if draws > 1 else np.nan
-    return values.mean(axis=-1), np.broadcast_to(half, values.shape[:-1])
+    draws, mean = values.shape[-1], values.mean(axis=-1)
+    if draws == 1:
+        return mean, np.full(mean.shape, np.nan)
+    half = student.ppf(0.975, draws - 1) * values.std(axis=-1, ddof=1) / np.sqrt(draws)
+    return mean, np.where(np.ptp(values, axis=-1) > 0, half, np.nan)
+
+
+def in_words(values: Any, digits: int) -> str:
+    """Mean and interval of draws, or the number that they all have."""
+    mean, half = (float(one) for one in interval(values))
+    if np.isfinite(half):
+        return f"{mean:.{digits}f} ± {half:.{digits}f}"
+    draws = len(np.asarray(values))
+    return f"{mean:.{digits}f} in {'the only draw' if draws == 1 else f'each of {draws} draws'}"
 
 
 def draw_labels(data: xr.Dataset) -> Picture:
@@ -115,8 +129,8 @@ def draw_labels(data: xr.Dataset) -> Picture:
     facts = data.attrs
     caption = (
         f"Prompts of {facts['n']} tokens, whose means differ by {2 * facts['shift']:g} deviations; {facts['held_out']} "
-        f"held out; means of {data.sizes['draw']} draws with 95 % intervals. Search: {facts['pieces']} pieces, radius "
-        f"{facts['radius']:g}. {_sentence(data)}"
+        f"held out; means of {data.sizes['draw']} draws with 95 % intervals where they differ. Search: {facts['pieces']} "
+        f"pieces, radius {facts['radius']:g}. {_sentence(data)}"
     )
     return panel_picture([panels], "Prompts of two labels under one control", caption, width=4.6, heights=[4.2])
 
@@ -127,7 +141,7 @@ def _panel(data: xr.Dataset, method: str) -> Lines:
         for name, style, mark in (("train", "--", "s"), ("held_out", "-", "o")):
             mean, half = interval(data[name].sel(way=method, labels=kind).values)
             label = f"{'held out' if name == 'held_out' else 'of the control'}, {words}"
-            lines.append(Line(counts, mean, label, line_colour(colour), style, mark, error=half))
+            lines.append(Line(counts, mean, label, line_colour(colour), style, mark, error=np.nan_to_num(half)))
     return Lines(
         lines, xlabel="prompts of the control", ylabel="share of wrong labels", title=METHODS[method],
         xscale="log", xticks=counts.tolist(), ylim=(-0.03, 1.03), levels={"chance": 0.5},
@@ -135,8 +149,7 @@ def _panel(data: xr.Dataset, method: str) -> Lines:
 
 
 def _words(data: xr.Dataset, method: str, kind: str) -> str:
-    mean, half = interval(data.held_out.sel(way=method, labels=kind).isel(prompts=-1).values)
-    return f"{float(mean):.2f} ± {float(half):.2f}"
+    return in_words(data.held_out.sel(way=method, labels=kind).isel(prompts=-1).values, 2)
 
 
 def _sentence(data: xr.Dataset) -> str:
@@ -153,10 +166,9 @@ def labels_numbers(data: xr.Dataset) -> dict[str, Any]:
     for method in METHODS:
         for kind in LABEL_KINDS:
             for name in ("train", "held_out"):
-                mean, half = interval(data[name].sel(way=method, labels=kind).isel(prompts=-1).values)
                 where = "held out" if name == "held_out" else "of the control"
                 key = f"{method}, {kind} labels, error {where}, {int(data.prompts[-1])} prompts"
-                numbers[key] = f"{float(mean):.3f} ± {float(half):.3f}"
+                numbers[key] = in_words(data[name].sel(way=method, labels=kind).isel(prompts=-1).values, 3)
     return numbers
 
 
