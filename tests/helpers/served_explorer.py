@@ -29,6 +29,9 @@ class Served:
     def stop(self):
         self.server.should_exit = True
         self._thread.join(20)
+        for one in threading.enumerate():  # a process that ends inside compiled code aborts
+            if one.name in ("attnflow viewer", "attnflow computation"):
+                one.join(20)
 
 
 def wait_until(condition, timeout=TIMEOUT):

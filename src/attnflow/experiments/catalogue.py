@@ -41,7 +41,7 @@ CATALOGUE = {
                  "2305.05465", Settings(space="euclidean", n=40, d=2, value="minus-identity", start="box:-5,5",
                                         end=1000.0, spacing="log")),
         Scenario("multihead", "Four heads with random queries and keys on the sphere.",
-                 "2312.10794", Settings(n=40, d=3, heads=4, query_key="gaussian", end=5.0)),
+                 "2312.10794", Settings(n=40, d=3, heads=4, query_key="gaussian", end=3.0)),
         Scenario("sphere", "Softmax attention on the sphere. Theory: one cluster in the limit.",
                  "2312.10794", Settings(n=64, d=3, end=15.0)),
         Scenario("sphere-usa", "Unnormalised attention on the sphere, a gradient flow.",
