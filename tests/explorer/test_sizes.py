@@ -6,10 +6,10 @@ from tests.helpers.browser_page import needs_chromium, pause, value, wait_for
 pytestmark = needs_chromium
 PHONE, SCREEN = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 
-# Texts on the stage with the places of their left and right ends, drawn with a pen that only notes them.
+# Texts on the stage with the places of their ends and of the line that they stand on, drawn with a pen that only notes them.
 TEXTS = """(() => {
   const { stage } = explorer, texts = [];
-  const write = (text, x) => { const half = stage.pen.measureText(text).width / 2; texts.push([text, x - half, x + half]); };
+  const write = (text, x, y) => { const half = stage.pen.measureText(text).width / 2; texts.push([text, x - half, x + half, y]); };
   stage.pen.font = "14px system-ui, sans-serif"; // the largest of the stage's labels
   stage.draw(new Proxy({}, { get: (pen, name) => (name === "fillText" ? write : pen[name] ?? (() => {})), set: Reflect.set }));
   return texts;
@@ -17,10 +17,11 @@ TEXTS = """(() => {
 
 
 def assert_whole(page, wanted):
-    texts = {text: (left, right) for text, left, right in value(page, TEXTS)}
+    texts = {text: places for text, *places in value(page, TEXTS)}
     for text in wanted:
-        left, right = texts[text]
+        left, right, baseline = texts[text]
         assert 0 <= left < right <= PHONE["width"], text
+        assert 10 <= baseline <= value(page, "explorer.stage.height"), text
 
 
 def test_the_ends_of_the_leading_eigenvector_are_named_on_a_phone(page, explorer):
@@ -35,8 +36,8 @@ def test_the_number_of_a_cluster_at_the_edge_is_moved_inside(page, explorer):
     page.goto(explorer.address + "#scenario=sphere&d=2&start=angles:" + ",".join("0" * 12))
     wait_for(page, "window.explorer?.frame?.index >= 1 && explorer.frame.labels")
     pause(page)
-    value(page, "explorer.stage.drag(explorer.stage.width - 8 - explorer.stage.seenAt(0)[0], 0)")
-    wait_for(page, "Math.abs(explorer.stage.seenAt(0)[0] - explorer.stage.width + 8) < 1")
+    value(page, "((s) => s.drag(s.width - 8 - s.seenAt(0)[0], 2 - s.seenAt(0)[1]))(explorer.stage)")
+    wait_for(page, "((s) => Math.abs(s.seenAt(0)[0] - s.width + 8) + Math.abs(s.seenAt(0)[1] - 2) < 1)(explorer.stage)")
     assert_whole(page, ["12"])
 
 
@@ -47,6 +48,15 @@ def test_the_texts_of_theory_are_whole_on_a_small_screen(page, explorer, scenari
     wait_for(page, "window.explorer?.frame?.index > 20 && document.getElementById('prediction').textContent")
     hidden = "[...document.querySelectorAll('#explain section')].map((one) => one.scrollHeight - one.clientHeight)"
     assert value(page, hidden) == [0, 0]
+
+
+def test_all_choices_of_the_question_are_seen(page, explorer):
+    page.set_viewport_size(SCREEN)
+    page.goto(explorer.address + "#scenario=hyperplanes")
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    page.click("#ask")
+    wait_for(page, "document.querySelectorAll('#choices button').length > 3")
+    assert value(page, "((one) => one.scrollHeight - one.clientHeight)(document.getElementById('verdict-panel'))") == 0
 
 
 def test_the_names_of_both_curves_and_their_numbers_have_room(page, explorer):

@@ -2,6 +2,7 @@
 
 const TURN = 2 * Math.PI, FADES = 4, MAX_SEGMENTS = 5000, LEVELS = 8; // parts of a trail, its lines, shades of a colour
 const MAX_COUNTED = 30, MAX_NAMED = 120, MAX_WORDS = 4; // clusters, tokens, and words of a cluster with a text
+const TEXT_HEIGHT = 12; // pixels above the baseline
 const TRAIL_DEPTH = 0.45; // share of a circle's radius that trails take inside it
 
 export function drawTrails(pen, stage) {
@@ -119,13 +120,16 @@ function drawCount(pen, stage, { text, x, y, z, size }, taken) {
   const [u, v] = from < 1 || stage.frame.d === 1 ? [0, -1] : [a / from, b / from];
   const away = size + 11, aside = 3.4 * (text.length - 1) * u; // a long text begins where the disc ends
   pen.fillStyle = z < -0.1 && !stage.camera.isFlat ? stage.theme.grey : stage.theme.ink;
-  drawText(pen, stage, text, x + away * u + aside, y + away * v + 4, taken, x);
+  drawText(pen, stage, text, x + away * u + aside, y + away * v + 4, taken, [x, y]);
 }
 
-function drawText(pen, stage, text, x, y, taken, of = x) {
+function drawText(pen, stage, text, x, y, taken, of = [x, y]) {
   // Text with an outline, unless another text is in its place. If what it names, at `of`, is on the stage, so is the text.
   const half = 3.6 * text.length + 2;
-  if (of >= 0 && of <= stage.width) x = Math.min(Math.max(x, half), stage.width - half);
+  if (of[0] >= 0 && of[0] <= stage.width && of[1] >= 0 && of[1] <= stage.height) {
+    x = Math.min(Math.max(x, half), stage.width - half);
+    y = Math.min(Math.max(y, TEXT_HEIGHT), stage.height - 4);
+  }
   if (taken.some(([a, b, other]) => Math.abs(a - x) < half + other && Math.abs(b - y) < 13)) return false;
   taken.push([x, y, half]);
   pen.textAlign = "center";
