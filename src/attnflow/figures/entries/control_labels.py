@@ -129,8 +129,8 @@ def draw_labels(data: xr.Dataset) -> Picture:
     facts = data.attrs
     caption = (
         f"Prompts of {facts['n']} tokens, whose means differ by {2 * facts['shift']:g} deviations; {facts['held_out']} "
-        f"held out; means of {data.sizes['draw']} draws with 95 % intervals where they differ. Search: {facts['pieces']} "
-        f"pieces, radius {facts['radius']:g}. {_sentence(data)}"
+        f"held out; means of {data.sizes['draw']} draws with 95 % intervals where they differ. Search: "
+        f"{facts['pieces']} pieces, radius {facts['radius']:g}. {_sentence(data)}"
     )
     return panel_picture([panels], "Prompts of two labels under one control", caption, width=4.6, heights=[4.2])
 
