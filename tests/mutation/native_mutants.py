@@ -32,6 +32,9 @@ PAIR_SUMS = (
     _M("pair_sums.h", "std::sqrt(squares[i] * largest[i])", "std::sqrt(squares[i])"),
     _M("attention_sums.cpp", "sums + (set * p.rows + begin) * size", "sums + begin * size"),
     _M("attention_sums.cpp", "kPairsPerTask / call.shape.columns)", "kPairsPerTask / call.shape.columns) - 1"),
+    _M("pair_pullback.h", "((slope(row, column + b) - mean) - rest)", "(slope(row, column + b) - rest)"),
+    _M("pair_pullback.h", "sums[0][c] + sums[1][c]", "sums[0][c]"),
+    _M("pair_pullback.cpp", "results[group * apart + place]", "results[place]"),
     _M("simd.h", "(x[v] - k * F::kLn2High) - k * F::kLn2Low", "(x[v] - k * F::kLn2High)"),
     _M("simd.h", "0x1.71f6101337804p-19", "0x1.7p-19"),
     _M("simd.h", "x[v] < F::kLowest ? V{}", "x[v] < 100 * F::kLowest ? V{}"),
@@ -104,6 +107,7 @@ NATIVE_RUNS, SUMS = "tests/integrate/test_native_runs.py", "tests/model/native/t
 SUBCYCLING = ("tests/coalescence/test_subcycling.py", "tests/coalescence/test_log_field.py")
 TESTS = {
     **dict.fromkeys(("pair_sums.h", "simd.h", "attention_sums.cpp"), (SUMS, NATIVE_RUNS)),
+    **dict.fromkeys(("pair_pullback.h", "pair_pullback.cpp"), ("tests/model/native/test_pullback.py",)),
     **dict.fromkeys(("field.h", "matrix_exponential.h", "tsit5.h", "steps.h", "stops.h", "runs.cpp"), (NATIVE_RUNS,)),
     "other_sums.cpp": (SUMS, *SUBCYCLING),
     "subcycling.cpp": SUBCYCLING,
@@ -111,6 +115,7 @@ TESTS = {
 """The tests of each source."""
 INCLUDES = {
     "attention_sums.cpp": {"pair_sums.h", "simd.h", "symmetric_sums.h"},
+    "pair_pullback.cpp": {"pair_pullback.h", "pair_sums.h", "simd.h"},
     "runs.cpp": {
         "pair_sums.h",
         "simd.h",

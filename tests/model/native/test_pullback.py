@@ -61,6 +61,17 @@ def test_gradients_are_those_of_xla(rule, mask, size, monkeypatch):
 
 
 @needs_library
+def test_groups_of_rows_add_up(monkeypatch):
+    """600 tokens have five groups of rows, each with sums of its own."""
+    with double():
+        given, gradient = arguments(600, 3), jax.grad(loss(af.Softmax(1.3), af.masks.causal), argnums=(0, 1, 2, 4))
+        native = gradient(*given)
+        monkeypatch.setenv("ATTNFLOW_NATIVE", "0")
+        for found, wanted in zip(native, gradient(*given), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+
+
+@needs_library
 def test_gradients_are_limits_of_differences():
     with double():
         given = arguments(33, 5)
