@@ -1,7 +1,7 @@
-"""Time of one velocity by each method of summation, growth with n, crossovers, and a whole run to one cluster.
+"""Time of one velocity by each method of summation, growth with n, the automatic choice, a whole run to one cluster.
 
-    python -m benchmarks.fast_sums                   # velocities, growth exponents, crossovers: some minutes
-    python -m benchmarks.fast_sums constants         # the constants of model/fast_sums/choice.py
+    python -m benchmarks.fast_sums                   # velocities and their errors, growth exponents: a minute
+    python -m benchmarks.fast_sums choice [WORD]     # the chosen method beside the fastest, in some 400 cases
     python -m benchmarks.fast_sums run 1000000 25    # that many tokens on the circle to t = 25, and on to one cluster
 
 Processor seconds are printed beside wall seconds: on a machine with other work only the first can be compared.
@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 import attnflow as af
-from attnflow.model.fast_sums import choice
-from attnflow.model.fast_sums.problem import Positions, SumProblem
+from benchmarks import choice
 
 BETA = 100.0
 CASES = {
@@ -61,18 +60,19 @@ def growth_exponent(sizes, seconds):
     return float(np.log(seconds[-1] / seconds[0]) / np.log(sizes[-1] / sizes[0]))
 
 
-def choice_against_best(name, sizes):
-    """For each n the chosen method, and its processor time over that of the faster of the dense and the fast sum."""
+def error_of_rows(name, n, rows=64):
+    """The largest error of some rows of a velocity, against NumPy, over the largest velocity."""
     d, mask, usual = CASES[name]
-    rows = []
-    for n in sizes:
-        times = {
-            type(method).__name__: velocity_time(name, n, method).processor for method in (usual, af.summation.Dense())
-        }
-        tokens = af.initial.sphere(n, d, rng=0)
-        chosen = type(choice.chosen(flow_of(d, mask, None), tokens, 1e-10)).__name__
-        rows.append((n, chosen, times[chosen] / min(times.values()) if chosen in times else np.nan, times))
-    return rows
+    tokens = af.initial.sphere(n, d, rng=0)
+    found = af.velocity(flow_of(d, mask, usual), tokens)
+    chosen = np.linspace(0, n - 1, rows).astype(int)
+    exact = []
+    for row in chosen:
+        seen = tokens[: row + 1] if mask is af.masks.causal else tokens
+        weights = np.exp(BETA * (seen @ tokens[row] - 1))
+        mean = weights @ seen / weights.sum()
+        exact.append(mean - (mean @ tokens[row]) * tokens[row])
+    return float(np.abs(found[chosen] - exact).max() / np.abs(found).max())
 
 
 def run_to_one_cluster(n, end):
@@ -93,34 +93,6 @@ def run_to_one_cluster(n, end):
     return run, long, first, Spent(time.perf_counter() - began, time.process_time() - used)
 
 
-def constants():
-    """Measured values of the constants of `choice.Seconds`, by name."""
-    rng = np.random.default_rng(0)
-
-    def problem(n, d, beta=BETA, positions=Positions()):  # noqa: B008
-        tokens = af.initial.sphere(n, d, rng=rng)
-        return SumProblem(tokens, tokens, tokens, np.ones(n), beta, positions)
-
-    each = lambda method, one: spent(lambda: method.outputs(one)).processor
-    fourier, harmonics = af.summation.Fourier(1e-10), af.summation.Harmonics(1e-10)
-    many, few = problem(10**5, 2), problem(300, 2)
-    grouped = problem(10**5, 6)
-    places = np.repeat(af.initial.sphere(4, 6, rng=0), 25_000, axis=0)
-    grouped = SumProblem(places, places, places, grouped.masses, 1.0)
-    sparse = problem(5000, 6, 1e5)
-    dense = velocity_time("circle", 4000, af.summation.Dense()).processor
-    on_sphere = [each(harmonics, problem(n, 3)) for n in (3000, 10**5)]
-    return {
-        "pair": dense / 4000**2 / 1.5,
-        "call": each(fourier, few),
-        "fourier": (each(fourier, many) - each(fourier, few)) / 10**5,
-        "harmonics": (on_sphere[1] - on_sphere[0]) / (10**5 - 3000),
-        "degree": on_sphere[0] / 89**3,
-        "cell": each(af.summation.HeavyTokens(1e-10), grouped) / 10**5,
-        "search": each(af.summation.Neighbours(1e-10), sparse) / 5000,
-    }
-
-
 def test_a_small_run_ends_in_one_cluster_without_dense_sums():
     """The same program as for a million tokens, small; times are printed, not tested."""
     run, long, *_ = run_to_one_cluster(6000, 25.0)
@@ -133,6 +105,11 @@ def test_a_small_run_ends_in_one_cluster_without_dense_sums():
 
 def test_a_choice_is_timed():
     assert time_with_choice("circle", 2000).processor > 0
+
+
+def test_errors_are_those_of_rounding():
+    assert error_of_rows("circle", 3000) < 1e-12
+    assert error_of_rows("circle, causal", 3000) < 1e-12
 
 
 def test_growth_is_measured():
@@ -156,20 +133,17 @@ def main():
         times = [velocity_time(name, n) for n in sizes]
         for n, found in zip(sizes, times, strict=True):
             print(
-                f"{name:15s} n = {n:8d}: {found.wall:8.3f} s wall, {found.processor:8.3f} s of processors", flush=True
+                f"{name:15s} n = {n:8d}: {found.wall:8.3f} s wall, {found.processor:8.3f} s of processors, "
+                f"error {error_of_rows(name, n):.0e}",
+                flush=True,
             )
         exponent = growth_exponent(sizes, [found.processor for found in times])
         print(f"{name:15s} grows like n^{exponent:.2f}", flush=True)
-    for name in CASES:
-        for n, chosen, ratio, times in choice_against_best(name, (1200, 2000, 4000, 8000, 16_000)):
-            listed = ", ".join(f"{method} {seconds * 1e3:.1f} ms" for method, seconds in times.items())
-            print(f"{name:15s} n = {n:6d}: {listed}; chosen: {chosen}, {ratio:.2f} of the best", flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["constants"]:
-        for key, value in constants().items():
-            print(f"{key:10s} {value:.2e}, in use {getattr(choice.SECONDS, key):.2e}", flush=True)
+    if sys.argv[1:2] == ["choice"]:
+        choice.report(sys.argv[2:])
     elif sys.argv[1:2] == ["run"]:
         simulated, merged, first, second = run_to_one_cluster(int(sys.argv[2]), float(sys.argv[3]))
         print(simulated.attrs["outcome"], simulated.attrs["computed_by"])

@@ -24,7 +24,8 @@ def sphere_flow(d, beta, mask=af.masks.full, **options):
         (sphere_flow(2, 100.0), 4000, summation.Fourier),
         (sphere_flow(3, 100.0), 2000, summation.Dense),
         (sphere_flow(3, 100.0), 6000, summation.Harmonics),
-        (sphere_flow(2, 100.0, af.masks.causal), 16_000, summation.Dense),
+        (sphere_flow(2, 100.0, af.masks.causal), 2000, summation.Dense),
+        (sphere_flow(2, 100.0, af.masks.causal), 16_000, summation.Fourier),
         (sphere_flow(2, 100.0, af.masks.causal), 100_000, summation.Fourier),
         (sphere_flow(2, 100.0, af.masks.window(3)), 20_000, summation.Dense),
         (sphere_flow(3, 10.0), 30_000, summation.Harmonics),
@@ -45,6 +46,51 @@ def test_tokens_of_a_box_take_a_gauss_transform():
     flow = af.EuclideanAttention(af.Head.identity(1))
 
     assert type(chosen(flow, af.initial.box(20_000, 1, 1.0, rng=0), 1e-8)) is summation.Gauss
+
+
+@pytest.mark.parametrize(("d", "beta", "kind"), [(1, 1.0, summation.Gauss), (2, 1.0, summation.Gauss), (2, 10.0, None)])
+def test_a_gauss_transform_is_chosen_unless_most_rows_would_miss_the_tolerance(d, beta, kind):
+    """The radius of normal tokens says that some rows might; the sample says how many."""
+    flow = af.EuclideanAttention(af.Head.identity(d), af.Softmax(beta))
+    tokens = np.random.default_rng(0).standard_normal((10_000, d))
+
+    assert type(chosen(flow, tokens, 1e-10)) is (kind or summation.Dense)
+
+
+def test_the_share_of_direct_rows_is_that_of_a_velocity():
+    tokens = np.random.default_rng(0).uniform(-5, 5, (20_000, 1))
+    problem = choice._problem(af.EuclideanAttention(af.Head.identity(1)), tokens, 1)
+    kernel = choice.gauss.GaussKernel(problem.queries, problem.keys, problem.factor)
+    columns = np.ones((len(tokens), 1))
+    sums = kernel.sums(slice(None), slice(None), columns)[:, 0]
+    error = kernel.unit_error * kernel.column_factors.sum()
+    exact = float(np.mean(2 * error > 1e-10 * (sums - error)))
+
+    found = choice.direct_share(problem, choice.gauss.GaussKernel, kernel.unit_error, 1e-10, len(tokens))
+
+    assert 0.02 < exact < 0.98
+    assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / choice.ROWS_TRIED) + 0.02
+
+
+def test_attention_that_xla_sums_is_left_to_it_for_fewer_tokens_only():
+    """Sinkhorn and ALiBi take longer for all pairs, so that expansions pay earlier."""
+    tokens = af.initial.sphere(1500, 2, rng=0)
+    alibi = af.SphereAttention(af.Head.identity(2), af.Softmax(30.0), af.masks.causal & af.masks.alibi(0.01))
+    sinkhorn = af.SphereAttention(af.Head.identity(2), af.Sinkhorn(30.0))
+
+    assert type(chosen(alibi, tokens, 1e-10)) is not summation.Dense
+    assert type(chosen(sinkhorn, tokens, 1e-10)) is summation.Fourier
+    assert type(chosen(sphere_flow(2, 30.0, af.masks.causal), tokens, 1e-10)) is summation.Dense
+
+
+def test_tokens_in_many_places_are_not_all_put_into_groups(monkeypatch):
+    """In d = 8 hardly any of the sampled tokens shares a group, so that the whole is not tried."""
+    sizes = []
+    formed = lambda problem, tolerance: sizes.append(len(problem.keys)) or choice_formed(problem, tolerance)
+    monkeypatch.setattr(choice.heavy_tokens, "formed", formed)
+
+    assert type(chosen(sphere_flow(8, 10.0), af.initial.sphere(30_000, 8, rng=0), 1e-10)) is summation.Dense
+    assert max(sizes) <= choice.SAMPLE
 
 
 def test_a_million_tokens_are_not_all_looked_at(monkeypatch):

@@ -173,6 +173,25 @@ def test_sums_of_others_keep_what_is_small_but_not_below_rounding():
         np.testing.assert_allclose(sums[0, 0] - 1.0, 2 * np.exp(-exponent), atol=2e-16)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "d", "channels"), [(1, 1, 1, 0), (7, 40, 2, 3), (600, 600, 3, 3), (90, 2000, 6, 1)]
+)
+@pytest.mark.parametrize("reach", [(None, None), (None, 0), (0, None), (3, 2)])
+@pytest.mark.parametrize("size", [1.0, 60.0])  # of the queries: exponents within and beyond those that need no shift
+def test_sums_within_reach_are_those_of_numpy(rows, columns, d, channels, reach, size, monkeypatch):
+    rng = np.random.default_rng(0)
+    queries, keys = size * rng.normal(size=(rows, d)), rng.normal(size=(columns, d))
+    values, log_weights = rng.normal(size=(columns, channels)), rng.normal(size=columns)
+    sums, shifts = attention_sums.sums_within_reach(queries, keys, values, log_weights, *reach)
+    monkeypatch.setattr(attention_sums, "is_built", lambda: False)
+    expected, largest = attention_sums.sums_within_reach(queries, keys, values, log_weights, *reach)
+
+    # Relative to the largest term of each row, which both have or stand for.
+    np.testing.assert_allclose(sums * np.exp(shifts - largest)[:, None], expected, rtol=1e-11, atol=1e-11)
+    assert np.any(shifts != 0) or size == 1 or rows < 50
+    assert not np.any(shifts) or size > 1
+
+
 WINDOW = (3, 2)  # positions before and after
 
 

@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ive
 
 from attnflow._common.extras import is_found
+from attnflow.model.attention import Sinkhorn
 from attnflow.model.fast_sums import fourier, gauss, harmonics, heavy_tokens, neighbours
-from attnflow.model.fast_sums.problem import Positions, SumProblem
+from attnflow.model.fast_sums.problem import Positions, SumProblem, slope_of
 from attnflow.model.fast_sums.summation import (
     FAST,
     USUAL_TOLERANCE,
@@ -34,6 +34,8 @@ LEAST_TOKENS = 1000  # below, whole runs are integrated natively, and no method 
 # Tokens from which times are bounded below before all of them are looked at: in this many groups, a million tokens in
 # heavy tokens take 3 s, more than any expansion takes.
 SAMPLE = 4096
+ROWS_TRIED = 64
+LARGEST_SAFE_SCORE = 300.0  # kSafeExponent of `native/pair_sums.h`
 LOOKING_AT_ALL = (Gauss, HeavyTokens, Neighbours)  # the methods whose time depends on where the tokens are
 
 
@@ -41,30 +43,40 @@ LOOKING_AT_ALL = (Gauss, HeavyTokens, Neighbours)  # the methods whose time depe
 class Seconds:
     """Processor seconds of the parts of a sum."""
 
-    pair: float = 4.5e-10
+    pair: float = 2.5e-10
     """A pair of tokens, in the native kernel."""
+    coordinate: float = 2e-11
+    """A coordinate of the key or the value of a pair."""
+    compiled_pair: float = 1.7e-9
+    """A pair under a rule or mask that the native kernel does not serve, in XLA."""
     numpy_pair: float = 2e-8
-    """A pair of a leaf, in NumPy."""
-    call: float = 2.5e-3
+    """A pair of a row that is summed one by one under a mask, in NumPy."""
+    leaf: float = 5e-5
+    """The call for a leaf of a mask by positions."""
+    call: float = 1e-3
     """The plans of two transforms."""
-    fourier: float = 1e-7
+    fourier: float = 8e-8
     """A token, in the series of its cell there and back."""
     circle_cell: float = 3e-7
     """A cell of the circle, in the transforms of its series there and back."""
-    transform: float = 5e-7
-    """A token, in two complex transforms of finufft on a line there and back."""
-    harmonics: float = 8e-7
+    transform: float = 1e-7
+    """A token, in two complex transforms of finufft on a line there and back; in d dimensions 6^(d - 1) times that."""
+    harmonics: float = 3.7e-7
     """A token, in four transforms on the sphere there and back."""
-    degree: float = 6e-9
-    """Four transforms on the sphere there and back, over the cube of the degree."""
+    degree: float = 2.3e-7
+    """Four transforms on the sphere there and back, over the square of the degree."""
     mode: float = 1e-7
     """A frequency of a grid in two or three dimensions, in two complex transforms there and back."""
-    cell: float = 7e-7
-    """A token, put into a group."""
-    neighbour: float = 4e-7
+    cell: float = 1.05e-7
+    """A coordinate of one of 10^4 tokens that are put into groups; grows like n^0.3, by sorting and by memory."""
+    neighbour: float = 1.4e-7
     """A token that counts, found and summed."""
-    search: float = 7e-6
-    """A token, whose nearest is searched for."""
+    search: float = 1e-6
+    """A token, whose nearest is searched for, without the next two."""
+    search_coordinate: float = 3e-7
+    """A coordinate in that search."""
+    search_all: float = 4e-13
+    """The part of that search that grows with the number of tokens, over the square of the dimension."""
 
 
 SECONDS = Seconds()
@@ -109,72 +121,119 @@ def chosen(flow: Any, tokens: np.ndarray, tolerance: float) -> AbstractFastSum |
 
 
 def _least_seconds(method: AbstractFastSum, sample: SumProblem, n: int) -> float:
-    """A lower bound on the time of a method for n tokens of which some are in `sample`, found in milliseconds."""
-    if isinstance(method, HeavyTokens):  # all tokens are in at least as many groups as some of them
-        return seconds(method, sample, n)
+    """About the least time that a method may take for n tokens of which some are in `sample`, found in milliseconds."""
+    if isinstance(method, HeavyTokens):
+        return _of_groups(sample, n, _expected_groups(sample, method.tolerance, n))
     if isinstance(method, Gauss):
         return _gauss_tokens(sample, n)
-    return n * SECONDS.search if isinstance(method, Neighbours) else 0.0
+    return _of_search(sample, n) if isinstance(method, Neighbours) else 0.0
 
 
 def seconds(method: Any, problem: SumProblem, n: int) -> float:
-    """The estimated processor seconds of one evaluation; infinity if most rows would be summed directly.
+    """The estimated processor seconds of one evaluation; infinity where the method cannot keep its tolerance.
 
     The problem may hold some of the n tokens, unless the method is one of `LOOKING_AT_ALL`.
-    For expansions that is so if the error over the sum of a row, at least its share of the gross weight for tokens
-    spread evenly, exceeds the tolerance.
     """
-    size = problem.keys.shape[1] + problem.values.shape[1]
-    visible = n * n if problem.positions.is_full else n * n / (1 if problem.positions.later else 2)
-    dense = visible * SECONDS.pair * (1 + size / 8)
-    kappa = _kappa(problem)
-    if isinstance(method, Fourier):
-        share = max(1 / n, float(ive(0, kappa)))
-        if 2 * fourier.unit_error_of(kappa, n) > method.tolerance * share:
-            return math.inf
-        if fourier.are_cells_faster(kappa, n):
-            one_call = fourier.cells_of(kappa) * SECONDS.circle_cell
-            return _of_expansion(problem, n, fourier.LEAF, n * SECONDS.fourier, one_call)
-        return _of_expansion(problem, n, fourier.LEAF, n * SECONDS.transform, SECONDS.call)
-    if isinstance(method, Harmonics):
-        share = max(1 / n, -math.expm1(-2 * kappa) / (2 * kappa) if kappa else 1.0)
-        if method.tolerance * share < 2 * fourier.TRANSFORM_ERROR:
-            return math.inf
-        degree = harmonics.degree_of(kappa)
-        return _of_expansion(problem, n, harmonics.LEAF, n * SECONDS.harmonics, SECONDS.degree * degree**3)
-    if isinstance(method, Gauss):
-        return _of_gauss(problem, method.tolerance)
     if isinstance(method, HeavyTokens):
-        groups = len(heavy_tokens.formed(problem, method.tolerance).weights)
-        return n * SECONDS.cell + dense * groups / n
+        return _of_groups(problem, n, len(heavy_tokens.formed(problem, method.tolerance).weights))
     if isinstance(method, Neighbours):
-        return n * (SECONDS.search + SECONDS.neighbour * neighbours.mean_count(problem, method.tolerance))
-    return dense
+        return _of_search(problem, n) + n * SECONDS.neighbour * neighbours.mean_count(problem, method.tolerance)
+    if isinstance(method, Fourier | Harmonics | Gauss):
+        return (1 + problem.sweeps / 2) * _of_expansion(method, problem, n)
+    visible = n * n if problem.positions.is_full else n * n / (1 if problem.positions.later else 2)
+    is_native = problem.sweeps == 0 and problem.positions.slope == 0
+    return visible * _pair(problem) if is_native else (1 + 2 * problem.sweeps) * n * n * SECONDS.compiled_pair
 
 
-def _of_expansion(problem: SumProblem, n: int, leaf: int, all_tokens: float, one_call: float) -> float:
-    """The time of full sums, or of those of all levels of dyadic halves."""
-    if problem.positions.is_full:
-        return all_tokens + one_call
-    levels = max(math.log2(n / leaf), 0)
-    directions = int(problem.positions.earlier) + int(problem.positions.later)
-    return directions * (levels * all_tokens / 2 + n / leaf * one_call) + n * leaf * SECONDS.numpy_pair
+def _pair(problem: SumProblem) -> float:
+    """The time of a pair in the native kernel, which seeks the largest exponent of a row only if it may be large."""
+    is_large = _largest_score(problem) > LARGEST_SAFE_SCORE
+    size = problem.keys.shape[1] + problem.values.shape[1]
+    return (4 / 3 if is_large else 1) * (SECONDS.pair + size * SECONDS.coordinate)
 
 
-def _of_gauss(problem: SumProblem, tolerance: float) -> float:
-    kernel = gauss.GaussKernel(problem.queries, problem.keys, problem.factor)
-    # Rows are direct where the gross weight over the sum, at most e^{f R^2 / 2} or so, exceeds tolerance / error.
-    radius = float(np.linalg.norm(kernel.targets, axis=1).max())
-    if kernel.unit_error * math.exp(min(kernel.factor * radius**2, 700.0)) > tolerance:
+def _largest_score(problem: SumProblem) -> float:
+    longest = [float(np.linalg.norm(array, axis=1).max()) for array in (problem.queries, problem.keys)]
+    return abs(problem.factor) * longest[0] * longest[1]
+
+
+def _of_expansion(method: AbstractFastSum, problem: SumProblem, n: int) -> float:
+    """The time of an expansion, and of the rows that are summed one by one since their error is too large."""
+    kernel_of, unit_error, all_tokens, one_call = _parts_of_expansion(method, problem, n)
+    if not unit_error < math.inf:
         return math.inf
+    direct = direct_share(problem, kernel_of, unit_error, method.tolerance, n)
+    positions, pair = problem.positions, _pair(problem)
+    if positions.is_full:
+        return all_tokens + one_call + direct * n * n * pair
+    leaf = kernel_of(problem.queries[:2], problem.keys[:2], problem.factor).leaf
+    levels, leaves = max(math.ceil(math.log2(n / leaf)), 0), max(n / leaf, 1)
+    directions = int(positions.earlier) + int(positions.later)
+    of_leaves = leaves * SECONDS.leaf + n * n / leaves / 2 * pair
+    return (
+        directions * (levels * all_tokens / 2 + (leaves - 1) * one_call + of_leaves)
+        + direct * n * n * SECONDS.numpy_pair
+    )
+
+
+def _parts_of_expansion(method: AbstractFastSum, problem: SumProblem, n: int) -> tuple[Any, float, float, float]:
+    """The kernel of an expansion, its error over the gross weight, the time of n tokens, and that of a call."""
+    if isinstance(method, Fourier):
+        kappa = _kappa(problem)
+        error = fourier.unit_error_of(kappa, n)
+        if fourier.are_cells_faster(kappa, n):
+            return fourier.CircleKernel, error, n * SECONDS.fourier, fourier.cells_of(kappa) * SECONDS.circle_cell
+        return fourier.CircleKernel, error, n * SECONDS.transform, SECONDS.call
+    if isinstance(method, Harmonics):
+        one_call = SECONDS.call + SECONDS.degree * harmonics.degree_of(_kappa(problem)) ** 2
+        return harmonics.SphereKernel, fourier.TRANSFORM_ERROR, n * SECONDS.harmonics, one_call
+    kernel = gauss.GaussKernel(problem.queries, problem.keys, problem.factor)
+    grid = kernel.modes ** problem.keys.shape[1] * 2 ** problem.keys.shape[1]
+    return gauss.GaussKernel, kernel.unit_error, _gauss_tokens(problem, n), SECONDS.call + grid * SECONDS.mode
+
+
+def direct_share(problem: SumProblem, kernel_of: Any, unit_error: float, tolerance: float, n: int) -> float:
+    """The share of rows in which an expansion misses the tolerance, estimated from some rows and `SAMPLE` columns.
+
+    Each of the columns stands for n over their number of tokens, but the row's own token for itself alone.
+    """
+    every = -(-len(problem.keys) // SAMPLE)
+    queries, keys, masses = (array[::every] for array in (problem.queries, problem.keys, problem.masses))
+    kernel = kernel_of(queries, keys, problem.factor)
+    rows, columns = np.linspace(0, len(keys) - 1, min(ROWS_TRIED, len(keys))).astype(int), np.arange(len(keys))
+    stands_for = n / len(keys)
+    positions = dataclasses.replace(problem.positions, slope=problem.positions.slope * stands_for)
+    adapted = kernel.adapted(dataclasses.replace(problem, queries=queries, keys=keys))
+    exponents = adapted.factor * adapted.queries[rows] @ adapted.keys.T - kernel.row_shifts[rows, None]
+    weights = np.exp(np.minimum(exponents + positions.log_factors(rows, columns), 0.0)) * masses
+    weights[np.arange(len(rows)), rows] /= stands_for
+    error = unit_error * positions.gross(masses * kernel.column_factors)[rows]
+    return float(np.mean(2 * error > tolerance * (weights.sum(axis=1) - error)))
+
+
+def _of_groups(problem: SumProblem, n: int, groups: float) -> float:
+    """The time to put n tokens into groups, and to sum over these."""
+    each = SECONDS.cell * problem.keys.shape[1] * (n / 10**4) ** 0.3
+    return n * (each + groups * _pair(problem))
+
+
+def _expected_groups(sample: SumProblem, tolerance: float, n: int) -> float:
+    """The number of groups of n tokens, if it grows with their number as it does within a sample."""
+    half = dataclasses.replace(
+        sample, **{name: getattr(sample, name)[::2] for name in ("queries", "keys", "values", "masses")}
+    )
+    few, many = (len(heavy_tokens.formed(one, tolerance).weights) for one in (half, sample))
+    return many * (n / len(sample.keys)) ** min(math.log2(many / few), 1.0)
+
+
+def _of_search(problem: SumProblem, n: int) -> float:
+    """The time to search for the nearest of n tokens."""
     d = problem.keys.shape[1]
-    grid = (2 * kernel.modes) ** d
-    n = len(problem.keys)
-    return _of_expansion(problem, n, kernel.leaf, _gauss_tokens(problem, n), SECONDS.call + grid * SECONDS.mode)
+    return n * (SECONDS.search + d * SECONDS.search_coordinate + n * d**2 * SECONDS.search_all)
 
 
 def _gauss_tokens(problem: SumProblem, n: int) -> float:
-    return n * SECONDS.transform * 3 ** (problem.keys.shape[1] - 1)
+    return n * SECONDS.transform * 6 ** (problem.keys.shape[1] - 1)
 
 
 def _kappa(problem: SumProblem) -> float:
@@ -190,4 +249,6 @@ def _problem(flow: Any, all_tokens: np.ndarray, every: int) -> SumProblem:
     queries, keys, values = (directions @ np.asarray(matrix).T for matrix in (head.query, head.key, head.value))
     positions = Positions.of(flow.mask)
     assert positions is not None  # one of the methods serves the mask
-    return SumProblem(queries, keys, values, masses, float(rule.factor), positions)
+    positions = dataclasses.replace(positions, slope=float(slope_of(flow.mask)))
+    sweeps = flow.attention.sweeps() if isinstance(flow.attention, Sinkhorn) else 0
+    return SumProblem(queries, keys, values, masses, float(rule.factor), positions, sweeps=sweeps)

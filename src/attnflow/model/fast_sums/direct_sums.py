@@ -1,15 +1,15 @@
-"""Sums of single rows over all tokens, relative to the largest term of each row."""
+"""Sums of single rows over all tokens, relative to terms of each row."""
 
 import numpy as np
 
 from attnflow.model.fast_sums.problem import SumProblem
-from attnflow.model.native.attention_sums import MAX_COORDINATES, sums_of_others
+from attnflow.model.native.attention_sums import MAX_COORDINATES, sums_of_others, sums_within_reach
 
 BLOCK_ENTRIES = 2**20  # weights formed at a time: 8 MB
 
 
 def row_sums(problem: SumProblem, log_weights: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """e^{-b_i} sum_j e^{f <q_i, k_j> + c_j} p_ij (v_j, 1) of the rows i, and the largest exponents b_i."""
+    """e^{-b_i} sum_j e^{f <q_i, k_j> + c_j} p_ij (v_j, 1) of the rows i, and b_i, for which no sum vanishes."""
     positions = problem.positions
     is_native = problem.keys.shape[1] <= MAX_COORDINATES and problem.values.shape[1] <= MAX_COORDINATES
     if positions.is_full and is_native:
@@ -21,12 +21,9 @@ def row_sums(problem: SumProblem, log_weights: np.ndarray, rows: np.ndarray) -> 
 def all_sums(
     queries: np.ndarray, keys: np.ndarray, values: np.ndarray, log_weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """e^{-b_i} sum_j e^{<q_i, k_j> + c_j} (v_j, 1) of all rows i, and the largest exponents b_i."""
+    """e^{-b_i} sum_j e^{<q_i, k_j> + c_j} (v_j, 1) of all rows i, and b_i, for which no sum overflows or vanishes."""
     if keys.shape[1] <= MAX_COORDINATES and values.shape[1] <= MAX_COORDINATES:
-        # The kernel hides one column from every row: here a further one of weight zero.
-        padded = lambda array: np.concatenate([array, np.zeros_like(array[:1])])
-        hidden = np.full(len(queries), len(keys))
-        return sums_of_others(queries, padded(keys), padded(values), np.append(log_weights, -np.inf), hidden)
+        return sums_within_reach(queries, keys, values, log_weights)
     parts = []
     for rows in _blocks(np.arange(len(queries)), len(keys)):
         exponents = queries[rows] @ keys.T + log_weights

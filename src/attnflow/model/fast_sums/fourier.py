@@ -36,7 +36,8 @@ PHASE_ERROR = 3e-16
 CELL_ERROR = 1e-14
 LARGEST_REST = 3e-17  # of the series in cells, over the gross weight
 TOKENS_PER_THREAD = 30_000  # below, starting threads takes longer than it saves
-LEAF = 512  # tokens; beyond, plans of finufft take less time than their pairs
+LEAF = 2048  # tokens; beyond, series take less time than their pairs
+LEAST_SPARE_CELLS = 512  # more cells than tokens by this number take less time than plans of finufft
 # Cells whose series stay in the cache of a processor. More of them are faster than finufft from eight tokens a cell on.
 CACHED_CELLS = 8192
 
@@ -72,13 +73,8 @@ class CircleKernel:
         found = self._transformed(2, 1, self.targets[targets], self.coefficients * moments)
         return np.ascontiguousarray(found.T).view(float)[:, :width]
 
-    def pairs(self, targets: slice, sources: slice) -> np.ndarray:
-        """e^{kappa (cos(theta_i - phi_j) - 1)}, with 1 - cos a = 2 sin^2(a / 2)."""
-        half = (self.targets[targets, None] - self.sources[None, sources]) / 2
-        return np.exp(-2 * self.kappa * np.sin(half) ** 2)
-
     def diagonal(self) -> np.ndarray:
-        """Kernel values of every token with itself."""
+        """Kernel values of every token with itself, with 1 - cos a = 2 sin^2(a / 2)."""
         return np.exp(-2 * self.kappa * np.sin((self.targets - self.sources) / 2) ** 2)
 
     def adapted(self, problem: SumProblem) -> SumProblem:
@@ -116,7 +112,7 @@ def cells_of(kappa: float) -> int:
 def are_cells_faster(kappa: float, tokens: int) -> bool:
     """Whether series in cells take less time than finufft for that many tokens, and no more memory than they do."""
     cells = cells_of(kappa)
-    return cells <= min(LEAF + tokens, CACHED_CELLS + tokens // 8) and cell_series.is_available()
+    return cells <= min(LEAST_SPARE_CELLS + tokens, CACHED_CELLS + tokens // 8) and cell_series.is_available()
 
 
 def unit_error_of(kappa: float, tokens: int) -> float:

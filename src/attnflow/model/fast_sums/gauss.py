@@ -27,12 +27,11 @@ LARGEST_SPREAD = 60.0
 class GaussKernel:
     """e^{f <q_i, k_j> - b_i} for queries and keys of any lengths in R^1, R^2 or R^3."""
 
-    leaf = LEAF
-
     def __init__(self, queries: np.ndarray, keys: np.ndarray, factor: float):
         keys = keys if factor >= 0 else -keys  # a negative factor is a positive one of the opposite keys
         centres = queries.mean(axis=0), keys.mean(axis=0)
         self.targets, self.sources = queries - centres[0], keys - centres[1]
+        self.leaf = leaf_of(keys.shape[1])
         radius = max(float(np.abs(array).max()) for array in (self.targets, self.sources))
         # At factor zero the kernel is constant, which it also is, up to rounding, at a tiny factor.
         self.factor = abs(factor) or 1e-16 / (1 + np.abs(queries).max() * np.abs(keys).max())
@@ -57,13 +56,8 @@ class GaussKernel:
         found = self._transformed(2, 1, self.targets[targets], self._coefficients() * moments)
         return np.ascontiguousarray(found.T).view(float)[:, :width]
 
-    def pairs(self, targets: slice, sources: slice) -> np.ndarray:
-        """Gaussians of the differences times the factors of the columns."""
-        apart = self.targets[targets, None] - self.sources[None, sources]
-        return np.exp(-self.factor / 2 * _squares(apart)) * self.column_factors[sources]
-
     def diagonal(self) -> np.ndarray:
-        """The pairs of every token with itself."""
+        """Kernel values of every token with itself."""
         return np.exp(-self.factor / 2 * _squares(self.targets - self.sources)) * self.column_factors
 
     def adapted(self, problem: SumProblem) -> SumProblem:
@@ -84,6 +78,11 @@ class GaussKernel:
         d = points.shape[1]
         coordinates = [self.frequency * points[:, axis] for axis in range(d)]
         return transformed(kind, sign, (self.modes,) * d, coordinates, values)
+
+
+def leaf_of(d: int) -> int:
+    """The number of tokens beyond which transforms on a grid in d dimensions take less time than their pairs."""
+    return LEAF * 2 ** (d - 1)
 
 
 def grid_of(factor: float, radius: float) -> tuple[float, int]:

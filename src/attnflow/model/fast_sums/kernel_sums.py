@@ -35,7 +35,7 @@ def certified_totals(
     columns = np.empty((len(weights), problem.values.shape[1] + 1))
     np.multiply(problem.values, weights[:, None], out=columns[:, :-1])
     columns[:, -1] = weights
-    totals = masked_sums(kernel, problem.positions, columns)
+    totals = masked_sums(kernel, problem, columns)
     with np.errstate(invalid="ignore"):  # an infinite error times terms that underflow: the row is summed directly
         error = kernel.unit_error * problem.positions.gross(weights * kernel.column_factors)
     log_scales = kernel.row_shifts + shift

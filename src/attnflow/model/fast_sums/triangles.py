@@ -2,7 +2,7 @@
 
 The pairs j < i of n tokens are those of the right half with the left half, and the pairs within each half, which are
 halved again: log2(n / leaf) levels of blocks in which all pairs are visible, and leaves whose pairs are summed one by
-one. ALiBi's factor is a product in such a block: with m the first position of the right half,
+one by the native library. ALiBi's factor is a product in such a block: with m the first position of the right half,
 
     e^{-slope (i - j)} = e^{-slope (i - m)} e^{-slope (m - j)},
 
@@ -14,7 +14,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from attnflow.model.fast_sums.problem import Positions, SumProblem
+from attnflow.model.fast_sums.problem import SumProblem
+from attnflow.model.native.attention_sums import MAX_COORDINATES, sums_within_reach
 
 
 @runtime_checkable
@@ -34,10 +35,6 @@ class Kernel(Protocol):
         """sum_j e^{f <q_i, k_j> - b_i} columns_j for targets i over sources j; `columns` has one row a source."""
         ...
 
-    def pairs(self, targets: slice, sources: slice) -> np.ndarray:
-        """The matrix e^{f <q_i, k_j> - b_i}."""
-        ...
-
     def diagonal(self) -> np.ndarray:
         """e^{f <q_i, k_i> - b_i}."""
         ...
@@ -50,9 +47,9 @@ class Kernel(Protocol):
         ...
 
 
-def masked_sums(kernel: Kernel, positions: Positions, columns: np.ndarray) -> np.ndarray:
+def masked_sums(kernel: Kernel, problem: SumProblem, columns: np.ndarray) -> np.ndarray:
     """sum_j p_ij e^{f <q_i, k_j> - b_i} columns_j for every token i."""
-    everything = slice(0, len(columns))
+    everything, positions = slice(0, len(columns)), problem.positions
     if positions.is_full:
         sums = kernel.sums(everything, everything, columns)
         return sums if positions.itself else sums - kernel.diagonal()[:, None] * columns
@@ -66,10 +63,28 @@ def masked_sums(kernel: Kernel, positions: Positions, columns: np.ndarray) -> np
             sums[right] += after * kernel.sums(right, left, before * columns[left])
         if positions.later:
             sums[left] += before * kernel.sums(left, right, after * columns[right])
+    adapted = kernel.adapted(problem)
     for leaf in _leaves(0, len(columns), kernel.leaf):
-        numbers = np.arange(leaf.start, leaf.stop)
-        factors = np.exp(positions.log_factors(numbers, numbers))
-        sums[leaf] += (kernel.pairs(leaf, leaf) * factors) @ columns[leaf]
+        sums[leaf] += _leaf_sums(adapted, leaf, columns[leaf], kernel.row_shifts[leaf])
+    return sums
+
+
+def _leaf_sums(problem: SumProblem, leaf: slice, columns: np.ndarray, row_shifts: np.ndarray) -> np.ndarray:
+    """The sums of the rows of a leaf over its tokens, in one or two directions."""
+    positions, sums = problem.positions, np.zeros_like(columns)
+    queries, keys = problem.factor * problem.queries[leaf], problem.keys[leaf]
+    for is_later in [False] * positions.earlier + [True] * positions.later:
+        # Where both directions are seen, the token itself belongs to the first.
+        apart = int(not positions.itself or (is_later and positions.earlier))
+        lower, upper = slice(0, len(keys) - apart), slice(apart, len(keys))
+        rows, seen = (lower, upper) if is_later else (upper, lower)
+        # e^{-slope |i - j|} is a factor of the column over that of the row.
+        decay = positions.slope * np.arange(len(keys)) * (-1 if is_later else 1)
+        reach = (0, None) if is_later else (None, 0)
+        for part in np.array_split(np.arange(columns.shape[1]), -(-columns.shape[1] // MAX_COORDINATES)):
+            found, shifts = sums_within_reach(queries[rows], keys[seen], columns[seen][:, part], decay[seen], *reach)
+            scales = np.exp(shifts - decay[rows] - row_shifts[rows])
+            sums[rows, part[0] : part[-1] + 1] += scales[:, None] * found[:, :-1]
     return sums
 
 

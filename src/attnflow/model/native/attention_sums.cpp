@@ -1,12 +1,16 @@
-// The XLA call of `pair_sums.h`: attention sums of one or many sets of tokens, on the threads of XLA's pool.
+// The XLA call of `pair_sums.h`: attention sums of one or many sets of tokens, on the threads of XLA's pool; and the call
+// for NumPy arrays, on threads of its own.
 //
 // XLA's arrays are token-major, so each set is copied to the layout of `pair_sums.h` and its sums are copied back. Where
 // queries and keys are the same numbers, scores are symmetric, and a small set is summed by `symmetric_sums.h`.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "pair_sums.h"
 #include "symmetric_sums.h"
@@ -133,7 +137,39 @@ ffi::Error weighted_sums(ffi::ThreadPool pool, ffi::Buffer<kType> queries, ffi::
   return ffi::Error::Success();
 }
 
+FOR_EVERY_PROCESSOR void sum_rows(const Call<double>& call, const PairProblem<double>& p, int64_t begin, int64_t end) {
+  pair_sums(p, begin, end);
+  call.return_rows(p, 0, begin, end);
+}
+
 }  // namespace
+
+// The sums of all rows of one set over the columns within reach, relative to e^{shifts_i}, and the shifts.
+extern "C" void sums_within_reach(int64_t rows, int64_t columns, int64_t key_size, int64_t value_size,
+                                  const double* queries, const double* keys, const double* values,
+                                  const double* log_weights, int64_t before, int64_t after, double* sums,
+                                  double* shifts, int64_t threads) {
+  constexpr double one = 1;
+  Call<double> call{1, {}, queries, keys, values, log_weights, &one, &one, sums};
+  PairProblem<double>& shape = call.shape;
+  shape.rows = rows, shape.columns = columns, shape.key_size = key_size, shape.value_size = value_size;
+  shape.stride = padded(std::max(rows, columns)), shape.before = before, shape.after = after;
+  double* memory = thread_memory<double>(call.memory() + shape.stride);
+  PairProblem<double> p = call.problem(0, memory);
+  p.shifts = memory;
+  const int64_t rows_per_task = padded(std::max<int64_t>(1, kPairsPerTask / std::max<int64_t>(1, columns)));
+  std::atomic<int64_t> next{0};
+  const auto take_part = [&] {
+    for (int64_t begin = next.fetch_add(rows_per_task); begin < rows; begin = next.fetch_add(rows_per_task))
+      sum_rows(call, p, begin, std::min(rows, begin + rows_per_task));
+  };
+  std::vector<std::thread> helpers;
+  const int64_t useful = std::min(threads - 1, (rows - 1) / rows_per_task);
+  for (int64_t helper = 0; helper < useful; ++helper) helpers.emplace_back(take_part);
+  take_part();
+  for (std::thread& helper : helpers) helper.join();
+  std::copy(p.shifts, p.shifts + rows, shifts);
+}
 
 #define DEFINE(name, type)                                  \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(name, weighted_sums<type>,  \

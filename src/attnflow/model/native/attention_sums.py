@@ -54,6 +54,49 @@ def _sums_of_others_in_numpy(queries, keys, values, log_weights, rows):
     return np.column_stack([weights @ values, weights.sum(axis=1)]), best
 
 
+def sums_within_reach(
+    queries: np.ndarray,
+    keys: np.ndarray,
+    values: np.ndarray,
+    log_weights: np.ndarray,
+    before: int | None = None,
+    after: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of e^{<q_i, k_j> + c_j - b_i} v_j over the columns from i - before to i + after, and b_i.
+
+    The sums of the weights are a last column. None for `before` or `after` is no limit. b_i is zero, or the largest
+    exponent of row i if exponents could be far from zero.
+    """
+    rows, columns = len(queries), len(keys)
+    before, after = (rows + columns if reach is None else reach for reach in (before, after))
+    if not is_built():
+        return _sums_within_reach_in_numpy(queries, keys, values, log_weights, before, after)
+    arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in (queries, keys, values, log_weights)]
+    sums, shifts = np.empty((rows, values.shape[1] + 1)), np.empty(rows)
+    pointers = [array.ctypes.data for array in (*arrays, sums, shifts)]
+    sizes = (rows, columns, keys.shape[1], values.shape[1])
+    _sums_within_reach()(*sizes, *pointers[:4], before, after, *pointers[4:], CORES)
+    return sums, shifts
+
+
+@functools.cache
+def _sums_within_reach():
+    function = library().sums_within_reach
+    function.argtypes = [*[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2]
+    function.argtypes += [ctypes.c_int64]
+    function.restype = None
+    return function
+
+
+def _sums_within_reach_in_numpy(queries, keys, values, log_weights, before, after):
+    ahead = np.arange(len(keys))[None, :] - np.arange(len(queries))[:, None]
+    exponents = np.where((ahead >= -before) & (ahead <= after), queries @ keys.T + log_weights, -np.inf)
+    best = exponents.max(axis=1)
+    best = np.where(np.isfinite(best), best, 0)
+    weights = np.exp(exponents - best[:, None])
+    return np.column_stack([weights @ values, weights.sum(axis=1)]), best
+
+
 def weighted_sums(
     queries: Tokens,
     keys: Tokens,
