@@ -152,6 +152,7 @@ def test_a_budget_ends_the_run_with_what_was_computed():
         ({"start": lambda theta: np.full_like(theta, np.nan)}, "finite"),
         ({"times": [0.0, 0.0]}, "times"),
         ({"budget": -1.0}, "budget"),
+        ({"times": np.linspace(0, 1, 2 * 10**7)}, "at 20000000 times needs .* Save fewer times"),
         ({"flow": af.SphereAttention(af.Head.bilinear(np.diag([1.0, 1, 2]), np.eye(3)))}, "no multiple of I"),
         ({"flow": af.SphereAttention(af.Head.identity(3)), "start": np.ones(9)}, "unit vectors"),
         ({"flow": af.SphereAttention(af.Head.identity(3)), "start": lambda points: points}, "one number for each"),

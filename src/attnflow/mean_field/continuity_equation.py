@@ -7,10 +7,17 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_positive_number, require_resolvable, require_times
+from attnflow._common.memory import require_array_memory
 from attnflow._common.progress import Progress, Report, reporting
 from attnflow.mean_field import characteristics, spectral_run
 from attnflow.mean_field.circle_field import modes_for
-from attnflow.mean_field.density_dataset import DensityRequest, characteristic_dataset, spectral_dataset
+from attnflow.mean_field.density_dataset import (
+    SHOWN_ANGLES,
+    SHOWN_POLAR,
+    DensityRequest,
+    characteristic_dataset,
+    spectral_dataset,
+)
 from attnflow.mean_field.first_states import box_start, finer, first_modes, is_law, is_zonal, spectral_start
 from attnflow.mean_field.served_flows import Domain, domain_of
 from attnflow.mean_field.spectral_equation import AbstractSpectralEquation, CircleEquation
@@ -80,6 +87,9 @@ def evolve(
     """
     domain, saved = domain_of(flow, is_zonal(start)), require_times(times)
     require_resolvable(rtol, "float64")
+    shown = {Domain.CIRCLE: SHOWN_ANGLES, Domain.ZONAL: SHOWN_POLAR, Domain.SPHERE: 2 * SHOWN_POLAR**2}.get(domain, 1)
+    # The density, its logarithm, and their product.
+    require_array_memory(3, len(saved), shown, what=f"The law at {len(saved)} times", what_to_do="Save fewer times.")
     if budget is not None:
         require_positive_number(budget, "budget")
     limits = RunLimits(saved, rtol, domain.most_modes if max_modes is None else max_modes, budget)
