@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from attnflow.trained import layer_geometry, sinks
+from attnflow.trained.studies.layer_measures import MeasureSettings, measured
+from attnflow.trained.studies.layer_states import LayerState
 
 RNG = np.random.default_rng(7)
 
@@ -93,3 +95,16 @@ def test_massive_activations_need_size_and_ratio():
     assert sinks.massive_activations(tokens) == 1
     assert sinks.massive_activations(np.full((5, 4), 500.0)) == 0  # large, but like all others
     assert np.isnan(sinks.length_ratio(np.zeros((3, 2))))
+
+
+def test_one_long_token_does_not_look_like_a_cluster_of_the_others():
+    """A sink of 140 median lengths: about the mean of tokens the others have the cosine 0.8, in a study that of chance."""
+    n = 20
+    tokens = np.random.default_rng(3).standard_normal((n, 60))
+    tokens[0] *= 140
+    state = LayerState(0, 0, None, None, None, tokens)
+    found = measured(state, np.arange(n), MeasureSettings(0.5, (1.0,)))
+
+    assert layer_geometry.centred_cosine(tokens) > 0.7
+    np.testing.assert_allclose(found["centred_cosine"], -1 / (n - 1), atol=0.01)
+    assert found["length_ratio"] > 100

@@ -16,7 +16,9 @@ def centred_cosine(tokens: np.ndarray) -> float:
     """Mean cosine between distinct tokens after their common mean has been removed.
 
     A vector that all tokens share raises the plain mean cosine to near 1 although the tokens do not gather; about the
-    mean n tokens in random directions have the cosine -1/(n-1).
+    mean n tokens in random directions have the cosine -1/(n-1), and so have all tokens that are about equally far from
+    it. Studies pass the directions of the tokens: a token of many times the length of the others (an attention sink)
+    would be the mean by itself, and all others would seem to lie on the other side of it.
 
     Examples
     --------

@@ -22,7 +22,7 @@ Numbers = dict[str, float | int | str]
 
 MEASURES = {
     "mean_cosine": "mean cosine",
-    "centred_cosine": "mean cosine about the mean",
+    "centred_cosine": "mean cosine about the mean direction",
     "rank_share": "effective rank / number of tokens",
     "sink_share": "share of heads with a sink",
 }

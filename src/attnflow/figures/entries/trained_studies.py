@@ -37,7 +37,7 @@ def draw_steps(dataset: xr.Dataset) -> Picture:
     """Draw cosines and distance from the model against the number of steps a layer."""
     titles = {
         "mean_cosine": "mean cosine, last layer",
-        "centred_cosine": "the same about the common mean",
+        "centred_cosine": "the same about the mean direction",
         "distance": "relative distance from one step",
     }
     ticks = dataset.steps.values.astype(float).tolist()

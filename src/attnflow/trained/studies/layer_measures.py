@@ -26,7 +26,7 @@ class MeasureSettings:
 # Names, and the words for tables and axes.
 OF_TOKENS = {
     "mean_cosine": "mean cosine between tokens",
-    "centred_cosine": "mean cosine about the common mean",
+    "centred_cosine": "mean cosine about the mean direction",
     "clusters": "clusters",
     "effective_rank": "effective rank of the tokens",
     "matrix_entropy": "matrix entropy",
@@ -68,7 +68,7 @@ def _of_tokens(tokens: np.ndarray, ids: np.ndarray, settings: MeasureSettings) -
     variability, shuffled = _variability(units, ids)
     return {
         "mean_cosine": layer_geometry.mean_cosine_of(units),
-        "centred_cosine": layer_geometry.centred_cosine(tokens),
+        "centred_cosine": layer_geometry.centred_cosine(units),
         "clusters": float(len(np.unique(clusters.labels(units, settings.angle, geodesic=True)))),
         "effective_rank": layer_similarity.effective_rank_of(units),
         "matrix_entropy": layer_geometry.matrix_entropy(tokens),

@@ -42,7 +42,7 @@ def residual_steps(
             for column, count in enumerate(counts):
                 tokens = of_one if count == 1 else _last_tokens(model, variant, ids, count, seed)
                 apart = np.linalg.norm(tokens - of_one, axis=(1, 2)) / np.linalg.norm(of_one, axis=(1, 2))
-                cosines = [(mean_cosine_of(directions(one)), centred_cosine(one)) for one in tokens]
+                cosines = [(mean_cosine_of(directions(one)), centred_cosine(directions(one))) for one in tokens]
                 found[:, row, column] = [*np.transpose(cosines), apart]
                 report((row + (column + 1) / len(counts)) / len(variants), f"{variant.name}, {count} steps a layer")
     names, dims = ("mean_cosine", "centred_cosine", "distance"), ("variant", "steps", "prompt")
