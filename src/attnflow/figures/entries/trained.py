@@ -227,7 +227,7 @@ FIGURES = (
         numbers=trained_merging.numbers,
         settings={"model": "minilm", "n": 512, "score_changes": [0.25, 0.5, 1.0, 2.0, 4.0], "layers": 100, "seed": 0},
         quick={"n": 200, "score_changes": [0.5, 2.0]},
-        seconds=(12, 4),
+        seconds=(8, 4),
         needs="minilm",
     ),
     Figure(
@@ -242,7 +242,7 @@ FIGURES = (
         numbers=trained_linearity.numbers,
         settings={"model": "minilm", "layers": 100, "seed": 0},
         quick={"layers": 2},
-        seconds=(60, 10),
+        seconds=(18, 10),
         needs="minilm",
     ),
     Figure(
