@@ -38,9 +38,8 @@ class Word:
     def stands_for(self, part: Any, given: Mapping[str, Any]) -> bool:
         """Whether the word, made with the arguments `given`, has the class and the fixed attributes of an object."""
         sample = self.make(*self.defaults, **given)
-        if isinstance(sample, FunctionType):
-            return sample is part
-        return type(sample) is type(part) and all(getattr(part, name) == value for name, value in self.fixed.items())
+        is_alike = sample is part if isinstance(sample, FunctionType) else type(sample) is type(part)
+        return is_alike and all(getattr(part, name) == value for name, value in self.fixed.items())
 
 
 @dataclass(frozen=True)
