@@ -1,5 +1,7 @@
 """Derivatives of attention sums: the native transpose against XLA and finite differences, and second derivatives."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,7 +26,7 @@ def draw(n, d, rng=0):
     return np.random.default_rng(rng).normal(size=(4, n, d))
 
 
-def loss(rule, mask, dtype="float64"):
+def loss(rule, mask, dtype="float64") -> Any:
     """A number made of the sums, as a function of queries, keys, values, beta and masses, and of its weights g."""
 
     def of(queries, keys, values, beta, masses, g):
@@ -34,7 +36,7 @@ def loss(rule, mask, dtype="float64"):
     return of
 
 
-def arguments(n, d, with_masses=True, length=1.0):
+def arguments(n, d, with_masses=True, length=1.0) -> Any:
     queries, keys, values, g = map(jnp.asarray, draw(n, d))
     masses = jnp.asarray(np.random.default_rng(1).uniform(1, 3, n)) if with_masses else None
     return queries, keys, length * values, 1.3, masses, g
@@ -47,7 +49,7 @@ def arguments(n, d, with_masses=True, length=1.0):
 def test_gradients_are_those_of_xla(rule, mask, size, monkeypatch):
     for with_masses, length in ((True, 1.0), (False, 1e3)):  # of the values: below and beyond `kLongValue`
         with double():
-            given = arguments(*size, with_masses, length)
+            given = arguments(*size, with_masses=with_masses, length=length)
             given = (*given[:3], float(rule.beta), *given[4:])
             gradient = jax.grad(loss(rule, mask), argnums=(0, 1, 2, 3, 4) if with_masses else (0, 1, 2, 3))
             monkeypatch.setenv("ATTNFLOW_NATIVE", "1")
