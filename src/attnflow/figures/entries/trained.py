@@ -180,7 +180,7 @@ FIGURES = (
             "seed": 0,
         },
         quick={"others": ["rxnmapper"], "prompts": 5},
-        seconds=(60, 12),
+        seconds=(80, 12),
         needs="minilm",
     ),
     Figure(
@@ -196,7 +196,7 @@ FIGURES = (
         numbers=trained_studies.collapse_numbers,
         settings={"model": "minilm", "prompts": 64, "seed": 0},
         quick={"prompts": 12},
-        seconds=(60, 15),
+        seconds=(16, 8),
         needs="minilm",
     ),
     Figure(
@@ -211,7 +211,7 @@ FIGURES = (
         numbers=trained_studies.frozen_numbers,
         settings={"model": "minilm", "prompts": 40, "length": 16, "seed": 0},
         quick={"prompts": 6},
-        seconds=(12, 6),
+        seconds=(6, 5),
         needs="minilm",
     ),
     Figure(
