@@ -19,8 +19,8 @@ from attnflow._common.checks import (
     require_times,
     require_tokens,
 )
+from attnflow.analyse.eigenvalue_errors import eigenvalue_errors
 from attnflow.analyse.snapshots import tokens_of
-from attnflow.analyse.spectra import eigenvalue_errors
 
 __all__ = ["error", "predict", "rate_errors", "rates", "valid_until"]
 
@@ -44,7 +44,7 @@ def rates(attention: Any) -> np.ndarray:
 def rate_errors(attention: Any) -> np.ndarray:
     """The rounding error of every one of the `rates`, in the same order: a smaller rate is zero within its error.
 
-    They are those of `spectra.eigenvalue_errors`, at most 2, the largest distance of two eigenvalues of P.
+    They are those of `eigenvalue_errors`, at most 2, the largest distance of two eigenvalues of P.
 
     Examples
     --------

@@ -5,7 +5,7 @@ import functools
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eig, null_space, orth
+from scipy.linalg import null_space, orth
 from scipy.sparse.csgraph import connected_components
 
 from attnflow._common.checks import InputError, require_matrix, require_square
@@ -16,7 +16,6 @@ __all__ = [
     "Spectrum",
     "asymmetry",
     "complement",
-    "eigenvalue_errors",
     "generalised_eigenspace",
     "least_of_symmetric_part",
     "query_key",
@@ -321,25 +320,3 @@ def complement(basis: np.ndarray) -> np.ndarray:
            [1.]])
     """
     return null_space(basis.T) if basis.shape[1] < len(basis) else np.empty((len(basis), 0))
-
-
-def eigenvalue_errors(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The eigenvalues of a matrix as computed, and the rounding error of each.
-
-    A perturbation E moves the eigenvalue lambda_k by at most |E| / |<l_k, r_k>| to first order, for the left and right
-    eigenvectors l_k and r_k of length one; |E| is n |A| times the machine precision. No error exceeds 2 |A|, the
-    largest distance of two eigenvalues.
-
-    Examples
-    --------
-    >>> eigenvalues, errors = eigenvalue_errors(np.diag([2.0, 1.0]))
-    >>> eigenvalues.real.tolist(), bool(errors.max() < 1e-14)
-    ([2.0, 1.0], True)
-    """
-    matrix = np.asarray(matrix, dtype=float)
-    decomposition: Any = eig(matrix, left=True)
-    eigenvalues, left, right = decomposition
-    norm = float(np.linalg.norm(matrix, 2))
-    perturbation = len(matrix) * norm * np.finfo(float).eps
-    overlaps = np.maximum(np.abs(np.sum(left.conj() * right, axis=0)), np.finfo(float).tiny)
-    return eigenvalues, np.minimum(perturbation / overlaps, 2 * norm)

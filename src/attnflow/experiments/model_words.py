@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.analyse.spectra import eigenvalue_errors
+from attnflow.analyse.eigenvalue_errors import eigenvalue_errors
 from attnflow.experiments.vocabulary import ATTENTIONS, MASKS, NORMALISATIONS
 from attnflow.model import masks
 from attnflow.model.attention import AbstractAttention, Sinkhorn

@@ -225,8 +225,7 @@ def _equiangular(cosine: float, n: int, d: int, runs: int | range | None, rng: A
     import numpy as np
 
     tokens = af.initial.equiangular(n, d, cosine)
-    count = len(runs) if isinstance(runs, range) else runs
-    return tokens if count is None else np.repeat(tokens[None], count, axis=0)
+    return tokens if runs is None else np.repeat(tokens[None], len(runs) if isinstance(runs, range) else runs, axis=0)
 
 
 def _on_circle(*angles: float, n: int, d: int, runs: int | range | None, rng: Any) -> Any:
