@@ -1,5 +1,6 @@
 """The last tokens as a function of JAX: equal to `simulate`, with derivatives held to differences and exact solutions."""
 
+import diffrax
 import equinox as eqx
 import jax
 import numpy as np
@@ -9,6 +10,8 @@ from scipy.linalg import expm
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow._common.precision import double
+from attnflow.integrate import discrete_adjoint
+from attnflow.model.dynamics import State
 
 VALUE = np.array([[0.6, -0.3, 0.1], [0.2, 0.5, 0.0], [-0.1, 0.4, -0.2]])
 HEAD = af.Head(np.eye(3) + 0.2 * VALUE, np.eye(3), VALUE)
@@ -74,6 +77,63 @@ def test_the_gradient_of_one_token_is_that_of_the_matrix_exponential():
         corner = expm(1.2 * np.block([[VALUE, unit], [np.zeros((3, 3)), VALUE]]))[:3, 3:]
         exact[row, column] = direction @ corner @ token[0]
     np.testing.assert_allclose(gradient.heads[0].value, exact, atol=1e-8)
+
+
+def _by_diffrax(flow, tokens, start, end, tolerances):
+    """The last tokens, whose derivatives are those that diffrax takes of its own steps."""
+    return diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda time, tokens, _: flow.velocity(time, State(tokens)).tokens),
+        diffrax.Tsit5(),
+        t0=start,
+        t1=end,
+        dt0=None,
+        y0=tokens,
+        stepsize_controller=diffrax.PIDController(**tolerances),
+        max_steps=500,
+    ).ys[0]
+
+
+def _turning_flow(value, beta):
+    weights = lambda time: af.Head(HEAD.query, HEAD.key, value * jax.numpy.cos(3 * time))
+    return af.EuclideanAttention(af.TimeDependentHead(weights, 3), af.Softmax(beta))
+
+
+# Both need more than three steps, of which few are kept: the earlier ones are taken again. Times run in both directions.
+@pytest.mark.parametrize(("start", "end", "kept"), [(0.2, 2.0, 64), (0.2, 2.0, 3), (1.0, -0.5, 2)])
+def test_derivatives_are_those_of_the_steps_at_any_tolerance(monkeypatch, start, end, kept):
+    monkeypatch.setattr(discrete_adjoint, "_kept_steps", lambda tokens: kept)
+    loose = {"rtol": 1e-4, "atol": 1e-5}
+
+    def found(last):
+        loss = lambda value, beta, tokens, start, end: (last(_turning_flow(value, beta), tokens, start, end) ** 3).sum()
+        return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3, 4)))(VALUE, 3.0, TOKENS, start, end)
+
+    with double():
+        ours = found(lambda flow, tokens, start, end: af.flow_map(flow, tokens, end, start=start, **loose))
+        oracle = found(lambda *arguments: _by_diffrax(*arguments, loose))
+
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(oracle), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+
+
+def test_gradients_of_several_starts_at_once(monkeypatch):
+    monkeypatch.setattr(discrete_adjoint, "_kept_steps", lambda tokens: 3)
+    starts = np.stack([TOKENS, TOKENS[::-1] * [1, -1, 1]])
+
+    def loss(value, tokens):
+        return af.flow_map(af.SphereAttention(af.Head(value=value)), tokens, 1.0, rtol=1e-5)[:, 0].sum()
+
+    with double():
+        gradient = jax.jit(jax.grad(loss, argnums=(0, 1)))
+        together = jax.vmap(gradient, in_axes=(None, 0))(VALUE, starts)
+        for number, tokens in enumerate(starts):
+            for found, alone in zip(together, gradient(VALUE, tokens), strict=True):
+                np.testing.assert_allclose(found[number], alone, rtol=1e-10, atol=1e-12)
+
+
+def test_too_few_steps_raise_an_error():
+    with double(), pytest.raises(Exception, match="max_steps"):
+        af.flow_map(FLOWS["R^d"], TOKENS, 1.5, max_steps=2)
 
 
 def test_several_starts_at_once_and_single_precision():

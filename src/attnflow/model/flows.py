@@ -70,8 +70,8 @@ class SphereAttention(AbstractDynamics):
 
     def velocity(self, time: Scalar, state: State) -> State:
         """theta' = P(A) / s, and r' = r <theta, A> / s where lengths are free; A is attention plus perceptron."""
-        output = self._scaled_output(time, state)
-        rotation = self._unless_frozen(self.space.tangent_part(state.tokens, output))
+        output = self.scaled_output(time, state)
+        rotation = self.rotation(state.tokens, output)
         if state.radii is None:
             return State(rotation)
         growth = state.radii * jnp.sum(state.tokens * self._unless_frozen(output), axis=-1)
@@ -79,7 +79,7 @@ class SphereAttention(AbstractDynamics):
 
     def layer(self, time: Scalar, state: State, step: Scalar, residual: Scalar) -> State:
         """The direction and length of residual * x + step * A / s, where A is attention plus perceptron."""
-        moved = residual * state.tokens + step * self._scaled_output(time, state)
+        moved = residual * state.tokens + step * self.scaled_output(time, state)
         moved = state.tokens + self._unless_frozen(moved - state.tokens)
         # Lengths of frozen directions are one up to rounding, whose errors would add up over layers.
         is_frozen = jnp.zeros(len(moved), bool) if self.frozen is None else jnp.asarray(self.frozen)
@@ -103,7 +103,12 @@ class SphereAttention(AbstractDynamics):
         """The length |A| of every token's attention output plus perceptron, before the normalisation."""
         return jnp.linalg.norm(self._output(time, state.tokens), axis=-1)
 
-    def _scaled_output(self, time: Scalar, state: State) -> Tokens:
+    def rotation(self, tokens: Tokens, output: Tokens) -> Tokens:
+        """The velocity P(A) of the directions, of the output A / s."""
+        return self._unless_frozen(self.space.tangent_part(tokens, output))
+
+    def scaled_output(self, time: Scalar, state: State) -> Tokens:
+        """The attention output plus drift by the perceptron, over the slowness: A / s."""
         output = self._output(time, state.tokens)
         return output / self.normalisation.slowness(time, state.radii, output)
 
