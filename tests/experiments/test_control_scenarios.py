@@ -67,6 +67,15 @@ def test_a_control_is_written_drawn_listed_and_repeated(tmp_path):
     assert "Leave it out" in attnflow("run", "neural-ode", "--settled", "1", cwd=tmp_path, code=2)[1].replace("\n", " ")
 
 
+@pytest.mark.parametrize(("d", "has_crosses"), [(3, True), (4, False)])
+def test_the_caption_names_crosses_where_they_are_drawn(d, has_crosses):
+    picture = af.show.steering(af.control_scenario("steer-sphere", n=2, d=d).find().run)
+    caption = " ".join(text.get_text() for text in picture.texts)
+
+    assert "pieces of the control" in caption.replace("\n", " ")
+    assert ("Crosses: targets." in caption) == has_crosses
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [

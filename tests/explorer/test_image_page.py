@@ -55,6 +55,13 @@ def test_the_first_image_of_the_command_line_is_the_prompt(name, photo):
     np.testing.assert_allclose(run.recording.frames[-1].tokens, directions[-1], atol=1e-6)
 
 
+def test_the_background_of_the_drawn_image_grows_brighter_to_the_right():
+    edge = pictures.drawn()[0].astype(int)  # no shape reaches the upper edge
+
+    assert np.all(np.diff(edge, axis=0) >= 0)
+    assert np.all(edge[-1] - edge[0] > 40)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

@@ -25,6 +25,31 @@ def test_a_gaussian_law_on_the_line_follows_the_closed_form():
     assert float(law.mass.sum()) == pytest.approx(1, abs=1e-14)
 
 
+@pytest.mark.parametrize(("beta", "is_decided_by_tails"), [(0.9, False), (2.0, True)])
+def test_a_gaussian_law_that_its_tails_decide_is_told_as_such(beta, is_decided_by_tails):
+    """With beta s > 1 the law of the box misses the closed form by more than 1e-4, which no number of nodes mends."""
+    flow = af.EuclideanAttention(af.Head(value=[[-1.0]]), af.Softmax(beta))
+    law = mean_field.evolve(flow, mean_field.normal([0.0], [[1.0]]), [0.0, 1.0, 2.0])
+    variance = 1 / (1 + 2 * beta * law.time.values)
+    missed = np.abs(law.covariance.values[:, 0, 0] / variance - 1).max()
+
+    assert (missed > 1e-4) == is_decided_by_tails
+    assert ("of the weight of all pairs" in law.attrs["outcome"]) == is_decided_by_tails
+
+
+def test_the_energy_of_a_gaussian_law_is_its_closed_form_or_none():
+    """E = (1 - (beta s)^2)^(-1/2) / (2 beta) for beta s < 1; it is infinite from beta s = 1 on."""
+    flow, times = af.EuclideanAttention(af.Head(value=[[-1.0]])), np.array([0.0, 1.0, 2.0])
+    law = mean_field.evolve(flow, mean_field.normal([0.0], [[1.0]], widths=8), times)
+    variance = 1 / (1 + 2 * times)
+
+    assert np.isnan(law.energy[0])
+    np.testing.assert_allclose(law.energy[1:], 0.5 / np.sqrt(1 - variance[1:] ** 2), rtol=1e-6)
+    bounded = mean_field.evolve(flow, mean_field.box([-8.0], [8.0]), [0.0, 0.01])
+    assert np.all(np.isfinite(bounded.energy))
+    assert "all pairs" not in bounded.attrs["outcome"]
+
+
 def test_a_gaussian_law_in_the_plane_follows_the_closure():
     flow = af.EuclideanAttention(af.Head.bilinear([[0.5, 0.3], [-0.2, 0.4]], [[-0.5, 0.4], [-0.3, -0.6]]))
     mean, covariance, times = [0.3, -0.1], [[1.0, 0.2], [0.2, 0.5]], [0.0, 1.0]

@@ -1,9 +1,11 @@
 """Scenarios of the mean field on the command line: the part of `attnflow run` that calls `mean_field.evolve`."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from attnflow._common.rounding import ROUNDING
 from attnflow.cli.console import as_text, end_with_code_of, print_facts, print_json_or, progress_of, save_result
 from attnflow.cli.numbers import number
 
@@ -64,7 +66,15 @@ def readable_law(facts: dict[str, Any]) -> dict[str, str]:
     shown |= {"outcome": facts["outcome"], "saved until": f"t = {number(facts['time'])}"}
     for name in ("order", "variance", "entropy", "energy", "free_energy"):
         if name in facts:
-            shown[name.replace("_", " ")] = f"{number(facts[name][0])} at first, {number(facts[name][1])} at the end"
+            first, last = (_value(name, value) for value in facts[name])
+            shown[name.replace("_", " ")] = f"{first} at first, {last} at the end"
     shown["least density"] = number(facts["least_density"])
     shown["last coefficients"] = f"at most {facts['resolution']:.1e}"
     return shown | {name: facts[name] for name in ("result", "picture") if name in facts}
+
+
+def _value(name: str, value: float) -> str:
+    """A measurement in words; an order has the rounding error of a sum, an energy that cut-off tails decide is NaN."""
+    if math.isnan(value):
+        return "decided by tails that the box cuts off"
+    return number(value, ROUNDING if name == "order" else 0.0)

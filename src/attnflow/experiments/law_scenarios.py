@@ -76,13 +76,13 @@ LAW_STARTS = Vocabulary(
 LAWS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("meanfield", "The law of infinitely many tokens on the circle with noise: clusters form and merge.",
+        Scenario("meanfield", "The law of infinitely many tokens on the circle with noise: four clusters form.",
                  "2312.10794", Settings(d=2, beta=9.0, kappa=60.0, start="ripples:4,0.02", end=40.0, saves=121)),
         Scenario("meanfield-transition", "Noise on the circle, above beta_c, below kappa_1: a gathered law persists.",
                  "2606.05140", Settings(d=2, beta=4.0, attention="unnormalised", kappa=0.395, start="von-mises:4",
                                         end=60.0)),
-        Scenario("meanfield-zonal", "A law on S^2 that is symmetric about an axis, with noise: rings, then caps.",
-                 "2312.10794", Settings(d=3, beta=8.0, kappa=60.0, start="wave:3,0.3", end=8.0, saves=81)),
+        Scenario("meanfield-zonal", "A law on S^2 symmetric about an axis: a cap and a ring, then two caps.",
+                 "2312.10794", Settings(d=3, beta=8.0, kappa=60.0, start="wave:3,0.3", end=22.0, saves=111)),
         Scenario("meanfield-sphere", "A law on S^2 without symmetry, with noise.",
                  "2312.10794", Settings(d=3, beta=4.0, kappa=30.0, start="ripples:4,0.5", end=6.0, saves=13,
                                         rtol=1e-6)),

@@ -74,8 +74,9 @@ def evolve(
         `density` over time and place. On the circle and S^2 also the coefficients (`cosine` and `sine`, their real part
         and minus their imaginary part), `order`, the length of the mean token, and `free_energy` if it decreases by
         theory; in R^d the `place` and `mass` of every node, `mean` and `covariance`. Everywhere `energy` (if
-        Q^T K = I; not in R^2 or rescaled), `entropy`, `least_density` and `resolution`, the size of the last
-        coefficients, which is the error of truncation.
+        Q^T K = I; not in R^2 or rescaled; NaN where a tail that the box cuts off makes up a thousandth of it),
+        `entropy`, `least_density` and `resolution`, the size of the last coefficients, which is the error of
+        truncation. The attribute `outcome` says so if such a tail decides how the law moves.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import ive
 
-from attnflow.mean_field import fourier, spherical_harmonics
+from attnflow.mean_field import cut_tails, fourier, spherical_harmonics
 from attnflow.mean_field.circle_field import beta_of, constant_heads
 from attnflow.mean_field.label_grid import LabelGrid
 from attnflow.mean_field.served_flows import Domain
@@ -163,6 +163,8 @@ def characteristic_dataset(
     places, labels = np.stack(states.saved), ("label", "second_label")[: grid.dimension]
     density = np.stack([masses / grid.weights / grid.determinant(one) for one in states.saved])
     flat, shares = places.reshape(len(places), -1, grid.dimension), masses.ravel()
+    outer, times = cut_tails.outer_nodes(grid, masses), request.limits.times
+    of_tails = cut_tails.sentence(cut_tails.pair_share(request.flow, times, flat, shares, outer))
     mean = np.einsum("j,tjc->tc", shares, flat)
     away = flat - mean[:, None]
     logs = np.log(np.maximum(density, np.finfo(float).tiny)).reshape(len(places), -1)
@@ -170,7 +172,7 @@ def characteristic_dataset(
         "entropy": -logs @ shares,
         "least_density": density.reshape(len(places), -1).min(axis=1),
         "resolution": np.array([grid.tail(one) for one in states.saved]),
-    } | _energy_on_line(request.flow, flat, shares)
+    } | _energy_on_line(request.flow, flat, shares, outer)
     variables = {
         "density": (("time", *labels), density),
         "place": (("time", *labels, "coordinate"), places),
@@ -181,22 +183,35 @@ def characteristic_dataset(
         **{name: (("time",), values) for name, values in over_time.items()},
     }
     coordinates = {name: grid.axis(index) for index, name in enumerate(labels)}
-    return _labelled(request, states, variables, coordinates, 0.0)
+    return _labelled(request, states, variables, coordinates, 0.0, of_tails)
 
 
-def _energy_on_line(flow: AbstractDynamics, places: np.ndarray, shares: np.ndarray) -> dict[str, np.ndarray]:
-    """(2 beta)^-1 int int e^{beta x y} dmu dmu in R^1, where Q^T K = 1; the pairs of nodes in R^2 are too many."""
+def _energy_on_line(
+    flow: AbstractDynamics, places: np.ndarray, shares: np.ndarray, outer: np.ndarray
+) -> dict[str, np.ndarray]:
+    """(2 beta)^-1 int int e^{beta x y} dmu dmu in R^1, where Q^T K = 1; the pairs of nodes in R^2 are too many.
+
+    NaN where outer nodes make up more than `ENERGY_OF_TAILS`: that of a Gaussian law with beta s >= 1 is infinite.
+    """
     beta, heads = beta_of(flow), constant_heads(flow)
     is_served = isinstance(flow, EuclideanAttention) and flow.dimension == 1 and len(heads) == 1 and beta != 0
     if not is_served or float(heads[0].query_key[0, 0]) != 1:
         return {}
     with np.errstate(over="ignore"):
-        sums = [shares @ np.exp(beta * np.outer(x, x)) @ shares for x in places[..., 0]]
+        parts = [shares * (np.exp(beta * np.outer(x, x)) @ shares) for x in places[..., 0]]
+    sums = [
+        part.sum() if part[outer].sum() <= cut_tails.ENERGY_OF_TAILS * part.sum() < np.inf else np.nan for part in parts
+    ]
     return {"energy": np.array(sums) / (2 * beta)}
 
 
 def _labelled(
-    request: DensityRequest, states: SavedStates, variables: dict[str, Any], coordinates: dict[str, Any], least: float
+    request: DensityRequest,
+    states: SavedStates,
+    variables: dict[str, Any],
+    coordinates: dict[str, Any],
+    least: float,
+    caution: str = "",
 ) -> xr.Dataset:
     """The dataset with the ending of the run and its provenance; `least` is the least density over the largest."""
     ending = {
@@ -207,7 +222,7 @@ def _labelled(
     limits = request.limits
     attributes = stamp(
         ResultKind.DENSITY,
-        _sentence(request.domain, states, least),
+        _sentence(request.domain, states, least) + caution,
         flow=request.flow,
         domain=request.domain.value,
         requested_times=limits.times,

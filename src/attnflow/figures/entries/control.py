@@ -18,7 +18,7 @@ from attnflow.show.parts.layout import PanelRow
 from attnflow.show.parts.panels import Line, Lines
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import line_colour
-from attnflow.show.runs.steering import BAR_CAPTION, control_panels
+from attnflow.show.runs.steering import BAR_CAPTION, CROSSES_CAPTION, control_panels
 
 WAYS = {"construction": "One after the other, by a perceptron", "search": "All at once, by attention alone"}
 FACTS = ("time", "gap", "pieces", "error", "limit")
@@ -64,7 +64,7 @@ def draw_sphere(data: xr.Dataset) -> Picture:
     rows = [PanelRow(control_panels(run_of(data, name))[0], 3.6, widths=_widths(data)) for name in WAYS]
     sentences = [f"{words}: {_cost(data, name)}." for name, words in WAYS.items()]
     places = "Above: one after the other; below: all at once."
-    caption = " ".join([*sentences, places, BAR_CAPTION])
+    caption = " ".join([*sentences, places, *([CROSSES_CAPTION] if int(data.attrs["d"]) <= 3 else []), BAR_CAPTION])
     title = f"{data.attrs['n']} tokens to {data.attrs['n']} targets on the sphere"
     return Picture(rows, title, caption, 9.5, 9.0)
 
@@ -120,7 +120,7 @@ def draw_plane(data: xr.Dataset) -> Picture:
     extra = float(mean.max())
     caption = (
         f"{_cost(data, 'plane')}. Right: pieces for Gaussian points and targets, means of {data.sizes['draw']} draws "
-        f"with two standard errors; at most {extra:.2f} pieces a point in the mean. {BAR_CAPTION}"
+        f"with two standard errors; at most {extra:.2f} pieces a point in the mean. {CROSSES_CAPTION} {BAR_CAPTION}"
     )
     title = f"{data.attrs['n']} points of the plane to their targets by one neural ODE"
     return Picture([PanelRow([*panels, panel], 4.2)], title, caption, 13.0)

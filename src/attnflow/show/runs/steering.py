@@ -22,10 +22,8 @@ from attnflow.show.parts.symbols import TIME_AXIS
 from attnflow.show.parts.view3d import camera_of
 from attnflow.show.runs.trajectories import legend_entries, view_of
 
-BAR_CAPTION = (
-    "Crosses: targets. Fields of the bar: pieces of the control, in the colour of the cluster that moves; grey: "
-    "several move."
-)
+BAR_CAPTION = "Fields of the bar: pieces of the control, in the colour of the cluster that moves; grey: several move."
+CROSSES_CAPTION = "Crosses: targets."
 BAR = (-0.13, 0.08)  # lower edge and height of the bar of pieces, as shares of the largest distance
 
 
@@ -68,7 +66,7 @@ def steering(
     return Picture(
         [PanelRow(panels, 4.45, widths=(1.0, 1.25) if len(panels) == 2 else ())],
         headline,
-        BAR_CAPTION,
+        f"{CROSSES_CAPTION} {BAR_CAPTION}" if len(panels) == 2 else BAR_CAPTION,
         10.5 if len(panels) == 2 else 6.4,
         legend=(lambda axes: legend_entries(drawn, axes)[:2]) if len(panels) == 2 else None,
     )
