@@ -62,6 +62,7 @@ intersphinx_mapping: dict = {}
 html_theme = "pydata_sphinx_theme"
 html_title = "attnflow"
 html_static_path = ["_static"]
+html_favicon = "../src/attnflow/explorer/page/icon.svg"
 html_css_files = ["site.css"]
 html_extra_path = ["_build/extra"]
 html_sidebars = {"live": []}  # the live page takes the whole width

@@ -4,6 +4,7 @@
 """
 
 import ast
+import importlib.util
 import re
 from functools import reduce
 from pathlib import Path
@@ -127,3 +128,25 @@ def test_papers_on_the_pages_are_in_the_bibliography():
     of_abstract = {"2606.05140"}  # its pages say that only the abstract is used
     assert named
     assert named - of_abstract <= known
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("at the rate n^-1 sum_i |v_i|^2.", r"at the rate $n^{-1}$ $\sum _i$ $|v_i|^2$."),
+        ("like e^(-t w) or e^{-4 sqrt(t+1)}", r"like $e^{-t w}$ or $e^{-4 \sqrt{t+1}}$"),
+        ("Q^T K positive definite", r"$Q^{\top} K$ positive definite"),
+        ("min <x_i, w> >= 0.5", r"min $\langle x_i, w \rangle$ ≥ 0.5"),
+        ("between (beta + 1/2)^-1/2 and beta^-1/2.", r"between $(\beta  + 1/2)^{-1/2}$ and $\beta ^{-1/2}$."),
+        ("of [0, 1] and `x_1`", r"of \[0, 1\] and `x_1`"),
+    ],
+)
+def test_statements_are_set_as_mathematics(text, expected):
+    path = DOCS / "extensions" / "statement_mathematics.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert module.mathematics(text) == expected

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnflow.theorems.catalogue import catalogue
+from attnflow.figures.catalogue import catalogue as figures
+from attnflow.theorems.catalogue import catalogue as statements
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -75,6 +76,12 @@ def test_workflows_call_the_scripts_of_the_repository():
     assert {".ci/tests", ".ci/wheel", ".ci/site"} <= set((ROOT / ".ci" / "run").read_text("utf-8").split())
 
 
+def test_workflows_that_need_the_live_page_install_its_compiler():
+    assert [name for name, text in WORKFLOWS.items() if "install -y --no-install-recommends emscripten" in text] == [
+        name for name, text in WORKFLOWS.items() if re.search(r"\.ci/(site|run)\b", text)
+    ]
+
+
 def test_the_source_archive_has_every_folder_that_tests_read():
     grafted = set(re.findall(r"^graft (\w+)$", (ROOT / "MANIFEST.in").read_text("utf-8"), re.MULTILINE))
     checked = re.search(r"git ls-files ([\w ]+) \|", (ROOT / ".ci" / "wheel").read_text("utf-8"))
@@ -112,5 +119,18 @@ def test_ratios_of_the_paper_are_those_of_the_documentation():
             assert ratio.strip() in line
 
 
-def test_the_paper_counts_the_statements():
-    assert f"hold {len(catalogue())} statements" in (ROOT / "paper.md").read_text("utf-8")
+def test_readme_and_paper_count_statements_and_figures():
+    readme = (ROOT / "README.md").read_text("utf-8")
+
+    assert f"hold {len(statements())} statements" in (ROOT / "paper.md").read_text("utf-8")
+    assert f"({len(statements())} statements with their hypotheses checked)" in readme
+    assert f"`attnflow reproduce`: {len(figures())} figures with numbers" in readme
+
+
+def test_ratios_of_the_readme_are_those_of_the_documentation():
+    table = (ROOT / "docs" / "reference" / "speed.md").read_text("utf-8")
+    rows = [line.split("|") for line in table.splitlines() if re.match(r"\| `(phase-diagram|causal-ensemble)`", line)]
+    diffrax, scipy = (sorted(float(row[column].split()[0]) for row in rows) for column in (2, 3))
+
+    said = "diffrax takes {:g} to {:g} times and SciPy {:g} to {:g} times".format(*diffrax, *scipy)
+    assert said in " ".join((ROOT / "README.md").read_text("utf-8").split())

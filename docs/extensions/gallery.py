@@ -69,7 +69,9 @@ def _section(source: Path, figure: Figure, made: Made | None) -> str:
     if figure.deviates:
         parts.append(f"Differs from the published figure: {figure.deviates}")
     parts.append(f"```console\n$ attnflow reproduce {figure.id}\n```")
-    if made is not None:
+    if made is None:
+        parts.append("This build of the site leaves out the picture; `make -C docs full` makes all.")
+    else:
         links = " · ".join(f'<a href="../../figures/{name}">{name}</a>' for name in made.files)
         picture = f'<img src="../../figures/{picture_of(made)}" alt="{html.escape(figure.title)}" loading="lazy">'
         parts.append(f"```{{raw}} html\n{picture}\n<p>{links}</p>\n```")

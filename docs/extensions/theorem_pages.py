@@ -6,11 +6,11 @@ of each family, and names the others.
 
 import importlib
 import inspect
-import re
 from pathlib import Path
 
 from generated import linked, size_of_build, write_page
 from sphinx.application import Sphinx
+from statement_mathematics import mathematics
 from theory_pictures import picture_part
 
 from attnflow.theorems.catalogue import FAMILIES, find
@@ -38,51 +38,26 @@ def write_parts(source: str) -> None:
             _section(checked[one.id]) if one.id in checked else f"({one.id})=\n### `{one.id}`" for one in listed[family]
         ]
         introduction = inspect.cleandoc(module.__doc__ or "").partition("\n\n")[2] or module.__doc__ or ""
-        parts = [_mathematics(introduction), picture_part(Path(source), family), *sections]
+        parts = [mathematics(introduction), picture_part(Path(source), family), *sections]
         write_page(source, f"theory/{family}.txt", "\n\n".join(part for part in parts if part) + "\n")
 
 
 def _section(checked: Checked) -> str:
     verdict, control = checked.verdict, find(checked.verdict.id).verify_control()
     status = "" if checked.proved else " *Not proved: a conjecture or an observation.*"
-    hypotheses = "".join(f"- {_mathematics(one.says)}\n" for one in verdict.hypotheses) or "- none\n"
+    hypotheses = "".join(f"- {mathematics(one.says)}\n" for one in verdict.hypotheses) or "- none\n"
     measured = verdict.measurement
-    tolerance = "" if measured is None else f" The tolerance: {_mathematics(measured.why)}."
+    tolerance = "" if measured is None else f" The tolerance: {mathematics(measured.why)}."
     return (
         f"({verdict.id})=\n### `{verdict.id}`\n\n"
-        f"{_mathematics(verdict.statement)}{status}\n\nSource: {linked(verdict.paper)}.\n\n"
+        f"{mathematics(verdict.statement)}{status}\n\nSource: {linked(mathematics(verdict.paper))}.\n\n"
         ":::{dropdown} Hypotheses, measurement and control\n"
         f"**Hypotheses**, as they are checked on a run:\n\n{hypotheses}\n"
-        f"**On its example** it {_answer(verdict.verdict)}: {_mathematics(verdict.explanation())}{tolerance}\n\n"
+        f"**On its example** it {_answer(verdict.verdict)}: {mathematics(verdict.explanation())}{tolerance}\n\n"
         f"**On its control**, outside the hypotheses or with a wrong value, it {_answer(control.verdict)}: "
-        f"{_mathematics(control.explanation())}\n:::"
+        f"{mathematics(control.explanation())}\n:::"
     )
 
 
 def _answer(answer: str) -> str:
     return answer if answer in ("holds", "fails") else f"is {ANSWERS[answer]}"
-
-
-GREEK = "alpha|beta|gamma|delta|kappa|lambda|mu|phi|rho|sigma|tau|theta|xi"
-FORMULA = re.compile(r"(?<![\w`])(?:[A-Za-z]{1,6}|[0-9.]+)(?:[_^](?:\{[^{}]*\}|\w+|\*|-?[\d./]+))+(?![\w`])")
-
-
-def _mathematics(text: str) -> str:
-    """The text with powers, indices and Greek letters as formulas, and other marks of Markdown made literal."""
-    kept: list[str] = []
-
-    def keep(part: str) -> str:
-        kept.append(part)
-        return f"\x00{len(kept) - 1}\x00"
-
-    text = re.sub(r"`[^`]+`", lambda match: keep(match[0]), text)
-    text = FORMULA.sub(lambda match: keep(f"${_latex(match[0])}$"), text)
-    text = re.sub(rf"\b({GREEK})\b", lambda match: keep(f"$\\{match[0]}$"), text)
-    text = re.sub(r"([\\*_<>\[\]|$#])", r"\\\1", text)
-    return re.sub("\x00(\\d+)\x00", lambda match: kept[int(match[1])], text)
-
-
-def _latex(formula: str) -> str:
-    formula = re.sub(rf"(?<![A-Za-z])({GREEK})(?![A-Za-z])", r"\\\1 ", formula)
-    formula = re.sub(r"([_^])(\w{2,}|-[\w./]+)", r"\1{\2}", formula)
-    return formula.replace("^T", "^{\\top}")

@@ -57,7 +57,7 @@ def _two_runs(source: Path, name: str) -> str:
             folder / f"{name}-{kind}.png",
             lambda path, instance=instance: af.show.trajectories(instance.simulate(), path, title=None),
         )
-        caption = html.escape(captions[kind])
+        caption = html.escape(captions[kind].replace("Q^T", "Qᵀ"))
         picture = f'<img src="{path.name}" alt="{caption}" loading="lazy">'
         figures.append(f"<figure>{picture}<figcaption>{caption}</figcaption></figure>")
     return f'```{{raw}} html\n<div class="pair">{"".join(figures)}</div>\n```'

@@ -47,6 +47,12 @@ NOT_BUILT = (
     "the documentation again."
 )
 
+ENGINE = "engine/bundle.js"
+EARLY_ENGINE = (  # read by engine_source.js
+    f"earlyEngine = {{ worker: new Worker('{ENGINE}', {{ type: 'module' }}), events: [] }}; "
+    "earlyEngine.worker.onmessage = earlyEngine.worker.onerror = (event) => earlyEngine.events.push(event);"
+)
+
 LIMITS = {"n": 500, "d": 8, "heads": 8, "minStepAtJumps": MIN_STEP_AT_JUMPS}
 WORDS = {
     "attention": ("softmax", "unnormalised", "hardmax"),
@@ -151,8 +157,8 @@ def _word(word: vocabulary.Word, name: str) -> dict[str, Any]:
 
 
 def index_page() -> str:
-    """The explorer's page with the address of the engine."""
-    engine = '  <meta name="engine" content="engine/bundle.js">\n'
+    """The explorer's page with the address of the engine, which begins before the page's own program is there."""
+    engine = f'  <meta name="engine" content="{ENGINE}">\n  <script>{EARLY_ENGINE}</script>\n'
     return (PAGE / "index.html").read_text("utf-8").replace("</head>", f"{engine}</head>", 1)
 
 

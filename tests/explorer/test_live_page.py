@@ -42,7 +42,7 @@ def offered():
 RUN = """async ([settings, tokens, times]) => {
   const [wasm, model, words] = await Promise.all(["wasm", "model", "words"].map((name) => import(`./engine/${name}.js`)));
   const read = (name) => fetch(name);
-  await wasm.load(await (await read("engine.wasm")).arrayBuffer());
+  await wasm.load("engine.wasm");
   words.setVocabulary(await (await read("scenarios.json")).json());
   const built = model.build(settings), own = model.firstTokens(settings, null);
   const engine = new wasm.Engine(built, tokens, 0), states = [];
@@ -89,7 +89,7 @@ def test_the_engine_computes_what_the_library_computes_in_every_scenario(page, e
 
 MEASURE = """async ([scenario, changes, frames]) => {
   const [wasm, runs, words, facts] = await Promise.all(["wasm", "run", "words", "facts"].map((name) => import(`./engine/${name}.js`)));
-  await wasm.load(await (await fetch("engine.wasm")).arrayBuffer());
+  await wasm.load("engine.wasm");
   const data = await (await fetch("scenarios.json")).json();
   words.setVocabulary(data);
   const run = new runs.Run(1, data.hello.catalogue.find(({ name }) => name === scenario), { changes });
@@ -118,6 +118,18 @@ MEASURED = {
     "layernorm-ngpt": {"value": "eigenvalues:2,0.5,-1"},
     "conjecture1": {"n": 12, "value": "jordan:0.5", "query_key": "goe", "seed": 123456789},
 }
+
+
+def test_the_engine_is_compiled_from_a_server_that_does_not_know_its_type(page, explorer):
+    page.route("**/engine.wasm", lambda route: route.fulfill(path=built() / "engine.wasm", content_type="text/plain"))
+    page.goto(explorer.address)
+    found = page.evaluate("""async () => {
+      const wasm = await import("./engine/wasm.js");
+      await wasm.load("engine.wasm");
+      return Array.from(new wasm.Random(3, []).uniforms(4));
+    }""")
+
+    np.testing.assert_array_equal(found, np.random.default_rng(3).random(4))
 
 
 def test_panels_and_words_are_those_of_the_server(page, explorer):
@@ -226,7 +238,7 @@ def test_the_page_plays_without_a_server_and_its_controls_act(page, explorer):
 
 MATRICES = """async ([d, seed, given]) => {
   const [wasm, model, words] = await Promise.all(["wasm", "model", "words"].map((name) => import(`./engine/${name}.js`)));
-  await wasm.load(await (await fetch("engine.wasm")).arrayBuffer());
+  await wasm.load("engine.wasm");
   const data = await (await fetch("scenarios.json")).json();
   words.setVocabulary(data);
   return given.map((value) => {
@@ -265,7 +277,7 @@ def clusters_at_the_end(beta):
 
 REFUSALS = """async (cases) => {
   const [wasm, runs, words] = await Promise.all(["wasm", "run", "words"].map((name) => import(`./engine/${name}.js`)));
-  await wasm.load(await (await fetch("engine.wasm")).arrayBuffer());
+  await wasm.load("engine.wasm");
   const data = await (await fetch("scenarios.json")).json();
   words.setVocabulary(data);
   return cases.map(([name, changes]) => {
@@ -338,7 +350,7 @@ def test_a_frame_of_500_tokens_costs_few_sums_over_pairs(page, explorer):
 
 SPEED = """async () => {
   const [wasm, runs, words] = await Promise.all(["wasm", "run", "words"].map((name) => import(`./engine/${name}.js`)));
-  await wasm.load(await (await fetch("engine.wasm")).arrayBuffer());
+  await wasm.load("engine.wasm");
   const data = await (await fetch("scenarios.json")).json();
   words.setVocabulary(data);
   const run = new runs.Run(1, data.hello.catalogue.find(({ name }) => name === "sphere"), { changes: { n: 500 } });

@@ -2,15 +2,21 @@
 
 let exports = null;
 
-export async function load(bytes) {
-  // `bytes` is the content of engine.wasm. The module needs a clock, and calls nothing else of its host in a sound run.
-  const module = await WebAssembly.compile(bytes), host = {};
+export async function load(address) {
+  // `address` is that of engine.wasm. The module needs a clock, and calls nothing else of its host in a sound run.
+  const module = await compiled(await fetch(address)), host = {};
   for (const { module: space, name } of WebAssembly.Module.imports(module)) {
     host[space] ??= {};
     host[space][name] = name === "clock_time_get" ? writeTime : name === "emscripten_notify_memory_growth" ? () => {} : () => { throw new Error(`The engine called ${name}.`); };
   }
   ({ exports } = await WebAssembly.instantiate(module, host));
   exports._initialize?.();
+}
+
+async function compiled(answer) {
+  // Compiled while it is read, or afterwards where the file server does not know the type of the file.
+  const isNamed = answer.headers.get("content-type") === "application/wasm";
+  return isNamed ? WebAssembly.compileStreaming(answer) : WebAssembly.compile(await answer.arrayBuffer());
 }
 
 function writeTime(_clock, _precision, address) {

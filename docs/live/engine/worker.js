@@ -201,9 +201,8 @@ onmessage = ({ data: request }) => {
 };
 
 async function open() {
-  const [bytes, found] = await Promise.all([fetch(new URL("../engine.wasm", import.meta.url)).then((answer) => answer.arrayBuffer()), fetch(new URL("../scenarios.json", import.meta.url)).then((answer) => answer.json())]);
-  await load(bytes);
-  data = found;
+  const scenarios = fetch(new URL("../scenarios.json", import.meta.url)).then((answer) => answer.json());
+  [data] = await Promise.all([scenarios, load(new URL("../engine.wasm", import.meta.url))]);
   setVocabulary(data);
   send(data.hello);
 }

@@ -13,10 +13,18 @@ export class EngineSource extends Source {
   }
 
   open() {
-    this.#worker = new Worker(this.address, { type: "module" });
-    this.#worker.onmessage = ({ data }) => { this.#isReady = true; this.emit(data); };
-    this.#worker.onerror = () => this.emit({ type: "connection", isOpen: false, reason: "The engine of this page failed. Reload the page." });
+    const early = window.earlyEngine; // begun while the page was read, with the events that came before this source
+    window.earlyEngine = null;
+    this.#worker = early?.worker ?? new Worker(this.address, { type: "module" });
+    this.#worker.onmessage = this.#worker.onerror = (event) => this.#read(event);
     this.emit({ type: "connection", isOpen: true });
+    for (const event of early?.events ?? []) this.#read(event);
+  }
+
+  #read({ type, data }) {
+    if (type === "error") return this.emit({ type: "connection", isOpen: false, reason: "The engine of this page failed. Reload the page." });
+    this.#isReady = true;
+    this.emit(data);
   }
 
   close() {
