@@ -113,7 +113,7 @@ def test_an_axis_can_be_fixed():
     figure = show.sweep(data, at={"beta": "2.1", "n": 6})
 
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), data.order_mean.sel(beta=2.0, n=6))
-    assert r"At $\beta$ = 2.1, $n$ = 6" in words(figure)[1]
+    assert r"At $\beta$ = 2, $n$ = 6" in words(figure)[1], "the value drawn, not the one asked for"
 
 
 def test_medians_are_drawn_without_means():
@@ -123,6 +123,26 @@ def test_medians_are_drawn_without_means():
 
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), data.order_quantiles.sel(quantile=0.5))
     assert "quantile 0.5 of 8 runs" in words(figure)[0]
+
+
+def test_runs_without_a_value_are_counted():
+    data = dataset(beta=[1.0, 4.0, 16.0], time=TIMES)
+    ended = data.order_runs.copy()
+    ended[0, 5:] = np.arange(5, -1, -1)  # the last runs at beta = 1 end before the last time
+    ended[2] = np.nan  # a cell that is not computed
+
+    assert "have a value" not in words(show.sweep(data))[1]
+    figure = show.sweep(data.assign(order_runs=ended))
+    assert words(figure)[0].endswith("mean of up to 8 runs")
+    assert "Of 8 runs 1 to 8 have a value." in words(figure)[1]
+    assert "have a value" not in words(show.sweep(data.assign(order_runs=ended), at={"beta": 4.0}))[1]
+
+
+def test_one_run_has_no_statistics():
+    figure = show.sweep(dataset(beta=[1.0, 4.0], time=TIMES).isel(run=[0]))
+
+    assert words(figure)[0].endswith(": one run")
+    assert "Bands" not in words(figure)[1]
 
 
 def test_unfinished_sweeps_say_so():

@@ -7,6 +7,9 @@ from tests.helpers.sweeping import numbers_of, small_sweep
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.sweeps.axes import Axis
+from attnflow.sweeps.replay import cell_named
+from attnflow.sweeps.sweep_spec import SweepSpec
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,12 @@ def test_runs_that_do_not_exist_are_refused(small, cell, run, message):
     with pytest.raises(InputError) as refusal:
         af.replay(small, cell, run=run)
     assert message in str(refusal.value)
+
+
+def test_the_nearest_of_close_values_is_chosen():
+    close = SweepSpec({"scenario": "sphere"}, (Axis.of("beta", [1.0, 1.0 + 2e-10]),))
+
+    assert [cell_named(close, {"beta": value}).index for value in (1.0, "1.0000000002")] == [(0,), (1,)]
 
 
 def test_a_row_of_a_table_is_chosen_by_its_number(tmp_path):

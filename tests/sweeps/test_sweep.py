@@ -10,12 +10,14 @@ import xarray as xr
 from tests.helpers.sweeping import SMALL, assert_same, numbers_of, small_sweep
 
 import attnflow as af
+from attnflow._common import memory
 from attnflow._common.checks import InputError
 from attnflow.experiments import scenarios, specs
 from attnflow.sweeps import batches, planning
-from attnflow.sweeps.cells import OF_NOISE, OF_START, cells_of, cells_to_check, seed_of
+from attnflow.sweeps.cells import OF_NOISE, OF_START, SweepCell, cells_of, cells_to_check, seed_of, times_of
 from attnflow.sweeps.spec_files import spec_named, spec_of_values
 from attnflow.sweeps.store import locked, read_journal
+from attnflow.sweeps.sweep_spec import SweepSpec
 
 module = importlib.import_module("attnflow.sweeps.sweep")
 
@@ -345,6 +347,18 @@ def test_sweeps_that_do_not_fit_are_refused(tmp_path):
         small_sweep(tmp_path / "a.zarr", over={"beta": "1:2:10000", "kappa": "1:2:10000"})
     with pytest.raises(InputError, match="A sweep of 4 cells with 1000000000000 runs at 3 times needs"):
         small_sweep(tmp_path / "a.zarr", runs=10**12)
+
+
+def test_tokens_that_are_not_kept_need_no_memory(monkeypatch):
+    """Tokens at all times of one run would not fit; the control needs them."""
+    monkeypatch.setattr(memory, "present_bytes", lambda: 1e8)
+    cells = [SweepCell((), ())]
+    settings = {"scenario": "sphere", "n": 1000, "end": 1.0, "saves": 10_000}
+    find_times = lambda measure: times_of(SweepSpec(settings, observables={"a": measure}), cells)
+
+    assert len(find_times("mean-cosine")) == 10_000
+    with pytest.raises(InputError, match="at 10000 times needs 240 MB of memory"):
+        find_times("clusters:0.1")
 
 
 def test_seeds_depend_on_the_values_of_a_cell_and_not_on_its_place():

@@ -71,7 +71,8 @@ def prepared(spec: SweepSpec, cell: SweepCell) -> PreparedRun:
 
     Weights that are drawn have the seed of the sweep, the same in all cells, unless `seed` is an axis.
     """
-    values = {"method": "simulate", "seed": spec.seed} | dict(spec.settings) | cell.values
+    values = {"method": "simulate", "seed": spec.seed, "keep_tokens": spec.needs_tokens()}
+    values |= dict(spec.settings) | cell.values
     try:
         found = prepare(RunConfig(values))
         if found.arguments["tokens"].ndim != 2:

@@ -90,10 +90,10 @@ def _place(name: str, columns: Mapping[str, tuple[Any, ...]], size: int, given: 
     if isinstance(wanted, str):
         require_known(wanted, values, name)
         return values.index(wanted)
-    near = np.isclose(np.array(values, float), wanted, rtol=TOLERANCE_OF_VALUES, atol=0)
-    if not near.any():
+    place = int(np.argmin(np.abs(np.array(values, float) - wanted)))
+    if not np.isclose(values[place], wanted, rtol=TOLERANCE_OF_VALUES, atol=0):
         raise InputError(f"Axis `{name}` has no value {given}. Known: {_listed(columns, size)}.")
-    return int(np.argmax(near))
+    return place
 
 
 def _whole(name: str, given: Any) -> int:

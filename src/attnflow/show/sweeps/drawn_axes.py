@@ -31,6 +31,8 @@ class DrawnQuantity:
     """The words for what the band is; empty without one."""
     at: Mapping[str, Any]
     """The values of the axes that are not drawn, by name."""
+    runs: tuple[int, int]
+    """The least and the largest number of runs behind a value: runs that have ended before a time have none there."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def quantity(dataset: xr.Dataset, name: str | None, at: Mapping[str, Any]) -> Dr
     place = lambda array: None if array is None else _selected(array, at)
     selected = place(values)
     assert selected is not None
-    return DrawnQuantity(name, selected, place(low), place(high), statistic, band, at)
+    at = {axis: _nearest(values, axis, value) for axis, value in at.items()}
+    return DrawnQuantity(name, selected, place(low), place(high), statistic, band, at, _runs_behind(dataset, name, at))
 
 
 def with_last_time(values: xr.DataArray, at: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,6 +94,14 @@ def with_last_time(values: xr.DataArray, at: Mapping[str, Any]) -> dict[str, Any
     left = [str(name) for name, size in values.sizes.items() if size > 1 and name not in at]
     is_needed = len(left) > MOST_AXES and "time" in left
     return dict(at) | ({"time": float(values.time[-1])} if is_needed else {})
+
+
+def _runs_behind(dataset: xr.Dataset, name: str, at: Mapping[str, Any]) -> tuple[int, int]:
+    """The least and the largest number of runs of the values that exist."""
+    counts = dataset[f"{name}_runs"]
+    drawn = _selected(counts, {axis: value for axis, value in at.items() if axis in counts.dims}).values
+    found = drawn[drawn > 0]  # NaN where a cell is not computed
+    return (int(found.min()), int(found.max())) if found.size else (0, 0)
 
 
 def _level_dimension(quantiles: xr.DataArray) -> str:
@@ -118,14 +129,19 @@ def _band(dataset: xr.Dataset, name: str, values: xr.DataArray, has_quantiles: b
 def _selected(array: xr.DataArray, at: Mapping[str, Any]) -> xr.DataArray:
     """The array at some values of its axes, the nearest of numbers; an axis with one value is dropped."""
     for name, value in at.items():
-        require_known(name, [str(dim) for dim in array.dims], "axis")
-        labels = array[name].values
-        if is_numeric(array, name):
-            array = array.isel({name: int(np.argmin(np.abs(labels.astype(float) - _number(name, value))))})
-        else:
-            require_known(str(value), [str(label) for label in labels], name)
-            array = array.isel({name: [str(label) for label in labels].index(str(value))})
+        nearest = _nearest(array, name, value)
+        array = array.isel({name: array[name].values.tolist().index(nearest)})
     return array.squeeze(drop=True).reset_coords(drop=True)
+
+
+def _nearest(array: xr.DataArray, name: str, value: Any) -> Any:
+    """The value of an axis that is nearest to a number, or that is a word."""
+    require_known(name, [str(dim) for dim in array.dims], "axis")
+    labels = array[name].values
+    if is_numeric(array, name):
+        return labels[np.argmin(np.abs(labels.astype(float) - _number(name, value)))].item()
+    require_known(str(value), [str(label) for label in labels], name)
+    return next(label for label in labels.tolist() if str(label) == str(value))
 
 
 def _number(name: str, value: Any) -> float:

@@ -50,7 +50,7 @@ def sweep(
     observable
         Its name; the first of the sweep where none is given.
     at
-        Values of axes to draw, by name; numbers choose the nearest value.
+        Values of axes to draw, by name; numbers choose the nearest value, which the caption says.
     title
         Instead of the headline; None: no title and no caption.
 
@@ -205,16 +205,20 @@ def _headline(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes) -> str
     words = [_axis_words(name) if name != "time" else "time" for name in over]
     listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     runs = dataset.sizes["run"]
-    of_runs = f" of {runs} runs" if runs > 1 else ""
-    return f"{_name_words(drawn).capitalize()} over {listed}: {drawn.statistic}{of_runs}"
+    most = "up to " if drawn.runs[0] < runs else ""
+    of_runs = f"{drawn.statistic} of {most}{runs} runs" if runs > 1 else "one run"
+    return f"{_name_words(drawn).capitalize()} over {listed}: {of_runs}"
 
 
 def _caption(dataset: xr.Dataset, drawn: DrawnQuantity, axes: DrawnAxes) -> str:
     chosen = ", ".join(_value_words(name, value) for name, value in drawn.at.items())
-    has_band = drawn.band and axes.y is None
+    runs, (least, largest) = dataset.sizes["run"], drawn.runs
+    has_band = drawn.band and axes.y is None and runs > 1
+    numbers = f"{least}" if least == largest else f"{least} to {largest}"
     parts = [
         f"{'Bands' if is_ordered(drawn, axes.x) else 'Bars'}: {drawn.band}." if has_band else "",
         f"At {chosen}." if chosen else "",
+        f"Of {runs} runs {numbers} have a value." if 0 < least < runs else "",
         str(dataset.attrs["outcome"]) if dataset.attrs["runs_missing"] or dataset.attrs["runs_failed"] else "",
     ]
     return " ".join(part for part in parts if part)
