@@ -8,6 +8,7 @@ import importlib.util
 import re
 from functools import reduce
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typer
@@ -100,6 +101,16 @@ def test_every_family_of_statements_has_a_picture():
     assert set(tables["FIGURES"].values()) <= set(figures())
 
 
+def script(path: Path) -> ModuleType:
+    """The module of a file that is in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 DOCUMENTS = [*PAGES, *(DOCS.parent / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "paper.md"))]
 ARXIV = re.compile(r"\d{2}(0[1-9]|1[0-2])\.\d{5}")
 
@@ -142,11 +153,14 @@ def test_papers_on_the_pages_are_in_the_bibliography():
     ],
 )
 def test_statements_are_set_as_mathematics(text, expected):
-    path = DOCS / "extensions" / "statement_mathematics.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    assert script(DOCS / "extensions" / "statement_mathematics.py").mathematics(text) == expected
 
-    assert module.mathematics(text) == expected
+
+def test_links_that_lead_nowhere_are_found(tmp_path, capsys):
+    (tmp_path / "one.html").write_text('<a href="two.html#here">two</a> <a href="https://arxiv.org">a paper</a>')
+    (tmp_path / "two.html").write_text('<p id="here"></p> <a href="one.html">one</a>')
+    assert script(DOCS / "check_links.py").main(tmp_path) == 0
+
+    (tmp_path / "three.html").write_text('<img src="none.png"> <a href="two.html#there">two</a>')
+    assert script(DOCS / "check_links.py").main(tmp_path) == 1
+    assert capsys.readouterr().out.endswith("three.html: none.png\nthree.html: two.html#there\n")
