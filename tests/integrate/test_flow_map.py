@@ -1,5 +1,7 @@
 """The last tokens as a function of JAX: equal to `simulate`, with derivatives held to differences and exact solutions."""
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax
@@ -22,7 +24,7 @@ FLOWS = {
     "rescaled": af.RescaledAttention(HEAD, af.Softmax(0.7)),
 }
 TOKENS = af.initial.sphere(7, 3, rng=4)
-TIGHT = {"rtol": 1e-11, "atol": 1e-13}
+TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
@@ -81,7 +83,7 @@ def test_the_gradient_of_one_token_is_that_of_the_matrix_exponential():
 
 def _by_diffrax(flow, tokens, start, end, tolerances):
     """The last tokens, whose derivatives are those that diffrax takes of its own steps."""
-    return diffrax.diffeqsolve(
+    solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(lambda time, tokens, _: flow.velocity(time, State(tokens)).tokens),
         diffrax.Tsit5(),
         t0=start,
@@ -90,7 +92,8 @@ def _by_diffrax(flow, tokens, start, end, tolerances):
         y0=tokens,
         stepsize_controller=diffrax.PIDController(**tolerances),
         max_steps=500,
-    ).ys[0]
+    )
+    return solution.ys[0]
 
 
 def _turning_flow(value, beta):
@@ -102,7 +105,7 @@ def _turning_flow(value, beta):
 @pytest.mark.parametrize(("start", "end", "kept"), [(0.2, 2.0, 64), (0.2, 2.0, 3), (1.0, -0.5, 2)])
 def test_derivatives_are_those_of_the_steps_at_any_tolerance(monkeypatch, start, end, kept):
     monkeypatch.setattr(discrete_adjoint, "_kept_steps", lambda tokens: kept)
-    loose = {"rtol": 1e-4, "atol": 1e-5}
+    loose: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
     def found(last):
         loss = lambda value, beta, tokens, start, end: (last(_turning_flow(value, beta), tokens, start, end) ** 3).sum()
@@ -110,7 +113,7 @@ def test_derivatives_are_those_of_the_steps_at_any_tolerance(monkeypatch, start,
 
     with double():
         ours = found(lambda flow, tokens, start, end: af.flow_map(flow, tokens, end, start=start, **loose))
-        oracle = found(lambda *arguments: _by_diffrax(*arguments, loose))
+        oracle = found(lambda flow, tokens, start, end: _by_diffrax(flow, tokens, start, end, loose))
 
     for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(oracle), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)

@@ -102,20 +102,15 @@ def integrated(field: Field, first: Tokens, start: AnyArray, end: AnyArray, cont
 
 
 def _last_tokens(arguments: tuple, control: Control) -> Tokens:
-    return _run(*arguments, control, is_kept=False).tokens
+    return _run(arguments, control, is_kept=False).tokens
 
 
-_integrated: Any = eqx.filter_custom_vjp(_last_tokens)
-
-
-@_integrated.def_fwd
 def _forward(perturbed: Any, arguments: Any, control: Control) -> tuple:
     del perturbed
-    last = _run(*arguments, control, is_kept=True)
+    last = _run(arguments, control, is_kept=True)
     return last.tokens, (last.steps, last.accepted)
 
 
-@_integrated.def_bwd
 def _backward(residuals: tuple, cotangent: Tokens, perturbed: tuple, arguments: tuple, control: Control) -> tuple:
     steps, count = residuals
     field, first, start, end = arguments
@@ -177,7 +172,13 @@ def _backward(residuals: tuple, cotangent: Tokens, perturbed: tuple, arguments: 
     return of_weights, of_tokens, of_start - of_end, of_end
 
 
-def _run(field: Field, first: Tokens, start: AnyArray, end: AnyArray, control: Control, is_kept: bool) -> _State:
+_integrated: Any = eqx.filter_custom_vjp(_last_tokens)
+_integrated.def_fwd(_forward)
+_integrated.def_bwd(_backward)
+
+
+def _run(arguments: tuple, control: Control, is_kept: bool) -> _State:
+    field, first, start, end = arguments
     direction, span = jnp.where(end < start, -1, 1).astype(first.dtype), jnp.abs(end - start)
     controller = diffrax.PIDController(rtol=control.rtol, atol=control.atol)
     begin, none = jnp.zeros_like(span), jnp.zeros((), int)
