@@ -33,7 +33,7 @@ QUANTITIES = {
     "vertices": "vertices of the final hull",
     "clusters": "clusters at the end",
     "leaders": "tokens that receive most of another token's attention",
-    "rate": "rate of e^(-rate t) at which tokens come to rest",
+    "rate": "rate of e^(-rate t) at which tokens come to rest, fitted over a window; intervals are over starts only",
 }
 SOLVER = Adaptive(rtol=1e-7, atol=1e-10, max_steps=100_000)  # seconds; runs until 12 take about fifty steps
 SMALLEST_MOVE = 1e-6  # of the largest coordinate: three times the moves by errors of the solver in tokens at rest
