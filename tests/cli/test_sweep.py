@@ -1,10 +1,12 @@
 """`attnflow sweep`: axes on the command line, specs, the state of a store, exit codes."""
 
+import importlib
 import json
 import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import numpy as np
 import xarray as xr
@@ -119,3 +121,12 @@ def test_ctrl_c_keeps_what_was_finished_and_the_same_command_continues(tmp_path)
     assert kept > 0
     assert int((found.status == "Reached the end.").sum()) == kept
     assert np.isfinite(found.final_time).sum() == kept
+
+
+def test_ctrl_c_before_anything_has_begun(tmp_path):
+    interrupted = mock.Mock(side_effect=KeyboardInterrupt)
+    with mock.patch.object(importlib.import_module("attnflow.sweeps.sweep"), "times_of", interrupted):
+        _, error = attnflow("sweep", "--from", "renyi", "--out", "a.zarr", cwd=tmp_path, code=130)
+
+    assert error == "attnflow: interrupted. Nothing was computed.\n"
+    assert not (tmp_path / "a.zarr").exists()

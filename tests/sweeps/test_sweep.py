@@ -3,6 +3,7 @@
 import importlib
 import json
 import warnings
+from types import SimpleNamespace as Usage
 
 import numpy as np
 import pytest
@@ -211,8 +212,27 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
     path = tmp_path / "new.zarr/.sweep/spec.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99, "versions": ["9.0"]}))
 
-    with pytest.raises(InputError, match=r"was written by attnflow 9\.0, which is newer"):
-        small_sweep(tmp_path / "new.zarr", over={}, runs=1)
+    for use in (
+        lambda: small_sweep(tmp_path / "new.zarr", over={}, runs=1),
+        lambda: af.load_sweep(tmp_path / "new.zarr"),
+    ):
+        with pytest.raises(InputError, match=r"was written by attnflow 9\.0, which is newer"):
+            use()
+    path.write_text("{")  # the arrays of a store whose spec is damaged can still be read
+    assert af.load_sweep(tmp_path / "new.zarr").sizes["run"] == 1
+
+
+def test_what_is_refused_leaves_no_folder(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(free=1000))
+    (tmp_path / "empty.zarr").mkdir()
+    for name in ("new.zarr", "empty.zarr"):
+        with pytest.raises(InputError, match="of disk, but 1 kB are free"):
+            small_sweep(tmp_path / name)
+    assert not (tmp_path / "new.zarr").exists()
+    assert (tmp_path / "empty.zarr").is_dir(), "a folder that was there before"
+    with pytest.raises(InputError, match="holds another sweep"):
+        small_sweep(small, seed=4)
+    assert (small / ".sweep/spec.json").exists()
 
 
 def test_a_damaged_file_of_the_journal_is_computed_again(small, tmp_path):

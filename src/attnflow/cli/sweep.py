@@ -91,18 +91,18 @@ def _sweep(source: str, store: Path, settings: dict[str, Any], given: dict[str, 
     import shlex
 
     from attnflow.sweeps.status import sweep_status
+    from attnflow.sweeps.store import has_spec
     from attnflow.sweeps.sweep import sweep as run_sweep
 
     command = shlex.join(["attnflow", *sys.argv[1:]])
     try:
         found = run_sweep(source, store, settings=settings, command=command, progress=progress_of(as_json), **given)
     except KeyboardInterrupt:
-        facts = sweep_status(store)
-        print(
-            f"attnflow: interrupted. {facts['computed']} of {facts['runs']} runs are kept in {store}; the same command "
-            "continues.",
-            file=sys.stderr,
-        )
+        kept = "Nothing was computed."
+        if has_spec(store):
+            facts = sweep_status(store)
+            kept = f"{facts['computed']} of {facts['runs']} runs are kept in {store}; the same command continues."
+        print(f"attnflow: interrupted. {kept}", file=sys.stderr)
         raise typer.Exit(130) from None
     _print_status(store, as_json)
     if found.attrs["runs_failed"]:

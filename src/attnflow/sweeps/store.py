@@ -26,6 +26,10 @@ HIDDEN = ".sweep"
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}  # without it Zarr warns of a foreign folder
 
 
+class DamagedError(InputError):
+    """The spec of a store cannot be read."""
+
+
 class Store:
     """A directory that holds a sweep, of which this process has the lock."""
 
@@ -82,7 +86,8 @@ def locked(path: str | os.PathLike) -> Iterator[Store]:
     """The store at a path, created if there is none, with the lock that keeps other processes from writing to it."""
     require_suffix(path, "The store of a sweep", (".zarr",))
     path = Path(path)
-    if path.exists() and not (path / HIDDEN).is_dir() and not (path.is_dir() and not any(path.iterdir())):
+    is_new = not path.exists()
+    if not is_new and not (path / HIDDEN).is_dir() and not (path.is_dir() and not any(path.iterdir())):
         raise InputError(f"{path} exists already and is no sweep. Choose another name.")
     try:
         (path / HIDDEN).mkdir(parents=True, exist_ok=True)
@@ -100,7 +105,11 @@ def locked(path: str | os.PathLike) -> Iterator[Store]:
             file.truncate(0)
             file.write(f"process {os.getpid()} on {platform.node()}")
             file.flush()
-        yield Store(path)
+        try:
+            yield Store(path)
+        finally:
+            if is_new and not has_spec(path):  # refused before anything was computed
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _lock(file: Any) -> bool:
@@ -153,10 +162,10 @@ def recorded(path: str | os.PathLike) -> dict[str, Any]:
         raise InputError(f"There is no sweep at {path}.")
     try:
         record = json.loads((Path(path) / HIDDEN / "spec.json").read_text("utf-8"))
-        layout, made_by = record["format"], record["versions"][-1]
+        is_newer, made_by = record["format"] > FORMAT, record["versions"][-1]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{path} is damaged: its spec cannot be read ({type(error).__name__}).") from error
-    if layout > FORMAT:
+        raise DamagedError(f"{path} is damaged: its spec cannot be read ({type(error).__name__}).") from error
+    if is_newer:
         raise InputError(
             f"{path} was written by attnflow {made_by}, which is newer than this one, {version('attnflow')}. "
             "Install that version, or choose another name."
@@ -186,6 +195,9 @@ def load_sweep(path: str | os.PathLike) -> xr.Dataset:
     """
     if not is_sweep(path) or not (Path(path) / "zarr.json").is_file():
         raise InputError(f"There is no sweep at {path}.")
+    if has_spec(path):
+        with contextlib.suppress(DamagedError):  # the arrays can be read without the spec
+            recorded(path)
     try:
         return xr.open_zarr(path, consolidated=True, chunks=None)
     except Exception as error:  # a damaged directory can raise anything
