@@ -175,13 +175,17 @@ def test_a_full_disk_loses_nothing_that_was_finished(tmp_path, monkeypatch):
         assert_same(tmp_path / "whole.zarr", tmp_path / "disk/a.zarr")
 
 
-def test_files_of_limited_size_end_with_a_sentence(tmp_path):
-    """The limit that a system sets on the size of files stands in for a full disk where none can be mounted."""
+@pytest.mark.parametrize("size", [0, 3000])
+def test_files_of_limited_size_end_with_a_sentence(tmp_path, size):
+    """The limit that a system sets on the size of files stands in for a full disk where none can be mounted.
+
+    With size 0 not even the name of the process that writes has room.
+    """
     program = f"""
 import resource, signal
 import attnflow as af
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (3000, {resource.RLIM_INFINITY}))
+resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {resource.RLIM_INFINITY}))
 given = {SMALL!r}
 try:
     af.sweep("sphere", {str(tmp_path / "a.zarr")!r}, progress=False, **(given | {{"runs": 500}}))

@@ -103,8 +103,8 @@ def locked(path: str | os.PathLike) -> Iterator[Store]:
             )
         with contextlib.suppress(OSError):  # who writes is only for the message above, and a disk may be full
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}")
-            file.flush()
+            # Past Python's buffer: what a full disk refuses would be written again when the file is closed.
+            os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}".encode())
         try:
             yield Store(path)
         finally:
