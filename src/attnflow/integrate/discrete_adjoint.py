@@ -49,7 +49,7 @@ class Field(eqx.Module):
         return cls(output, eqx.filter_closure_convert(rate, tokens, tokens))
 
 
-class Control(NamedTuple):
+class StepControl(NamedTuple):
     """Tolerances of a step, and the largest number of steps."""
 
     rtol: float
@@ -73,19 +73,19 @@ class _Steps(NamedTuple):
         return cls(jnp.zeros(max_steps, tokens.dtype), ring, (ring,) * len(STAGES), starts)
 
     def with_step(self, number: AnyArray, elapsed: AnyArray, tokens: Tokens, outputs: list) -> "_Steps":
-        """These and one more, which is written again if it is rejected."""
+        """The steps and one more, which is written again if it is rejected."""
         kept = _kept_steps(tokens)
         starts = _set(self.starts, number // kept, tokens, number % kept == 0)
         steps = self.in_rings(number % kept, tokens, outputs)
         return steps._replace(elapsed=_set(self.elapsed, number, elapsed), starts=starts)
 
     def in_rings(self, place: AnyArray, tokens: Tokens, outputs: list) -> "_Steps":
-        """These with tokens and outputs of a step at a place of the rings."""
+        """The steps with tokens and outputs of one of them at a place of the rings."""
         rings = tuple(_set(ring, place, output) for ring, output in zip(self.outputs, outputs, strict=True))
         return self._replace(tokens=_set(self.tokens, place, tokens), outputs=rings)
 
 
-class _State(NamedTuple):
+class _AdjointState(NamedTuple):
     tokens: Tokens
     output: Tokens  # A at the tokens, which is that of the first stage
     elapsed: AnyArray
@@ -96,22 +96,22 @@ class _State(NamedTuple):
     steps: _Steps | None
 
 
-def integrated(field: Field, first: Tokens, start: AnyArray, end: AnyArray, control: Control) -> Tokens:
+def integrated(field: Field, first: Tokens, start: AnyArray, end: AnyArray, control: StepControl) -> Tokens:
     """The tokens at time `end`, with reverse derivatives in the arrays of the field, the tokens and both times."""
     return _integrated((field, first, start, end), control)
 
 
-def _last_tokens(arguments: tuple, control: Control) -> Tokens:
+def _last_tokens(arguments: tuple, control: StepControl) -> Tokens:
     return _run(arguments, control, is_kept=False).tokens
 
 
-def _forward(perturbed: Any, arguments: Any, control: Control) -> tuple:
+def _forward(perturbed: Any, arguments: Any, control: StepControl) -> tuple:
     del perturbed
     last = _run(arguments, control, is_kept=True)
     return last.tokens, (last.steps, last.accepted)
 
 
-def _backward(residuals: tuple, cotangent: Tokens, perturbed: tuple, arguments: tuple, control: Control) -> tuple:
+def _backward(residuals: tuple, cotangent: Tokens, perturbed: tuple, arguments: tuple, control: StepControl) -> tuple:
     steps, count = residuals
     field, first, start, end = arguments
     weights, rest = eqx.partition(field, perturbed[0])
@@ -177,7 +177,7 @@ _integrated.def_fwd(_forward)
 _integrated.def_bwd(_backward)
 
 
-def _run(arguments: tuple, control: Control, is_kept: bool) -> _State:
+def _run(arguments: tuple, control: StepControl, is_kept: bool) -> _AdjointState:
     field, first, start, end = arguments
     direction, span = jnp.where(end < start, -1, 1).astype(first.dtype), jnp.abs(end - start)
     controller = diffrax.PIDController(rtol=control.rtol, atol=control.atol)
@@ -186,7 +186,7 @@ def _run(arguments: tuple, control: Control, is_kept: bool) -> _State:
     # A next step of a few rounding errors of the time is joined to this one.
     joined = lambda target: jnp.where(target > span * (1 - 100 * jnp.finfo(span.dtype).eps), span, target)
 
-    def body(state: _State) -> _State:
+    def body(state: _AdjointState) -> _AdjointState:
         time, length = start + direction * state.elapsed, direction * (state.target - state.elapsed)
         tokens, outputs, rates = _step(field.rate, _evaluated(field, state.output), time, length, state.tokens)
         output = field.output(time + length, tokens)
@@ -200,7 +200,7 @@ def _run(arguments: tuple, control: Control, is_kept: bool) -> _State:
             steps = steps.with_step(state.accepted, state.elapsed, state.tokens, outputs)
         elapsed = jnp.minimum(elapsed, span)
         keep = lambda new, old: jnp.where(is_accepted, new, old)
-        return _State(
+        return _AdjointState(
             keep(tokens, state.tokens),
             keep(output, state.output),
             elapsed,
@@ -212,7 +212,7 @@ def _run(arguments: tuple, control: Control, is_kept: bool) -> _State:
         )
 
     steps = _Steps.empty(first, control.max_steps) if is_kept else None
-    state = _State(first, field.output(start, first), begin, joined(target), of_controller, none, none, steps)
+    state = _AdjointState(first, field.output(start, first), begin, joined(target), of_controller, none, none, steps)
     goes_on = lambda state: (state.elapsed < span) & (state.taken < control.max_steps)
     buffers = lambda state: jax.tree.leaves(state.steps)
     state = eqxi.while_loop(goes_on, body, state, buffers=buffers, kind="lax")

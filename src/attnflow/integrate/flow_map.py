@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from attnflow._common.arrays import AnyArray, Tokens
 from attnflow._common.checks import InputError
 from attnflow._common.precision import cast
-from attnflow.integrate.discrete_adjoint import Control, Field, integrated
+from attnflow.integrate.discrete_adjoint import Field, StepControl, integrated
 from attnflow.model.dynamics import AbstractDynamics, State
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import PiecewiseHead, RedrawnHead
@@ -67,7 +67,7 @@ def flow_map(
     if usual is None:
         raise InputError(f"`tokens` must be floats of 32 or 64 bits, but they are {first.dtype.name}.")
     model = cast(flow, first.dtype.name)
-    control = Control(usual[0] if rtol is None else rtol, usual[1] if atol is None else atol, max_steps)
+    control = StepControl(usual[0] if rtol is None else rtol, usual[1] if atol is None else atol, max_steps)
     start, end = jnp.asarray(start, first.dtype), jnp.asarray(end, first.dtype)
     last = integrated(_field(model, start, first), first, start, end, control)
     # Steps leave the sphere by their error; the retraction brings the last tokens back.
