@@ -65,3 +65,10 @@ def test_the_largest_head_decides():
 )
 def test_other_flows_get_no_note(flow):
     assert resolution_note(flow, recorded(np.ones((2, 2)))) == ""
+
+
+def test_equal_weights_in_single_precision_warn_of_nothing():
+    """At beta = 0 all scores are zero, whatever the precision; warnings are errors in tests."""
+    flow = af.RescaledAttention(af.Head.identity(2), af.Softmax(beta=0.0))
+
+    assert resolution_note(flow, af.simulate(flow, np.eye(2), [0.0, 1.0], dtype="float32", progress=False)) == ""

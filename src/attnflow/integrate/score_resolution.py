@@ -21,7 +21,7 @@ def resolution_note(flow: AbstractDynamics, run: xr.Dataset) -> str:
         return ""
     times, sizes = _known_sizes(run)
     beta = abs(float(flow.attention.beta))
-    precision = np.finfo(run.final_tokens.dtype).eps
+    precision = float(np.finfo(run.final_tokens.dtype).eps)  # 1e-300 is zero in float32
     # A run that ended early has NaN, which is not above one.
     log_errors = _log_scores(flow, times, sizes) + np.log(beta * precision + 1e-300)
     is_unresolved = log_errors > 0
