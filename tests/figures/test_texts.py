@@ -114,7 +114,7 @@ def test_a_fixed_claim_would_be_noticed(claim):
 
 
 NAMED = {
-    "noise-phases": ("Steps are {step:g}:", "β = {largest_beta:g}"),
+    "noise-phases": ("steps of 0.02, 0.01 and {step:g} give", "β = {largest_beta:g}"),
     "kernel-modes": ("n = {n:,} and {runs} runs, as here",),
     "renyi-centres": ("to t = {end:g}",),
     "hardmax-leaders": ("There are {layers} layers",),

@@ -130,7 +130,7 @@ def test_what_reads_tokens_refuses_a_density_with_a_sentence(function):
 
 
 def test_a_budget_ends_the_run_with_what_was_computed():
-    law = mean_field.evolve(flow(af.Softmax(2.0)), mean_field.uniform(1, 0.1), [0.0, 1e-9, 1e3], budget=0.2)
+    law = mean_field.evolve(flow(af.Softmax(2.0)), mean_field.uniform(1, 0.1), [0.0, 1e-9, 1e3], budget=0.02)
 
     assert int(law.status) == Status.OUT_OF_TIME
     assert law.sizes["time"] >= 2
