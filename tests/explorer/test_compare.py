@@ -116,6 +116,24 @@ def test_a_link_with_an_impossible_difference_shows_one_run(page, explorer):
     assert "'causel' is not known" in page.inner_text("#problem")
 
 
+LATE_SECOND = """
+const Socket = window.WebSocket;
+let count = 0;
+window.WebSocket = class extends Socket {
+  constructor(...given) { super(...given); this.isLate = count++ === 1; }
+  set onmessage(take) { super.onmessage = this.isLate ? (event) => setTimeout(() => take(event), 1500) : take; }
+};
+"""
+
+
+def test_frames_that_wait_for_a_refused_second_run_are_shown(page, explorer):
+    """They were not, where the refusal came late: the first run then stood still."""
+    page.add_init_script(LATE_SECOND)
+    page.goto(explorer.address + "#scenario=sphere&n=8&compare=mask:causel")
+    wait_for(page, "window.explorer?.frame?.index > 1 && !document.getElementById('problem').hidden")
+    assert "'causel' is not known" in page.inner_text("#problem")
+
+
 def test_the_run_that_is_ahead_waits(page, explorer):
     page.goto(explorer.address)
     steps = [(0, 1, 0, 0.0), (0, 1, 1, 1.0), (1, 1, 0, 0.0), (1, 1, 1, 0.5), (1, 1, 2, 1.0), (0, 1, 0, 0.0)]

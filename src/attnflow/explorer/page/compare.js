@@ -66,6 +66,8 @@ export class Comparison {
     $("stages").classList.remove("split");
     for (const id of ["second-stage", "compare-bar", "first-caption"]) $(id).hidden = true;
     $("compare").setAttribute("aria-pressed", "false");
+    const [held] = this.#tied.last; // a frame that waits for the second run: the server sends no more before it is seen
+    if (held) this.actions.show(held);
   }
 
   #build() {
