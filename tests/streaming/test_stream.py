@@ -327,3 +327,11 @@ def test_bad_arguments_are_refused(long):
         af.append(3, np.eye(2))
     with pytest.raises(ValueError, match="divides by the number of all"):
         af.append(af.stream(MODELS["unnormalised"][0], np.eye(2), [0.0, 1.0]), np.eye(2))
+
+
+@pytest.mark.parametrize("seed", range(6, 9))
+def test_no_piece_is_a_rest_of_rounding(seed):
+    """The length of a last piece with a time change is a rounding error off the time that remains."""
+    run = af.stream(flow(1.0), CIRCLE(np.random.default_rng(seed).uniform(0, 2 * np.pi, 6)), [0.0, 2.0], progress=False)
+
+    assert float(run.piece_length.min()) > 1e-6

@@ -17,6 +17,7 @@ from attnflow.streaming.token_paths import PathReader, TokenPath, TokenPaths
 MAX_STEP_RATIO = 10.0  # of successive steps
 MAX_LOG_COMPRESSION = 6.0  # c of the time change: dt/ds falls by a factor of 400 at most
 MAX_LOG_GROWTH = 8.0  # of perturbations in one step: longer L-stable steps would stay at an unstable equilibrium
+LENGTH_ROUNDING = 8 * float(np.finfo(float).eps)  # relative, of the length that a time change gives
 MAX_PIECES = 20_000  # of one token: fifty times those of a token up to t = 1e300 at beta = 20
 
 
@@ -157,7 +158,7 @@ class TokenSolver:
         if error > 1 or nodes.log_growth > 1.5 * MAX_LOG_GROWTH:
             return _PieceAttempt(tried, None, has_lost_digits)
         piece = _Piece(start, piece_time.length, piece_time.log_compression, series)
-        is_last = piece_time.length == remaining
+        is_last = piece_time.length >= remaining * (1 - LENGTH_ROUNDING)  # else a piece of 1e-16 would follow
         end = self.end if is_last else state.time + Fraction(piece_time.length)
         reached = dataclasses.replace(tried, point=points[-1], time=end)
         return _PieceAttempt(self._with_speed_growth(reached, piece_time, series, size), piece, has_lost_digits)
@@ -202,6 +203,6 @@ def _piece_time(state: _State, remaining: float) -> _PieceTime:
     piece_time = _PieceTime(c / rate, c)
     if piece_time.length < remaining:
         return piece_time
-    # The last piece: its length has to be `remaining` to the last digit.
+    # The last piece: its length is `remaining` up to rounding.
     c = -float(np.log1p(-min(rate * remaining, 1 - np.exp(-MAX_LOG_COMPRESSION))))
     return _PieceTime(remaining, 0.0) if c < uniform else _PieceTime(c * remaining / -float(np.expm1(-c)), c)
