@@ -7,6 +7,25 @@ from tests.helpers.browser_page import needs_chromium, pause, value, wait_for
 pytestmark = needs_chromium
 
 BOTH_SHOWN = "explorer.comparison.model && explorer.comparison.stage.frame?.index > 1 && explorer.frame?.index > 1"
+ANSWERED = """(first) => import('./compare.js').then(({ Comparison }) => {
+  const requests = [], ignored = () => {}, { settings } = explorer.model;
+  const source = { on: ignored, open: ignored, close: ignored, send: (request) => requests.push([1, request.type]) };
+  const actions = { show: ignored, select: ignored, seek: (half, { type, share }) => requests.push([half, type, share]) };
+  const pair = new Comparison({ newSource: () => source, theme: {}, first: explorer.stage, actions });
+  const answer = (half, index, time, answered) => {
+    pair.tie(half, { run: 1, index, time });
+    pair.note(half, { run: 1, plays: false, frame: index, share: time / 40, answered });
+  };
+  pair.open({ name: 'beta', value: 9 }, settings, { beta: [] });
+  const begin = pair.forward({ type: 'seek', share: 0 });
+  for (const half of [0, 1]) answer(half, 0, 0, begin.number);
+  const { number } = pair.forward({ type: 'step', by: 1 });
+  answer(first, 1, 0.5, number);
+  answer(1 - first, 0, 0, begin.number); // a state of before the step, which the page receives after it
+  const before = requests.splice(0);
+  answer(1 - first, 1, 0.25, number);
+  return [before, requests];
+})"""
 TIMES = "[explorer.stage.frame.time, explorer.comparison.stage.frame.time]"
 PAUSED_TOGETHER = f"!explorer.state.plays && (([a, b]) => a === b && a > 0)({TIMES})"
 TIED = """(steps) => import('./shared_clock.js').then(({ TiedFrames }) => {
@@ -47,6 +66,17 @@ def test_the_runs_differ_in_one_setting_and_show_one_time(compared):
     np.testing.assert_array_equal(*both_tokens(page))
     page.click("#forward")
     wait_for(page, PAUSED_TOGETHER)
+    page.wait_for_timeout(300)
+    assert value(page, PAUSED_TOGETHER)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_run_goes_back_to_the_other_only_once_both_have_answered(page, explorer, first):
+    page.goto(explorer.address + "#scenario=sphere&n=8&end=40")
+    wait_for(page, "window.explorer?.frame?.index > 1")
+    before, after = page.evaluate(ANSWERED, first)
+    assert before == [[1, "seek"], [1, "step"]]
+    assert after == [[first, "seek", 0.25 / 40]]
 
 
 def test_panels_belong_to_the_half_that_is_selected(compared):

@@ -17,6 +17,7 @@ const REPLACING = ["space", "n", "d", "start", "seed", "runs"]; // settings that
 
 let data = null, run = null, count = 0;
 let plays = false, playedFromStart = false, until = null, speed = 1, isStepping = false, nextFrame = 0, unpainted = [], undo = null;
+let requested = 0, answered = 0; // numbers of the last request to play, step or seek, and of the last whose frame is on display
 let token = null, measured = null, nextPanels = 0, strip = null;
 
 const now = () => performance.now() / 1000;
@@ -117,9 +118,10 @@ function show() {
 }
 
 function sendState() {
+  if (!isStepping) answered = requested;
   if (!run) return;
   const { share, computed, isAtEnd, later, settings, frame } = run;
-  send({ type: "state", run: run.number, plays: isMoving(), share, computed, atEnd: isAtEnd, end: settings.end, later, frame: frame.index });
+  send({ type: "state", run: run.number, plays: isMoving(), share, computed, atEnd: isAtEnd, end: settings.end, later, frame: frame.index, answered });
 }
 
 function isDue(time) { return isStepping || (isMoving() && !isFull() && (until !== null || time >= nextFrame)); }
@@ -195,6 +197,7 @@ function turn() {
 onmessage = ({ data: request }) => {
   try {
     if (!(request.type in answers)) throw new Refused(`This page cannot do that. ${data.install}`);
+    requested = Math.max(requested, request.number ?? 0);
     answers[request.type](request);
   } catch (error) { refuse(error); }
   turn();

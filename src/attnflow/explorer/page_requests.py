@@ -58,9 +58,10 @@ class ChangeSettings:
 
 @dataclass(frozen=True)
 class Play:
-    """Play or pause."""
+    """Play or pause. The state that answers it has its number or a higher one; so it is with `Step` and `Seek`."""
 
     plays: bool
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Step:
     """Pause and show the next or the previous frame."""
 
     by: int
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Seek:
     """Show the recorded frame at a share of the time slider."""
 
     share: float
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ def parse(text: str) -> PageRequest:
     Examples
     --------
     >>> parse('{"type": "seek", "share": 0.5}')
-    Seek(share=0.5)
+    Seek(share=0.5, number=0)
     """
     if len(text.encode("utf-8", "surrogatepass")) > MESSAGE_BYTES:
         raise InputError(f"A message must be at most {MESSAGE_BYTES:,} bytes, but this one is longer.")
@@ -267,6 +270,22 @@ def _row(message: dict) -> SendRow:
     return SendRow(None if token is None else max(_whole(token, "token"), 0))
 
 
+def _play(message: dict) -> Play:
+    return Play(_flag(message.get("plays"), "plays"), _request_number(message))
+
+
+def _step(message: dict) -> Step:
+    return Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1, _request_number(message))
+
+
+def _seek(message: dict) -> Seek:
+    return Seek(min(max(_number(message.get("share"), "share"), 0.0), 1.0), _request_number(message))
+
+
+def _request_number(message: dict) -> int:
+    return _whole(message.get("number", 0), "number")
+
+
 def _speed(message: dict) -> SetSpeed:
     return SetSpeed(min(max(_number(message.get("factor"), "factor"), SPEEDS[0]), SPEEDS[1]))
 
@@ -281,9 +300,9 @@ _PARSERS = {
     "start": _start,
     "tokens": _edit,
     "change": lambda message: ChangeSettings(checked_changes(message.get("changes"))),
-    "play": lambda message: Play(_flag(message.get("plays"), "plays")),
-    "step": lambda message: Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1),
-    "seek": lambda message: Seek(min(max(_number(message.get("share"), "share"), 0.0), 1.0)),
+    "play": _play,
+    "step": _step,
+    "seek": _seek,
     "speed": _speed,
     "row": _row,
     "axes": lambda message: SendAxes(),

@@ -37,6 +37,9 @@ class Player:
         self._publish, self._panels, self._turns, self._wake = publish, panels, turns, wake
         self.playback = Playback()
         self.run: LiveRun | None = None
+        self.request = 0
+        """Number of the last request to play, step or seek."""
+        self._answered = 0  # number of the last of them whose frame is on display
         self._runs = 0
         self._computation: ThreadedComputation | None = None
         self._abandoned: list[ThreadedComputation] = []
@@ -163,8 +166,10 @@ class Player:
 
     def publish_state(self) -> None:
         """Publish the state of the playback."""
+        if not self.playback.is_stepping:
+            self._answered = self.request
         if self.run is not None:
-            self._publish("state", run_messages.state(self.run, self.is_moving))
+            self._publish("state", run_messages.state(self.run, self.is_moving, self._answered))
 
     def _require_run(self) -> LiveRun:
         if self.run is None:

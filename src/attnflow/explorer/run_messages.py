@@ -49,8 +49,8 @@ def changed(run: LiveRun, time: float, model: dict[str, Any]) -> dict[str, Any]:
     return {"type": "changed", "run": run.number, "time": time, **model}
 
 
-def state(run: LiveRun, plays: bool) -> dict[str, Any]:
-    """The state of the playback."""
+def state(run: LiveRun, plays: bool, answered: int) -> dict[str, Any]:
+    """The state of the playback after the request with the number `answered`."""
     return {
         "type": "state",
         "run": run.number,
@@ -61,6 +61,7 @@ def state(run: LiveRun, plays: bool) -> dict[str, Any]:
         "end": run.settings.end,
         "later": run.later,
         "frame": run.frame.index,
+        "answered": answered,
     }
 
 

@@ -126,6 +126,8 @@ class Viewer:
         player, is_start = self.player, isinstance(request, page_requests.Start | page_requests.SetSpeed)
         if self.run is None and not is_start and not player.is_preparing:
             raise InputError(NO_RUN)
+        if isinstance(request, page_requests.Play | page_requests.Step | page_requests.Seek):
+            player.request = max(player.request, request.number)
         match request:
             case page_requests.Start():
                 self._strip.cancel()

@@ -18,7 +18,8 @@ export class Comparison {
   #tied = new TiedFrames();
   #start = null; // the last request to start the first run
   #states = [null, null];
-  #aligned = ""; #alignments = 0; // that may still follow a pause: back to a frame of the slower run, then to one that both have
+  #sent = [0, 0]; #requests = 0; // number of the last request of each run to play, step or seek, and of all of them
+  #alignments = 0; // that may still follow a pause: back to a frame of the slower run, then to one that both have
   #wasOpen = false;
   #painted = null;
   #accepted = null; // the last difference with which the second run could be started
@@ -123,13 +124,16 @@ export class Comparison {
   }
 
   forward(request) {
-    // A request for the first run, passed on to the second where both must follow it.
+    // The request for the first run, passed on to the second where both must follow it. Its number tells states that answer it from those before.
     if (request.type === "start") this.#start = request;
-    if (!this.isOn) return;
+    if (!this.isOn) return request;
     if (request.type === "start") this.#source.send(this.#second(request));
-    if (!MIRRORED.has(request.type)) return;
-    [this.#aligned, this.#alignments] = ["", request.type === "speed" ? 0 : 4];
-    this.#source.send(request);
+    if (!MIRRORED.has(request.type)) return request;
+    this.#alignments = request.type === "speed" ? 0 : 4;
+    const number = (this.#requests += 1), numbered = request.type === "speed" ? request : { ...request, number };
+    if (numbered !== request) this.#sent = [number, number];
+    this.#source.send(numbered);
+    return numbered;
   }
 
   #second(request) {
@@ -186,13 +190,13 @@ export class Comparison {
     this.#states[half] = state;
     const [a, b] = this.#states, last = this.#tied.last;
     if (!this.isOn || !this.#alignments || !a || !b || a.plays || b.plays || !last[0] || !last[1]) return;
+    if (a.answered < this.#sent[0] || b.answered < this.#sent[1]) return; // a state of before: the answer is on its way
     if (a.frame !== last[0].index || b.frame !== last[1].index) return;
-    const places = `${a.run} ${a.frame} ${b.run} ${b.frame}`;
-    if (places === this.#aligned) return; // a state that is told twice: the answer to the seek is on its way
-    [this.#aligned, this.#alignments] = [places, this.#alignments - 1];
     if (Math.abs(last[0].time - last[1].time) <= 1e-9 * Math.max(last[0].time, last[1].time)) return;
-    const ahead = last[0].time > last[1].time ? 0 : 1, share = this.#states[1 - ahead].share;
-    if (ahead) this.#source.send({ type: "seek", share }); else this.actions.seek(share);
+    const ahead = last[0].time > last[1].time ? 0 : 1, number = (this.#requests += 1);
+    this.#alignments -= 1;
+    this.#sent[ahead] = number;
+    this.actions.seek(ahead, { type: "seek", share: this.#states[1 - ahead].share, number });
   }
 
   remember(half, message) {

@@ -52,7 +52,7 @@ let state = { plays: false }, wanted = null, isScrubbing = false, palette = [], 
 
 const comparison = new Comparison({ newSource, theme, first: stage, actions: {
   show: (frame) => { latest = frame; wait(""); schedule(); }, busy: (message) => wait(message.sentence, message.share), clock: (frame) => clockText(frame), speed: () => 10 ** Number($("speed").value),
-  restart: () => { if (model) startBoth({}); }, close: compare, seek: (share) => source.send({ type: "seek", share }),
+  restart: () => { if (model) startBoth({}); }, close: compare, seek: (half, message) => (half ? comparison.source : source).send(message),
   select: showHalf, measure: (message, half) => measure(message, half), mark: (half, token) => { if (half === comparison.half) panels.mark(token); },
   problem: showProblem, file: (message) => exportMenu.receive(message), say, remember: () => remember(),
 } });
@@ -261,8 +261,7 @@ function placedTokens(changes = {}) {
 }
 
 function request(message) {
-  comparison.forward(message);
-  source.send(message);
+  source.send(comparison.forward(message));
 }
 
 let isScheduled = false, pendingCamera = null, pendingAxes = null, pendingPrincipal = null;
