@@ -11,15 +11,24 @@ from attnflow._common.arrays import AnyArray, Tokens
 from attnflow._common.linear_maps import LinearMap
 from attnflow._common.precision import cast
 from attnflow.model.attention import Softmax, Unnormalised, scale_of
+from attnflow.model.coordinates import SMALL_DIMENSION
 from attnflow.model.masks import AbstractMask
 from attnflow.model.native import attention_sums
 
 
 def blocked_totals(pairs: Any, potentials: AnyArray | None, values: Tokens) -> AnyArray:
     """The sums over j of numerator_ij values_j, and as a last column the sums of the numerators."""
-    # A column of ones gives the sums of the rows in the same product.
-    columns = jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
-    return pairs.map_rows(lambda block: pairs.numerators(block, potentials) @ columns)
+    if values.shape[1] <= SMALL_DIMENSION:
+        # A column of ones gives the sums of the rows in the same product, so that they cost nothing for few columns.
+        columns = jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
+        return pairs.map_rows(lambda block: pairs.numerators(block, potentials) @ columns)
+
+    # Of 64 columns, a whole number of vectors, it would make 65, which costs more than a reduction of its own.
+    def sums_and_total(block):
+        numerators = pairs.numerators(block, potentials)
+        return jnp.concatenate([numerators @ values, jnp.sum(numerators, axis=1, keepdims=True)], axis=1)
+
+    return pairs.map_rows(sums_and_total)
 
 
 @eqx.filter_custom_jvp

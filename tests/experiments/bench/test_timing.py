@@ -38,6 +38,18 @@ def test_differences_are_those_of_the_runs_that_both_have_computed():
     assert [one.difference for one in found] == [0.0, 0.0, 0.5, None]
 
 
+def test_a_machine_that_tells_neither_load_nor_processor_has_a_name(monkeypatch):
+    """As on Windows; the file of Linux is absent on macOS, too."""
+    monkeypatch.delattr("os.getloadavg", raising=False)
+    monkeypatch.setattr("pathlib.Path.exists", lambda path: False)
+    monkeypatch.setattr("platform.processor", lambda: "a processor")
+
+    facts = machine()
+
+    assert (facts["processor"], facts["is_busy"]) == ("a processor", False)
+    assert facts["load"] is None
+
+
 def test_the_machine_is_named():
     facts = machine()
 

@@ -25,7 +25,7 @@ def sphere_velocity(x: Any, beta: Any, *, is_causal: bool = False, xp: Any = jnp
     return output - (output * x).sum(-1)[..., None] * x
 
 
-def blocked_velocity(x: Any, beta: float) -> Any:
+def blocked_velocity(x: Any, beta: Any) -> Any:
     """`sphere_velocity` in blocks of rows, for more tokens than an n x n array has memory for."""
 
     def of_block(queries):
@@ -36,17 +36,18 @@ def blocked_velocity(x: Any, beta: float) -> Any:
     return jax.lax.map(of_block, x.reshape(-1, BLOCK_ROWS, x.shape[1])).reshape(x.shape)
 
 
-def heads_velocity(x: Any, weights: tuple, beta: float) -> Any:
-    """The output of many heads on the sphere; `weights` are queries, keys, values (h, k, d) and outputs (h, d, k)."""
-    query, key, value, output = weights
+def heads_velocity(x: Any, weights: tuple) -> Any:
+    """The output of many heads on the sphere, of queries, keys, values (h, k, d), outputs (h, d, k) and beta."""
+    query, key, value, output, beta = weights
     scores = jnp.einsum("hic,hjc->hij", jnp.einsum("id,hcd->hic", x, query), jnp.einsum("jd,hcd->hjc", x, key))
     sums = jnp.einsum("hij,hjc->hic", jax.nn.softmax(beta * scores, axis=-1), jnp.einsum("jd,hcd->hjc", x, value))
     total = jnp.einsum("hic,hdc->id", sums, output)
     return total - jnp.sum(total * x, axis=-1, keepdims=True) * x
 
 
-def heads_products(x: Any, joined: Any, outputs: Any, count: int) -> Any:
+def heads_products(x: Any, weights: tuple, *, count: int) -> Any:
     """The matrix products of many heads alone: projections, scores, sums and outputs, without the softmax."""
+    joined, outputs = weights
     projected = (x @ joined.T).reshape(len(x), 3, count, -1)
     query, key, value = projected.transpose(1, 2, 0, 3)
     sums = jnp.einsum("hij,hjc->hic", jnp.einsum("hic,hjc->hij", query, key), value)
@@ -135,11 +136,18 @@ def nested_loops(tokens: np.ndarray, end: float, step: float, *, per_score: bool
 
 @functools.cache
 def repeated(velocity: Callable, calls: int) -> Callable:
-    """A compiled program that evaluates a velocity `calls` times, each at tokens that depend on the one before."""
+    """A compiled program that evaluates `velocity(tokens, weights)` `calls` times in a loop.
 
-    def body(_, tokens_and_last):
-        tokens, last = tokens_and_last
-        found = velocity(tokens + 1e-300 * last)
-        return tokens, found
+    Tokens of a call depend on the call before, so that none is left out. Weights are arguments of the program, as in
+    `simulate`: as constants they would be joined and transposed when the program is compiled.
+    """
 
-    return jax.jit(lambda tokens: jax.lax.fori_loop(0, calls, body, (tokens, jnp.zeros_like(tokens)))[1])
+    def program(tokens, weights):
+        def body(_, tokens_and_last):
+            tokens, last = tokens_and_last
+            found = velocity(tokens + 1e-300 * last, weights)
+            return tokens, found
+
+        return jax.lax.fori_loop(0, calls, body, (tokens, jnp.zeros_like(tokens)))[1]
+
+    return jax.jit(program)

@@ -160,7 +160,7 @@ def _fewer(is_quick: bool, calls: int) -> int:
 ROWS: dict[str, Callable[[bool], Row]] = {
     "full-200": lambda q: velocities.pairs("full-200", 200, 2, 64.0, calls=_fewer(q, 1000)),
     "causal-200": lambda q: velocities.pairs("causal-200", 200, 2, 64.0, is_causal=True, calls=_fewer(q, 1000)),
-    "batch-32": lambda q: velocities.pairs("batch-32", 32, 3, 5.0, sets=512, calls=_fewer(q, 50)),
+    "batch-32": lambda q: velocities.pairs("batch-32", 32, 3, 5.0, sets=512, calls=_fewer(q, 300)),
     "pairs-5000": lambda q: velocities.pairs("pairs-5000", 5000, 3, 5.0, calls=_fewer(q, 10)),
     "pairs-20000": lambda q: velocities.pairs("pairs-20000", 20_000, 3, 5.0, calls=1),
     "heads-12": lambda q: velocities.heads("heads-12", calls=_fewer(q, 10)),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+PAUSE = 0.05  # seconds before a timing, until the threads of the way before it, which wait actively, have gone to sleep
 BUSY_LOAD_PER_CORE = 0.3  # load average before the first timing, above which other programs slow the timings down
 
 
@@ -69,6 +70,7 @@ def ratios(timing: Timing, to: Timing) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _seconds(contender: Contender) -> tuple[float, float]:
+    time.sleep(PAUSE)
     began, processor_began = time.perf_counter(), time.process_time()
     contender.compute()
     ended, processor_ended = time.perf_counter(), time.process_time()
@@ -88,12 +90,12 @@ def machine() -> dict[str, Any]:
 
     from attnflow.model.native import library
 
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None  # Windows has none
     return {
         "processor": _processor(),
         "cores": os.cpu_count() or 1,
         "load": load,
-        "is_busy": load > BUSY_LOAD_PER_CORE * (os.cpu_count() or 1),
+        "is_busy": load is not None and load > BUSY_LOAD_PER_CORE * (os.cpu_count() or 1),
         "python": platform.python_version(),
         "jax": jax.__version__,
         "diffrax": diffrax.__version__,

@@ -1,7 +1,9 @@
 """Rows of single velocities, each evaluated many times in one call: pairs of tokens on the sphere, and many heads."""
 
+import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,16 +36,11 @@ def pairs(
     """Velocities of softmax attention on the sphere with Q = K = V = I, of one set of tokens or several."""
     tokens = np.asarray(sphere(n, d, rng=0, runs=sets))
     flow = SphereAttention(Head.identity(d), Softmax(beta), masks.causal if is_causal else masks.full)
-    ours = of_flow(flow)
-    plain = (
-        (lambda x: blocked_velocity(x, beta))
-        if n > MAX_WHOLE_ARRAYS
-        else (lambda x: sphere_velocity(x, beta, is_causal=is_causal))
-    )
+    plain = blocked_velocity if n > MAX_WHOLE_ARRAYS else functools.partial(sphere_velocity, is_causal=is_causal)
     units = float(calls * (sets or 1) * (n * (n + 1) / 2 if is_causal else n * n))
     contenders = [
-        Contender("attnflow", _compiled(jax.vmap(ours) if sets else ours, tokens, calls), units),
-        Contender("plain JAX", _compiled(jax.vmap(plain) if sets else plain, tokens, calls), units),
+        Contender("attnflow", _compiled(_for_each_set(of_flow, sets), cast(flow, "float64"), tokens, calls), units),
+        Contender("plain JAX", _compiled(_for_each_set(plain, sets), jnp.asarray(beta), tokens, calls), units),
     ]
     if n <= MAX_WHOLE_ARRAYS:
         arrays = lambda: sphere_velocity(tokens, beta, is_causal=is_causal, xp=np)
@@ -69,11 +66,11 @@ def heads(name: str, *, count: int = 12, n: int = 256, d: int = 768, calls: int)
     joined = jnp.concatenate([one.reshape(-1, d) for one in weights[:3]])
     outputs = jnp.concatenate(list(weights[3]), axis=1)
     contenders = (
-        Contender("attnflow", _compiled(of_flow(flow), tokens, calls), calls),
-        Contender("plain JAX", _compiled(lambda x: heads_velocity(x, weights, beta), tokens, calls), calls),
+        Contender("attnflow", _compiled(of_flow, cast(flow, "float64"), tokens, calls), calls),
+        Contender("plain JAX", _compiled(heads_velocity, (*weights, jnp.asarray(beta)), tokens, calls), calls),
         Contender(
             "matrix products alone",
-            _compiled(lambda x: heads_products(x, joined, outputs, count), tokens, calls),
+            _compiled(functools.partial(heads_products, count=count), (joined, outputs), tokens, calls),
             calls,
             has_same_numbers=False,
         ),
@@ -81,15 +78,18 @@ def heads(name: str, *, count: int = 12, n: int = 256, d: int = 768, calls: int)
     return Row(name, f"one velocity: {count} heads, n={n}, d={d}", "velocity", contenders)
 
 
-def of_flow(flow: SphereAttention) -> Callable:
-    """The velocity of tokens as a function of arrays."""
-    in_jax = cast(flow, "float64")
-    return lambda x: in_jax.velocity(jnp.zeros(()), State(x)).tokens
+def of_flow(tokens: Any, flow: SphereAttention) -> Any:
+    """The velocity of tokens under a flow whose numbers are arrays of JAX."""
+    return flow.velocity(jnp.zeros(()), State(tokens)).tokens
 
 
-def _compiled(velocity: Callable, tokens: np.ndarray, calls: int) -> Callable[[], np.ndarray]:
+def _for_each_set(velocity: Callable, sets: int | None) -> Callable:
+    return jax.vmap(velocity, in_axes=(0, None)) if sets else velocity
+
+
+def _compiled(velocity: Callable, weights: Any, tokens: np.ndarray, calls: int) -> Callable[[], np.ndarray]:
     program, given = repeated(velocity, calls), jnp.asarray(tokens)
-    return lambda: np.asarray(program(given))
+    return lambda: np.asarray(program(given, weights))
 
 
 def _by_plain_loop(tokens: np.ndarray, beta: float, is_causal: bool, calls: int) -> np.ndarray:
