@@ -38,7 +38,7 @@ CONFIGS = {
     "no architecture": ({"model_type": "absent"}, "has no `model_type`"),
     "no width": ({"hidden_size": "absent"}, "must have a whole number `hidden_size`, at least 1, but it is missing"),
     "negative width": ({"hidden_size": -4}, "must have a whole number `hidden_size`, at least 1, but it is -4"),
-    "heads that do not divide": ({"num_attention_heads": 5}, "`hidden_size` .* must be divided by .* 12 and 5"),
+    "heads that do not divide": ({"num_attention_heads": 5}, "`hidden_size` .* must be divisible by .* 12 and 5"),
     "relative positions": ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'relative_key'"),
     "unknown activation": ({"hidden_act": "mish"}, "the activation of the MLP is 'mish', .* known: gelu, .*, tanh"),
     "epsilon": ({"layer_norm_eps": "tiny"}, "must have a positive `layer_norm_eps`, but it is 'tiny'"),

@@ -306,10 +306,25 @@ def test_a_trajectory_is_a_run_of_attnflow(models, tmp_path):
         again = af.load(af.save(run, tmp_path / file))
         assert again.word.values.tolist() == [str(one) for one in IDS]
         np.testing.assert_array_equal(again.tokens, run.tokens)
-    with pytest.raises(InputError, match=r"models\.load\(run\.origin\)"):
-        af.rerun(tmp_path / "prompt.nc")
-    repeated = af.models.load(run.origin).trajectory(run.id.values, attention=True, sublayers=True)
+    repeated = said_by(af.load(tmp_path / "prompt.nc"))
     np.testing.assert_array_equal(repeated.tokens, run.tokens)
+    fresh = models["albert"].reinitialised(5).trajectory(IDS)
+    np.testing.assert_array_equal(said_by(af.load(af.save(fresh, tmp_path / "fresh.nc"))).tokens, fresh.tokens)
+
+
+def said_by(run):
+    """What the code in the sentence of `rerun` gives."""
+    with pytest.raises(InputError, match=r"computes the layers of a prompt again") as refused:
+        af.rerun(run)
+    found = {"models": af.models, "numpy": np, "run": run}
+    exec(f"again = {str(refused.value).split('`')[1]}", found)
+    return found["again"]
+
+
+def test_a_prompt_in_a_model_in_memory_says_how_it_was_made(models):
+    config, arrays = tiny_models.CONFIGS["bert"], tiny_models.tensors("bert")
+    with pytest.raises(InputError, match=r"`models.from_arrays\(config, arrays\).trajectory\(run.id.values\)`"):
+        af.rerun(af.models.from_arrays(config, arrays).trajectory(IDS))
 
 
 def test_random_initial_weights_have_the_deviation_of_the_config(models):

@@ -102,6 +102,23 @@ def test_heads_score_and_send_as_inside_the_model(family, layer):
 POST = {"opt_post", "distilbert", "mpnet", "electra", "olmo", "modernbert"}  # nothing, or only a centring, is folded
 
 
+@pytest.mark.parametrize("place", [0, 6])
+def test_one_token_through_a_block_is_a_row_of_the_whole_block(family, place):
+    """Its vector after the block, and the derivative with respect to it, against those of all tokens."""
+    _, model, run = family
+    tokens, block = run.tokens.values[1], model.block(1)
+
+    with jax.enable_x64(True):
+        stream = jax.numpy.asarray(tokens)
+        whole = lambda own: block(stream.at[place].set(own))[place]
+        expected = [np.asarray(one) for one in (whole(stream[place]), jax.jacobian(whole)(stream[place]))]
+        alone = lambda own: block.at(stream, place, own)
+        found = [np.asarray(one) for one in (alone(stream[place]), jax.jacobian(alone)(stream[place]))]
+
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+
+
 def test_every_part_that_heads_leave_out_is_named(family):
     name, model, _ = family
     expected = {

@@ -124,6 +124,44 @@ def test_a_config_without_a_type(folder):
     assert len(af.models.load(folder).heads(0)) == 4
 
 
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_layers_beyond_those_of_the_config(tmp_path, name):
+    """A config.json of a smaller model must not leave layers out without a word."""
+    config = dict(tiny_models.CONFIGS[name])
+    entry = "n_layer" if name == "gpt2" else "num_hidden_layers"
+    assert config[entry] == 3
+    with pytest.raises(InputError, match="of a layer after the last one by `config`"):
+        af.models.from_arrays(config | {entry: 2}, tiny_models.tensors(name))
+    assert af.models.from_arrays(config, tiny_models.tensors(name)).config.layers == 3
+
+
+def test_the_advice_for_arrays_in_memory_is_not_that_for_files():
+    config, arrays = tiny_models.CONFIGS["gpt2"], tiny_models.tensors("gpt2")
+    name = next(one for one in arrays if one.endswith("wte.weight"))
+    others = {one: array for one, array in arrays.items() if one != name}
+    without_last = {one: array for one, array in arrays.items() if ".h.2." not in one and not one.startswith("h.2.")}
+    wrong = [
+        (config, others, "Pass all arrays of that model"),
+        (config, others | {"lm_head.weight": arrays[name]}, r"arrays\['.*wte.weight'\] = arrays\['lm_head.weight'\]"),
+        (config, without_last, "the last layer by `config`.*arrays are missing"),
+        (
+            config,
+            arrays | {name: arrays[name][:, :-1]},
+            "by `config`, but .* Pass the config and the arrays of one model",
+        ),
+        (config, arrays | {name: np.ones(arrays[name].shape, dtype="int8")}, "Pass arrays of floating-point numbers"),
+        (config | {"n_head": 5}, arrays, "`n_embd` in `config` must be divisible by `n_head`"),
+        (config | {"n_embd": "12"}, arrays, "^`config` must have a whole number `n_embd`"),
+        (config | {"activation_function": "none"}, arrays, "^The config says the activation of the MLP is 'none'"),
+        (config | {"model_type": "unknown"}, arrays, "^`config` says the model is of type 'unknown'"),
+    ]
+    for own, given, sentence in wrong:
+        with pytest.raises(InputError, match=sentence) as caught:
+            af.models.from_arrays(own, given)
+        for words in ("fetch", "config.json", "FILE", "checkpoint"):
+            assert words not in str(caught.value)
+
+
 HUGE = 10**9
 
 

@@ -1,6 +1,7 @@
 """Weights of every format give the same model; files that lie, are truncated or hostile get a sentence."""
 
 import json
+import re
 import shutil
 import struct
 import zipfile
@@ -266,6 +267,40 @@ def test_a_gated_mlp_of_transformer_lens_adds_its_bias_to_the_product():
     assert np.abs(arrays[f"{own}b_in"]).max() > 0.01
 
 
+def test_as_many_keys_as_queries_that_transformer_lens_stores_as_groups():
+    """The config of Gemma 7B counts its keys, one for each query; their names have an underscore then."""
+    config, arrays = lens_of("gpt2")
+    marked = {}
+    for name, array in arrays.items():
+        marked[re.sub(r"attn\.([Wb]_[KV])$", r"attn._\1", name)] = array
+    model = af.models.from_arrays(config | {"n_key_value_heads": config["n_heads"]}, marked)
+
+    assert "blocks.0.attn._W_K" in marked
+    assert_is(model, "gpt2")
+
+
+@pytest.mark.parametrize("architecture", ["GPTJForCausalLM", "PhiForCausalLM", "GPTNeoXForCausalLM"])
+def test_norms_of_a_parallel_block_of_transformer_lens(architecture):
+    """x + attention(ln1 x) + mlp(ln2 x); GPT-J and Phi may come without ln2, which is then ln1."""
+    config, arrays = lens_of("gpt2")
+    config |= {"parallel_attn_mlp": True, "original_architecture": architecture}
+    block = af.models.from_arrays(config, arrays).block(1)
+    tokens = np.random.default_rng(0).standard_normal((4, config["d_model"]))
+    alone = {name: array for name, array in arrays.items() if ".ln2." not in name}
+
+    with jax.enable_x64(True):
+        x = jax.numpy.asarray(tokens)
+        np.testing.assert_allclose(block.mlp_norm.gain, arrays["blocks.1.ln2.w"])
+        expected = x + block.attention(block.attention_norm(x)) + block.mlp(block.mlp_norm(x))
+        np.testing.assert_allclose(block(x), expected, rtol=0, atol=1e-11)
+    if architecture == "GPTNeoXForCausalLM":
+        with pytest.raises(InputError, match="ln2"):
+            af.models.from_arrays(config, alone).block(1)
+    else:
+        shared = af.models.from_arrays(config, alone).block(1).mlp_norm
+        np.testing.assert_array_equal(shared.gain, arrays["blocks.1.ln1.w"])
+
+
 @pytest.mark.parametrize(
     ("config", "arrays", "sentence"),
     [
@@ -320,6 +355,18 @@ def test_gguf_of_a_llama(tmp_path):
     assert af.models.load(tmp_path).origin == str(path.resolve())
 
 
+def test_a_gguf_file_with_more_layers_than_it_says(tmp_path):
+    path = written_gguf(tmp_path / "m.gguf", "llama", tiny_models.CONFIGS["llama"], tiny_models.tensors("llama"))
+    stored, entry = bytearray(path.read_bytes()), b"llama.block_count"
+    place = stored.find(entry) + len(entry) + 4  # after the type
+    assert stored[place] == 3
+    stored[place] = 2
+    path.write_bytes(stored)
+
+    with pytest.raises(InputError, match="says that it has 2 layers, but it holds more"):
+        af.models.load(path)
+
+
 @pytest.mark.parametrize("name", ["qwen2", "qwen3"])
 def test_gguf_of_a_qwen(tmp_path, name):
     path = written_gguf(tmp_path / "m.gguf", name, family_models.recorded_config(name), family_models.tensors(name))
@@ -333,13 +380,14 @@ def test_damaged_gguf_files(tmp_path):
     """Truncated at many places, and with numbers of the header replaced by absurd ones."""
     path = written_gguf(tmp_path / "m.gguf", "llama", tiny_models.CONFIGS["llama"], tiny_models.tensors("llama"))
     content, hurt = path.read_bytes(), tmp_path / "hurt.gguf"
-    damaged = [content[:kept] for kept in (0, 3, 20, 100, 1000, len(content) - 40)]
+    damaged = [content[:kept] for kept in (0, 3, 10, 20, 100, 1000, len(content) - 40)]
     absurd = [struct.pack("<Q", size) for size in (2**62, 2**40)]
     damaged += [content[:place] + one + content[place + 8 :] for one in absurd for place in (8, 16, 24)]
     for one in damaged:
         hurt.write_bytes(one)
-        with pytest.raises(InputError, match=r"is not a whole GGUF file|damaged"):
+        with pytest.raises(InputError, match=r"is not a whole GGUF file|damaged") as caught:
             af.models.load(hurt)
+        assert not re.search("index|dtype|array|buffer|reshape", str(caught.value)), "internals of NumPy"
 
 
 def test_other_gguf_files(tmp_path):

@@ -28,8 +28,9 @@ In a "post" model (BERT, ALBERT) heads read the residual stream itself, and noth
 
 from attnflow.models.checkpoints import load_checkpoints
 from attnflow.models.conversion import convert
+from attnflow.models.head_weights import HeadWeights
 from attnflow.models.loading import from_arrays, load
-from attnflow.models.transformer import HeadWeights, Model
+from attnflow.models.transformer import Model
 
 __all__ = ["HeadWeights", "Model", "convert", "from_arrays", "load", "load_checkpoints"]
 

@@ -15,6 +15,7 @@ from attnflow.models.relative_positions import RelativePositions
 from attnflow.models.rotary import Rotation
 
 OfHeads = Float[AnyArray, "heads n n"]
+Places = tuple[np.ndarray, int]  # numbers of tokens, and how many there are in the prompt
 
 
 class AttentionPart(eqx.Module):
@@ -72,25 +73,34 @@ class AttentionPart(eqx.Module):
 
     def weights(self, tokens: Tokens, mask: AbstractMask | None = None) -> OfHeads:
         """The attention weights of every head, (heads, n, n); rows add up to one."""
-        mask = self.mask if mask is None else mask
-        place = np.arange(len(tokens))
-        scores = self.scores(tokens)
-        factor = mask.log_weight(place[:, None], place[None, :])
-        visible = mask.visible(place[:, None], place[None, :])
-        return jax.nn.softmax(scores if factor is None else scores + factor, axis=-1, where=visible)
+        return self._softmax(self.scores(tokens), np.arange(len(tokens)), self.mask if mask is None else mask)
 
     def scores(self, tokens: Tokens) -> OfHeads:
         """The arguments of the softmax, (heads, n, n), before any mask."""
         queries, keys = self.queries_and_keys(tokens)
-        scores = self.scale * (queries @ jnp.swapaxes(keys, 1, 2))
-        if self.softcap is not None:
-            scores = self.softcap * jnp.tanh(scores / self.softcap)
-        return scores if self.relative is None else scores + self.relative(len(tokens))
+        return self._scores(queries @ jnp.swapaxes(keys, 1, 2), np.arange(len(tokens)))
 
-    def queries_and_keys(self, tokens: Tokens) -> tuple[AnyArray, AnyArray]:
-        """The queries and keys of every head, (heads, n, k), as their inner products are taken, without `scale`."""
-        queries = self._compared(tokens, self.W_Q, self.b_q, self.query_norm)
-        return queries, self._for_every_head(self._compared(tokens, self.W_K, self.b_k, self.key_norm))
+    def at(self, tokens: Tokens, place: int, own: Tokens) -> Tokens:
+        """The output (1, d) at one token, with `own` (1, d) in its place among the tokens; the others are constants.
+
+        The same as a row of the whole output, for the cost of one token wherever `own` enters.
+        """
+        n, rows = len(tokens), np.array([place])
+        keys, values = self.queries_and_keys(tokens)[1], self.values(tokens)
+        query, key = self.queries_and_keys(own, (rows, n))
+        products = jnp.asarray(query @ jnp.swapaxes(keys, 1, 2)).at[..., place].set(jnp.sum(query * key, axis=-1))
+        weights = jnp.asarray(self._softmax(self._scores(products, rows), rows, self.mask))
+        others = weights.at[..., place].set(0)
+        return self.joined(others @ values + weights[..., place : place + 1] * self.values(own))
+
+    def queries_and_keys(self, tokens: Tokens, places: Places | None = None) -> tuple[AnyArray, AnyArray]:
+        """The queries and keys of every head, (heads, n, k), as their inner products are taken, without `scale`.
+
+        `places` are those of some tokens and the number of all; without it the tokens are a whole prompt.
+        """
+        places = (np.arange(len(tokens)), len(tokens)) if places is None else places
+        queries = self._compared(tokens, self.W_Q, self.b_q, self.query_norm, places)
+        return queries, self._for_every_head(self._compared(tokens, self.W_K, self.b_k, self.key_norm, places))
 
     def values(self, tokens: Tokens) -> AnyArray:
         """The values of every head, (heads, n, k)."""
@@ -158,13 +168,32 @@ class AttentionPart(eqx.Module):
         W_Q, W_K = self.query_norm.of_mean_length(self.W_Q), self.key_norm.of_mean_length(self.W_K)
         return dataclasses.replace(self, W_Q=W_Q, W_K=W_K, query_norm=None, key_norm=None)
 
+    def _scores(self, products: AnyArray, rows: np.ndarray) -> AnyArray:
+        """The arguments of the softmax in these rows, from inner products of queries and keys."""
+        scores = self.scale * products
+        if self.softcap is not None:
+            scores = self.softcap * jnp.tanh(scores / self.softcap)
+        return scores if self.relative is None else scores + self.relative(scores.shape[-1])[:, rows]
+
+    def _softmax(self, scores: AnyArray, rows: np.ndarray, mask: AbstractMask) -> AnyArray:
+        """The weights in these rows."""
+        columns = np.arange(scores.shape[-1])
+        factor = mask.log_weight(rows[:, None], columns[None, :])
+        visible = mask.visible(rows[:, None], columns[None, :])
+        return jax.nn.softmax(scores if factor is None else scores + factor, axis=-1, where=visible)
+
     def _compared(
-        self, tokens: Tokens, matrices: AnyArray, biases: AnyArray | None, norm: VectorNorm | None
+        self,
+        tokens: Tokens,
+        matrices: AnyArray,
+        biases: AnyArray | None,
+        norm: VectorNorm | None,
+        places: Places,
     ) -> AnyArray:
         """Queries or keys, as their inner products are taken."""
         vectors = self._clipped(_projected(tokens, matrices, biases))
         vectors = vectors if norm is None else norm(vectors, tokens)
-        return vectors if self.rotary is None else self.rotary(vectors)
+        return vectors if self.rotary is None else self.rotary(vectors, places)
 
     def _clipped(self, vectors: AnyArray) -> AnyArray:
         return vectors if self.clip is None else jnp.clip(vectors, -self.clip, self.clip)

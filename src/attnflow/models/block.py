@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import equinox as eqx
 
-from attnflow._common.arrays import Tokens
+from attnflow._common.arrays import AnyArray, Tokens
 from attnflow._common.checks import InputError, require_known
 from attnflow.model.masks import AbstractMask
 from attnflow.models.attention_part import AttentionPart, OfHeads
@@ -41,6 +41,15 @@ class Block(eqx.Module):
     def __call__(self, tokens: Tokens) -> Tokens:
         """The tokens after the block."""
         return self.after_mlp(self.after_attention(tokens), tokens)
+
+    def at(self, tokens: Tokens, place: int, own: AnyArray) -> AnyArray:
+        """The vector (d,) of one token after the block, as a function of that token, `own`; the others are constants.
+
+        ``jax.jacobian`` of it is a block of the Jacobian of all tokens, for the cost of one token.
+        """
+        entered = own[None]
+        output = self.attention.at(self.attention_input(tokens), place, self.attention_input(entered))
+        return self.after_mlp(self.after_output(entered, output), entered)[0]
 
     def attention_input(self, tokens: Tokens) -> Tokens:
         """The input of the heads: the tokens, normalised in a "pre" block."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from attnflow._common.checks import InputError, require_all_finite
 from attnflow._common.memory import require_memory
+from attnflow.models.advice import OF_FILES, Advice
 from attnflow.models.refusals import missing_tensor
 from attnflow.models.tensor_files import StoredTensor, TensorFiles
 from attnflow.models.tensors import ROOT, Tensors, require_room
@@ -24,12 +25,15 @@ PRECISIONS = {"F64": "float64", "F32": "float32", "F16": "float32", "BF16": "flo
 class Checkpoint(Tensors):
     """Named tensors of a model called `where`. Each is read on first use.
 
-    `dtype` None means the checkpoint's own precision, float32 for anything narrower.
+    `dtype` None means the checkpoint's own precision, float32 for anything narrower. `advice` has words of messages.
     """
 
-    def __init__(self, files: TensorFiles, where: str, anchor: str, dtype: str | None = None):
+    def __init__(
+        self, files: TensorFiles, where: str, anchor: str, dtype: str | None = None, advice: Advice = OF_FILES
+    ):
         self._files = files
         self._where = where
+        self._advice = advice
         self._prefix = self._prefix_of(anchor)
         self.dtype = dtype or PRECISIONS[self._stored(anchor).get_dtype()]
         self.touched: list[str] = []  # tensors read so far, wholly or in part
@@ -46,6 +50,10 @@ class Checkpoint(Tensors):
         wanted, place = np.unique(np.asarray(rows, dtype=int), return_inverse=True)
         return self._checked(np.concatenate([stored[row : row + 1] for row in wanted.tolist()])[place], name)
 
+    def holds(self, name: str) -> bool:
+        """Whether a tensor of this name is stored."""
+        return self._full_name(name) in self._files.names()
+
     def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
         """Name and bytes of every tensor of the files, read one at a time."""
         for name in sorted(self._files.names()):
@@ -61,16 +69,25 @@ class Checkpoint(Tensors):
         what = f"One layer of {self._where} ({sum(numbers):,} numbers in {self.dtype})"
         require_memory(needed, what, "Layers are read one at a time; use a machine with more memory.")
 
-    def require_sizes(self, embedding: str, shape: tuple[int, ...], last_stem: str) -> None:
-        """Raise if the embedding has another shape, or nothing is stored under the prefix of the last layer's names.
+    def require_sizes(self, embedding: str, shape: tuple[int, ...], last_stem: str, next_stem: str) -> None:
+        """Raise if the embedding has another shape, or fewer or more layers are stored than config.json says.
 
-        Sizes that config.json names are thus checked against the headers before anything is allocated.
+        `last_stem` is the prefix of the last layer's names, and `next_stem` that of a further one. Sizes that
+        config.json names are thus checked against the headers before anything is allocated.
         """
         self._stored(embedding, shape)
         if not any(name.startswith(self._prefix + last_stem) for name in self._files.names()):
             raise InputError(
-                f"{self._where} holds no tensor {self._prefix}{last_stem}*, the last layer by its config.json. "
-                "The number of layers there is wrong, or files are missing: fetch both again."
+                f"{self._where} holds no tensor {self._prefix}{last_stem}*, the last layer by {self._advice.config}. "
+                f"{self._advice.layers}"
+            )
+
+        further = [name for name in self._files.names() if name.startswith(self._prefix + next_stem)]
+        if further and next_stem != last_stem:
+            raise InputError(
+                f"{self._where} holds {further[0]}, of a layer after the last one by {self._advice.config}. "
+                "Correct the number of layers there; the first layers alone are had with `layers` (on the command line "
+                "--depth)."
             )
 
     def require_nothing_left(self, stem: str) -> None:
@@ -83,9 +100,9 @@ class Checkpoint(Tensors):
         )
         if left:
             raise InputError(
-                f"{self._where} holds {left[0]}, a part of the block that is not evaluated: config.json does not "
-                "name it. Correct the entry that should (such as `attention_bias`), or use a checkpoint of the plain "
-                "architecture."
+                f"{self._where} holds {left[0]}, a part of the block that is not evaluated: "
+                f"{self._advice.config} does not name it. Correct the entry that should (such as "
+                "`attention_bias`), or use a checkpoint of the plain architecture."
             )
 
     def _checked(self, values: np.ndarray, name: str) -> np.ndarray:
@@ -99,17 +116,17 @@ class Checkpoint(Tensors):
         name = self._full_name(name)
         stored = self._files.stored(name)
         if stored is None:
-            raise missing_tensor(self._where, name, list(self._files.names()))
+            raise missing_tensor(self._where, name, list(self._files.names()), self._advice)
         found = tuple(stored.get_shape())
         if shape is not None and found != shape:
             raise InputError(
-                f"{name} in {self._where} must have shape {shape} by its config.json, but it has {found}. "
-                "The two files do not belong together: fetch both again."
+                f"{name} in {self._where} must have shape {shape} by {self._advice.config}, but it has {found}. "
+                f"{self._advice.mismatch}"
             )
         if stored.get_dtype() not in PRECISIONS:
             raise InputError(
                 f"{name} in {self._where} must hold floating-point numbers ({', '.join(PRECISIONS)}), but it holds "
-                f"{stored.get_dtype()}. Use a checkpoint that is not quantised."
+                f"{stored.get_dtype()}. {self._advice.quantised}"
             )
         return stored
 

@@ -62,12 +62,12 @@ class Config:
     def __post_init__(self):
         if self.heads % self.key_heads:
             raise InputError(
-                f"config.json must have a number of heads that its key heads divide, but it has {self.heads} heads and "
+                f"The config must have a number of heads that its key heads divide, but it has {self.heads} heads and "
                 f"{self.key_heads} key heads."
             )
         if self.activation not in FeedForward.activations:
             raise InputError(
-                f"config.json says the activation of the MLP is {self.activation!r}, which is not supported; "
+                f"The config says the activation of the MLP is {self.activation!r}, which is not supported; "
                 f"known: {', '.join(FeedForward.activations)}."
             )
 
@@ -105,4 +105,4 @@ def read_entries(source: Directory | Hub) -> Entries:
     if not isinstance(raw, dict):
         raise InputError(f"config.json of {source} must be a table of entries, but it is of type {type(raw).__name__}.")
     added = dict(source.packaged.entries) if isinstance(source, Package) else {}
-    return Entries(added | raw, str(source))
+    return Entries(added | raw, f"config.json of {source}")

@@ -19,6 +19,15 @@ def convert(file: str | os.PathLike, out: str | os.PathLike, *, overwrite: bool 
     Only tensors are read: a file that names anything else is refused, and nothing of it is run. The index of a model in
     several files (pytorch_model.bin.index.json) stands for all of them.
 
+    Parameters
+    ----------
+    file
+        A file of `torch.save`, or the index of several.
+    out
+        The file to write; its name ends in .safetensors.
+    overwrite
+        Replace a file that exists.
+
     Examples
     --------
     >>> import attnflow as af

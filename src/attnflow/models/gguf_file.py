@@ -84,7 +84,7 @@ class GgufFile:
             self._tensors = {one.name: one for one in self._reader.tensors}
         except Exception as error:  # the package raises whatever NumPy does where a file ends early
             raise InputError(
-                f"{path} is not a whole GGUF file ({str(error)[:120] or type(error).__name__}). "
+                f"{path} ({path.stat().st_size:,} bytes) is not a whole GGUF file. "
                 "It is truncated or damaged: fetch it again."
             ) from error
         if self.architecture not in ARCHITECTURES:
@@ -155,6 +155,10 @@ class GgufFile:
         layers = int(self._field(f"{self.architecture}.block_count"))
         if not 0 < layers <= len(self._tensors):
             raise InputError(f"{self.path} says that it has {layers} layers, but it has {len(self._tensors)} tensors.")
+        if any(name.startswith(f"blk.{layers}.") for name in self._tensors):
+            raise InputError(
+                f"{self.path} says that it has {layers} layers, but it holds more. It is damaged: fetch it again."
+            )
         table = library.get_tensor_name_map(getattr(library.MODEL_ARCH, self.architecture.upper()), layers)
         parts = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm"]
         parts += ["self_attn.k_norm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]

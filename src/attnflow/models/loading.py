@@ -7,7 +7,7 @@ from typing import Any
 
 from attnflow._common.checks import require_known
 from attnflow._common.precision import DTYPES
-from attnflow.models import handover, torch_pickle, unembedding
+from attnflow.models import advice, handover, torch_pickle, unembedding
 from attnflow.models.checkpoint import Checkpoint
 from attnflow.models.config import read_entries
 from attnflow.models.config_entries import Entries
@@ -20,6 +20,7 @@ from attnflow.models.source import Directory, File, Hub, Memory, Package, Source
 from attnflow.models.tensor_files import ArraysInMemory, OfPrefix, TensorFiles, open_tensors
 from attnflow.models.tokenizer import Tokenizer, of_vocabulary
 from attnflow.models.transformer import Model
+from attnflow.results.provenance import IN_MEMORY
 
 
 def load(
@@ -56,9 +57,10 @@ def load(
     entries, files, tokenizer = _opened(source)
     chosen = clip.tower(entries, tower)
     files = files if chosen is entries else OfPrefix(files, f"{tower}_model.")
-    chosen_by = {"tower": tower, "revision": revision}
+    chosen_by = {"dtype": dtype, "tower": tower, "revision": revision}
     origins = {"origin": origin} | {key: value for key, value in chosen_by.items() if value is not None}
     own_name = os.path.basename(origin) + ("" if revision is None else f"@{revision}")
+    own_name += "" if tower is None else f" ({tower})"
     return _model(own_name, origins, chosen, files, source, dtype, tokenizer)
 
 
@@ -66,7 +68,7 @@ def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Calla
     """The config and the tensors of a source, and the function that makes its tokenizer if no file holds it."""
     if isinstance(source, File):
         file = GgufFile(source.path)
-        return Entries(file.entries(), str(source)), file, file.tokenizer
+        return Entries(file.entries(), f"the metadata of {source}"), file, file.tokenizer
     entries = read_entries(source)
     require_plain_weights(source, entries.raw)
     if isinstance(source, Package) and source.packaged.has_pickle:
@@ -109,7 +111,7 @@ def from_arrays(
     entries = Entries(handover.entries(config), "`config`")
     named = handover.saved_names(handover.arrays(arrays), entries.raw.get("model_type"))
     files = ArraysInMemory(named)
-    name = "model in memory"
+    name = IN_MEMORY
     return _model(name, {"origin": name}, entries, files, Memory(tokenizer), dtype)
 
 
@@ -125,11 +127,13 @@ def _model(
     """The model of a config and its tensors, after a check that the two belong together."""
     if dtype is not None:
         require_known(dtype, DTYPES, "dtype")
-    require_known_type(str(source), entries.raw, FAMILIES)
+    words = advice.IN_MEMORY if isinstance(source, Memory) else advice.OF_FILES
+    require_known_type(entries, FAMILIES)
     family = FAMILIES[entries.raw["model_type"]]
     config = family.read_config(entries)
-    tensors = Checkpoint(files, str(source), family.ANCHOR, dtype)
+    tensors = Checkpoint(files, str(source), family.ANCHOR, dtype, words)
     embedding = config.anchor_shape or (config.vocabulary, config.embedding_width)
-    tensors.require_sizes(family.ANCHOR, embedding, family.stem(config, config.layers - 1))
+    last, further = (family.stem(config, layer) for layer in (config.layers - 1, config.layers))
+    tensors.require_sizes(family.ANCHOR, embedding, last, further)
     reader = ImageReader(source, config) if config.patch else Tokenizer(source, config.vocabulary, tokenizer)
     return Model(name, origin, config, family, tensors, reader, unembedding.plan(files.names(), config))

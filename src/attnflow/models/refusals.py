@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from attnflow._common.checks import InputError
+from attnflow.models.advice import OF_FILES, Advice
+from attnflow.models.config_entries import Entries
 from attnflow.models.source import Directory, Hub
 
 ADAPTER = "adapter_config.json"
@@ -68,12 +70,12 @@ def no_weights(source: Directory | Hub) -> InputError:
     )
 
 
-def missing_tensor(where: str, name: str, stored: Sequence[str]) -> InputError:
-    """The error of a tensor that config.json requires and the files lack."""
+def missing_tensor(where: str, name: str, stored: Sequence[str], advice: Advice = OF_FILES) -> InputError:
+    """The error of a tensor that the config requires and the model lacks."""
     if any(one.endswith(".qweight") for one in stored):
         return InputError(
             f"{where} holds quantised weights (tensors named qweight, as GPTQ and AWQ write them), which are not "
-            "supported. Use a checkpoint that is not quantised."
+            f"supported. {advice.quantised}"
         )
     output = next((one for one in stored if one.endswith("lm_head.weight")), None)
     if output and name.endswith(("embed_tokens.weight", "wte.weight")):
@@ -81,13 +83,9 @@ def missing_tensor(where: str, name: str, stored: Sequence[str]) -> InputError:
         embedding = (first.group(1) if first else "") + name
         return InputError(
             f"{where} holds {output} and not the embedding {embedding}. If the model ties the two "
-            "(`tie_word_embeddings`), store the tensor under that name too, with safetensors.numpy: "
-            f"t = load_file(FILE); t[{embedding!r}] = t[{output!r}]; save_file(t, FILE)"
+            f"(`tie_word_embeddings`), {advice.tied.format(embedding=embedding, output=output)}"
         )
-    return InputError(
-        f"{where} lacks the tensor {name}, which its config.json requires. "
-        "Its files are incomplete, or of another model: fetch them again."
-    )
+    return InputError(f"{where} lacks the tensor {name}, which {advice.config} requires. {advice.incomplete}")
 
 
 def require_plain_weights(source: Directory | Hub, raw: Mapping[str, Any]) -> None:
@@ -104,18 +102,18 @@ def require_plain_weights(source: Directory | Hub, raw: Mapping[str, Any]) -> No
     )
 
 
-def require_known_type(where: str, raw: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise if config.json names no type of model, or one that is not known."""
-    model_type = raw.get("model_type")
+def require_known_type(entries: Entries, known: Collection[str]) -> None:
+    """Raise if the config names no type of model, or one that is not known."""
+    model_type = entries.raw.get("model_type")
     if model_type is None:
         raise InputError(
-            f"config.json of {where} has no `model_type`, as in early files. If you know the architecture, "
+            f"{entries.where} has no `model_type`, as in early files. If you know the architecture, "
             f'add it, such as "model_type": "bert". Known: {", ".join(sorted(known))}.'
         )
     if not isinstance(model_type, str) or model_type not in known:
         raise InputError(
-            f"config.json of {where} says the model is of type {model_type!r} (architectures "
-            f"{raw.get('architectures')}), which is not supported. Known: {', '.join(sorted(known))}."
+            f"{entries.where} says the model is of type {model_type!r} (architectures "
+            f"{entries.raw.get('architectures')}), which is not supported. Known: {', '.join(sorted(known))}."
         )
 
 

@@ -41,11 +41,11 @@ class Rotation:
         stretch = self.growth * n / self.beyond - (self.growth - 1)
         return plain * stretch ** (-np.arange(0, r, 2) / (r - 2))
 
-    def __call__(self, vectors: AnyArray) -> AnyArray:
-        """Vectors (..., n, k) of tokens at positions 0 to n - 1, rotated."""
+    def __call__(self, vectors: AnyArray, places: tuple[np.ndarray, int]) -> AnyArray:
+        """Vectors (..., m, k) of tokens at these m positions of a prompt, rotated; `places` has its length, too."""
         half = len(self.frequencies)
-        n = vectors.shape[-2]
-        angles = jnp.arange(n, dtype=vectors.dtype)[:, None] * jnp.asarray(self.of_length(n), vectors.dtype)
+        positions, n = places
+        angles = jnp.asarray(positions, vectors.dtype)[:, None] * jnp.asarray(self.of_length(n), vectors.dtype)
         cosine, sine = self.factor * jnp.cos(angles), self.factor * jnp.sin(angles)
         first, second = vectors[..., :half], vectors[..., half : 2 * half]
         turned = [first * cosine - second * sine, second * cosine + first * sine]
@@ -66,7 +66,8 @@ def rotation(entries: Entries, width: int, *, theta: float = 10000.0, part: floa
     """
     if width > MAX_HEAD_WIDTH:
         raise InputError(
-            f"Heads with rotary positions must have a width of at most {MAX_HEAD_WIDTH}, but config.json says {width}."
+            f"Heads with rotary positions must have a width of at most {MAX_HEAD_WIDTH}, but {entries.where} "
+            f"says {width}."
         )
     own = entries.table("rope_parameters" if entries.raw.get("rope_parameters") else "rope_scaling")
     own = own.table(table) if table and table in own.raw else own
@@ -75,14 +76,14 @@ def rotation(entries: Entries, width: int, *, theta: float = 10000.0, part: floa
     if share > 1 or rotated % 2 or rotated == 0:
         raise InputError(
             f"Rotary positions must turn an even number of coordinates, at most {width}, the width of a head, but "
-            f"config.json says {rotated}."
+            f"{entries.where} says {rotated}."
         )
     base = own.number("rope_theta", entries.number("rope_theta", theta))
     plain = base ** (-np.arange(0, rotated, 2) / rotated)
     kind = own.word("rope_type", own.word("type", "default"))
     if kind not in KINDS:
         raise InputError(
-            f"config.json has rotary positions of type {kind!r}, which is not supported; known: {', '.join(KINDS)}."
+            f"{entries.where} has rotary positions of type {kind!r}, which is not supported; known: {', '.join(KINDS)}."
         )
     if kind == "default":
         return Rotation(tuple(plain.tolist()))
@@ -101,7 +102,7 @@ def _dynamic(plain: np.ndarray, base: float, own: Entries, entries: Entries) -> 
     del base
     if len(plain) < 2:
         raise InputError(
-            "Rotary positions of type 'dynamic' must turn four coordinates or more, but config.json says 2."
+            f"Rotary positions of type 'dynamic' must turn four coordinates or more, but {entries.where} says 2."
         )
     return Rotation(tuple(plain.tolist()), beyond=entries.count("max_position_embeddings"), growth=own.number("factor"))
 
@@ -111,7 +112,7 @@ def _llama3(plain: np.ndarray, base: float, own: Entries, entries: Entries) -> R
     del base
     slow, fast = own.number("low_freq_factor"), own.number("high_freq_factor")
     if fast <= slow:
-        raise InputError(f"`high_freq_factor` in config.json must be above `low_freq_factor`, {slow}, but is {fast}.")
+        raise InputError(f"`high_freq_factor` in {own.where} must be above `low_freq_factor`, {slow}, but is {fast}.")
     turns = _original_context(own, entries) * plain / (2 * np.pi)
     kept = np.clip((turns - slow) / (fast - slow), 0, 1)
     return Rotation(tuple((plain * (kept + (1 - kept) / own.number("factor"))).tolist()))

@@ -26,6 +26,11 @@ class Tensors(abc.ABC):
     def rows(self, name: str, rows: Sequence[int] | np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         """Some rows of a matrix of this shape."""
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a tensor of this name; random ones exist for every name."""
+        del name
+        return True
+
     def stored_bytes(self) -> Iterator[tuple[str, bytes]]:
         """Name and bytes of every stored tensor; none here."""
         return iter(())
@@ -74,5 +79,6 @@ class FreshTensors(Tensors):
 def require_room(name: str, shape: tuple[int, ...], bytes_each: int) -> None:
     """Raise if a tensor of this shape does not fit into memory with so many bytes for each of its numbers."""
     sizes = " x ".join(map(str, shape))
-    what_to_do = "Correct the sizes in config.json if they are wrong, or use a machine with more memory."
+    where = "config.json (of a model in memory in its `config`)"
+    what_to_do = f"Correct the sizes in {where} if they are wrong, or use a machine with more memory."
     require_memory(math.prod(shape) * bytes_each, f"The tensor {name} of {sizes} numbers", what_to_do)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -20,37 +19,16 @@ from attnflow.models.attention_part import AttentionPart
 from attnflow.models.block import Block
 from attnflow.models.config import Config
 from attnflow.models.family import Family
+from attnflow.models.head_weights import HeadWeights, weights_of_one
 from attnflow.models.images import ImageReader, Patches, with_picture
+from attnflow.models.norm import Norm
 from attnflow.models.prompt import dataset, described, ending, follow, require_room_for_layers
 from attnflow.models.tensors import FreshTensors, Tensors
 from attnflow.models.tokenizer import Prompt, Tokenizer, Tokens
 from attnflow.models.unembedding import Unembedding, UnembeddingPlan, read_unembedding
+from attnflow.results.provenance import load_arguments
 
 Reader = Tokenizer | ImageReader
-
-
-@dataclass(frozen=True, eq=False)
-class HeadWeights:
-    """The weights of one head as stored: column convention, ``W_Q @ x + b_q`` for a token x.
-
-    W_Q, W_K and W_V are k x d, W_O is d x k; b_q, b_k and b_v have k entries, b_o has d and is added
-    once for all heads of the layer. A bias is None where the model has none.
-
-    Examples
-    --------
-    >>> weights = model.head_weights(layer=0)[0]
-    >>> weights.W_Q.shape == weights.W_K.shape == weights.W_O.T.shape
-    True
-    """
-
-    W_Q: AnyArray
-    W_K: AnyArray
-    W_V: AnyArray
-    W_O: AnyArray
-    b_q: AnyArray | None
-    b_k: AnyArray | None
-    b_v: AnyArray | None
-    b_o: AnyArray | None
 
 
 class Model:
@@ -63,6 +41,38 @@ class Model:
     True
     >>> len(model.heads(layer=0)) == model.config.heads
     True
+    >>> import attnflow as af
+    >>> model.family, model.dtype, model.is_untrained
+    ('bert', 'float64', False)
+    >>> model.reads_text, model.has_unembedding  # this one came without a tokenizer and without an output layer
+    (False, False)
+    >>> af.models.load(model.origin).config == model.config
+    True
+
+    Prompts, weights and tensors:
+
+    >>> stored = model.head_weights(layer=0)[0]
+    >>> np.allclose(stored.W_O @ stored.W_V, model.heads(layer=0)[0].value_matrix)
+    True
+    >>> sorted(name for name, _ in model.stored_bytes())[0]
+    'embeddings.LayerNorm.bias'
+    >>> model.embed([5, 17, 3]).shape == (3, model.config.width)
+    True
+    >>> without = model.embed([5, 5], positions=False)
+    >>> bool(np.all(without[0] == without[1]))
+    True
+    >>> tokens = model.embed([5, 17, 3])
+    >>> np.array_equal(model.last_norm(tokens), tokens)  # BERT has none
+    True
+    >>> model.unembedding()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    attnflow._common.checks.InputError: bert has no unembedding that can be read ...
+    >>> model.words([5, 17])
+    ['5', '17']
+    >>> untrained = model.reinitialised(rng=0)
+    >>> untrained.is_untrained, untrained.config == model.config
+    (True, True)
     """
 
     def __init__(
@@ -95,6 +105,17 @@ class Model:
         return self._origin["origin"]
 
     @property
+    def load_arguments(self) -> str:
+        """All arguments of `load` that open the trained model again, as code: the tower and the revision, too.
+
+        Examples
+        --------
+        >>> model.load_arguments == repr(model.origin)
+        True
+        """
+        return load_arguments(self._origin)
+
+    @property
     def is_untrained(self) -> bool:
         """Whether the weights are random initial ones, made by `reinitialised`."""
         return "reinitialised" in self._origin
@@ -117,6 +138,12 @@ class Model:
         With `folded=False` the matrices are as stored, and act on the output of the norm, `Block.attention_input`.
         The two are the same in other models. What a `Head` does not have, such as biases and rotary positions,
         `left_out_of_heads` names. Only the tensors of this layer's attention, and its norm, are read.
+
+        Examples
+        --------
+        >>> head, d, k = model.heads(layer=0)[0], model.config.width, model.config.head_width
+        >>> head.query.shape == (k, d), head.value_matrix.shape == (d, d)
+        (True, True)
         """
         part = jax.tree.map(partial(np.asarray, dtype=float), self._attention(layer))
         if folded:
@@ -124,21 +151,37 @@ class Model:
         single_heads = [part.with_heads((head,)) for head in range(part.heads)]
         return [Head(one.W_Q[0] * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in single_heads]
 
+    def attention_norm(self, layer: int = 0) -> Norm | None:
+        """The norm before the heads of a layer, which is all that is read; None where heads read the stream itself.
+
+        Examples
+        --------
+        >>> model.attention_norm(0) is None  # BERT normalises after each sum
+        True
+        """
+        self.require_layer(layer)
+        is_pre = self.config.norm_place == "pre"
+        return self._family.read_attention_norm(self._tensors, self.config, layer) if is_pre else None
+
     def _folded(self, part: AttentionPart, layer: int) -> AttentionPart:
         """The heads with the gain and centring of the norm before them, and linear queries and keys."""
-        is_pre = self.config.norm_place == "pre"
-        norm = self._family.read_attention_norm(self._tensors, self.config, layer) if is_pre else None
+        norm = self.attention_norm(layer)
         return (part if norm is None else part.folded(norm)).with_linear_queries()
 
     def head_weights(self, layer: int = 0) -> list[HeadWeights]:
         """The weights of a layer's heads as stored, biases included; heads that share keys get a copy each."""
         part = self._attention(layer)
-        return [_weights_of_one(part.with_heads((head,))) for head in range(part.heads)]
+        return [weights_of_one(part.with_heads((head,))) for head in range(part.heads)]
 
     def left_out_of_heads(self, layer: int = 0) -> tuple[str, ...]:
         """The parts of a layer's attention that `heads` leave out, in words: "biases", "rotary positions", and so on.
 
         The shift of a norm before the heads is one of the biases.
+
+        Examples
+        --------
+        >>> model.left_out_of_heads(layer=0)
+        ('biases',)
         """
         part, config = self._attention(layer), self.config
         biases = (part.b_q, part.b_k, part.b_v, part.b_o)
@@ -158,6 +201,15 @@ class Model:
         """The block of a layer, as pure functions in the model's precision.
 
         Its arrays are NumPy's: in float64 call it inside ``with jax.enable_x64(True):``.
+
+        Examples
+        --------
+        >>> block = model.block(layer=0)
+        >>> with jax.enable_x64(True):
+        ...     after = block(jnp.asarray(model.embed([5, 17, 3])))
+        >>> run = model.trajectory([5, 17, 3])
+        >>> np.allclose(after, run.tokens.sel(time=1))
+        True
         """
         self.require_layer(layer)
         key = 0 if self.config.shares_layers else layer
@@ -183,6 +235,11 @@ class Model:
 
         In a model of images the prompt is an image file, colours (h, w, 3) of type uint8, or pixels (3, h, w) as the
         model takes them; the tokens are patches, whose words are their row and column.
+
+        Examples
+        --------
+        >>> model.encode([5, 17, 3]).ids
+        array([ 5, 17,  3])
         """
         found = self._reader.encode(prompt)
         if len(found) > self.config.positions and not self.config.may_resize_positions:
@@ -283,25 +340,22 @@ class Model:
         self.require_layer(layer)
         return self._family.read_attention(self._tensors, self.config, layer)
 
-    def require_layer(self, layer: int) -> None:
-        """Raise InputError unless the model has a layer of that number."""
-        require_count(layer, "layer", least=0)
+    def require_layer(self, layer: int, argument: str = "layer") -> None:
+        """Raise InputError, about this argument, unless the model has a layer of that number."""
+        require_count(layer, argument, least=0)
         if layer >= self.config.layers:
-            raise InputError(f"`layer` must be from 0 to {self.config.layers - 1} in {self.name}, but it is {layer}.")
+            raise InputError(
+                f"`{argument}` must be from 0 to {self.config.layers - 1} in {self.name}, but it is {layer}."
+            )
 
-    def require_depth(self, layers: int | None) -> int:
-        """The number of layers that a prompt is sent through; InputError if the model has fewer."""
+    def require_depth(self, layers: int | None, argument: str = "layers") -> int:
+        """The number of layers that a prompt is sent through; InputError about this argument if the model has fewer."""
         if layers is None:
             return self.config.layers
-        require_count(layers, "layers")
+        require_count(layers, argument)
         if layers > self.config.layers and not self.config.shares_layers:
             raise InputError(
-                f"`layers` must be at most {self.config.layers}, the layers of {self.name}, but it is {layers}. "
+                f"`{argument}` must be at most {self.config.layers}, the layers of {self.name}, but it is {layers}. "
                 "Only a model with one shared layer (ALBERT) can be iterated further."
             )
         return layers
-
-
-def _weights_of_one(part: AttentionPart) -> HeadWeights:
-    biases = [None if bias is None else bias[0] for bias in (part.b_q, part.b_k, part.b_v)]
-    return HeadWeights(part.W_Q[0], part.W_K[0], part.W_V[0], part.W_O[0], *biases, b_o=part.b_o)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -81,17 +82,16 @@ class UnembeddingPlan:
     has_norm_shift: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Unembedding:
+class Unembedding(eqx.Module):
     """The map of tokens after the last norm to logits."""
 
-    matrix: np.ndarray
+    matrix: AnyArray
     """One row a word, (words, width)."""
-    bias: np.ndarray | None = None
-    dense: tuple[np.ndarray, np.ndarray | None] | None = None
+    bias: AnyArray | None = None
+    dense: tuple[AnyArray, AnyArray | None] | None = None
     norm: Norm | None = None
-    activation: str = "gelu"
-    softcap: float | None = None
+    activation: str = eqx.field(default="gelu", static=True)
+    softcap: float | None = eqx.field(default=None, static=True)
 
     def __call__(self, tokens: AnyArray) -> AnyArray:
         """The logits (n, words) of tokens (n, d)."""

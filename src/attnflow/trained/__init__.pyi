@@ -3,7 +3,6 @@
 from attnflow.trained.controls import controlled as controlled
 from attnflow.trained.coupling import block_coupling as block_coupling
 from attnflow.trained.displacement import displacements as displacements
-from attnflow.trained.displacement import frames as frames
 from attnflow.trained.head_controls import control_rows as control_rows
 from attnflow.trained.head_controls import controls_sentences as controls_sentences
 from attnflow.trained.head_flows import flow_summary as flow_summary
@@ -21,6 +20,7 @@ from attnflow.trained.ladders import ladder_rows as ladder_rows
 from attnflow.trained.logit_lenses import lens_rows as lens_rows
 from attnflow.trained.logit_lenses import logit_lens as logit_lens
 from attnflow.trained.merged_layers import merged_attention as merged_attention
+from attnflow.trained.moving_frames import frames as frames
 from attnflow.trained.prompt_reports import extra_summary as extra_summary
 from attnflow.trained.prompt_reports import further_story as further_story
 from attnflow.trained.prompt_reports import prompt_report as prompt_report

@@ -62,7 +62,9 @@ def tower(entries: Entries, name: str | None) -> Entries:
             )
         return entries
     if name not in TOWERS:
-        raise InputError(f"A CLIP has two towers: pass `tower`, which must be 'text' or 'vision', but it is {name!r}.")
+        raise InputError(
+            f"A CLIP has two towers: `tower` (on the command line --tower) must be text or vision, but it is {name!r}."
+        )
     return entries.table(f"{name}_config").with_values(model_type=TOWERS[name])
 
 

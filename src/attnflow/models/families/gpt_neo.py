@@ -74,7 +74,7 @@ def _windows(entries: Entries, layers: int) -> tuple[int | None, ...]:
         kinds = []
     if len(kinds) != layers or not set(kinds) <= {"global", "local"}:
         raise InputError(
-            f"`attention_types` in config.json must list global or local for each of {layers} layers, but it is "
+            f"`attention_types` in {entries.where} must list global or local for each of {layers} layers, but it is "
             f"{str(types)[:80]}."
         )
     return tuple(width if kind == "local" else None for kind in np.array(kinds))

@@ -87,7 +87,7 @@ def read_block(tensors: Tensors, config: Config, layer: int) -> Block:
         attention=read_attention(tensors, config, layer),
         mlp=_mlp(tensors, config, f"{stem(config, layer)}mlp."),
         attention_norm=read_attention_norm(tensors, config, layer),
-        mlp_norm=_norm(tensors, config, f"{stem(config, layer)}{'ln1' if _has_one_norm(config) else 'ln2'}"),
+        mlp_norm=_norm(tensors, config, _mlp_norm(tensors, config, stem(config, layer))),
         norm_place=config.norm_place,
         is_parallel=config.is_parallel,
     )
@@ -105,9 +105,14 @@ def _mlp(tensors: Tensors, config: Config, own: str) -> FeedForward:
 
 
 def read_attention(tensors: Tensors, config: Config, layer: int) -> AttentionPart:
-    """The heads of one layer; fewer keys than queries are stored under names with an underscore."""
+    """The heads of one layer.
+
+    Keys and values are stored under names with an underscore if the config counts them (Gemma 7B has one for each
+    query); a bridge of TransformerLens 4 has an underscore only where there are fewer.
+    """
     own, d, k = f"{stem(config, layer)}attn.", config.width, config.head_width
-    mark = "_" if config.key_heads < config.heads else ""
+    is_grouped = config.key_heads < config.heads or not tensors.holds(f"{own}W_K")
+    mark = "_" if is_grouped and tensors.holds(f"{own}_W_K") else ""
     groups = config.key_heads
 
     def inward(name: str, count: int) -> np.ndarray:
@@ -156,9 +161,14 @@ def _norm(tensors: Tensors, config: Config, name: str) -> Norm:
     return Norm(tensors.read(f"{name}.w", shape), shift, config.norm_epsilon, centres)
 
 
-def _has_one_norm(config: Config) -> bool:
-    """Whether both parts of a parallel block read the same normalised tokens (GPT-J, Phi); GPT-NeoX has two norms."""
-    return config.is_parallel and config.raw.get("original_architecture") in ("GPTJForCausalLM", "PhiForCausalLM")
+def _mlp_norm(tensors: Tensors, config: Config, own: str) -> str:
+    """The name of the norm before the MLP.
+
+    In GPT-J and Phi both parts read the same normalised tokens: a HookedTransformer has a second norm, equal to the
+    first or left of one that was folded, and a bridge of TransformerLens 4 has the first only.
+    """
+    is_shared = config.raw.get("original_architecture") in ("GPTJForCausalLM", "PhiForCausalLM")
+    return f"{own}ln1" if config.is_parallel and is_shared and not tensors.holds(f"{own}ln2.w") else f"{own}ln2"
 
 
 def _rotation(entries: Entries):

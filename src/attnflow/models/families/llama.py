@@ -84,8 +84,8 @@ def windows(entries: Entries, layers: int, local: tuple[bool, ...] | None = None
         kinds = {"sliding_attention": True, "full_attention": False}
         if not isinstance(named, list) or len(named) != layers or any(one not in kinds for one in named):
             raise InputError(
-                f"`layer_types` in config.json must name {' or '.join(kinds)} for each of {layers} layers, but it is "
-                f"{str(named)[:80]}."
+                f"`layer_types` in {entries.where} must name {' or '.join(kinds)} for each of {layers} layers, "
+                f"but it is {str(named)[:80]}."
             )
         local = tuple(kinds[one] for one in named)
     return tuple(width if is_local else None for is_local in (local or (True,) * layers))

@@ -116,6 +116,6 @@ def _activation(entries: Entries) -> str:
     named = entries.word("feed_forward_proj", "relu")
     if named.count("-") > 1:
         raise InputError(
-            f"`feed_forward_proj` in config.json must be such as 'relu' or 'gated-gelu', but is {named!r}."
+            f"`feed_forward_proj` in {entries.where} must be such as 'relu' or 'gated-gelu', but is {named!r}."
         )
     return "gelu_new" if named == "gated-gelu" else named.removeprefix("gated-")
