@@ -72,6 +72,25 @@ def joined(text):
     return " ".join(text.split())
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["heads", "--layers", "0", "--runs", "0"],
+        ["ladder", IDS],
+        ["flow", "--by-kind", "--n", "3", "--end", "1", "--saves", "6"],
+        ["flow", "--by-heads", "--n", "3", "--end", "1", "--saves", "6"],
+    ],
+)
+def test_where_files_went_is_printed(folder, tmp_path, command):
+    name, *options = command
+    written = {"picture": tmp_path / "a.png"} | ({} if name == "flow" else {"csv": tmp_path / "a.csv"})
+    files = ["--picture", written["picture"], *(["--out", written["csv"]] if "csv" in written else [])]
+    text = run(name, folder, *options, *files)
+    for kind, path in written.items():
+        assert f"{kind}: {path}\n" in text
+        assert path.exists()
+
+
 def table_of(text, title):
     """The rows of the table under a title, as lists of words; headings are left out."""
     lines = text.split(f"{title}\n")[1].split("\n\n")[0].splitlines()
@@ -206,6 +225,8 @@ def test_numbers_below_their_error_are_zero_with_it(capsys):
     assert "0 ± 1e-28" in capsys.readouterr().out
     trained_summaries.print_by_layer("", 1, {"second eigenvalue": [0.25, 1e-9]}, rounding_of("float32"))
     assert "0 ± 5e-06" in capsys.readouterr().out
+    trained_summaries.print_by_layer("", 1, {"large": [1.0, 1e32], "small": [0.25, 0.5]})
+    assert "0.2500" in capsys.readouterr().out  # the error of a column is relative to its own largest number
     ratios = {"divisor": [1.0, 2.0], "divisor_least": [1.5e-32, 1.0], "divisor_greatest": [1.0, 8.0]}
     assert "tokens have 0 ± 1e-14 to 4 times the median" in trained_summaries.divisors_sentence(ratios)
 
@@ -285,6 +306,10 @@ REFUSED = {
     "huge ids": (["prompt", "5," + "9" * 30], "must be a text or a list of whole numbers"),
     "ids out of range": (["prompt", "5,-1"], "1 of 2 are not: the first is -1 at position 1"),
     "iterated": (["ladder", IDS, "--control", "iterated"], "`layers` must be at most 3"),
+    "depth of a prompt": (["prompt", IDS, "--depth", "9"], "`--depth` must be at most 3"),
+    "depth of a ladder": (["ladder", IDS, "--depth", "0"], "`--depth` must be a whole number, at least 1"),
+    "depth of a study": (["study", "--depth", "9"], "`--depth` must be at most 3"),
+    "layers of heads": (["heads", "--layers", "9"], "`layers` must be from 0 to 2"),
     "heads": (["flow", "--heads", "9"], "numbers from 0 to 3"),
 }
 

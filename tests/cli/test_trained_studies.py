@@ -1,12 +1,16 @@
 """The command study: table, files, and bad input in one sentence."""
 
 import csv
+import importlib
 import json
+from unittest import mock
 
 import pytest
-from tests.helpers import tiny_models
+from tests.helpers import image_models, tiny_models
 from tests.helpers.command_line import attnflow
 
+from attnflow import show, trained
+from attnflow.models import Model
 from attnflow.trained import load_study
 
 
@@ -41,6 +45,75 @@ def test_study_prints_writes_and_draws(folder):
     found = json.loads(attnflow(*asked[:4], "--depth", "1", "--json", cwd=folder)[0])
     assert found["prompts"] == 64
     assert {row["variant"] for row in found["rows"]} == {"trained", "equal attention"}
+
+
+def test_counts_have_no_rounding_error_and_the_centred_cosine_its_baseline(folder):
+    (folder / "five.txt").write_text("5,17\n3,4,5\n7,8\n1,2,9,4\n6,5,4,3,2\n")
+    asked = ("study", "bert", "--prompts", "five.txt", "--controls", "equal attention", "--depth", "1")
+    out, _ = attnflow(*asked, "--measures", "sink_share,massive_activations,centred_cosine", cwd=folder)
+    counts = out.split("cosine")[0]
+    assert " 0" in counts
+    assert "±" not in counts
+    mean = -(1 + 1 / 2 + 1 + 1 / 3 + 1 / 4) / 5
+    assert f"-1/(n - 1), which is {mean:.3g} in the mean over these prompts" in " ".join(out.split())
+    assert "-1/(n - 1)" not in attnflow(*asked, "--measures", "sink_share", cwd=folder)[0]
+
+
+def test_an_interrupted_study_says_what_is_kept_and_goes_on(folder):
+    """Ctrl-C comes while the second of two variants is measured."""
+    asked = ("study", "bert", "--controls", "equal attention", "--depth", "1")
+    plan, calls = importlib.import_module("attnflow.trained.studies.study"), []
+    computed = plan._computed
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return computed(*arguments)
+
+    with mock.patch.object(plan, "_computed", interrupted):
+        _, error = attnflow(*asked, "--out", "stopped.nc", cwd=folder, code=130)
+        assert error.endswith("interrupted. Finished parts: 1, kept in stopped.nc.parts; the same command continues.\n")
+        _, error = attnflow(*asked, cwd=folder, code=130)
+        assert error.endswith("interrupted. Nothing is kept without --out.\n")
+    with mock.patch.object(plan, "_computed", lambda *rest: calls.append(2) or computed(*rest)):
+        attnflow(*asked, "--out", "stopped.nc", "--json", cwd=folder)
+    attnflow(*asked, "--out", "whole.nc", "--json", cwd=folder)
+    assert calls.count(2) == 1
+    assert load_study(folder / "stopped.nc").equals(load_study(folder / "whole.nc"))
+
+
+def test_ctrl_c_is_said(folder):
+    with mock.patch.object(Model, "trajectory", mock.Mock(side_effect=KeyboardInterrupt)):
+        assert attnflow("ladder", "bert", "5,17,3", cwd=folder, code=130)[1] == "attnflow: interrupted.\n"
+
+
+def test_few_prompts_have_no_intervals_and_say_so(folder):
+    (folder / "three.txt").write_text("5,17\n3,4,5\n7,8\n")
+    (folder / "five.txt").write_text("5,17\n3,4,5\n7,8\n9,1\n6,6\n")
+    said = {}
+    for name in ("three", "five"):
+        said[name], _ = attnflow("study", "bert", "--prompts", f"{name}.txt", "--depth", "1", "--controls", "equal attention", cwd=folder)  # fmt: skip
+        study = trained.study(folder / "bert", folder / f"{name}.txt", controls=[], layers=1, progress=False)
+        figure = show.study(study, measures=["mean_cosine"])
+        words = " ".join(text.get_text() for text in figure.texts)
+        assert ("need 5 prompts" in words) is (name == "three")
+        assert "beside its controls" not in words
+    assert "no intervals, which need 5 prompts" in said["three"]
+    assert "excludes 0" not in said["three"]
+    assert "bootstrap intervals over prompts; *" in " ".join(said["five"].split())
+
+
+def test_the_tower_of_a_clip_is_an_option(folder):
+    image_models.write("clip", folder / "clip")
+    for command in (("prompt", "clip", "5,17,3"), ("ladder", "clip", "5,17,3"), ("heads", "clip", "--runs", "0")):
+        _, error = attnflow(*command, cwd=folder, code=2)
+        assert "--tower" in error
+        assert attnflow(*command, "--tower", "text", "--json", cwd=folder)[0].startswith("{")
+    (folder / "ids.txt").write_text("5,17\n3,4,5\n")
+    asked = ("study", "clip", "--tower", "text", "--prompts", "ids.txt", "--controls", "none")
+    assert "clip (text)" in attnflow(*asked, cwd=folder)[0]
+    assert "--revisions" in attnflow(*asked, "--revisions", "step0", cwd=folder, code=2)[1]
 
 
 def test_bad_input_is_one_sentence(folder):

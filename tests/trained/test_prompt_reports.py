@@ -1,5 +1,7 @@
 """A prompt's report, its controls, what V's parts do, moving frames and block coupling: on tiny models, by hand."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -13,9 +15,10 @@ from attnflow import trained
 from attnflow._common.checks import InputError
 from attnflow.analyse import cluster_tracks, collapse, low_rank
 from attnflow.show.trained.prompt import WordClusters
-from attnflow.trained import coupling, measures
-from attnflow.trained.neural_collapse import class_labels, classes_sentence, collapse_measures
+from attnflow.trained import measures, moving_frames
+from attnflow.trained.neural_collapse import class_counts, class_labels, classes_sentence, collapse_measures
 from attnflow.trained.prompt_reports import named_clusters
+from attnflow.trained.studies import layer_measures
 
 TWICE = [5, 17, 3, 5, 17, 0, 22, 3, 39, 5]  # three classes of two or three equal tokens, and three single tokens
 
@@ -70,6 +73,7 @@ def test_collapse_is_measured_in_the_span_of_the_tokens(models):
         assert np.isfinite(report[name]).all()
         np.testing.assert_allclose(report[name], whole[name], rtol=1e-9, atol=1e-12)
     counted = {"classes_from": "token", "classes": int(np.sum(counts > 1)), "single_tokens": int(np.sum(counts == 1))}
+    counted |= {"equal_means_layers": [], "equal_shuffled_means_layers": []}
     assert trained.prompt_summary(report)["collapse_classes"] == counted
 
 
@@ -104,6 +108,62 @@ def test_shuffled_classes_are_the_control_of_the_variability():
             found = collapse_measures(units, labels)
             below.append(float(found.variability[0]) < factor * float(found.shuffled_variability[0]))
         assert least <= np.mean(below) <= most
+
+
+def test_classes_whose_means_are_equal_up_to_rounding_have_no_variability():
+    """Two pairs of equal tokens: of the permutations two thirds mix the pairs, after which both means are one point."""
+    rng = np.random.default_rng(3)
+    for width in (3, 64, 576):
+        equal = np.repeat(rng.normal(size=(2, width)), 2, axis=0)
+        apart = equal + 0.1 * rng.normal(size=(4, width))
+        tokens = np.stack([equal, apart])
+        units = tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)
+        run = xr.DataArray(units, {"time": [0.0, 1.0]}, ("time", "token", "coordinate"))
+        found = collapse_measures(run, np.array([0, 0, 1, 1]))
+        np.testing.assert_allclose(found.variability[0], 0.0, atol=1e-28)
+        assert np.isnan(found.shuffled_variability[0])
+        assert 0 < found.shuffled_variability[1] < np.inf
+        ids = np.array([7, 7, 9, 9])
+        in_study = np.array([layer_measures._variability(one, ids) for one in units])
+        np.testing.assert_allclose(in_study[:, 0], found.variability, rtol=1e-9, atol=1e-28)
+        assert np.isnan(in_study[0, 1])
+        assert 0 < in_study[1, 1] < np.inf
+
+
+def test_norms_and_angles_of_two_class_means_are_left_out(models):
+    """They are 0 by construction, which would read as complete collapse; with a third class they are measured."""
+    report = trained.prompt_report(models["bert"], [5, 17, 5, 17, 3], progress=False)
+    assert np.isfinite(report.variability[1:]).all()
+    for name in ("unequal_norms", "unequal_angles", "simplex_distance"):
+        assert np.isnan(report[name]).all()
+    words = classes_sentence(class_counts(report))
+    assert "the means of two classes have equal norms and opposite directions in any case" in words
+    figure = af.show.prompt(report)
+    assert "equal norms and opposite directions" in " ".join(figure.texts[-1].get_text().split())
+    (panel,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "Neural collapse"]
+    assert len(panel.get_lines()) == 1
+    more = trained.prompt_report(models["bert"], [5, 17, 5, 17, 3, 3], progress=False)
+    assert (more.unequal_norms > 0).all()
+    assert "in any case" not in classes_sentence(class_counts(more))
+
+
+def test_a_picture_without_clusters_says_why_it_is_pale(models):
+    said = {}
+    for angle in (1e-6, 3.0):
+        figure = af.show.prompt(trained.prompt_report(models["bert"], [5, 17, 3, 39], angle=angle, progress=False))
+        said[angle] = " ".join(figure.texts[-1].get_text().split())
+    assert "no two tokens are in one in any layer, so that all rows are pale" in said[1e-6]
+    assert "no two tokens" not in said[3.0]
+    assert "tokens alone in theirs are pale" in said[3.0]
+
+
+def test_layers_without_a_spread_between_classes_are_named():
+    counts = {"classes_from": "token", "classes": 2, "single_tokens": 9, "equal_means_layers": []}
+    words = classes_sentence(counts | {"equal_shuffled_means_layers": [0]})
+    assert words.endswith(
+        "means of most shuffled classes are equal up to rounding, and their variability undefined, in layer 0"
+    )
+    assert "up to rounding" not in classes_sentence(counts)
 
 
 def test_the_largest_cluster_is_named_first():
@@ -305,68 +365,25 @@ def test_frames_of_layers_that_differ_are_multiplied_in_their_order(models, name
     )
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_frames_of_heads_that_share_values_are_those_of_the_whole_matrix(groups):
+    """Two heads of width 2 with the same map of values act on at most 4 of 12 dimensions, six others on all."""
+    rng, d = np.random.default_rng(0), 12
+    values = np.repeat(rng.normal(size=(groups, 2, d)), 2, axis=0)
+    heads = [af.Head(np.eye(2, d), np.eye(2, d), value, rng.normal(size=(d, 2))) for value in values]
+    whole = sum(head.output @ head.value for head in heads) / 3.0
+    halves = {"V": whole, "S": (whole + whole.T) / 2, "A": (whole - whole.T) / 2}
+    back = rng.normal(size=(d, d))
+    for name, step in moving_frames.steps_back(heads, 3.0).items():
+        expected = back @ expm(-halves[name])
+        assert (step.basis is None) == (groups == 6)
+        np.testing.assert_allclose(step.after(back), expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
 def test_no_divisor_without_a_norm_before_attention(models):
     found = trained.frames(models["bert"], IDS)
     for name in ("divisor", "divisor_least", "divisor_greatest"):
         np.testing.assert_array_equal(found[name], 1.0)
-
-
-def test_jacobians_are_those_of_finite_differences(models):
-    block, tokens = models["bert"].block(1), models["bert"].trajectory(IDS).tokens.values[1]
-    found = coupling._jacobian(block, tokens, 2)
-    step, columns = 1e-6, []
-    for direction in np.eye(12):
-        moved = np.zeros_like(tokens)
-        moved[2] = step * direction
-        with jax.enable_x64(True):
-            change = (np.asarray(block(tokens + moved)) - np.asarray(block(tokens - moved)))[2] / (2 * step)
-        columns.append(change - direction)
-    np.testing.assert_allclose(found, np.stack(columns, axis=1), atol=1e-6)
-
-
-def test_blocks_that_share_directions_are_coupled():
-    rng = np.random.default_rng(0)
-    left, right = (np.linalg.qr(rng.normal(size=(8, 8)))[0] for _ in range(2))
-    shared = [left @ np.diag(np.sort(rng.random(8))[::-1]) @ right.T for _ in range(2)]
-    mismatch, _ = coupling.coupling_of(np.stack([*shared, rng.normal(size=(8, 8))]), 3)
-    assert mismatch[:2, :2].max() < 1e-12
-    assert mismatch[0, 2] > 0.3
-    assert mismatch[2, 0] > 0.3
-
-
-def test_blocks_that_act_with_opposite_sign_are_coupled():
-    """Singular vectors are known up to their sign, and so is the diagonal."""
-    matrix = np.random.default_rng(0).normal(size=(6, 6))
-    np.testing.assert_allclose(coupling.coupling_of(np.stack([matrix, -matrix]), 3)[0], 0, atol=1e-12)
-
-
-def test_the_mismatch_in_random_directions_is_a_mean_over_draws():
-    matrices, rng = np.random.default_rng(1).normal(size=(2, 6, 6)), np.random.default_rng(0)
-    left, right = (np.linalg.qr(rng.standard_normal((3, 6, 2)))[0] for _ in range(2))
-    for matrix, found in zip(matrices, coupling.random_mismatch(matrices, top=2, draws=3), strict=True):
-        sizes = np.linalg.svd(matrix, compute_uv=False)[:2]
-        seen = [np.abs(left[draw].T @ matrix @ right[draw]) - np.diag(sizes) for draw in range(3)]
-        assert found == pytest.approx(np.mean([np.linalg.norm(one) for one in seen]) / np.linalg.norm(sizes))
-
-
-def test_random_directions_give_the_mismatch_of_blocks_that_share_nothing():
-    """Blocks with the same singular values and independent singular vectors have it; coupled ones are far below."""
-    rng, sizes = np.random.default_rng(0), np.diag(np.linspace(2, 0.1, 60))
-    turned = lambda: np.linalg.qr(rng.normal(size=(60, 60)))[0]
-    alone = np.stack([turned() @ sizes @ turned() for _ in range(6)])
-    mismatch, _ = coupling.coupling_of(alone, 5)
-    off = mismatch[~np.eye(6, dtype=bool)].mean()
-    np.testing.assert_allclose(coupling.random_mismatch(alone, 5).mean(), off, rtol=0.03)
-
-
-def test_coupling_of_a_models_blocks(models):
-    found = trained.block_coupling(models["albert"], IDS, 4, top=3)
-    assert found.mismatch.shape == (4, 4)
-    np.testing.assert_allclose(np.diag(found.mismatch), 0, atol=1e-9)
-    with pytest.raises(InputError, match="`token` must be from -7 to 6, but it is 7"):
-        trained.block_coupling(models["albert"], IDS, token=7)
-    with pytest.raises(InputError, match="`top` must be at most 12"):
-        trained.block_coupling(models["albert"], IDS, top=13)
 
 
 def test_words_of_a_long_prompt_are_chosen_from_every_cluster():
@@ -375,3 +392,18 @@ def test_words_of_a_long_prompt_are_chosen_from_every_cluster():
     order = WordClusters(labels, ["word"] * 500)._order()
     assert len(order) == 40
     assert set(labels[0, order]) == set(range(11))
+
+
+@pytest.mark.parametrize("size", ["column", "page"])
+def test_words_beside_a_panel_do_not_overlap(size):
+    """On narrow pages the row of the clusters is as high as thirty words need: letters fill 0.8 of their boxes."""
+    arrays = tiny_models.tensors("bert")
+    name = next(name for name in arrays if "position_embeddings" in name)
+    arrays |= {name: np.tile(arrays[name], (4, 1))}
+    model = af.models.from_arrays(tiny_models.CONFIGS["bert"] | {"max_position_embeddings": 64}, arrays)
+    figure = af.show.prompt(trained.prompt_report(model, range(30), progress=False), size=size)
+    figure.canvas.draw()
+    axes = next(one for one in figure.axes if one.get_title("left").replace("\n", " ").startswith("Clusters and"))
+    boxes = sorted((label.get_window_extent() for label in axes.get_yticklabels()), key=lambda box: box.y0)
+    assert len(boxes) == 30
+    assert all(above.y0 > below.y0 + 0.8 * below.height for below, above in itertools.pairwise(boxes))

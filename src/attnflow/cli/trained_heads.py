@@ -18,7 +18,7 @@ from attnflow.cli.console import (
     write_csv,
 )
 from attnflow.cli.picture_options import require_picture, with_picture_options
-from attnflow.cli.trained_options import PANEL, Ids, ModelName, Seed, prompt_of, whole_numbers
+from attnflow.cli.trained_options import PANEL, Ids, ModelName, Seed, Tower, prompt_of, whole_numbers
 from attnflow.cli.trained_tables import heads_named, print_by_heads, print_by_kind, print_flow, print_heads
 
 
@@ -43,6 +43,7 @@ def heads(
         typer.Option(help="Heads that are also simulated with other Q and K, four simulations each; 0 for none."),
     ] = 24,
     untrained: Annotated[bool, typer.Option("--untrained", help="Use freshly initialised weights instead.")] = False,
+    tower: Tower = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Table, .csv.")] = None,
     picture: PicturePath = None,
@@ -63,7 +64,7 @@ def heads(
 
     require_count(seed, "seed", least=0)
     require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
-    opened = load(model)
+    opened = load(model, tower=tower)
     chosen = None if layers is None else whole_numbers(layers, "layers")
     require_table_arguments(opened, chosen, runs, controls)
     files = free_files({"csv": out, "picture": picture}, overwrite)
@@ -80,7 +81,7 @@ def heads(
     print_json_or(
         as_json,
         {"model": table.attrs["model"], "rows": rows, "controls": trained.control_rows(table)} | as_text(files),
-        lambda: print_heads(table, rows),
+        lambda: print_heads(table, rows, as_text(files)),
     )
 
 
@@ -123,6 +124,7 @@ def flow(
         bool,
         typer.Option("--by-kind", help="Compare the strongest real-positive, real-negative and complex head."),
     ] = False,
+    tower: Tower = None,
     seed: Seed = 0,
     out: ResultPath = None,
     picture: PicturePath = None,
@@ -148,7 +150,7 @@ def flow(
     require_count(seed, "seed", least=0)
     require_count(subsets, "subsets")
     require_picture(drawing, has_picture=picture is not None or movie is not None, asked_by="--picture or --movie")
-    opened = load(model)
+    opened = load(model, tower=tower)
     prompt = None if text is None else prompt_of(opened, text, ids)
     if prompt is not None:
         opened.encode(prompt)
@@ -170,7 +172,9 @@ def flow(
         settings |= {"subsets": subsets} if by_heads else {}
         compare, tell = (_by_heads, print_by_heads) if by_heads else (_by_kind, print_by_kind)
         rows = compare(opened, layer, files, drawing, progress=progress_of(as_json), **settings)
-        print_json_or(as_json, {"model": opened.name, "rows": rows} | as_text(files), lambda: tell(rows))
+        print_json_or(
+            as_json, {"model": opened.name, "rows": rows} | as_text(files), lambda: tell(rows, as_text(files))
+        )
         return
     run = trained.head_flow(opened, *where, progress=progress_of(as_json), **settings)
     if "result" in files:

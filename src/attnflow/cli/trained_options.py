@@ -28,6 +28,10 @@ Control = Annotated[
         autocompletion=completion.one_of("none", "untrained", "repeated", "iterated"),
     ),
 ]
+Tower = Annotated[
+    str | None,
+    typer.Option(help="The tower of a CLIP: text or vision.", autocompletion=completion.one_of("text", "vision")),
+]
 Seed = Annotated[int, typer.Option(help="Seed of random tokens and of fresh weights.")]
 
 WHOLE_NUMBERS = r"\s*-?[0-9]+\s*(,\s*-?[0-9]+\s*)*"

@@ -18,7 +18,19 @@ from attnflow.cli.console import (
     write_csv,
 )
 from attnflow.cli.picture_options import require_picture, with_picture_options
-from attnflow.cli.trained_options import PANEL, Angle, Control, Depth, Ids, ModelName, Seed, Text, numbers, prompt_of
+from attnflow.cli.trained_options import (
+    PANEL,
+    Angle,
+    Control,
+    Depth,
+    Ids,
+    ModelName,
+    Seed,
+    Text,
+    Tower,
+    numbers,
+    prompt_of,
+)
 from attnflow.cli.trained_summaries import print_prompt
 from attnflow.cli.trained_tables import print_ladder
 
@@ -69,6 +81,7 @@ def prompt(
         bool,
         typer.Option("--lens", help="Also print the words that each layer predicts through the unembedding."),
     ] = False,
+    tower: Tower = None,
     seed: Seed = 0,
     out: ResultPath = None,
     picture: PicturePath = None,
@@ -97,19 +110,19 @@ def prompt(
     require_report_arguments(angle, numbers(betas, "betas"), classes)
     if split is not None:
         require_known(split, SPLITS, "split")
-    opened = load(model)
+    opened = load(model, tower=tower)
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
     length = len(opened.encode(asked[1]))
-    opened.require_depth(asked[2])
+    opened.require_depth(asked[2], "layers" if layers is None else "--depth")
     if lens:
         opened.require_unembedding()
     if coupling:
         require_coupling_arguments(opened, length, **asked_of_coupling)
     files = free_files({"result": out, "picture": picture, **beside}, overwrite)
-    more = {name: _further(name, asked, split, asked_of_coupling) for name in further}
     report = trained.prompt_report(
         *asked, angle=angle, betas=numbers(betas, "betas"), classes=classes, progress=progress_of(as_json)
     )
+    more = {name: _further(name, asked[0], report, split, asked_of_coupling) for name in further}
     found = trained.prompt_summary(report) | trained.extra_summary(more)
     if lens:
         found["logit_lens"] = trained.lens_rows(trained.logit_lens(asked[0], report, top=1))
@@ -142,6 +155,7 @@ def ladder(
     ] = "full",
     angle: Angle = 0.5,
     control: Control = "none",
+    tower: Tower = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Table, .csv.")] = None,
     picture: PicturePath = None,
@@ -156,10 +170,10 @@ def ladder(
 
     require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
     require_count(seed, "seed", least=0)
-    opened = load(model)
+    opened = load(model, tower=tower)
     asked = trained.controlled(opened, prompt_of(opened, text, ids), control, layers, rng=seed)
     opened.encode(asked[1])
-    opened.require_depth(asked[2])
+    opened.require_depth(asked[2], "layers" if layers is None else "--depth")
     require_ladder_arguments(opened, head, mask, angle)
     files = free_files({"csv": out, "picture": picture}, overwrite)
     climbed = trained.ladder(*asked, head=head, mask=mask, angle=angle, progress=progress_of(as_json))
@@ -172,17 +186,19 @@ def ladder(
         draw(climbed, files["picture"], **drawing)
     facts = {"model": climbed.attrs["model"], "distance_to_model": climbed.attrs["distance_to_model"], "rows": rows}
     print_json_or(
-        as_json, facts | as_text(files), lambda: print_ladder(rows, climbed.attrs["model"], climbed.sizes["token"])
+        as_json,
+        facts | as_text(files),
+        lambda: print_ladder(rows, climbed.attrs["model"], climbed.sizes["token"], as_text(files)),
     )
 
 
-def _further(name: str, asked: tuple, split: str | None, of_coupling: dict[str, int]) -> Any:
-    """The measurement of that name, which only an option asks for."""
+def _further(name: str, model: Any, report: Any, split: str | None, of_coupling: dict[str, int]) -> Any:
+    """The measurement of that name, which only an option asks for, on the trajectory of the report."""
     from attnflow import trained
 
     if name == "displacement":
-        return trained.displacements(*asked, split=split or "symmetry")
-    return trained.frames(*asked) if name == "frames" else trained.block_coupling(*asked, **of_coupling)
+        return trained.displacements(model, report, split=split or "symmetry")
+    return trained.frames(model, report) if name == "frames" else trained.block_coupling(model, report, **of_coupling)
 
 
 def _draw_further(name: str, measured: Any, path: Path, drawing: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The command study: many prompts through trained models, with controls and intervals."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from attnflow.cli.console import (
 )
 from attnflow.cli.numbers import interval_text, number
 from attnflow.cli.picture_options import require_picture, with_picture_options
-from attnflow.cli.trained_options import PANEL, Angle, Depth, Seed, numbers
+from attnflow.cli.trained_options import PANEL, Angle, Depth, Seed, Tower, numbers
 
 SINGLE_ROUNDING = 5e-6  # of quantities of size one from checkpoints in float32, as `rounding_of` has it
 SHOWN = ("mean_cosine", "centred_cosine", "clusters", "effective_rank", "second_eigenvalue", "sink_share")
@@ -37,7 +38,7 @@ def study(
     models: Annotated[
         list[str],
         typer.Argument(
-            help="Models: minilm, directories (of a model, or of checkpoints of one), names of the hub.",
+            help="Models: minilm, smollm2, ...; directories of models or of checkpoints, .gguf files; hub names.",
             autocompletion=completion.one_of(*completion.MODELS),
         ),
     ],
@@ -58,6 +59,7 @@ def study(
     measures: Annotated[str, typer.Option(help="Measures that are printed and drawn, with commas between.")] = ",".join(
         SHOWN
     ),
+    tower: Tower = None,
     seed: Seed = 0,
     memory: Annotated[float, typer.Option(help="Megabytes of hidden states kept at a time.")] = 512.0,
     out: Annotated[
@@ -82,20 +84,27 @@ def study(
         require_known(name, WORDS, "measures")
     asked = [] if controls.strip() == "none" else [name.strip() for name in controls.split(",")]
     files = free_files({"csv": csv, "picture": picture, "training": training}, overwrite)
-    found = trained.study(
-        _asked_models(models, revisions),
-        prompts,
-        controls=asked,
-        ladder=ladder,
-        layers=layers,
-        angle=angle,
-        betas=numbers(betas, "betas"),
-        seed=seed,
-        memory=memory * 1e6,
-        out=out,
-        overwrite=overwrite,
-        progress=progress_of(as_json),
-    )
+    opened = _asked_models(models, revisions, tower)
+    for one in opened:
+        one.require_depth(layers, "--depth")
+    try:
+        found = trained.study(
+            opened,
+            prompts,
+            controls=asked,
+            ladder=ladder,
+            layers=layers,
+            angle=angle,
+            betas=numbers(betas, "betas"),
+            seed=seed,
+            memory=memory * 1e6,
+            out=out,
+            overwrite=overwrite,
+            progress=progress_of(as_json),
+        )
+    except KeyboardInterrupt:
+        print(f"attnflow: interrupted. {_kept(out)}", file=sys.stderr)
+        raise typer.Exit(130) from None
     rows = trained.study_rows(found)
     if "csv" in files:
         write_csv(rows, files["csv"])
@@ -112,13 +121,26 @@ def study(
     print_json_or(as_json, facts | written, lambda: _print_study(found, rows, shown, written))
 
 
-def _asked_models(models: list[str], revisions: str | None) -> list[Any]:
+def _kept(out: Path | None) -> str:
+    """What an interrupted study has left."""
+    from attnflow.trained.studies.parts import parts_folder
+
+    if out is None:
+        return "Nothing is kept without --out."
+    count = len(list(parts_folder(out).glob("*.nc")))
+    return f"Finished parts: {count}, kept in {parts_folder(out)}; the same command continues."
+
+
+def _asked_models(models: list[str], revisions: str | None, tower: str | None) -> list[Any]:
     """The models of the command, or the revisions of the only one."""
     from attnflow._common.checks import InputError
-    from attnflow.models import load_checkpoints
+    from attnflow.models import load, load_checkpoints
+    from attnflow.trained.studies.study import opened_models
 
     if revisions is None:
-        return list(models)
+        return [one for name in models for one in ([load(name, tower=tower)] if tower else opened_models(name))]
+    if tower:
+        raise InputError("--tower is for CLIP, and --revisions load models without towers. Leave one of them out.")
     if len(models) > 1:
         raise InputError(f"--revisions are those of one repository, but {len(models)} models are given. Pass one.")
     return list(load_checkpoints(models[0], [one.strip() for one in revisions.split(",")]))
@@ -126,7 +148,9 @@ def _asked_models(models: list[str], revisions: str | None) -> list[Any]:
 
 def _print_study(found: Any, rows: list[dict[str, Any]], shown: list[str], written: dict[str, str]) -> None:
     """Print, for each model and measure, the means of all variants by layer, and where the model differs from them."""
+    from attnflow.trained.studies.bootstrap import LEAST_PROMPTS, intervals_in_words
     from attnflow.trained.studies.layer_measures import WORDS
+    from attnflow.trained.studies.rows import baseline_sentence
 
     for model in found.model.values:
         for name in shown:
@@ -138,7 +162,11 @@ def _print_study(found: Any, rows: list[dict[str, Any]], shown: list[str], writt
     facts = {"prompts": f"{found.sizes['prompt']} ({found.attrs['prompts']})"}
     if "repeated_weights" in found.attrs:
         facts["weights"] = found.attrs["repeated_weights"]
-    facts["intervals"] = "95 %, bootstrap over prompts; * where the paired difference from the trained model excludes 0"
+    facts["intervals"] = intervals_in_words(found.sizes["prompt"])
+    if "centred_cosine" in shown:
+        facts["centred cosine"] = baseline_sentence(found)
+    if found.sizes["variant"] > 1 and found.sizes["prompt"] >= LEAST_PROMPTS:
+        facts["intervals"] += "; * where the paired difference from the trained model excludes 0"
     print_facts("study", facts | written)
 
 
@@ -157,11 +185,14 @@ def _print_measure(title: str, rows: list[dict[str, Any]]) -> None:
 
 def _cell(row: dict[str, Any]) -> str:
     """The mean with its interval; of a control, with a star where the paired difference from the model excludes 0."""
+    from attnflow.trained.studies.layer_measures import COUNTS
+
     if row["mean"] is None:
         return ""
     low, high = row["low"], row["high"]
-    is_resolved = abs(row["mean"]) > SINGLE_ROUNDING
+    error = 0.0 if row["measure"] in COUNTS else SINGLE_ROUNDING
+    is_resolved = abs(row["mean"]) > error
     interval = f" {interval_text(low, high)}" if is_resolved and low is not None and low < high else ""
     least, most = row["trained_minus_low"], row["trained_minus_high"]
     is_apart = least is not None and most is not None and (least > 0 or most < 0)
-    return f"{number(row['mean'], SINGLE_ROUNDING)}{interval}{' *' if is_apart else ''}"
+    return f"{number(row['mean'], error)}{interval}{' *' if is_apart else ''}"

@@ -52,13 +52,14 @@ def print_by_layer(
     """Print quantities in columns, with a row for the embedding, 0, and one after each layer; then an empty line.
 
     Quantities of layers, which the embedding lacks, are blank in its row. A quantity without values is left out, and a
-    table without quantities too. `errors` are absolute; by default that of rounding, relative to the largest number.
+    table without quantities too. `errors` are absolute; by default those of rounding, relative to the largest number of
+    the column, or to one where that is smaller.
     """
     whole = {name: [*[None] * (layers + 1 - len(values)), *values] for name, values in columns.items()}
     known = {name: values for name, values in whole.items() if any(value is not None for value in values)}
     if known:
-        largest = max(abs(value) for values in known.values() for value in values if value is not None)
-        error_of = dict.fromkeys(known, rounding * max(1.0, largest)) | (errors or {})
+        largest = {name: max(abs(value) for value in values if value is not None) for name, values in known.items()}
+        error_of = {name: rounding * max(1.0, value) for name, value in largest.items()} | (errors or {})
         rows = _rows(layers)
         shown = {name: column([values[row] for row in rows], error_of[name]) for name, values in known.items()}
         print_columns(title, {"layer": [str(row) for row in rows]} | shown)
@@ -135,6 +136,10 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
     if "block_coupling" in found:
         facts["mismatch"] = (
             "0 if a block acts along the singular vectors of the next; that of random vectors if the two share nothing"
+        )
+    if "cosine_in_frame" in found:
+        facts["frames"] = (
+            "x and e^(-tA) x have one column: e^(-tA) with antisymmetric A is a rotation, so cosines are the same"
         )
     if "frame_divisors" in found:
         facts["V in the frames"] = divisors_sentence(found["frame_divisors"])

@@ -11,8 +11,8 @@ ENDS = ("clusters", "mean_cosine", "misalignment", "rate", "attention_rank")
 MISALIGNMENT = "Misalignment: 1 - mean squared cosine"
 
 
-def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
-    """Print one line for each head, the number of heads of each kind, and the controls of the simulations."""
+def print_heads(table: Any, rows: list[dict[str, Any]], files: dict[str, str]) -> None:
+    """Print one line for each head, the number of heads of each kind, the controls of the simulations, and files."""
     from rich.table import Table
 
     # Without margins the line of a complex head fits into 80 columns.
@@ -40,6 +40,7 @@ def print_heads(table: Any, rows: list[dict[str, Any]]) -> None:
         left_out(table.attrs),
     )
     _print_controls(table)
+    print_files(files)
 
 
 def _limit(name: str) -> str:
@@ -117,6 +118,11 @@ def print_flow(summary: dict[str, Any], files: dict[str, str]) -> None:
         f"{summary['outcome']} 1 - mean squared cosine is {misalignment}: {_rate(summary)}.",
         rank_note(summary["tokens"]),
     )
+    print_files(files)
+
+
+def print_files(files: dict[str, str]) -> None:
+    """Print what was written where, a line for each file."""
     for name, path in files.items():
         print(f"{name}: {path}")
 
@@ -158,7 +164,7 @@ def heads_named(heads: Sequence[int]) -> str:
     return f"head{'' if len(heads) == 1 else 's'} {', '.join(map(str, heads))}"
 
 
-def print_by_heads(rows: list[dict[str, Any]]) -> None:
+def print_by_heads(rows: list[dict[str, Any]], files: dict[str, str]) -> None:
     """Print two lines for each number of heads: means over subsets, and below them the intervals of the means."""
     from attnflow.trained import count_rows
 
@@ -176,6 +182,7 @@ def print_by_heads(rows: list[dict[str, Any]]) -> None:
         f"{MISALIGNMENT}; the rate is that of its decay, a mean over the subsets that have one: {'; '.join(rates)}.",
         rank_note(rows[0]["tokens"]),
     )
+    print_files(files)
 
 
 def _mean_and_interval(row: dict[str, Any], name: str) -> str:
@@ -191,15 +198,16 @@ def _end(value: float | None, name: str) -> str:
     return number(value, MISALIGNMENT_ERROR if name in ("misalignment", "mean_cosine") else 0.0)
 
 
-def print_by_kind(rows: list[dict[str, Any]]) -> None:
+def print_by_kind(rows: list[dict[str, Any]], files: dict[str, str]) -> None:
     """Print one line for each kind of head in the model."""
     columns = {"kind": [row["kind"] for row in rows], "head": [f"{row['layer']}/{row['heads'][0]}" for row in rows]}
     columns |= {name.replace("_", " "): [_end(row[name], name) for row in rows] for name in ENDS}
     print_columns(rows[0]["model"], columns)
     print_sentences(f"{MISALIGNMENT}; the rate is that of its decay, where it has one.", rank_note(rows[0]["tokens"]))
+    print_files(files)
 
 
-def print_ladder(rows: list[dict[str, Any]], title: str, tokens: int) -> None:
+def print_ladder(rows: list[dict[str, Any]], title: str, tokens: int, files: dict[str, str]) -> None:
     """Print one line for each rung; a rung that overflows has its last layer in place of the last cosine."""
     lost = [row["layers_before_overflow"] for row in rows]
     last = column([row["last_cosine"] for row in rows])
@@ -223,3 +231,4 @@ def print_ladder(rows: list[dict[str, Any]], title: str, tokens: int) -> None:
     )
     if overflows:
         print_sentences(f"Common cosine: after layer {rows[0]['common_layer']}, the last that all rungs reach.")
+    print_files(files)

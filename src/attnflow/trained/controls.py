@@ -19,6 +19,19 @@ def controlled(
     its middle one, so that only positions differ. "iterated": 128 layers if `layers` is None, for models
     whose layers are all the same.
 
+    Parameters
+    ----------
+    model
+        A model made by `models.load`.
+    prompt
+        A text, or a list of token ids.
+    control
+        "none", "untrained", "repeated" or "iterated".
+    layers
+        Number of layers. None: those of the model.
+    rng
+        Seed of the random weights.
+
     Examples
     --------
     >>> import attnflow as af

@@ -4,28 +4,35 @@ J_l is the derivative of block l's update f_l = block - identity at one token wi
 U S V^T. Blocks i and j are coupled where U_j^T J_i V_j is nearly diagonal with J_i's own singular values.
 """
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from scipy.linalg import eigh
 
 from attnflow._common.checks import InputError, require_count
 from attnflow._common.precision import double
+from attnflow._common.threads import one_blas_thread
 from attnflow.models.block import Block
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
+from attnflow.trained.prompt_runs import run_of
 
 
 def block_coupling(
-    model: Model, prompt: Prompt, layers: int | None = None, *, token: int = -1, top: int = 10
+    model: Model, prompt: Prompt | xr.Dataset, layers: int | None = None, *, token: int = -1, top: int = 10
 ) -> xr.Dataset:
     """Measure how far the singular vectors of each block's Jacobian diagonalise that of every other block.
 
     Parameters
     ----------
-    model, prompt, layers
+    model, layers
         As in `model.trajectory`.
+    prompt
+        As in `model.trajectory`, or the result of `model.trajectory` or `prompt_report`.
     token
         The token whose update is differentiated, with respect to itself; -1 is the last.
     top
@@ -45,16 +52,16 @@ def block_coupling(
     >>> found.mismatch.dims
     ('block', 'basis')
     """
-    n = len(model.encode(prompt))
+    n = prompt.sizes.get("token", 0) if isinstance(prompt, xr.Dataset) else len(model.encode(prompt))
     require_coupling_arguments(model, n, token, top)
-    run = model.trajectory(prompt, layers, progress=False)
-    depth = run.sizes["time"] - 1
-    jacobians = [
-        _jacobian(model.block(layer % model.config.layers), run.tokens.values[layer], token % n)
-        for layer in range(depth)
-    ]
-    mismatch, sizes = coupling_of(np.stack(jacobians), top)
-    random = ("block", random_mismatch(np.stack(jacobians), top))
+    run = run_of(model, prompt, layers)
+    depth, d = run.sizes["time"] - 1, model.config.width
+    jacobians = np.empty((depth, d, d))
+    for layer in range(depth):
+        jacobians[layer] = _jacobian(model.block(layer % model.config.layers), run.tokens.values[layer], token % n)
+    with one_blas_thread():
+        mismatch, sizes = coupling_of(jacobians, top)
+        random = ("block", random_mismatch(jacobians, sizes))
     return xr.Dataset(
         {
             "mismatch": (("block", "basis"), mismatch),
@@ -88,13 +95,14 @@ def coupling_of(jacobians: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray
            [0., 0., 1.],
            [1., 1., 0.]])
     """
-    left, sizes, right = np.linalg.svd(jacobians)
-    left, sizes, right = left[..., :top], sizes[..., :top], right[..., :top, :]
+    left, sizes, right = (np.stack(parts) for parts in zip(*(_leading(one, top) for one in jacobians), strict=True))
     return _mismatch(jacobians, sizes, left, right), sizes
 
 
-def random_mismatch(jacobians: np.ndarray, top: int, draws: int = 8) -> np.ndarray:
-    """The mismatch of each matrix in `top` random orthonormal directions, a mean over draws of a fixed seed.
+def random_mismatch(jacobians: np.ndarray, sizes: np.ndarray, draws: int = 8) -> np.ndarray:
+    """The mismatch of each matrix in random orthonormal directions, a mean over draws of a fixed seed.
+
+    `sizes` are the leading singular values of each matrix; there are as many directions.
 
     Examples
     --------
@@ -102,13 +110,28 @@ def random_mismatch(jacobians: np.ndarray, top: int, draws: int = 8) -> np.ndarr
 
     >>> low_rank = np.zeros((1, 200, 200))
     >>> low_rank[0, 0, 0] = 1.0
-    >>> bool(abs(random_mismatch(low_rank, top=1)[0] - 1) < 0.1)
+    >>> bool(abs(random_mismatch(low_rank, sizes=np.ones((1, 1)))[0] - 1) < 0.1)
     True
     """
-    d, rng = jacobians.shape[-1], np.random.default_rng(0)
-    sizes = np.linalg.svd(jacobians, compute_uv=False)[..., :top]
+    d, top, rng = jacobians.shape[-1], sizes.shape[-1], np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.standard_normal((draws, d, top)))[0] for _ in range(2))
     return _mismatch(jacobians, sizes, left, np.swapaxes(right, -1, -2)).mean(axis=1)
+
+
+def _leading(matrix: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The leading singular vectors and values of a square matrix J: U (d x top), S, and the rows V^T.
+
+    V are eigenvectors of J^T J, which takes a quarter of the time of the whole decomposition. J^T J has S squared, so
+    that vectors with a value below 1e-3 of the largest would lose six digits: then the whole decomposition is made.
+    """
+    d = len(matrix)
+    if 4 * top <= d:
+        _, candidates = eigh(matrix.T @ matrix, subset_by_index=(d - top, d - 1))
+        left, sizes, turn = np.linalg.svd(matrix @ candidates, full_matrices=False)
+        if sizes[-1] > 1e-3 * sizes[0]:
+            return left, sizes, turn @ candidates.T
+    left, sizes, right = np.linalg.svd(matrix)
+    return left[:, :top], sizes[:top], right[:top]
 
 
 def _mismatch(jacobians: np.ndarray, sizes: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -127,10 +150,9 @@ def _jacobian(block: Block, tokens: np.ndarray, token: int) -> np.ndarray:
 @eqx.filter_jit
 def _columns(block: Block, tokens: jax.Array, token: int) -> jax.Array:
     """The derivative along each unit vector at the token: rows of the transposed Jacobian."""
-
-    def moved(direction):
-        tangent = jnp.zeros_like(tokens).at[token].set(direction)
-        return jax.jvp(block, (tokens,), (tangent,))[1][token]
-
-    # In batches of 32 directions, each of which holds a copy of the prompt's tokens.
-    return jax.lax.map(moved, jnp.eye(tokens.shape[1], dtype=tokens.dtype), batch_size=32)
+    _, derivative = jax.linearize(partial(block.at, tokens, token), tokens[token])
+    # Batches of at most 512 directions: in a wide block, each holds as many numbers as a token of the MLP. They are of
+    # equal size where d allows it, since a smaller last one is compiled by itself.
+    d = tokens.shape[1]
+    size = -(-d // -(-d // 512))
+    return jax.lax.map(derivative, jnp.eye(d, dtype=tokens.dtype), batch_size=size)

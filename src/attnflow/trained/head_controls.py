@@ -80,6 +80,11 @@ def control_rows(table: xr.Dataset) -> list[dict[str, Any]]:
 def controls_sentences(table: xr.Dataset) -> list[str]:
     """The counts of the trained heads and of every control, and which controls differ; empty without controls.
 
+    Parameters
+    ----------
+    table
+        A table made by `head_table` with controls.
+
     Examples
     --------
     >>> import attnflow as af

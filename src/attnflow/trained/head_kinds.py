@@ -20,6 +20,15 @@ def flows_by_kind(
     `settings` are those of `head_flow`. Initial tokens are the same, except on a circle, which lies in a plane of
     each head.
 
+    Parameters
+    ----------
+    model
+        A model made by `models.load`.
+    layers
+        Numbers of layers. None: all.
+    progress
+        False: no progress bar. A function is called with the share done and a sentence.
+
     Examples
     --------
     >>> import attnflow as af
@@ -39,6 +48,11 @@ def flows_by_kind(
 
 def kind_rows(runs: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
     """`flow_summary` of the run of each kind, as rows.
+
+    Parameters
+    ----------
+    runs
+        Runs by kind, made by `flows_by_kind`.
 
     Examples
     --------

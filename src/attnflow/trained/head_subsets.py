@@ -41,6 +41,21 @@ def by_number_of_heads(
     of the subsets and of random tokens. A circle lies in the plane of all heads of the layer.
     `settings` are those of `head_flow`.
 
+    Parameters
+    ----------
+    model
+        A model made by `models.load`.
+    layer
+        Number of the layer.
+    counts
+        Numbers of heads. None: 1, 2, 4, ... up to all.
+    subsets
+        Subsets for each number.
+    seed
+        Seed of subsets and tokens.
+    progress
+        False: no progress bar. A function is called with the share done and a sentence.
+
     Examples
     --------
     >>> import attnflow as af
@@ -81,6 +96,11 @@ def count_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     `clusters_low` and `clusters_high`, and so on, are the ends of `mean_interval` for the mean over all
     `possible_subsets`; None where one subset was drawn, or all, or values are equal. `subsets` is the number drawn,
     and `with_rate` that of subsets whose tokens align at a rate; the rate is a mean over these.
+
+    Parameters
+    ----------
+    rows
+        Rows made by `by_number_of_heads`.
 
     Examples
     --------

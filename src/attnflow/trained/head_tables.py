@@ -120,6 +120,13 @@ def head_rows(table: xr.Dataset) -> list[dict[str, Any]]:
 def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
     """Layer and head of a kind whose leading eigenvalue is largest in modulus; None where there is no such head.
 
+    Parameters
+    ----------
+    table
+        A table made by `head_table`.
+    kind
+        "real-positive", "real-negative" or "complex".
+
     Examples
     --------
     >>> import attnflow as af
@@ -136,6 +143,13 @@ def strongest(table: xr.Dataset, kind: str) -> tuple[int, int] | None:
 
 def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> np.ndarray:
     """The k eigenvalues of every V_h that need not be zero, complex, (layer, head, k).
+
+    Parameters
+    ----------
+    model
+        A model made by `models.load`.
+    layers
+        Numbers of layers. None: all.
 
     Examples
     --------
@@ -163,7 +177,7 @@ def _layers(model: Model, layers: Sequence[int] | None) -> list[int]:
     if len(layers) == 0:
         raise InputError("`layers` must name at least one layer, but it is empty.")
     for layer in layers:
-        model.require_layer(layer)
+        model.require_layer(layer, "layers")
     return list(layers)
 
 

@@ -111,6 +111,11 @@ def ladder_rows(climbed: xr.Dataset) -> list[dict[str, Any]]:
     A rung that overflows has no last values, since they would be of another layer than those of the other rungs.
     `common_cosine` is the mean cosine after `common_layer`, the last layer that all rungs reach.
 
+    Parameters
+    ----------
+    climbed
+        A dataset made by `ladder`.
+
     Examples
     --------
     >>> import attnflow as af

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError, require_finite_number, require_positive_lengths
+from attnflow._common.threads import one_blas_thread
 
 BETAS = (1.0, 4.0, 16.0)
 HALVES = ("attention", "mlp")
@@ -45,8 +46,7 @@ def pair_energies(tokens: Any, beta: float) -> np.ndarray:
     1.0
     """
     require_finite_number(beta, "beta")
-    units = directions(tokens)
-    return np.exp(beta * (units @ np.swapaxes(units, -1, -2) - 1)) / units.shape[-2] ** 2
+    return _of_cosines(_cosines(tokens), beta)
 
 
 def energies_of(units: np.ndarray, betas: Sequence[float]) -> np.ndarray:
@@ -71,8 +71,8 @@ def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
     betas
         Inverse temperatures.
     """
-    stream = _stream(run)
-    energies = np.stack([pair_energies(stream, beta).sum(axis=(-1, -2)) for beta in betas])
+    cosines = _cosines(_stream(run))
+    energies = np.stack([_of_cosines(cosines, beta).sum(axis=(-1, -2)) for beta in betas])
     changes = np.diff(energies, axis=1).reshape(len(betas), -1, 2)
     return xr.Dataset(
         {"energy": (("beta", "time"), energies[:, ::2]), "change": (("beta", "layer", "half"), changes)},
@@ -82,16 +82,27 @@ def by_layer(run: xr.Dataset, betas: Sequence[float] = BETAS) -> xr.Dataset:
 
 def falls(run: xr.Dataset, betas: Sequence[float] = BETAS, most_pairs: int = 5) -> list[Fall]:
     """Every half of a block that lowers the energy by more than rounding, with the pairs that lower it most."""
-    stream, energy_falls = _stream(run), []
+    cosines, energy_falls = _cosines(_stream(run)), []
     precision = 16 * np.finfo(run.tokens.dtype).eps  # smaller changes are rounding
     for beta in betas:
-        changes = np.diff(pair_energies(stream, beta), axis=0)
+        changes = np.diff(_of_cosines(cosines, beta), axis=0)
         for step in np.flatnonzero(changes.sum(axis=(1, 2)) < -precision * (1 + abs(beta))):
             total = float(changes[step].sum())
             energy_falls.append(
                 Fall(float(beta), int(step) // 2, HALVES[step % 2], total, _largest_falls(changes[step], most_pairs))
             )
     return energy_falls
+
+
+def _cosines(tokens: Any) -> np.ndarray:
+    """The cosines of all pairs, (..., n, n)."""
+    units = directions(tokens)
+    with one_blas_thread():
+        return units @ np.swapaxes(units, -1, -2)
+
+
+def _of_cosines(cosines: np.ndarray, beta: float) -> np.ndarray:
+    return np.exp(beta * (cosines - 1)) / cosines.shape[-1] ** 2
 
 
 def _largest_falls(changes: np.ndarray, most: int) -> tuple[tuple[int, int, float], ...]:

@@ -2,18 +2,24 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from attnflow._common.arrays import AnyArray
 from attnflow._common.checks import InputError, require_count
-from attnflow._common.precision import double
+from attnflow._common.precision import cast, double
 from attnflow._common.progress import Progress, reporting
+from attnflow._common.threads import one_blas_thread
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
+from attnflow.models.unembedding import Unembedding
+from attnflow.trained.prompt_runs import run_of
 
 TOP = 3  # words that are kept of every token
-BLOCK_BYTES = 2**26  # of logits at a time, 64 MB
+BLOCK_BYTES = 2**22  # of probabilities at a time, 4 MB: larger arrays take longer to allocate than to compute
 
 
 def logit_lens(
@@ -56,16 +62,16 @@ def logit_lens(
         raise InputError(
             f"`top` must be at most {model.config.vocabulary}, the words of {model.name}, but it is {top}."
         )
-    output = model.unembedding()
-    run = prompt if isinstance(prompt, xr.Dataset) else model.trajectory(prompt, layers, progress=progress)
-    _require_run(run, model)
+    with double():
+        output = cast(model.unembedding(), model.dtype)
+    run = run_of(model, prompt, layers, progress=progress)
     clusters = run.cluster.values if "cluster" in run else None
     steps = len(run.tokens)
-    last = _log_probabilities(model, output, run.tokens.values[-1])
+    last = _logits(model, output, run.tokens.values[-1])
     kept: list[dict[str, np.ndarray]] = []
-    with reporting(progress) as report:
+    with reporting(progress) as report, one_blas_thread():
         for time, tokens in enumerate(run.tokens.values):
-            own = last if time == steps - 1 else _log_probabilities(model, output, tokens)
+            own = last if time == steps - 1 else _logits(model, output, tokens)
             kept.append(_of_layer(own, last, top, None if clusters is None else clusters[time]))
             report((time + 1) / steps, f"words of layer {time}")
     return _dataset(model, run, {name: np.stack([one[name] for one in kept]) for name in kept[0]})
@@ -121,42 +127,73 @@ def _named(one: xr.Dataset) -> list[dict[str, Any]]:
     return sorted(found, key=lambda cluster: -len(cluster["words"]))
 
 
-def _require_run(run: xr.Dataset, model: Model) -> None:
-    if run.attrs.get("model") != model.name or "tokens" not in run or run.sizes.get("coordinate") != model.config.width:
-        raise InputError(
-            f"`prompt` must be a prompt, or a run of {model.name} made by `trajectory` or `prompt_report`, but it is "
-            f"a dataset of {run.attrs.get('model', 'another kind')}."
-        )
-
-
-def _log_probabilities(model: Model, output: Any, tokens: np.ndarray) -> np.ndarray:
-    """Logarithms of the probabilities of all words, (n, words) in float64."""
-    size = max(1, BLOCK_BYTES // (8 * model.config.vocabulary))
-    parts = []
+def _logits(model: Model, output: Unembedding, tokens: np.ndarray) -> np.ndarray:
+    """The logits of all words, (n, words), in the model's precision."""
     with double():
-        for first in range(0, len(tokens), size):
-            logits = np.asarray(output(model.last_norm(tokens[first : first + size])), dtype=float)
-            parts.append(np.asarray(jax.nn.log_softmax(logits)))
-    return np.concatenate(parts)
+        return np.asarray(_applied(output, model.last_norm(tokens)))
+
+
+@eqx.filter_jit
+def _applied(output: Unembedding, tokens: np.ndarray) -> AnyArray:
+    return output(tokens)
 
 
 def _of_layer(own: np.ndarray, last: np.ndarray, top: int, clusters: np.ndarray | None) -> dict[str, np.ndarray]:
-    chances = np.exp(own)
-    best = np.argpartition(-own, top - 1, axis=1)[:, :top]
-    best = np.take_along_axis(best, np.argsort(-np.take_along_axis(own, best, 1), axis=1, kind="stable"), 1)
-    found = {
-        "predicted_id": best,
-        "probability": np.take_along_axis(chances, best, 1),
-        "entropy": -np.sum(chances * np.where(chances > 0, own, 0.0), axis=1),
-        "divergence": np.sum(np.exp(last) * (last - own), axis=1),
-    }
-    if clusters is None:
-        return found
-    words, shares = np.empty(len(own), dtype=int), np.empty(len(own))
-    for label in np.unique(clusters):
-        mean = chances[clusters == label].mean(axis=0)
-        words[clusters == label], shares[clusters == label] = mean.argmax(), mean.max()
-    return found | {"cluster_id": words, "cluster_probability": shares}
+    """The numbers of one layer from its logits and those of the last layer, in blocks of tokens."""
+    size = max(1, BLOCK_BYTES // (8 * own.shape[1]))
+    found: list[dict[str, np.ndarray]] = []
+    sums = None if clusters is None else _ClusterSums(clusters, own.shape[1])
+    for first in range(0, len(own), size):
+        rows = slice(first, first + size)
+        with double():
+            chances, entropy, divergence = (np.asarray(one) for one in _compared(own[rows], last[rows]))
+        best = _best(own[rows], top)
+        likely = np.take_along_axis(chances, best, 1)
+        found.append({"predicted_id": best, "probability": likely, "entropy": entropy, "divergence": divergence})
+        if sums is not None:
+            sums.add(rows, chances)
+    joined = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    return joined if sums is None else joined | sums.words(joined["predicted_id"], joined["probability"])
+
+
+@jax.jit
+def _compared(own: jax.Array, last: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Probabilities in float64, their entropy, and their divergence from those of the last layer."""
+    own, last = (jax.nn.log_softmax(logits.astype("float64")) for logits in (own, last))
+    chances = jnp.exp(own)
+    entropy = -jnp.sum(chances * jnp.where(chances > 0, own, 0.0), axis=1)
+    return chances, entropy, jnp.sum(jnp.exp(last) * (last - own), axis=1)
+
+
+def _best(logits: np.ndarray, top: int) -> np.ndarray:
+    """The words with the largest logits, (n, top), the largest first."""
+    if top == 1:
+        return np.argmax(logits, axis=1)[:, None]
+    best = np.argpartition(-logits, top - 1, axis=1)[:, :top]
+    return np.take_along_axis(best, np.argsort(-np.take_along_axis(logits, best, 1), axis=1, kind="stable"), 1)
+
+
+class _ClusterSums:
+    """Sums of the probabilities of all words over each cluster of two or more tokens, added up block by block."""
+
+    def __init__(self, clusters: np.ndarray, words: int):
+        _, self._own, self._sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+        self._shared = np.flatnonzero(self._sizes > 1)
+        self._sums = np.zeros((len(self._shared), words))
+
+    def add(self, tokens: slice, chances: np.ndarray) -> None:
+        """Add the probabilities (m, words) of these m tokens."""
+        is_member = self._own[None, tokens] == self._shared[:, None]
+        found = np.flatnonzero(is_member.any(axis=1))
+        self._sums[found] += is_member[found].astype(float) @ chances
+
+    def words(self, best: np.ndarray, likely: np.ndarray) -> dict[str, np.ndarray]:
+        """The most probable word in the mean over each token's cluster; of a token by itself, its own."""
+        words, shares = best[:, 0].copy(), likely[:, 0].copy()
+        for label, total in zip(self._shared, self._sums, strict=True):
+            is_member = self._own == label
+            words[is_member], shares[is_member] = total.argmax(), total.max() / self._sizes[label]
+        return {"cluster_id": words, "cluster_probability": shares}
 
 
 def _dataset(model: Model, run: xr.Dataset, found: dict[str, np.ndarray]) -> xr.Dataset:

@@ -49,10 +49,11 @@ def prompt_report(
     -------
     The trajectory, and over time (0 is the embedding, l after layer l) `mean_cosine`, `cosine_density`, `clusters`,
     `cluster` of every token (labels that persist from layer to layer), `effective_rank`, the neural-collapse measures
-    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance` (NaN with fewer than two classes), the
-    variability of shuffled classes, `shuffled_variability`, and `energy` of every beta; over layers `cka` (with the
-    layer before), `attention_rank` and `second_eigenvalue` of every head, and `change` of the energy by each half
-    of each block; and `collapse_class` of every token, -1 where it is alone in its class.
+    `variability`, `unequal_norms`, `unequal_angles` and `simplex_distance`, the variability of shuffled classes,
+    `shuffled_variability`, and `energy` of every beta; over layers `cka` (with the layer before), `attention_rank` and
+    `second_eigenvalue` of every head, and `change` of the energy by each half of each block; and `collapse_class` of
+    every token, -1 where it is alone in its class. Measures of collapse are NaN with fewer than two classes and where
+    class means are equal up to rounding; norms and angles also with two classes, whose means have them equal.
 
     Examples
     --------
@@ -92,6 +93,11 @@ def _measured(run: xr.Dataset, angle: float, betas: Sequence[float], classes: st
 def prompt_summary(report: xr.Dataset) -> dict[str, Any]:
     """Clusters by their words, merges, plateaus and falls of the energy of a `prompt_report`, as plain values.
 
+    Parameters
+    ----------
+    report
+        A dataset made by `prompt_report`.
+
     Examples
     --------
     >>> import attnflow as af
@@ -100,7 +106,8 @@ def prompt_summary(report: xr.Dataset) -> dict[str, Any]:
     4
     """
     words = [str(word) for word in report.word.values]
-    tracks = cluster_tracks.follow(measures.directions(report), report.attrs["angle"], geodesic=True)
+    with one_blas_thread():
+        tracks = cluster_tracks.follow(measures.directions(report), report.attrs["angle"], geodesic=True)
     counts = report.clusters.values
     return {
         "model": report.attrs["model"],

@@ -67,3 +67,13 @@ def test_columns_with_and_without_missing_values_have_the_intervals_of_each_alon
         np.testing.assert_allclose([found.low[column], found.high[column]], [alone.low, alone.high], rtol=1e-12)
     other = mean_interval(values, seed=1)  # the resamples of one seed are kept, and not those of another
     assert found.low[0] != other.low[0]
+
+
+def test_intervals_of_shares_end_at_zero_and_one():
+    """Control: without the bounds the same interval passes 1, since it is lengthened around the mean."""
+    shares = np.array([0.4, 1.0, 1.0, 1.0, 1.0, 1.0])
+    found, free = mean_interval(shares, within=(0.0, 1.0)), mean_interval(shares)
+
+    assert found.high == 1.0 < free.high
+    assert found.low == free.low
+    assert np.isnan(mean_interval(shares[:3], within=(0.0, 1.0)).high)

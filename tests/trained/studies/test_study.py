@@ -15,6 +15,7 @@ from attnflow._common.checks import InputError
 from attnflow.models.transformer import Model
 from attnflow.trained.studies import layer_states
 from attnflow.trained.studies import study as study_module
+from attnflow.trained.studies.layer_measures import OVER_HEADS
 from attnflow.trained.studies.variants import CONTROLS, shuffled, variants_of, with_swapped_heads, without_scores
 
 PROMPTS = [
@@ -81,7 +82,7 @@ def test_controls_change_what_they_say_and_nothing_else(models, name):
     assert np.abs(weights - equal).max() > 0.05
     swapped = with_swapped_heads(attention)
     by = attention.heads // len(attention.W_K)
-    np.testing.assert_allclose(np.asarray(swapped.weights(tokens)), np.roll(weights, by, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(swapped.weights(tokens)), np.roll(weights, -by, axis=0), rtol=1e-6)
     np.testing.assert_array_equal(swapped.W_V, attention.W_V)
     np.testing.assert_array_equal(swapped.W_O, attention.W_O)
 
@@ -125,6 +126,23 @@ def test_models_of_different_depth_share_a_dataset(models, tmp_path):
     np.testing.assert_allclose([one["mean"], one["deviation"]], [values[1].mean(), values[1].std(ddof=1)])
     figure = af.show.study(both, tmp_path / "study.png", measures=["mean_cosine", "energy"])
     assert len(figure.axes) == 3
+
+
+def test_models_with_different_numbers_of_heads_share_a_dataset(models, tmp_path):
+    """Measures of single heads are missing beyond the heads of a model, and its mean is over its own."""
+    config = tiny_models.CONFIGS["bert"] | {"num_attention_heads": 2}
+    wide = af.models.from_arrays(config, tiny_models.tensors("bert"))
+    both = trained.study([models["bert"], wide], PROMPTS, controls=["swapped heads"], out=tmp_path / "a.nc", progress=False)  # fmt: skip
+
+    assert both.sizes["head"] == tiny_models.HEADS == 4
+    for model in (models["bert"], wide):
+        alone = trained.study(model, PROMPTS, controls=["swapped heads"], progress=False)
+        for name in OVER_HEADS:
+            own = both[name].sel(model=model.name)
+            np.testing.assert_array_equal(own.sel(head=alone["head"]), alone[name].sel(model=model.name))
+            assert np.isnan(own.values[..., alone.sizes["head"] :]).all()
+        rows = [row for row in trained.study_rows(both) if row["model"] == model.name]
+        assert rows == trained.study_rows(alone)
 
 
 def test_a_stopped_study_goes_on_with_the_same_numbers(models, tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def displacements(
     ]
     caption = (
         "What all heads of a layer send to the tokens, without biases, split by parts of $V = W_O W_V$. "
-        f"{MEANINGS[parts.attrs['split']]}. Left: root mean square over tokens."
+        f"{MEANINGS[parts.attrs['split']]}. Distances are root mean squares over tokens."
     )
     heading = f"What the parts of V do to {quoted_prompt(parts)} in {parts.attrs['model']}"
     return panel_picture([panels], heading, caption, width=4.6, heights=[3.9])

@@ -44,6 +44,11 @@ class WordClusters:
     title: str = "Clusters and their words"
     projection: str = "rectilinear"
 
+    @property
+    def words_beside(self) -> int:
+        """The number of words along the vertical axis."""
+        return min(len(self.words), MOST_WORDS)
+
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes: tokens sorted by their last cluster, the largest first."""
         order = self._order()
@@ -172,13 +177,26 @@ def _cosine_densities(report: xr.Dataset, chosen: np.ndarray | None) -> Ridgelin
 def _caption(report: xr.Dataset) -> str:
     n, layers, angle = report.sizes["token"], report.sizes["time"] - 1, report.attrs["angle"]
     # Files of version 0.1 do not hold the classes, which were the clusters of the last layer.
-    classes = classes_sentence(class_counts(report)) if "collapse_class" in report else "clusters of the last layer"
+    classes = _classes(report) if "collapse_class" in report else "clusters of the last layer"
     return (
         f"{n} tokens through {layers} layers. Directions closer than {angle:g} rad, and chains of them, are one "
-        "cluster; colours last from layer to layer. Energy: mean of "
+        f"cluster; {_colours_of(report)}. Energy: mean of "
         "$e^{\\beta(\\mathrm{cosine}-1)}$ over all pairs of tokens. "
         f"Bands: from head to head. Neural collapse, complete at 0: {classes}."
     )
+
+
+def _colours_of(report: xr.Dataset) -> str:
+    """What the colours of the clusters mean, where there are any."""
+    if all(np.unique(row[row >= 0], return_counts=True)[1].max(initial=1) == 1 for row in report.cluster.values):
+        return "no two tokens are in one in any layer, so that all rows are pale"
+    return "colours last from layer to layer, and tokens alone in theirs are pale"
+
+
+def _classes(report: xr.Dataset) -> str:
+    """The classes of neural collapse in words, without what is said of shuffled classes, which are not drawn."""
+    drawn = report.drop_vars("shuffled_variability", errors="ignore")
+    return classes_sentence(class_counts(drawn))
 
 
 def _cosines(report: xr.Dataset) -> Lines:

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Sequence
-from textwrap import fill
 from typing import Any, Unpack
 
 import xarray as xr
@@ -16,20 +15,20 @@ from attnflow.show.parts.picture import HEADLINE, Picture, Title
 from attnflow.show.parts.style import line_colour
 from attnflow.show.parts.tables import Table
 from attnflow.show.trained.by_layer import layer_panel
+from attnflow.trained.studies.bootstrap import intervals_in_words
 from attnflow.trained.studies.layer_measures import OF_PATHS, OVER_BETA, WORDS
-from attnflow.trained.studies.rows import measure_summary
+from attnflow.trained.studies.rows import baseline_sentence, measure_summary
 from attnflow.trained.studies.study import require_study
 from attnflow.trained.studies.variants import TRAINED
 
 PANELS = ("mean_cosine", "centred_cosine", "clusters", "effective_rank", "second_eigenvalue", "sink_share")
 PANELS_IN_A_ROW = 3
-LETTERS_IN_A_TITLE = 36  # above a panel a third of a page wide
 CONTROL_WORDS = {
-    TRAINED: "the model as it is",
+    TRAINED: "the model",
     "untrained": "random initial weights",
-    "equal attention": "Q = K = 0: attention is a mean",
-    "swapped heads": "each head has the Q and K of its neighbour",
-    "shuffled tokens": "the tokens of each prompt in another order",
+    "equal attention": "Q = K = 0",
+    "swapped heads": "Q and K of the next head",
+    "shuffled tokens": "words in another order",
 }
 
 
@@ -75,14 +74,17 @@ def study(
         panels[first : first + PANELS_IN_A_ROW] for first in range(0, len(panels), PANELS_IN_A_ROW)
     ]
     names = _line_names(found)
-    table = Table(*_legend(found, names), (1, 3), [_colour(place, name) for place, name in enumerate(names)])
+    table = Table(*_legend(found, names), (2, 3), [_colour(place, name) for place, name in enumerate(names)])
     is_single = found.sizes["model"] == 1
     caption = (
-        f"Means over {found.sizes['prompt']} prompts ({found.attrs['prompts']}); bands: 95 % bootstrap intervals over "
-        "prompts. Layer 0 is the embedding."
+        f"Means over {found.sizes['prompt']} prompts ({found.attrs['prompts']}); bands: "
+        f"{intervals_in_words(found.sizes['prompt'])}. Layer 0 is the embedding."
     )
-    heading = f"{found.model.values[0]} beside its controls" if is_single else "Trained models on the same prompts"
-    heights = [*[2.9] * len(rows), 0.26 * (len(names) + 1)]
+    if "centred_cosine" in measures:
+        caption += f" Centred cosine: {baseline_sentence(found)}."
+    beside = " beside its controls" if found.sizes["variant"] > 1 else ""
+    heading = f"{found.model.values[0]}{beside}" if is_single else "Trained models on the same prompts"
+    heights = [*[2.9] * len(rows), 0.26 * (len(names) + 3)]
     return panel_picture([*rows, [table]], heading, caption, width=3.4, heights=heights)
 
 
@@ -125,4 +127,4 @@ def _panel(found: xr.Dataset, name: str) -> Lines:
         if label in summaries
     ]
     words = WORDS[name] + ("" if beta is None else f", β = {beta:g}")
-    return layer_panel(lines, title=fill(words, LETTERS_IN_A_TITLE))
+    return layer_panel(lines, title=words)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from textwrap import fill
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,12 +12,11 @@ from attnflow.show.parts.drawing import PageOptions, draws
 from attnflow.show.parts.panels import Line, Lines, panel_picture
 from attnflow.show.parts.picture import HEADLINE, Picture, Title
 from attnflow.show.parts.style import line_colour
-from attnflow.trained.studies.bootstrap import mean_interval
-from attnflow.trained.studies.layer_measures import OF_PATHS, OVER_BETA, OVER_HEADS, WORDS
+from attnflow.trained.studies.bootstrap import intervals_in_words, mean_interval
+from attnflow.trained.studies.layer_measures import OF_PATHS, OVER_BETA, OVER_HEADS, RANGES, WORDS
 from attnflow.trained.studies.study import require_study
 
 PANELS = ("mean_cosine", "centred_cosine", "effective_rank", "sink_share")
-LETTERS_IN_A_TITLE = 30  # above a panel a quarter of a page wide
 WIDE_RANGE = 100  # ratio of steps from which on their axis is logarithmic
 
 
@@ -73,8 +71,8 @@ def training(
     panels = [_panel(found, name, chosen) for name in measures]
     place = "the embedding" if chosen == 0 else "the last layer" if chosen == last else f"layer {chosen}"
     caption = (
-        f"Measures of {place}: means over {found.sizes['prompt']} prompts ({found.attrs['prompts']}); bands: 95 % "
-        f"bootstrap intervals over prompts. {found.attrs.get('repeated_weights', '')}"
+        f"Measures of {place}: means over {found.sizes['prompt']} prompts ({found.attrs['prompts']}); bands: "
+        f"{intervals_in_words(found.sizes['prompt'])}. {found.attrs.get('repeated_weights', '')}"
     ).strip()
     rows = [panels[first : first + 4] for first in range(0, len(panels), 4)]
     heading = f"Along training: {found.sizes['model']} checkpoints"
@@ -89,12 +87,13 @@ def _panel(found: xr.Dataset, name: str, layer: int) -> Lines:
     if name in OVER_HEADS:
         values = values.mean("head", skipna=True)
     steps, lines = found.step.values.astype(float), []
+    bounds = RANGES.get(name, (-np.inf, np.inf))
     for place, variant in enumerate(found.variant.values):
-        one = mean_interval(values.sel(variant=variant).transpose("prompt", "model").values)
+        one = mean_interval(values.sel(variant=variant).transpose("prompt", "model").values, within=bounds)
         style: dict[str, Any] = {"marker": "o", "band": (one.low, one.high), "colour": line_colour(place)}
         lines.append(Line(steps, one.mean, str(variant), **style))
     positive = steps[steps > 0]
     is_wide = len(positive) > 1 and positive.max() > WIDE_RANGE * positive.min()
     scale = ("symlog" if np.any(steps <= 0) else "log") if is_wide else "linear"
     words = WORDS[name] + ("" if beta is None else f", β = {beta:g}")
-    return Lines(lines, "training step", title=fill(words, LETTERS_IN_A_TITLE), xscale=scale)
+    return Lines(lines, "training step", title=words, xscale=scale)

@@ -12,6 +12,19 @@ RESAMPLES = 2000  # the ends of a 95 % interval then vary by about a fortieth of
 LEAST_PROMPTS = 5  # with fewer the resamples are too few different ones for an interval
 
 
+def intervals_in_words(prompts: int) -> str:
+    """What the intervals of means over so many prompts are, or why there are none.
+
+    Examples
+    --------
+    >>> intervals_in_words(64), intervals_in_words(3)
+    ('95 % bootstrap intervals over prompts', 'no intervals, which need 5 prompts')
+    """
+    if prompts < LEAST_PROMPTS:
+        return f"no intervals, which need {LEAST_PROMPTS} prompts"
+    return f"{100 * CONFIDENCE:.0f} % bootstrap intervals over prompts"
+
+
 @dataclass(frozen=True)
 class MeanInterval:
     """Mean, standard deviation and interval of the mean over prompts; NaN where there are too few."""
@@ -24,19 +37,22 @@ class MeanInterval:
     """Number of prompts that have a value."""
 
 
-def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
+def mean_interval(values: np.ndarray, seed: int = 0, within: tuple[float, float] = (-np.inf, np.inf)) -> MeanInterval:
     """The mean over the first axis, prompts, with its 95 % percentile interval; prompts without a value are left out.
 
     Arrays of one number of prompts and one seed are resampled alike, so that intervals of differences are paired.
     The percentile interval of a mean of few values is too short: resamples have the variance (n - 1) / n, and quantiles
     of the normal law stand for those of Student's. It is lengthened around the mean by (n / (n - 1))^{1/2} times the
     ratio of the two quantiles (Hesterberg 2015, section 4.2): 1.58 for n = 5, 1.22 for n = 10, 1.02 for n = 64.
+    It ends at the bounds `within` which values can be, such as (0, 1) for shares.
 
     Examples
     --------
     >>> found = mean_interval(np.arange(20.0))
     >>> float(found.mean), bool(found.low < 9.5 < found.high)
     (9.5, True)
+    >>> float(mean_interval(np.array([0, 1, 1, 1, 1]), within=(0, 1)).high)
+    1.0
     """
     values = np.asarray(values, dtype=float)
     count = len(values)
@@ -55,7 +71,8 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> MeanInterval:
     stretch = student * np.sqrt(_ratio(number, number - 1))
     is_enough = number >= LEAST_PROMPTS
     shape = values.shape[1:]
-    ends = [np.where(is_enough, mean + stretch * (end - mean), np.nan) for end in (low, high)]
+    lengthened = [np.clip(mean + stretch * (end - mean), *within) for end in (low, high)]
+    ends = [np.where(is_enough, end, np.nan) for end in lengthened]
     return MeanInterval(*(array.reshape(shape) for array in (mean, deviation, *ends, number)))
 
 

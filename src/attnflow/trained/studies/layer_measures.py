@@ -7,7 +7,7 @@ import numpy as np
 from attnflow.analyse import attention_rank, clusters, collapse
 from attnflow.trained import layer_energy, layer_geometry, layer_similarity, sinks
 from attnflow.trained.attention_graph import second_eigenvalue
-from attnflow.trained.neural_collapse import SHUFFLES, class_labels
+from attnflow.trained.neural_collapse import SHUFFLES, class_labels, median_of_shuffles
 from attnflow.trained.studies.layer_states import LayerState
 
 Numbers = dict[str, float | np.ndarray]
@@ -49,12 +49,31 @@ OF_LAYERS = {
 }
 OF_PATHS = {"line_shape_score": "line-shape score of the path through the layers"}
 WORDS = OF_TOKENS | OF_LAYERS | OF_PATHS
+COSINE, SHARE, COUNT, POSITIVE = (-1.0, 1.0), (0.0, 1.0), (1.0, np.inf), (0.0, np.inf)
+RANGES = {
+    "mean_cosine": COSINE,
+    "centred_cosine": COSINE,
+    "clusters": COUNT,
+    "effective_rank": COUNT,
+    "intrinsic_dimension": POSITIVE,
+    "variability": POSITIVE,
+    "shuffled_variability": POSITIVE,
+    "length_ratio": COUNT,
+    "massive_activations": POSITIVE,
+    "cka": SHARE,
+    "second_eigenvalue": SHARE,
+    "first_token_attention": SHARE,
+    "sink_share": SHARE,
+}
+"""Bounds of the measures that have any, at which intervals of their means end."""
+COUNTS = ("clusters", "massive_activations", "sink_share", "attention_rank")
+"""Measures that count, or are shares of a count: they have no rounding error."""
 OVER_BETA = ("energy", "energy_by_attention", "energy_by_mlp")
 OVER_HEADS = ("first_token_attention",)
 
 
 def measured(state: LayerState, ids: np.ndarray, settings: MeasureSettings) -> Numbers:
-    """The measures of tokens and, after a layer, of attention; all NaN where numbers are not finite."""
+    """The measures of tokens and, after a layer, of attention, by name; none where numbers are not finite."""
     if not np.isfinite(state.tokens).all():
         return {}
     found = _of_tokens(state.tokens, ids, settings)
@@ -101,7 +120,7 @@ def _of_layer(
 def _variability(units: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
     """Variability within classes of equal ids, and the median of it over permutations of the classes.
 
-    NaN with fewer than two classes of two or more tokens.
+    NaN with fewer than two classes of two or more tokens, and where class means are equal up to rounding.
     """
     labels = class_labels("token", ids, np.zeros((1, len(ids)), dtype=int))
     if labels.max() < 1:
@@ -111,7 +130,7 @@ def _variability(units: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
     own, rng = labels[labels >= 0], np.random.default_rng(0)
     labellings = np.stack([own, *(rng.permutation(own) for _ in range(SHUFFLES))])
     found = collapse.permuted_variability(kept, labellings)
-    return float(found[0]), float(np.median(found[1:]))
+    return float(found[0]), float(median_of_shuffles(found[1:]))
 
 
 def _directions(tokens: np.ndarray) -> np.ndarray:

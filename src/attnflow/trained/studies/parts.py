@@ -43,11 +43,16 @@ class FinishedParts:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def parts_folder(out: Path) -> Path:
+    """The folder of the finished parts of a study that is to be written to `out`."""
+    return out.with_name(f"{out.name}.parts")
+
+
 def opened_parts(out: Path | None, settings: dict[str, Any]) -> FinishedParts:
     """The parts beside `out`; InputError if they are of a study with other settings."""
     if out is None:
         return FinishedParts(None)
-    folder = require_folder(out.with_name(f"{out.name}.parts"))
+    folder = require_folder(parts_folder(out))
     record, text = folder / "settings.json", json.dumps(settings, sort_keys=True)
     if record.exists() and record.read_text("utf-8") != text:
         changed = _changed(record, settings)

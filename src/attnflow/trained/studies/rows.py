@@ -9,7 +9,7 @@ import xarray as xr
 from attnflow._common.checks import require_known
 from attnflow._common.plain import json_value
 from attnflow.trained.studies.bootstrap import MeanInterval, mean_interval
-from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, WORDS
+from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, RANGES, WORDS
 from attnflow.trained.studies.study import require_study
 from attnflow.trained.studies.variants import TRAINED
 
@@ -51,11 +51,26 @@ def study_rows(study: xr.Dataset, measures: Sequence[str] | None = None) -> list
     return rows
 
 
+def baseline_sentence(study: xr.Dataset) -> str:
+    """The centred cosine of tokens that share nothing but their number, with its mean over the prompts of the study."""
+    lengths = study.length.values
+    pairs = np.where(lengths > 1, lengths - 1.0, np.nan)
+    if np.isnan(pairs).all():
+        return "undefined: no prompt has two tokens"
+    means = np.nanmean(-1 / pairs, axis=-1)
+    least, most = f"{means.min():.3g}", f"{means.max():.3g}"
+    here = least if least == most else f"{least} to {most}"
+    return (
+        "about their mean direction n tokens in random directions have a mean cosine of about -1/(n - 1), which is "
+        f"{here} in the mean over these prompts; only differences from that tell of gathering"
+    )
+
+
 def measure_summary(study: xr.Dataset, name: str, model: str, beta: float | None = None) -> dict[str, MeanInterval]:
     """Mean and interval of one measure over layers, for every variant that the model has."""
     columns = dict(_columns(study[name].sel(model=model)))
     values = columns[beta]
-    return {variant: mean_interval(values.sel(variant=variant).values) for variant in _variants(values)}
+    return {variant: _interval(values.sel(variant=variant)) for variant in _variants(values)}
 
 
 def _columns(values: xr.DataArray) -> Iterator[tuple[float | None, xr.DataArray]]:
@@ -67,6 +82,11 @@ def _columns(values: xr.DataArray) -> Iterator[tuple[float | None, xr.DataArray]
         yield None, values.mean("head", skipna=True) if values.name in OVER_HEADS else values
 
 
+def _interval(values: xr.DataArray) -> MeanInterval:
+    """Mean and interval over prompts, within the range that the measure can have."""
+    return mean_interval(values.values, within=RANGES.get(str(values.name), (-np.inf, np.inf)))
+
+
 def _variants(values: xr.DataArray) -> list[str]:
     """The variants that have any value."""
     return [str(name) for name in values.variant.values if np.isfinite(values.sel(variant=name)).any()]
@@ -75,9 +95,9 @@ def _variants(values: xr.DataArray) -> list[str]:
 def _rows_of(values: xr.DataArray, common: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for variant in _variants(values):
-        own = values.sel(variant=variant).values
-        found = mean_interval(own)
-        gap = None if variant == TRAINED else mean_interval(values.sel(variant=TRAINED).values - own)
+        own = values.sel(variant=variant)
+        found = _interval(own)
+        gap = None if variant == TRAINED else mean_interval(values.sel(variant=TRAINED).values - own.values)
         layers = values.layer.values.tolist() if "layer" in values.dims else [None]
         for place, layer in enumerate(layers):
             if np.ravel(found.prompts)[place] > 0:

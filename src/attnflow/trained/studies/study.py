@@ -88,7 +88,7 @@ def study(
     True
     """
     settings = _checked_settings(angle, betas, seed, memory)
-    opened = [model for one in _as_list(models) for model in _opened(one)]
+    opened = [model for one in _as_list(models) for model in opened_models(one)]
     _require_different(opened)
     asked = prompt_set(prompts)
     ids = {one.name: _ids_of(one, asked, prompts is None, seed) for one in opened}
@@ -115,6 +115,11 @@ def study(
 
 def load_study(path: str | os.PathLike) -> xr.Dataset:
     """The dataset of a study from its file.
+
+    Parameters
+    ----------
+    path
+        The file that `study` wrote.
 
     Examples
     --------
@@ -154,7 +159,8 @@ def _as_list(models: object) -> list:
     return [models] if isinstance(models, str | os.PathLike | Model) else list(models)  # type: ignore[call-overload]
 
 
-def _opened(one: str | os.PathLike | Model) -> list[Model]:
+def opened_models(one: str | os.PathLike | Model) -> list[Model]:
+    """The model of a name or a path, or all checkpoints of a directory."""
     if isinstance(one, Model):
         return [one]
     return load_checkpoints(one) if checkpoint_folders(one) else [load(one)]
@@ -221,7 +227,8 @@ def _computed(
         report(done / steps)
     for place, total in enumerate(directions):
         arrays["line_shape_score"][place] = layer_geometry.score_of_directions(total, layers)
-    coordinates = {"prompt": list(part.prompts), "layer": np.arange(layers + 1), "beta": list(settings.betas)}
+    numbered = {"layer": np.arange(layers + 1), "head": np.arange(model.config.heads)}
+    coordinates = {"prompt": list(part.prompts), "beta": list(settings.betas)} | numbered
     return xr.Dataset({name: (_dimensions(name), array) for name, array in arrays.items()}, coordinates)
 
 

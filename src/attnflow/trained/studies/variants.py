@@ -76,7 +76,7 @@ def without_scores(attention: AttentionPart) -> AttentionPart:
 
 
 def with_swapped_heads(attention: AttentionPart) -> AttentionPart:
-    """Heads with the queries and keys of the next head, and their own values.
+    """Heads with the queries and keys of the next head (the last one with those of the first), and their own values.
 
     Heads that share keys are moved with their whole group; within a single group only queries are moved.
     """
@@ -84,7 +84,7 @@ def with_swapped_heads(attention: AttentionPart) -> AttentionPart:
     by = attention.heads // groups if groups > 1 else 1
 
     def moved(array, places):
-        return None if array is None else np.roll(np.asarray(array), places, axis=0)
+        return None if array is None else np.roll(np.asarray(array), -places, axis=0)
 
     new = (moved(attention.W_Q, by), moved(attention.b_q, by), moved(attention.W_K, 1), moved(attention.b_k, 1))
     swapped = eqx.tree_at(
