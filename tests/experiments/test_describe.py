@@ -8,6 +8,7 @@ from tests.helpers.command_line import attnflow
 
 import attnflow as af
 from attnflow._common.checks import InputError
+from attnflow.experiments.headline import headline
 
 
 def described(name, **changes):
@@ -28,7 +29,7 @@ def test_a_predicted_limit_that_is_shown_agrees_and_its_statement_holds():
 def test_a_metastable_state_is_not_called_a_contradiction():
     found = described("renyi", n=40)
     assert found.facts["limit shown"] == "several points"
-    assert found.facts["limit predicted"].endswith("not reached at t = 150")
+    assert "not reached at t = 150; identity-value: " in found.facts["limit predicted"]
     assert "identity-value" in found.facts["statements: undecided"]
 
 
@@ -66,7 +67,64 @@ def test_a_rotating_cluster_is_said_to_rotate_at_the_speed_of_the_eigenvalues():
 def test_limits_of_an_ensemble_are_counted():
     flow = af.SphereAttention(af.Head.identity(3))
     run = af.simulate(flow, af.initial.sphere(6, 3, rng=0, runs=3), np.linspace(0, 30, 31), progress=False)
-    assert af.describe(run).facts["limits shown"] == "one point in 3 of 3 runs"
+    facts = af.describe(run).facts
+    assert facts["limits shown"] == "one point in 3 of 3 runs"
+    assert facts["limits predicted"].startswith("one point (proved, ")
+    assert facts["limits predicted"].endswith(": agrees in 3 of 3 runs")
+
+
+def test_predicted_limits_of_an_ensemble_are_counted_by_answer():
+    flow = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0), af.masks.causal)
+    apart, near = af.initial.sphere(6, 3, rng=0), af.initial.hemisphere(6, 3, rng=1)
+    run = af.simulate(flow, np.stack([[near[0]] * 6, near, apart]), np.linspace(0, 4, 21), progress=False)
+    single = [af.describe(run.isel(run=index)).facts["limit predicted"] for index in range(3)]
+    counted = af.describe(run).facts["limits predicted"]
+    assert [text.split(": ")[1].split(" at ")[0] for text in single] == ["agrees", "not reached", "not reached"]
+    assert counted.endswith(": not reached in 2, agrees in 1 of 3 runs")
+
+
+def layers_of(tokens, step=1 / 3, flow=af.EuclideanAttention):
+    """Forty hardmax layers of the Frank-Wolfe scheme."""
+    solver = af.Layers(step, 1 - step)
+    dynamics = flow(af.Head.identity(2), af.Hardmax())
+    return af.simulate(dynamics, tokens, step * np.arange(41), solver=solver, progress=False)
+
+
+SQUARE = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
+
+
+def test_leaders_of_layers_are_described_as_their_statement_says():
+    run = layers_of(np.concatenate([SQUARE, af.initial.box(8, 2, -0.9, 0.9, rng=0)]))
+    found = af.describe(run)
+    assert found.facts["limit shown"] == "points of a polytope"
+    assert found.facts["limit predicted"].endswith("theorem on clustering): agrees")
+    assert "hull with 4 vertices" in found.headline
+    assert "hardmax-limits-layers" in found.facts["statements: holds"]
+
+
+def test_tokens_that_rest_on_a_face_leave_the_leaders_undecided():
+    """Two tokens between corners: waiting changes nothing, and `describe` repeats what the statement measured."""
+    run = layers_of(np.concatenate([SQUARE, [[0.5, 0.0], [-0.5, 0.0]]]))
+    found, (verdict,) = af.describe(run), af.verify(run, only=["hardmax-limits-layers"])
+    assert "2 tokens rest on a face" in verdict.explanation()
+    predicted = found.facts["limit predicted"]
+    assert predicted.endswith(f": undecided; hardmax-limits-layers: {verdict.explanation().removesuffix('.')}")
+    assert "hull with 4 vertices" in found.headline
+
+
+def test_layers_that_are_too_few_have_not_reached_the_leaders():
+    run = layers_of(np.concatenate([SQUARE, af.initial.box(8, 2, -0.9, 0.9, rng=0)]), step=0.02)
+    facts = af.describe(run).facts
+    assert facts["limit shown"] == "undecided at this time"
+    assert ": not reached at t = 0.8; hardmax-limits-layers: " in facts["limit predicted"]
+
+
+def test_an_ensemble_of_one_run_is_described_as_the_run():
+    flow = af.SphereAttention(af.Head.identity(3))
+    run = af.simulate(flow, af.initial.sphere(6, 3, rng=0, runs=2), np.linspace(0, 30, 31), progress=False)
+    assert repr(af.describe(run.isel(run=[1]))) == repr(af.describe(run.isel(run=1)))
+    assert headline(flow, run.isel(run=[1])) == af.describe(run.isel(run=1)).headline
+    assert "2 runs" in af.describe(run).headline
 
 
 def test_the_command_prints_facts_and_json(tmp_path):

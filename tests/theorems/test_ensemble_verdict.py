@@ -32,6 +32,14 @@ def test_shares_are_among_the_runs_to_which_a_statement_applies():
     assert "run 4 (index 3)" in found.explanation()
 
 
+@pytest.mark.parametrize("answer", ["holds", "not_applicable"])
+def test_one_run_is_explained_as_one_verdict(answer):
+    found = EnsembleVerdict((4,), (a_verdict(answer),))
+    assert found.explanation() == a_verdict(answer).explanation()
+    assert repr(found) == repr(a_verdict(answer))
+    assert found.as_dict()["worst"] == 4
+
+
 @pytest.mark.parametrize("compare", ["at most", "at least"])
 def test_among_equal_answers_the_worst_run_misses_most(compare):
     values = (0.2, 0.9, 0.5) if compare == "at most" else (1.8, 1.1, 1.5)

@@ -304,9 +304,9 @@ class GivenDifferences:
 
     @property
     def path(self):
-        return recorded_equation._Path(np.arange(len(self.found) + 1.0), np.zeros((len(self.found) + 1, 1, 1)))
+        return recorded_equation.Path(np.arange(len(self.found) + 1.0), np.zeros((len(self.found) + 1, 1, 1)))
 
-    def differences(self, level):
+    def differences(self, level, reached):
         return self.found
 
     def outcome(self, index, level):
@@ -319,7 +319,7 @@ class GivenDifferences:
 def test_intervals_that_differ_are_looked_at_until_one_decides(shares, holds):
     """An interval that turns out to agree does not end the search."""
     given = GivenDifferences(np.array([9.0, 8.0, 7.0, 6.0, 0.1]), [*shares, 0.1])
-    found = recorded_equation._compared(given, None, None)  # type: ignore[arg-type]
+    found = recorded_equation._compared(given, None, None, np.empty(0))  # type: ignore[arg-type]
     assert found.follows.holds is holds
 
 

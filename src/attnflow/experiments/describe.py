@@ -16,15 +16,17 @@ from attnflow.analyse.spectra import spectrum
 from attnflow.experiments.convergence_rates import meeting
 from attnflow.experiments.gathering import cluster_distance, gathering
 from attnflow.experiments.headline import coalescing_headline, headline, is_settled, shown_limit
+from attnflow.experiments.predicted_limit import compared_limit, counted_limits
 from attnflow.integrate.evaluate import velocity
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.files import dataset_of
+from attnflow.results.members import without_single_axis
 from attnflow.results.provenance import ResultKind, flow_of, require_result, solver_of
 from attnflow.solvers.layers import Layers
+from attnflow.theorems.ensemble_verdict import EnsembleVerdict
 from attnflow.theorems.hypotheses import value_matrix
-from attnflow.theorems.prediction.limits import WORDS, ObservedLimit, fulfils
+from attnflow.theorems.prediction.limits import WORDS, ObservedLimit
 from attnflow.theorems.prediction.observed_limits import LATE_SHARE
-from attnflow.theorems.prediction.predict import predict
 from attnflow.theorems.verdict import Verdict
 from attnflow.theorems.verify import verify
 
@@ -72,7 +74,7 @@ def describe(source: Any) -> Description:
             f"`source` must be a dataset or the path of a saved one, but it is of type {type(source).__name__}. "
             "Tokens are described after `simulate`."
         )
-    run = dataset_of(source)
+    run = without_single_axis(dataset_of(source))
     kind = require_result(run, "the dataset")
     if kind is ResultKind.PROMPT:
         raise InputError("A prompt in a trained model has no flow. `attnflow prompt` measures it layer by layer.")
@@ -80,23 +82,27 @@ def describe(source: Any) -> Description:
     facts = {"outcome": str(run.attrs["outcome"])} | _statement_facts(verdicts)
     if kind is ResultKind.COALESCENCE:
         return Description(coalescing_headline(flow, run), facts, verdicts)
-    shown = _ensemble_facts(flow, run) if "run" in run.dims else _run_facts(flow, run, verdicts)
+    shown = _ensemble_facts(flow, run, verdicts) if "run" in run.dims else _run_facts(flow, run, verdicts)
     return Description(headline(flow, run), shown | facts, verdicts)
 
 
-def _ensemble_facts(flow: AbstractDynamics, run: xr.Dataset) -> dict[str, str]:
-    """The limits of all runs, counted."""
+def _ensemble_facts(flow: AbstractDynamics, run: xr.Dataset, verdicts: Sequence[EnsembleVerdict]) -> dict[str, str]:
+    """The limits of all runs, shown and predicted, counted."""
     members = [run.isel(run=index) for index in range(run.sizes["run"])]
-    limits = Counter(_word(shown_limit(flow, member)) for member in members)
-    counted = ", ".join(f"{WORDS[word]} in {count}" for word, count in limits.most_common())
-    return {"limits shown": f"{counted} of {len(members)} runs"}
+    shown = [_word(shown_limit(flow, member)) for member in members]
+    counted = ", ".join(f"{WORDS[word]} in {count}" for word, count in Counter(shown).most_common())
+    compared = [
+        compared_limit(flow, member, word, [one.verdicts[index] for one in verdicts])
+        for index, (member, word) in enumerate(zip(members, shown, strict=True))
+    ]
+    return {"limits shown": f"{counted} of {len(members)} runs", "limits predicted": counted_limits(compared)}
 
 
 def _run_facts(flow: AbstractDynamics, run: xr.Dataset, verdicts: Sequence[Verdict]) -> dict[str, str]:
-    limit, failed = shown_limit(flow, run), {one.id for one in verdicts if one.verdict == "fails"}
+    limit = shown_limit(flow, run)
     shown = _word(limit)
     groups = gathering(flow, run.final_tokens.values.astype(float), cluster_distance(flow, run))
-    facts = {"limit shown": WORDS[shown], "limit predicted": _predicted(flow, run, shown, failed)}
+    facts = {"limit shown": WORDS[shown], "limit predicted": compared_limit(flow, run, shown, verdicts).says}
     facts["tokens lie in"] = groups.words
     if is_settled(limit) and (settled := _settling_time(flow, run)) is not None:
         facts["settled at"] = f"t = {settled:.4g}, after which no token leaves the place of its cluster"
@@ -107,21 +113,6 @@ def _run_facts(flow: AbstractDynamics, run: xr.Dataset, verdicts: Sequence[Verdi
 
 def _word(limit: ObservedLimit | None) -> str:
     return "undecided" if limit is None else limit.limit
-
-
-def _predicted(flow: AbstractDynamics, run: xr.Dataset, shown: str, failed: set[str]) -> str:
-    """The predicted limit, its source, and whether the run shows it; or the nearest result and what it misses.
-
-    A run that shows something else contradicts a prediction only if the statement itself fails: limits take time.
-    """
-    prediction = predict(flow, run.initial_tokens.values, solver_of(run))
-    if not prediction.results:
-        return f"{WORDS[prediction.limit]}. {prediction.says}"
-    is_contradicted = any(result.id in failed for result in prediction.results)
-    missing = "differs" if is_contradicted else f"not reached at t = {float(run.final_time):.4g}"
-    answer = "agrees" if fulfils(prediction.limit, shown) else missing
-    source = f"{'proved' if prediction.proved else 'not proved'}, {prediction.results[0].paper}"
-    return f"{WORDS[prediction.limit]} ({source}): {answer}"
 
 
 def _settling_time(flow: AbstractDynamics, run: xr.Dataset) -> float | None:

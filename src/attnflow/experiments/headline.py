@@ -12,6 +12,7 @@ from attnflow.experiments.gathering import Gathering, cluster_distance, counted,
 from attnflow.experiments.model_words import model_words
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.flows import RescaledAttention
+from attnflow.results.members import without_single_axis
 from attnflow.results.provenance import solver_of
 from attnflow.solvers.layers import Layers
 from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
@@ -71,7 +72,7 @@ def coalescing_parts(flow: AbstractDynamics, run: xr.Dataset) -> tuple[str, str]
 
 def outcome_words(flow: AbstractDynamics, run: xr.Dataset) -> str:
     """The outcome of a run with its time; of an ensemble, what all its runs show, or the range of their counts."""
-    distance = cluster_distance(flow, run)
+    distance, run = cluster_distance(flow, run), without_single_axis(run)
     if "run" not in run.dims:
         return f"{outcome_of(flow, run, distance).says} at {_time(run)}"
     members = [run.isel(run=index) for index in range(run.sizes["run"])]

@@ -30,6 +30,15 @@ def save(run: xr.Dataset, path: str | os.PathLike, *, overwrite: bool = False) -
     variable, the date among its attributes, and `flow_beta`, `flow_query_key` and `flow_value` for programs that do
     not read the record of the flow; `load` leaves these three out, since `flow_of` gives the flow.
 
+    Parameters
+    ----------
+    run
+        A dataset.
+    path
+        A Zarr directory, or a netCDF file if the name ends in ``.nc``.
+    overwrite
+        Replace a result that exists.
+
     Examples
     --------
     >>> import attnflow as af
@@ -76,6 +85,11 @@ def dataset_of(source: Any) -> Any:
 
 def load(path: str | os.PathLike) -> xr.Dataset:
     """The dataset of a file written by `save`, read into memory.
+
+    Parameters
+    ----------
+    path
+        A Zarr directory or a netCDF file.
 
     Examples
     --------

@@ -89,7 +89,9 @@ def summary(lines: list[str], status: np.ndarray) -> str:
     counts = {
         "reached the end": int(np.sum(status == Status.REACHED)),
         "stopped": int(np.sum((status >= FIRST_STOP) | (status == Status.ZERO_LENGTH))),
-        "were cut short": int(np.sum(np.isin(status, (Status.OUT_OF_TIME, Status.INTERRUPTED, Status.RUNNING)))),
+        "were ended by the budget": int(np.sum(status == Status.OUT_OF_TIME)),
+        "were interrupted": int(np.sum(status == Status.INTERRUPTED)),
+        "were not begun": int(np.sum(status == Status.RUNNING)),
         "failed": int(np.sum(has_failed)),
     }
     parts = [f"{count} {ending}" for ending, count in counts.items() if count]

@@ -3,6 +3,7 @@
 import enum
 import json
 import os
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -44,7 +45,8 @@ REQUIRED_ATTRIBUTES = {
 FIRST_STATES = dict.fromkeys(ResultKind, "initial_tokens") | {ResultKind.DENSITY: "density"}
 """The variable that holds the first state, by kind."""
 
-HOW_TO_REPEAT_A_PROMPT = "`models.load(run.origin).trajectory(run.id.values)` computes the layers of a prompt again."
+IN_MEMORY = "model in memory"
+"""The origin of a model that `models.from_arrays` made."""
 
 
 def stamp(kind: ResultKind, outcome: str, **settings: Any) -> dict[str, Any]:
@@ -74,7 +76,19 @@ def require_result(run: Any, name: str) -> ResultKind:
             f"{name} holds a density made by `mean_field.evolve`, but tokens are needed here. `attnflow show` and "
             "`show.density` draw it."
         )
+    require_known_axes(run.initial_tokens, name)
     return kind
+
+
+def require_known_axes(tokens: xr.DataArray, name: str) -> None:
+    """Require tokens without axes that no result has, such as one along which a user has joined results."""
+    unknown = [str(axis) for axis in tokens.dims if axis not in ("run", "time", "state", "token", "coordinate")]
+    if unknown and {"token", "coordinate"} <= set(tokens.dims):
+        chosen = ", ".join(f"{axis}=0" for axis in unknown)
+        raise InputError(
+            f"{name} has the axis {unknown[0]!r} beside those of a result ('run', 'time', 'token', 'coordinate'). Take "
+            f"one entry of it, as in run.isel({chosen}); if flows differ along it, pass the run as `simulate` made it."
+        )
 
 
 def require_complete(run: Any, name: str) -> ResultKind:
@@ -90,6 +104,11 @@ def require_complete(run: Any, name: str) -> ResultKind:
 
 def flow_of(run: xr.Dataset | str | os.PathLike) -> Any:
     """The model recorded in a dataset, or in the file of one.
+
+    Parameters
+    ----------
+    run
+        A dataset of `simulate`, `coalesce` or `stream`, or the path of one.
 
     Examples
     --------
@@ -121,7 +140,7 @@ def recorded(run: xr.Dataset, name: str) -> Any:
     """The object behind one recorded setting of a dataset: its flow, solver, stop or observables."""
     kind = require_complete(run, "the dataset")
     if name not in run.attrs:
-        repeat = HOW_TO_REPEAT_A_PROMPT if kind is ResultKind.PROMPT else "`rerun` repeats it."
+        repeat = how_to_repeat_a_prompt(run) if kind is ResultKind.PROMPT else "`rerun` repeats it."
         raise InputError(f"The dataset was not made by `simulate`, so it has no {name}. {repeat}")
     try:
         record = json.loads(run.attrs[name])
@@ -133,6 +152,31 @@ def recorded(run: xr.Dataset, name: str) -> Any:
     if not _is_of_type(value, name):
         raise InputError(f"The dataset records an object of type {type(value).__name__} as its {name}. It is damaged.")
     return value
+
+
+def load_arguments(made: Mapping[str, Any]) -> str:
+    """The arguments of `models.load` as code, of a model that was opened with these.
+
+    Examples
+    --------
+    >>> load_arguments({"origin": "openai/clip-vit-base-patch32", "tower": "vision"})
+    "'openai/clip-vit-base-patch32', tower='vision'"
+    """
+    named = [f"{name}={str(made[name])!r}" for name in ("dtype", "tower", "revision") if made.get(name)]
+    return ", ".join([repr(str(made["origin"])), *named])
+
+
+def how_to_repeat_a_prompt(run: xr.Dataset) -> str:
+    """How the layers of a recorded prompt are computed again, as a sentence."""
+    prompt = "image" if "picture" in run else "run.id.values"
+    model = f"models.load({load_arguments(run.attrs)})"
+    if run.attrs["origin"] == IN_MEMORY:
+        model = "models.from_arrays(config, arrays)"
+    if "reinitialised" in run.attrs:
+        seed = json.loads(run.attrs["reinitialised"])
+        entropy, key = (seed[name] for name in ("entropy", "spawn_key"))
+        model += f".reinitialised(numpy.random.SeedSequence({entropy}, spawn_key={tuple(key)}))"
+    return f"`{model}.trajectory({prompt})` computes the layers of a prompt again."
 
 
 def _damaged(name: str, error: Exception) -> InputError:

@@ -12,8 +12,8 @@ from attnflow._common.checks import InputError
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.outcome import status_variables
 from attnflow.results.provenance import (
-    HOW_TO_REPEAT_A_PROMPT,
     ResultKind,
+    how_to_repeat_a_prompt,
     recorded,
     require_result,
     seed_of,
@@ -111,7 +111,7 @@ def recorded_arguments(run: xr.Dataset, changes: dict[str, Any]) -> dict[str, An
     """The arguments of `simulate` that made a dataset, with some changed."""
     kind = require_result(run, "the dataset")
     if kind is ResultKind.PROMPT:
-        raise InputError(HOW_TO_REPEAT_A_PROMPT)
+        raise InputError(how_to_repeat_a_prompt(run))
     arguments = {
         "tokens": run.initial_tokens.values,
         "times": np.array(json.loads(run.attrs["requested_times"])),

@@ -74,7 +74,9 @@ class EnsembleVerdict:
         return f"{self.id}: {self.verdict}. {self.explanation()}"
 
     def explanation(self) -> str:
-        """The shares as a sentence, with the worst run."""
+        """The shares as a sentence, with the worst run; that of the verdict where there is one run."""
+        if len(self.verdicts) == 1:
+            return self.verdicts[0].explanation()
         of_worst = f"run {self.worst + 1} (index {self.worst}): {self.verdicts[self._worst_place()].explanation()}"
         if not self.applies:
             return f"It applies to none of {len(self.runs)} runs; {of_worst}"

@@ -38,6 +38,7 @@ class IntervalIntegrator:
     """The integration from a state at the first of some times to the others."""
     rtol: float
     atol: float
+    solver: Any
 
     def error(self, size: float) -> float:
         """The error of a step for tokens of a size."""
@@ -65,22 +66,27 @@ def attempts_of(run: xr.Dataset) -> int:
     return int(run.steps) + int(run.rejected_steps)
 
 
+def most_attempts(run: xr.Dataset) -> int:
+    """More steps than a part of the run needs, unless its tokens are not those of the run."""
+    return 2 * attempts_of(run) + 1000
+
+
 def _integrator(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> IntervalIntegrator:
     if isinstance(solver, TokenByToken):
-        return IntervalIntegrator(_streamed(flow, solver), solver.rtol, solver.atol)
+        return IntervalIntegrator(_streamed(flow, solver), solver.rtol, solver.atol, solver)
     integrate = _simulated(flow, run, solver)
     if isinstance(solver, Adaptive):
         # A step of the least length may cross a jump of the field; tokens move on times of order one.
-        return IntervalIntegrator(integrate, float(solver.rtol) + float(solver.min_step), float(solver.atol))
+        return IntervalIntegrator(integrate, float(solver.rtol) + float(solver.min_step), float(solver.atol), solver)
     # Steps of fixed length and layers are repeated up to rounding.
-    return IntervalIntegrator(integrate, 100 * float(np.finfo(run.attrs["dtype"]).eps), 0.0)
+    return IntervalIntegrator(integrate, 100 * float(np.finfo(run.attrs["dtype"]).eps), 0.0, solver)
 
 
 def _simulated(flow: AbstractDynamics, run: xr.Dataset, solver: Any) -> Callable[[np.ndarray, np.ndarray], Reached]:
     """The loop of `simulate`, with arrays of the sizes of the run: what was compiled for the run serves again."""
     dtype = run.attrs["dtype"]
     width = targets_per_call(max(len(json.loads(run.attrs["requested_times"])) - 1, 1))
-    limit = 2 * attempts_of(run) + 1000  # a part of the run needs fewer, unless its tokens are not those of the run
+    limit = most_attempts(run)
     with precision(dtype):
         task = cast(Task(flow, solver, (), {}, True), dtype)
 

@@ -34,8 +34,13 @@ MAX_DISPLACED = 4  # displaced first states of an interval: as many directions o
 GROWN_SHARE = 10.0  # times the growth of a displacement of a hundredth of the tolerance, that an interval may differ
 
 
-def agreement(flow: AbstractDynamics, run: xr.Dataset, is_thorough: bool = False) -> Agreement:
-    """Whether the saved tokens of one run follow `flow`, and by what margin."""
+def agreement(
+    flow: AbstractDynamics, run: xr.Dataset, is_thorough: bool = False, first_pass: np.ndarray | None = None
+) -> Agreement:
+    """Whether the saved tokens of one run follow `flow`, and by what margin.
+
+    `first_pass` holds the states that the first integration reaches, where they are known (`first_passes`).
+    """
     if flow.dimension != run.sizes["coordinate"]:
         difference = abs(flow.dimension - run.sizes["coordinate"])
         return Agreement(at_most("the flow and the tokens have the same dimension", difference, 0, "in the dimension"))
@@ -43,7 +48,7 @@ def agreement(flow: AbstractDynamics, run: xr.Dataset, is_thorough: bool = False
         return merges_follow(flow, run)
     if flow.noise is not None:  # paths are random, and no statement is about one of them
         return Agreement(is_true("noise excluded from the comparison with the flow", True))
-    path = _path(flow, run)
+    path = path_of(flow, run)
     if isinstance(path, Hypothesis):
         return Agreement(path)
     if kind_of(run) is ResultKind.STREAM and not (same := _on_recorded_paths(run)).holds:
@@ -52,11 +57,12 @@ def agreement(flow: AbstractDynamics, run: xr.Dataset, is_thorough: bool = False
     precise = _Level(exact, STEPS_OF_ERROR * exact.rtol, STEPS_OF_ERROR * exact.atol)
     coarse = None if is_thorough else coarser(flow, run)
     first = precise if coarse is None else _Level(coarse, COARSE_SHARE, 0.0)
-    return _compared(_Comparison(flow, path, attempts_of(run)), first, precise)
+    known = None if is_thorough else first_pass
+    return _compared(_Comparison(flow, path, attempts_of(run)), first, precise, known)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Path:
+class Path:
     """Times and states (times, n, d) of a run; where tokens have lengths, states are lengths times directions."""
 
     times: np.ndarray
@@ -67,7 +73,7 @@ class _Path:
         return float(np.abs(self.states[index : index + 2]).max()) or 1.0
 
 
-def _path(flow: AbstractDynamics, run: xr.Dataset) -> _Path | Hypothesis:
+def path_of(flow: AbstractDynamics, run: xr.Dataset) -> Path | Hypothesis:
     """The first tokens, the saved tokens that are finite, and the last tokens; or the reason why they are no path."""
     times = np.asarray(run.time.values, dtype=float)
     if not (np.all(np.isfinite(times)) and np.all(np.diff(times) > 0)):
@@ -93,7 +99,12 @@ def _path(flow: AbstractDynamics, run: xr.Dataset) -> _Path | Hypothesis:
                 return same
         elif np.all(np.isfinite(state)):
             times, states = np.insert(times, place, time), np.insert(states, place, state, axis=0)
-    return _Path(times, states)
+    return Path(times, states)
+
+
+def stride_of(path: Path, attempts: int) -> int:
+    """The number of intervals after which the first integration of a run begins anew at a saved state."""
+    return max(1, -(-2 * (len(path.times) - 1) // max(attempts, 1)))
 
 
 def _on_space(flow: AbstractDynamics, state: np.ndarray) -> np.ndarray:
@@ -127,25 +138,25 @@ class _Comparison:
     """The flow, the states of a run and the number of steps that it attempted."""
 
     flow: AbstractDynamics
-    path: _Path
+    path: Path
     attempts: int
 
-    def differences(self, level: _Level) -> np.ndarray:
-        """For each interval the largest difference at its end over what is allowed, in one pass over the run.
+    def first_pass(self, level: _Level) -> np.ndarray:
+        """The states at the ends of all intervals in one pass over the run, NaN where they were not reached.
 
-        The pass begins anew at saved states, at most half as often as the run attempted a step. Infinity where a
-        state was not reached.
+        The pass begins anew at saved states, at most half as often as the run attempted a step.
         """
-        count = len(self.path.times) - 1
-        stride = max(1, -(-2 * count // max(self.attempts, 1)))
-        found = []
-        for begun in range(0, count, stride):
-            places = slice(begun, min(begun + stride, count) + 1)
-            states = self.path.states[places]
-            reached = level.integrator.integrate(states[0], self.path.times[places]).states
-            for index, state in enumerate(reached, start=begun):
-                largest = _lengths(_on_space(self.flow, state) - self._end(index)).max()
-                found.append(largest / level.allowed(self.path.size(index)))
+        count, stride = len(self.path.times) - 1, stride_of(self.path, self.attempts)
+        parts = [slice(begun, min(begun + stride, count) + 1) for begun in range(0, count, stride)]
+        states, times = self.path.states, self.path.times
+        return np.concatenate([level.integrator.integrate(states[part][0], times[part]).states for part in parts])
+
+    def differences(self, level: _Level, reached: np.ndarray) -> np.ndarray:
+        """For each interval the largest difference at its end over what is allowed; infinity for a missing state."""
+        found = [
+            _lengths(_on_space(self.flow, state) - self._end(index)).max() / level.allowed(self.path.size(index))
+            for index, state in enumerate(reached)
+        ]
         return np.nan_to_num(found, nan=np.inf)
 
     def outcome(self, index: int, level: _Level) -> _Outcome:
@@ -194,13 +205,13 @@ def _ellipsoid_shares(differences: np.ndarray, covariances: np.ndarray) -> np.nd
     return np.sqrt(np.einsum("id,id->i", differences, scaled))
 
 
-def _compared(comparison: _Comparison, first: _Level, precise: _Level) -> Agreement:
+def _compared(comparison: _Comparison, first: _Level, precise: _Level, first_pass: np.ndarray | None) -> Agreement:
     """The agreement of all intervals, from a pass over the run and a second look at intervals that differ."""
     count = len(comparison.path.times) - 1
     says = "the saved tokens follow the flow between saved times"
     if count < 1:
         return Agreement(is_true(says, True))
-    differences = comparison.differences(first)
+    differences = comparison.differences(first, comparison.first_pass(first) if first_pass is None else first_pass)
     shares, left = np.minimum(differences, 1.0), comparison.attempts + 1000
     worst_first = np.argsort(-differences, kind="stable")
     chosen = dict.fromkeys([*worst_first[:2].tolist(), count - 1])  # of which no share is known so precisely

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
@@ -16,6 +17,7 @@ from attnflow.results import provenance
 from attnflow.results.files import dataset_of
 from attnflow.theorems.catalogue import catalogue, find
 from attnflow.theorems.ensemble_verdict import EnsembleVerdict
+from attnflow.theorems.first_passes import first_passes
 from attnflow.theorems.recorded_equation import agreement
 from attnflow.theorems.statement import Statement
 from attnflow.theorems.verdict import Agreement, Answer, Hypothesis, Verdict, Verdicts, is_true
@@ -65,16 +67,31 @@ def verify(
     statements = [statement for statement in map(find, names) if isinstance(statement, Statement)]
     if "run" not in run.dims:
         return Verdicts(_on_one_run(flow, run, statements))
-    members = [_on_one_run(flow, run.isel(run=index), statements) for index in range(run.sizes["run"])]
+    members = [run.isel(run=index) for index in range(run.sizes["run"])]
+    passes = _first_passes(flow, members)
+    found = [_on_one_run(flow, one, statements, reached) for one, reached in zip(members, passes, strict=True)]
     numbers = tuple(int(number) for number in run["run"].values)
-    return Verdicts(EnsembleVerdict(numbers, verdicts) for verdicts in zip(*members, strict=True))
+    return Verdicts(EnsembleVerdict(numbers, verdicts) for verdicts in zip(*found, strict=True))
 
 
-def _on_one_run(flow: AbstractDynamics | None, run: xr.Dataset, statements: list[Statement]) -> list[Verdict]:
+def _first_passes(flow: AbstractDynamics | None, members: list[xr.Dataset]) -> list[np.ndarray | None]:
+    """The first integration again of all runs at once; None for each run alone where a file is damaged."""
+    try:
+        return first_passes(provenance.flow_of(members[0]) if flow is None else flow, members)
+    except Exception:  # the check of each run says what it is
+        return [None] * len(members)
+
+
+def _on_one_run(
+    flow: AbstractDynamics | None,
+    run: xr.Dataset,
+    statements: list[Statement],
+    first_pass: np.ndarray | None = None,
+) -> list[Verdict]:
     """The verdicts on one run. Whatever a file holds, the answer is a verdict: errors become its reason."""
     try:
         model = provenance.flow_of(run) if flow is None else flow
-        agrees = agreement(model, run)
+        agrees = agreement(model, run, first_pass=first_pass)
     except Exception as error:  # a damaged file can raise anything
         model = None
         agrees = Agreement(is_true(f"a readable record of the flow and its tokens ({_text(error)})", False))

@@ -79,6 +79,38 @@ def test_tokens_of_the_flow_in_space_are_rescaled_first():
     assert observed_limit(af.EuclideanAttention(af.Head.identity(2)), as_run(path)).limit == "polytope"
 
 
+def as_layers(flow, solver, tokens):
+    """A run with a record of its solver, whose tokens are written down."""
+    times = float(solver.step) * np.arange(len(tokens))
+    run = af.simulate(flow, tokens[0], times, solver=solver, progress=False)
+    return run.assign(tokens=(run.tokens.dims, tokens))
+
+
+@pytest.mark.parametrize(("step", "residual"), [(0.5, 1.0), (0.5, 0.5), (0.5, 0.0)])
+def test_tokens_of_layers_are_rescaled_by_the_layers(step, residual):
+    """After k layers x = (residual I + step V)^k z, which e^{tV} does not undo."""
+    growth = (residual + 2 * step) ** np.arange(41)[:, None, None]
+    flow = af.EuclideanAttention(af.Head(value=2 * I2))
+    run = as_layers(flow, af.Layers(step, residual), growth * approaching(np.repeat(SQUARE, 2, axis=0), STARTS))
+    assert observed_limit(flow, run).limit == "polytope"
+    assert observed_limit(flow, run[["tokens"]].drop_attrs()).limit != "polytope"
+
+
+def test_layers_that_do_not_keep_their_tokens_have_no_rescaled_ones():
+    flow = af.EuclideanAttention(af.Head.identity(2))
+    run = as_layers(flow, af.Layers(1.0, -1.0), approaching(np.repeat(SQUARE, 2, axis=0), STARTS))
+    assert observed_limit(flow, run).limit == "undecided"
+
+
+def test_places_on_a_face_are_no_vertices():
+    """The middle of an edge, where the tokens at its ends have not quite arrived."""
+    ends = np.concatenate([SQUARE, SQUARE, [[1.0, 0.0]]])
+    starts = np.concatenate([SQUARE, 0.3 * SQUARE, [[1.0, 0.0]]])
+    found = observed_limit(rescaled(I2), as_run(approaching(ends, starts)))
+    assert found.limit == "polytope"
+    assert found.numbers[Quantity.VERTICES] == 4
+
+
 def on_circle(angles):
     return np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 

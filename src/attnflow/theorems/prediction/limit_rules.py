@@ -25,6 +25,8 @@ class Rule:
     """What a reader of the result should know."""
     caution: Callable[[Spectrum], str] = lambda _: ""
     """What a reader of a prediction by this rule should know, from the spectrum of V."""
+    in_layers: str = ""
+    """The id of the statement of `verify` about the same limit in discrete layers; empty where there is none."""
 
 
 def exponential(rate: float, of: str = "t") -> str:
@@ -99,7 +101,13 @@ RULES: tuple[Rule, ...] = (
         _exponential,
         note="A bound in the published proof fails where Q^T K mixes F and G; no counterexample is known.",
     ),
-    Rule(known.HARDMAX_LIMITS, "leaders", _exponential, note="Proved for discrete layers."),
+    Rule(
+        known.HARDMAX_LIMITS,
+        "leaders",
+        _exponential,
+        note="Proved for discrete layers.",
+        in_layers="hardmax-limits-layers",
+    ),
     Rule(
         known.CODIMENSION_K,
         "hyperplanes",
@@ -128,3 +136,8 @@ RULES: tuple[Rule, ...] = (
     Rule(known.TABLE_1_CLOUD, "cloud-around-subspace", _fixed("none known")),
     Rule(known.TABLE_1_TWO_CLOUDS, "clouds-around-poles", _fixed("none known")),
 )
+
+
+def statements_of(theorem: str) -> tuple[str, ...]:
+    """The ids that statements of `verify` about the limit of a theorem have, in continuous time and in layers."""
+    return tuple(name for rule in RULES if rule.theorem.id == theorem for name in (theorem, rule.in_layers) if name)

@@ -2,18 +2,20 @@
 
 import numpy as np
 import xarray as xr
-from scipy.linalg import expm
 
 from attnflow._common.checks import InputError
 from attnflow.analyse import clusters, polytope
 from attnflow.analyse.spectra import SPECTRAL_TOLERANCE, Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.model.flows import EuclideanAttention
 from attnflow.model.validation import require_flow
+from attnflow.results.provenance import solver_of
+from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
+from attnflow.theorems.prediction.views import both_views, size_of_tokens
 
 PLACE_DISTANCE = 0.02  # over the first spread of the tokens (on the sphere: its radius); closer tokens are in one place
+FACE_DISTANCE = 1e-4  # over the first spread; tokens of a settled run are closer than that to their face
 LATE_SHARE = 0.8  # of the time; tokens that move less than PLACE_DISTANCE from then on have settled
 FEWEST_TIMES = 5  # of a run, so that its last part holds two
 REST_MOVE = 1e-12  # over the size of the tokens; projecting tokens onto the sphere rounds them
@@ -23,7 +25,8 @@ SHRINKING_POWER = -0.25  # of t; under V = -I tokens shrink like t^(-1/2)
 def observed_limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit:
     """The limit that one run shows. Directions come from the spectrum of V; all else is measured on the tokens.
 
-    In R^d the rescaled tokens z = e^{-tV} x are measured, whether the run holds x or z.
+    In R^d the rescaled tokens z = e^{-tV} x are measured, whether the run holds x or z; after k layers they are
+    z = (residual I + step V)^{-k} x. A run without a record of its solver is taken to be in continuous time.
     """
     return observed_limits(flow, run)[0]
 
@@ -44,8 +47,15 @@ def observed_limits(flow: AbstractDynamics, run: xr.Dataset) -> list[ObservedLim
     times, tokens = run.time.values, run.tokens.values
     ensemble = tokens if tokens.ndim == 4 else tokens[None]
     found = spectrum(value)
-    classify = _on_sphere if flow.is_on_sphere else _in_space
-    return [classify(flow, found, times, run) if np.all(np.isfinite(run)) else _lost(run) for run in ensemble]
+    solver = solver_of(run) if "solver" in run.attrs else None
+    layers = solver if isinstance(solver, Layers) else None
+
+    def classified(one: np.ndarray) -> ObservedLimit:
+        if not np.all(np.isfinite(one)):
+            return _lost(one)
+        return _on_sphere(found, times, one) if flow.is_on_sphere else _in_space(flow, found, times, one, layers)
+
+    return [classified(one) for one in ensemble]
 
 
 def _lost(tokens: np.ndarray) -> ObservedLimit:
@@ -54,8 +64,10 @@ def _lost(tokens: np.ndarray) -> ObservedLimit:
     )
 
 
-def _in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> ObservedLimit:
-    seen, rescaled, log_size = _both_views(flow, found, times - times[0], tokens)
+def _in_space(
+    flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray, layers: Layers | None
+) -> ObservedLimit:
+    seen, rescaled, log_size = both_views(flow, found, times - times[0], tokens, layers)
     move = float(np.ptp(tokens, axis=0).max())
     if move <= REST_MOVE * np.abs(tokens).max():
         return ObservedLimit("at-rest", {Quantity.LARGEST_MOVE: move})
@@ -70,35 +82,14 @@ def _in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens
     return _growing_in_space(flow, found, times, rescaled)
 
 
-def _both_views(flow: AbstractDynamics, found: Spectrum, elapsed: np.ndarray, tokens: np.ndarray):
-    """x up to a factor that depends on time, z = e^{-tV} x, and the logarithm of the size of x."""
-    lead, d = found.leading.value.real, tokens.shape[-1]
-    if isinstance(flow, EuclideanAttention):
-        with np.errstate(over="ignore", invalid="ignore"):  # z may overflow; the limit is then undecided
-            rescaled = tokens @ _exponentials(-found.matrix, elapsed).transpose(0, 2, 1)
-        return tokens, rescaled, np.log([max(_size(x), 1e-300) for x in tokens])
-    seen = tokens @ _exponentials(found.matrix - lead * np.eye(d), elapsed).transpose(0, 2, 1)
-    return seen, tokens, np.log([max(_size(x), 1e-300) for x in seen]) + lead * elapsed
-
-
-def _exponentials(matrix: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
-    """e^{tM} at times that start from zero, as products over the steps; equal steps share one exponential."""
-    steps = np.round(np.diff(elapsed), 12)
-    of_step = {step: expm(step * matrix) for step in np.unique(steps)}
-    products = [np.eye(len(matrix))]
-    for step in steps:
-        products.append(of_step[step] @ products[-1])
-    return np.stack(products)
-
-
 def _growing_in_space(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> ObservedLimit:
     """The limit where a real eigenvalue leads: by the leading part of the tokens, otherwise by all coordinates."""
     if found.leading.value.real > SPECTRAL_TOLERANCE * found.scale and found.leading.block == 1:
         # Along eigenvalues below zero z diverges, so the leading part alone decides.
         return _hyperplanes(found, times, tokens) if found.is_leading_simple else _polytope(flow, found, times, tokens)
-    size, late = _size(tokens[-1]), _late_move(times, tokens)
-    if size > 10 * _size(tokens[0]) and late > PLACE_DISTANCE:
-        return ObservedLimit("diverging", {Quantity.SIZE_OF_Z: size, Quantity.FIRST_SIZE: _size(tokens[0])})
+    size, late = size_of_tokens(tokens[-1]), _late_move(times, tokens)
+    if size > 10 * size_of_tokens(tokens[0]) and late > PLACE_DISTANCE:
+        return ObservedLimit("diverging", {Quantity.SIZE_OF_Z: size, Quantity.FIRST_SIZE: size_of_tokens(tokens[0])})
     return _points(tokens, late)
 
 
@@ -123,9 +114,7 @@ def _polytope(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens
     scores = given.score_matrix(flow)
     scores = space.T @ ((scores + scores.T) / 2) @ space
     late = _late_move(times, coordinates)
-    corners = polytope.limit_vertices(
-        coordinates[-1], PLACE_DISTANCE * max(np.ptp(coordinates[0], axis=0).max(), 1e-300)
-    )
+    corners = _corners(coordinates[-1], max(np.ptp(coordinates[0], axis=0).max(), 1e-300))
     largest = np.abs(np.einsum("ni,ij,nj->n", corners, scores, corners)).max() or 1.0
     residual = float(polytope.residual_of_s(coordinates[-1], corners, scores).max()) / largest
     whole = space.shape[1] == tokens.shape[-1]
@@ -133,6 +122,16 @@ def _polytope(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens
     is_shown = late <= PLACE_DISTANCE and residual <= 2 * PLACE_DISTANCE
     numbers = {Quantity.VERTICES: float(len(corners)), Quantity.RESIDUAL_OF_S: residual, Quantity.LATE_MOVE: late}
     return ObservedLimit(word if is_shown else "undecided", numbers)
+
+
+def _corners(tokens: np.ndarray, spread: float) -> np.ndarray:
+    """The vertices of the hull of the places of tokens, without places on a face between others."""
+    corners = polytope.limit_vertices(tokens, PLACE_DISTANCE * spread)
+    for index in range(len(corners) - 1, -1, -1):
+        others = np.delete(corners, index, axis=0)
+        if len(others) > 1 and polytope.distance_to_hull(others, corners[index]) <= FACE_DISTANCE * spread:
+            corners = others
+    return corners
 
 
 def _leading_part(found: Spectrum, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,8 +164,7 @@ def _turn_together(coordinates: np.ndarray) -> bool:
     return bool(abs(middle) > PLACE_DISTANCE and high - low < abs(middle))
 
 
-def _on_sphere(flow: AbstractDynamics, found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> ObservedLimit:
-    del flow
+def _on_sphere(found: Spectrum, times: np.ndarray, tokens: np.ndarray) -> ObservedLimit:
     last = tokens[-1]
     move = float(np.ptp(tokens, axis=0).max())
     if move <= REST_MOVE * np.abs(tokens).max():
@@ -263,9 +261,3 @@ def _decay(elapsed: np.ndarray, log_size: np.ndarray) -> dict[Quantity, float]:
     if late.sum() <= 2 or fits[Quantity.POWER_OF_TIME] <= fits[Quantity.RATE]:
         return {Quantity.POWER_OF_TIME: _power_of_time(elapsed, log_size)}
     return {Quantity.RATE: fits[Quantity.RATE][1]}
-
-
-def _size(tokens: np.ndarray) -> float:
-    """The root of the mean squared length."""
-    largest = float(np.abs(tokens).max()) or 1.0
-    return largest * float(np.sqrt(np.mean(np.sum((tokens / largest) ** 2, axis=-1))))

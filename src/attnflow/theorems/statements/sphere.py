@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow.analyse import energy, rates
-from attnflow.integrate.evaluate import velocity
+from attnflow.integrate.evaluate import velocities
 from attnflow.model import initial
 from attnflow.model.attention import AbstractAttention, Softmax, Unnormalised
 from attnflow.model.dynamics import AbstractDynamics
@@ -43,8 +43,9 @@ def _energy_setting(rule: type[AbstractAttention]):
 def _energy(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, tokens = present(run)
     beta = beta_of(flow)
+    speeds = velocities(flow, tokens, times)
     # One snapshot at a time: the pairs of all times together would not fit into memory.
-    both = [_energy_rates(flow, snapshot, time) for time, snapshot in zip(times, tokens, strict=True)]
+    both = [_energy_rates(flow, snapshot, moved) for snapshot, moved in zip(tokens, speeds, strict=True)]
     measured, predicted = np.array(both).T
     heights = energy.interaction(tokens, beta).values
     # Where tokens rest both rates are rounding errors, about 1e-16 of the mean weight 2 beta E.
@@ -58,14 +59,14 @@ def _energy(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     )
 
 
-def _energy_rates(flow: AbstractDynamics, tokens: np.ndarray, time: float) -> tuple[float, float]:
-    """dE/dt by the chain rule, and by the identity of the theorem."""
-    beta, velocities = beta_of(flow), velocity(flow, tokens, time)
+def _energy_rates(flow: AbstractDynamics, tokens: np.ndarray, moved: np.ndarray) -> tuple[float, float]:
+    """dE/dt by the chain rule, and by the identity of the theorem, for tokens with the velocities `moved`."""
+    beta = beta_of(flow)
     if isinstance(flow.attention, Softmax):
-        predicted = energy.softmax_dissipation(tokens, velocities, beta)
+        predicted = energy.softmax_dissipation(tokens, moved, beta)
     else:
-        predicted = energy.unnormalised_dissipation(velocities, beta, offset_of(flow))
-    return float(energy.rate(tokens, velocities, beta)), float(predicted)
+        predicted = energy.unnormalised_dissipation(moved, beta, offset_of(flow))
+    return float(energy.rate(tokens, moved, beta)), float(predicted)
 
 
 def _energy_example(rule: AbstractAttention) -> Instance:
@@ -159,9 +160,11 @@ def _cone_speed(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     alpha = heights.min(axis=1)
     late = (alpha > 0.9) & (alpha < 1 - 1e-9)  # close to the limit, which itself is known to 1e-9 only
     n, beta = tokens.shape[1], beta_of(flow)
-    speeds = [velocity(flow, tokens[at], times[at])[lowest[at]] @ centre for at in np.flatnonzero(late)]
     bounds = (1 - alpha[late]) / (2 * n * np.exp(2 * beta))
-    value = float(np.min(np.array(speeds) / bounds)) if late.any() else np.nan
+    value = np.nan
+    if late.any():
+        lowest_moved = velocities(flow, tokens[late], times[late])[np.arange(late.sum()), lowest[late]]
+        value = float(np.min(lowest_moved @ centre / bounds))
     why = "the bound itself; below 1 - alpha = 1e-9 the limit is not known well enough"
     return Measurement(
         "least speed of the farthest token towards the limit, over its bound,", value, 1.0, why, "at least"
