@@ -59,6 +59,14 @@ def test_a_run_that_has_not_arrived_is_not_counted(limits):
     assert causal.limit_numbers(early)["positive, multiplicity 3"].endswith("arrived: 0 of 2")
 
 
+def test_one_start_is_told_as_one(limits):
+    numbers = [causal.limit_numbers(one)["positive, multiplicity 3"] for one in (limits, limits.isel(run=[1]))]
+    assert ["median" in text for text in numbers] == [True, False]
+    assert numbers[1].endswith("arrived: yes")
+    early = limits.isel(run=[1], time=slice(0, 2))
+    assert causal.limit_numbers(early)["positive, multiplicity 3"].endswith("arrived: no")
+
+
 # -- Figure 5
 
 

@@ -14,6 +14,15 @@ def test_the_construction_and_the_search_arrive():
     assert numbers["error of the search"] < 1e-8
     assert 1.0 <= numbers["gap of the search"] < numbers["gap of the construction"]
     assert f"{numbers['pieces of the construction']} pieces" in control.draw_sphere(data).caption
+    assert control.draw_sphere(data).title.endswith("one after the other 2 arrive, all at once 2")
+
+
+def test_a_search_that_stalls_is_told_in_the_title():
+    data = control.compute_sphere(False, n=2, d=3, pieces=2, seed=0)
+    moved = data.search_tokens.values.copy()
+    moved[-1, 0] = -data.search_target.values[0]
+    stalled = data.assign(search_tokens=(data.search_tokens.dims, moved))
+    assert control.draw_sphere(stalled).title.endswith("one after the other 2 arrive, all at once 1")
 
 
 def test_points_of_the_plane_arrive_and_pieces_are_counted():

@@ -119,7 +119,7 @@ def test_half_a_run_is_no_figure(tmp_path):
 
     def interrupted(progress, **settings):
         try:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             return compute(progress, **settings)
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 from scipy.integrate import solve_ivp
 
 from attnflow.analyse import plateau_forecasts
 from attnflow.figures.entries import metastability
+from attnflow.figures.entries.joined_runs import separated
 from attnflow.figures.entries.metastability import FIVE
 
 
@@ -48,7 +48,9 @@ def test_levels_of_the_staircase_are_sums_of_squared_shares(staircase):
 
 def test_the_last_merge_takes_as_long_as_two_clusters_alone(staircase):
     """Masses 3 and 2 of 5 at angle th: log t = beta (1 - cos th) - log(beta sin^2 th), to leading order."""
-    for beta, run in zip((1000, 4000), metastability.unpacked(staircase), strict=True):
+    runs = metastability.staircase_runs(staircase)
+    assert list(runs) == ["β = 1000", "β = 4000"]
+    for beta, run in zip((1000, 4000), runs.values(), strict=True):
         state = int(np.argmax(run.clusters.values == 2))
         angles = np.arctan2(run.tokens[state, :, 1], run.tokens[state, :, 0])
         angle = float(angles.max() - angles.min())
@@ -56,13 +58,10 @@ def test_the_last_merge_takes_as_long_as_two_clusters_alone(staircase):
         assert float(run.merge_log_time[-1]) == pytest.approx(expected, abs=0.1)  # 1 + O(1/beta) as a factor of t
 
 
-def test_runs_of_different_lengths_are_packed_and_unpacked():
+def test_plateaus_of_runs_of_different_lengths_are_counted():
     data = metastability.compute_plateaus(False, n=5, beta=30.0, starts=3, seed=0)
-    runs = metastability.unpacked(data)
+    runs = separated(data)
     assert len({run.sizes["state"] for run in runs}) > 1
-    again = metastability.packed(runs)
-    xr.testing.assert_identical(data, again)
-    assert all(run.clusters.dtype.kind == "i" and not np.isnan(run.tokens).any() for run in runs)
     numbers = metastability.plateau_numbers(data)
     assert numbers["merges"] == 12
     assert (

@@ -17,7 +17,7 @@ from attnflow.figures.public_function import OPTIONS
 def test_every_figure_has_a_function():
     names = {figure.function_name for figure in catalogue().values()}
 
-    assert names | {"caption", "draw", "numbers", "save"} == set(af.figures.__all__) == set(dir(af.figures))
+    assert names | {"caption", "draw", "numbers", "runs", "save"} == set(af.figures.__all__) == set(dir(af.figures))
 
 
 @pytest.mark.parametrize("name", list(catalogue()))

@@ -3,11 +3,29 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from attnflow.cli.app import app
+from attnflow.explorer.export.recorded_run import recorded_run
+from attnflow.figures import runs
 from attnflow.figures.catalogue import catalogue
+from attnflow.figures.data_file import read_data
+from attnflow.results.provenance import require_result
+
+SEVERAL_RUNS = {
+    "boolean-exceptions": 5,
+    "multihead-more-tokens": 2,
+    "sphere-clustering": 2,
+    "causal-limits": 5,
+    "energy-staircase": 6,
+    "plateau-lengths": 6,
+    "normalisation-rates": 3,
+    "hardmax-leaders": 4,
+    "steer-sphere": 2,
+}
+"""Numbers of runs in quick figures of more than one."""
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +51,19 @@ def test_every_figure_is_made_or_says_what_it_needs(report):
         assert {"png", "pdf", "nc", "py"} <= suffixes
         assert ("gif" in suffixes) == (catalogue()[one["id"]].movie is not None)
         assert all(0 < (folder / name).stat().st_size < 1.2e7 for name in one["files"]), one["id"]
+
+
+def test_runs_of_figures_are_whole_results(report):
+    folder, facts = report
+    names = {one["id"]: next((name for name in one["files"] if name.endswith(".nc")), None) for one in facts["figures"]}
+    found = {key: runs(read_data(folder / name)) for key, name in names.items() if name}
+
+    for run in (run for figure in found.values() for run in figure.values()):
+        assert require_result(run, "run")
+        assert np.isfinite(run.tokens).all()
+        assert len(recorded_run(run).times) > 1
+    assert {name: len(one) for name, one in found.items() if len(one) > 1} == SEVERAL_RUNS
+    assert sum(len(one) == 1 for one in found.values()) > 15
 
 
 def test_no_theorem_fails_on_a_figure(report):

@@ -71,4 +71,5 @@ from attnflow.figures.functions import value_spectrum as value_spectrum
 from attnflow.figures.public_function import caption as caption
 from attnflow.figures.public_function import draw as draw
 from attnflow.figures.public_function import numbers as numbers
+from attnflow.figures.public_function import runs as runs
 from attnflow.figures.public_function import save as save

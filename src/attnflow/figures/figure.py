@@ -46,6 +46,8 @@ class Figure:
     verdicts: Callable[[xr.Dataset], list[Verdict]] | None = None
     movie: Callable[[xr.Dataset], Movie] | None = None
     """Movie from the same arrays."""
+    runs: Callable[[xr.Dataset], dict[str, xr.Dataset]] | None = None
+    """Runs among the arrays, by what tells them apart; None where the arrays are themselves one run, or hold none."""
     needs: str = ""
     """Extra that must be installed; without it the figure is skipped with a message."""
     fixed: tuple[str, ...] = ()

@@ -176,12 +176,13 @@ def _data(kind: str, content: bytes) -> str:
 
 def _numbers(numbers: dict[str, Any]) -> str:
     rows = "".join(
-        f"<tr><td>{_text(name)}</td><td>{_text(_rounded(value))}</td></tr>" for name, value in numbers.items()
+        f"<tr><td>{_text(name)}</td><td>{_text(rounded(value))}</td></tr>" for name, value in numbers.items()
     )
     return f"<h3>Numbers</h3><table>{rows}</table>"
 
 
-def _rounded(value: Any) -> str:
+def rounded(value: Any) -> str:
+    """A number of a figure with four digits; other values as they are."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

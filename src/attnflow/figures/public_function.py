@@ -16,6 +16,7 @@ from attnflow.figures.catalogue import catalogue, find
 from attnflow.figures.data_file import figure_id, stamped
 from attnflow.figures.drawing import drawn
 from attnflow.figures.parameters import changed_figure, parameter_list
+from attnflow.results.provenance import kind_of
 from attnflow.show.parts.picture import HEADLINE, Title
 from attnflow.show.parts.style import save_figure
 
@@ -86,6 +87,24 @@ def numbers(data: xr.Dataset) -> dict[str, float | int | str]:
     0.5602
     """
     return find(figure_id(data)).numbers(data)
+
+
+def runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The runs that a figure shows, by what tells them apart: results that `verify`, `describe` and `show` take.
+
+    Empty for figures whose data hold statistics of runs and no tokens over time.
+
+    Examples
+    --------
+    >>> import attnflow as af
+    >>> data = af.figures.multihead_circle(n=[4, 8], saves=5, progress=False).data
+    >>> {name: run.sizes["token"] for name, run in af.figures.runs(data).items()}
+    {'n = 4': 4, 'n = 8': 8}
+    """
+    entry = find(figure_id(data))
+    if entry.runs is not None:
+        return entry.runs(data)
+    return {entry.title: data} if kind_of(data) is not None and "tokens" in data else {}
 
 
 def save(figure: matplotlib.figure.Figure, path: str | os.PathLike) -> Path:

@@ -18,6 +18,7 @@ SIMULATION = {
     "status": "how the run ended, see flag_meanings",
     "failed": "whether the run failed",
     "run": "number of the run",
+    "run_record": "attributes, sizes and types of each run, as JSON",
     "seed": "number of the start",
 }
 

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import attention_matrices
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.figures.figure import Figure
 from attnflow.integrate.evaluate import attention_over_time
 from attnflow.integrate.simulate import simulate
@@ -46,17 +47,22 @@ def compute_exceptions(
     results = {}
     for (name, (tokens, saved)), share in zip(tasks.items(), parts_of(progress, len(tasks)), strict=True):
         flow = RescaledAttention(Head.identity(tokens.shape[-1]), Softmax(beta))
-        results[name] = simulate(flow, tokens, saved, progress=share)
+        results[name] = simulate(flow, tokens, saved, rng=seed, progress=share)
     entropies = {name: attention_matrices.row_entropy(attention_over_time(run)) for name, run in results.items()}
     random = np.stack([entropies["random_line"], entropies["random_plane"]])
     variables = {
-        "tokens": (("offset", "time", "token", "coordinate"), results["mirrored"].tokens.values),
         "entropy": (("offset", "time", "token"), entropies["mirrored"]),
         "random_entropy": (("dimension", "run", "coarse_time", "token"), random),
         "triple_entropy": (("coarse_time", "place"), entropies["triple"][0]),
     }  # fmt: skip
-    coordinates = {"offset": offsets, "time": times, "coarse_time": coarse, "dimension": [1, 2]}
-    return xr.Dataset(variables, coordinates, {"beta": beta})
+    mirrored = [results["mirrored"].isel(run=place, drop=True) for place in range(len(offsets))]
+    data = joined(mirrored, xr.Variable("offset", offsets)).assign(variables).assign_attrs(beta=beta)
+    return data.assign_coords(coarse_time=coarse, dimension=[1, 2])
+
+
+def exception_runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The run of the mirrored start with each offset."""
+    return {f"offset {offset:g}": run for offset, run in zip(data.offset.values, separated(data), strict=True)}
 
 
 def predicted_time(offset: float, beta: float) -> float:
@@ -180,6 +186,7 @@ FIGURES = (
         compute=compute_exceptions,
         draw=draw_exceptions,
         numbers=exception_numbers,
+        runs=exception_runs,
         settings={
             "beta": 32.0, "axis": 10, "offsets": [0.0, 1e-12, 1e-8, 1e-4, 1e-2], "end": 8.0, "saves": 801, "runs": 50,
             "seed": 0,

@@ -10,6 +10,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.plain import text_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.figures.entries.sphere import CLUSTER_DISTANCE
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
@@ -48,10 +49,10 @@ def compute_limits(
     tokens = initial.sphere(n, 3, rng=seed, runs=starts)
     times = np.r_[0.0, np.geomspace(end / 1e6, end, saves)]
     runs = [
-        simulate(_flow(spectrum, beta), tokens, times, progress=share)
+        simulate(_flow(spectrum, beta), tokens, times, rng=seed, progress=share)
         for spectrum, share in zip(spectra, parts_of(progress, len(spectra)), strict=True)
     ]
-    data = xr.concat(runs, "case", data_vars="all", combine_attrs="override")
+    data = joined(runs, xr.Variable("case", np.arange(len(spectra))))
     return data.assign(spectrum=(("case", "eigenvalue"), spectra)).assign_attrs(beta=beta)
 
 
@@ -90,12 +91,9 @@ def angles_to_limit(spectrum: np.ndarray, first: np.ndarray, final: np.ndarray) 
 def draw_limits(data: xr.Dataset) -> Picture:
     """Draw one globe for each row of the table, and the table."""
     panels = []
-    for case, spectrum in enumerate(data.spectrum.values):
+    for spectrum, (title, run) in zip(data.spectrum.values, limit_runs(data).items(), strict=True):
         basis = leading_subspace(spectrum)
-        drawn = _coloured(
-            run_to_draw(data.isel(case=case, run=0), distance=CLUSTER_DISTANCE), basis, spectrum.max() > 0
-        )
-        title = f"V = diag({', '.join(f'{value:g}' for value in spectrum)})"
+        drawn = _coloured(run_to_draw(run.isel(run=0), distance=CLUSTER_DISTANCE), basis, spectrum.max() > 0)
         panels.append(SpherePanel(drawn, len(drawn.times) - 1, title, basis if len(basis) < 3 else None))
     header = [
         "leading eigenvalue",
@@ -135,13 +133,21 @@ def _rows(data: xr.Dataset) -> list[list[str]]:
         worst = angles.max(axis=1)
         sign = "positive" if spectrum.max() > 0 else "negative"
         if spectrum.max() > 0:
-            measured = f"largest {_degrees(np.median(worst))}, {_clusters(data, case)} (median start)"
-            arrived = f"{np.sum(worst < ARRIVAL_ANGLE)} of {len(worst)}"
+            start = " (median start)" if len(worst) > 1 else ""
+            measured = f"largest {_degrees(np.median(worst))}, {_clusters(data, case)}{start}"
+            arrived = _arrived(worst < ARRIVAL_ANGLE)
         else:
             measured = f"mean {_degrees(angles.mean())}; of uniform tokens {_degrees(_uniform_mean(multiplicity))}"
             arrived = "no limit point"
         rows.append([sign, str(multiplicity), _predicted_limit(spectrum), measured, arrived])
     return rows
+
+
+def _arrived(has_arrived: np.ndarray) -> str:
+    """How many starts have arrived; of one start, whether it has."""
+    if len(has_arrived) == 1:
+        return "yes" if has_arrived[0] else "no"
+    return f"{np.sum(has_arrived)} of {len(has_arrived)}"
 
 
 def _degrees(angle: float) -> str:
@@ -172,6 +178,12 @@ def _predicted_limit(spectrum: np.ndarray) -> str:
     return "two clouds around the points of L" if multiplicity == 1 else "a cloud around L"
 
 
+def limit_runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The runs under each spectrum of V."""
+    names = [f"V = diag({', '.join(f'{value:g}' for value in spectrum)})" for spectrum in data.spectrum.values]
+    return dict(zip(names, separated(data), strict=True))
+
+
 def limit_numbers(data: xr.Dataset) -> dict:
     """Table 1 with its measured columns."""
     numbers = {}
@@ -183,11 +195,11 @@ def limit_numbers(data: xr.Dataset) -> dict:
 def limit_verdicts(data: xr.Dataset) -> list:
     """Verdicts on the theorem and the two conjectures, on the first start of the rows to which they apply."""
     verdicts = []
-    for case, spectrum in enumerate(data.spectrum.values):
+    for spectrum, runs in zip(data.spectrum.values, separated(data), strict=True):
         multiplicity = len(leading_subspace(spectrum))
         name = {1: "conjecture-1", 2: "conjecture-2", 3: "identity-value"}[multiplicity]
         if spectrum.max() > 0:
-            verdicts += verify(_flow(spectrum, data.attrs["beta"]), data.isel(case=case, run=0), [name])
+            verdicts += verify(runs.isel(run=0), only=[name])
     return verdicts
 
 
@@ -217,5 +229,6 @@ FIGURES = (
         quick={"starts": 1},
         seconds=(12.0, 7.0),
         verdicts=limit_verdicts,
+        runs=limit_runs,
     ),
 )

@@ -135,7 +135,7 @@ def compute_rank(progress: Progress, *, n: int, d: int, end: float, saves: int, 
     value = factor @ factor.T / np.linalg.norm(factor, 2) ** 2
     flow, tokens = EuclideanAttention(Head.bilinear(np.eye(d), value)), box(n, d, -1, 1, rng=rng)
     times = np.linspace(0, end, saves)
-    run = simulate(flow, tokens, times, solver=Adaptive(rtol=1e-6, atol=1e-9), progress=progress)
+    run = simulate(flow, tokens, times, solver=Adaptive(rtol=1e-6, atol=1e-9), rng=seed, progress=progress)
     eigenvalues, vectors = np.linalg.eigh(value)
     free = np.einsum("nk,tk,dk->tnd", tokens @ vectors, np.exp(np.outer(times, eigenvalues)), vectors)
     dims = ("time", "token", "attended")

@@ -9,6 +9,7 @@ from attnflow._common.checks import InputError
 from attnflow._common.plain import number_with_error
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import clusters, leaders
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
@@ -37,10 +38,10 @@ def compute_leaders(
     step = alpha / (1 + alpha)
     solver, times = Layers(step, 1 - step), step * np.arange(layers + 1)
     runs = [
-        simulate(_hardmax(), _filled(points, n, seeds[name]), times, solver=solver, progress=share)
+        simulate(_hardmax(), _filled(points, n, seeds[name]), times, solver=solver, rng=seeds[name], progress=share)
         for (name, points), share in zip(starts.items(), parts_of(progress, len(starts)), strict=True)
     ]
-    data = xr.concat(runs, xr.Variable("start", list(starts)), data_vars="all", combine_attrs="override")
+    data = joined(runs, xr.Variable("start", list(starts)))
     return data.assign(leads=leaders.is_leader(data.tokens, alone=True)).assign_attrs(alpha=alpha)
 
 
@@ -60,8 +61,7 @@ def _filled(points: list, n: int, seed: int) -> np.ndarray:
 def draw_leaders(data: xr.Dataset) -> Picture:
     """Draw the best matches of all tokens at the start, above, and the paths to the end, below."""
     above, below, reach = [], [], 1.1 * float(np.abs(data.tokens).max())
-    for name in data.start.values.tolist():
-        run = data.sel(start=name, drop=True)
+    for name, run in leader_runs(data).items():
         matches = _best_matches(run.tokens.values)
         scene = scene_of(run, has_hull=True, distance=LEADER_DISTANCE, arrows=matches, reach=reach)
         above.append(Snapshot(scene, 0, f"{name}: start"))
@@ -90,11 +90,15 @@ def _best_matches(tokens: np.ndarray) -> np.ndarray:
     return scores >= best - leaders.TIE_TOLERANCE * np.abs(scores).max(axis=-1, keepdims=True)
 
 
+def leader_runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The run from each start."""
+    return dict(zip(data.start.values.tolist(), separated(data), strict=True))
+
+
 def leader_numbers(data: xr.Dataset) -> dict:
     """Leaders at the start and leaders that emerge later, how far leaders move, and clusters at the end."""
     numbers: dict[str, Any] = {}
-    for name in data.start.values.tolist():
-        run = data.sel(start=name, drop=True)
+    for name, run in leader_runs(data).items():
         first = run.leads.values[0]
         moved = np.linalg.norm(run.tokens[-1, first] - run.tokens[0, first], axis=-1)
         numbers[f"{name}: leaders at the start"] = int(first.sum())
@@ -108,8 +112,7 @@ def leader_numbers(data: xr.Dataset) -> dict:
 def leader_verdicts(data: xr.Dataset) -> list:
     """Verdicts on the statements that leaders stay and that tokens end at them."""
     only = ["hardmax-leaders-layers", "hardmax-limits-layers"]
-    runs = [data.sel(start=name, drop=True) for name in data.start.values]
-    return [verdict for run in runs for verdict in verify(_hardmax(), run, only)]
+    return [verdict for run in separated(data) for verdict in verify(run, only=only)]
 
 
 FIGURES = (
@@ -140,5 +143,6 @@ FIGURES = (
         quick={},
         seconds=(3.0, 3.0),
         verdicts=leader_verdicts,
+        runs=leader_runs,
     ),
 )

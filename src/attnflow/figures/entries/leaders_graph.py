@@ -23,7 +23,7 @@ def compute_leaders(progress: Progress, *, n: int, end: float, saves: int, seed:
     rng = np.random.default_rng(seed)
     value, query_key = (_random_positive(rng) for _ in range(2))
     flow = RescaledAttention(Head.bilinear(query_key, value))
-    run = simulate(flow, box(n, 2, -1, 1, rng=rng), np.linspace(0, end, saves), progress=progress)
+    run = simulate(flow, box(n, 2, -1, 1, rng=rng), np.linspace(0, end, saves), rng=seed, progress=progress)
     return run.assign(attention=attention_over_time(run))
 
 

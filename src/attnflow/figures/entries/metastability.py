@@ -1,6 +1,5 @@
 """Figures of arXiv:2410.06833: clusters that last for times exponential in beta, by coalescing dynamics."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import plateau_forecasts
 from attnflow.coalescence.coalesce import coalesce
 from attnflow.figures.drawing import described
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.figures.figure import Figure
 from attnflow.model import initial
 from attnflow.model.attention import Softmax, Unnormalised
@@ -24,28 +24,6 @@ from attnflow.show.parts.picture import Picture
 from attnflow.theorems.verify import verify
 
 PAPER = "arXiv:2410.06833"
-PER_RUN = ("flow", "outcome")  # attributes that differ from run to run
-COUNTS = ("first", "second", "clusters")  # whole numbers, which padding makes floats
-
-
-def packed(runs: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Coalescing runs of different lengths as one dataset, padded with NaN at the ends."""
-    longest = {name: max(run.sizes[name] for run in runs) for name in ("state", "merge")}
-    padded = [run.pad({name: (0, most - run.sizes[name]) for name, most in longest.items()}) for run in runs]
-    together = xr.concat(padded, "run", data_vars="all", coords="all", combine_attrs="override")
-    return together.assign({name: ("run", [run.attrs[name] for run in runs]) for name in PER_RUN})
-
-
-def unpacked(data: xr.Dataset) -> list[xr.Dataset]:
-    """The runs of `packed`."""
-    return [_one(data.isel(run=place)) for place in range(data.sizes["run"])]
-
-
-def _one(run: xr.Dataset) -> xr.Dataset:
-    states, merges = ~np.isnan(run.log_time.values), ~np.isnan(run.merge_log_time.values)
-    attributes = run.attrs | {name: str(run[name].item()) for name in PER_RUN}
-    run = run.drop_vars(PER_RUN).isel(state=states, merge=merges).assign_attrs(attributes)
-    return run.assign({name: run[name].astype(int) for name in COUNTS})
 
 
 # -- Five tokens on the circle -----------------------------------------------------------------------------------------
@@ -91,12 +69,12 @@ def compute_staircase(progress: Progress, *, betas: list[float], units: list[flo
         coalesce(SphereAttention(Head.identity(2), Unnormalised(float(beta), 1.0)), tokens, progress=share)
         for beta, share in zip(betas, parts_of(progress, len(betas)), strict=True)
     ]
-    return packed(runs).assign_coords(beta=("run", np.array(betas, dtype=float)))
+    return joined(runs, xr.Variable("beta", np.array(betas, dtype=float)))
 
 
 def draw_staircase(data: xr.Dataset) -> Picture:
     """Draw all energies over logarithmic time."""
-    return described(staircases, unpacked(data), title=staircase_title(data))
+    return described(staircases, separated(data), title=staircase_title(data))
 
 
 def staircase_title(data: xr.Dataset) -> str:
@@ -134,9 +112,14 @@ def staircase_numbers(data: xr.Dataset) -> dict:
     return numbers
 
 
+def staircase_runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The run at each beta."""
+    return {f"β = {beta:g}": run for beta, run in zip(data.beta.values, separated(data), strict=True)}
+
+
 def staircase_verdicts(data: xr.Dataset) -> list:
     """Verdict on the levels at the largest beta."""
-    return verify(unpacked(data)[-1], only=["staircase-levels"])
+    return verify(separated(data)[-1], only=["staircase-levels"])
 
 
 # -- Many tokens -------------------------------------------------------------------------------------------------------
@@ -147,17 +130,18 @@ def compute_plateaus(progress: Progress, *, n: int, beta: float, starts: int, se
     flow = SphereAttention(Head.identity(2), Softmax(beta))
     tokens = initial.circle(n, rng=seed, runs=starts)
     shares = parts_of(progress, starts)
-    return packed([coalesce(flow, one, progress=share) for one, share in zip(tokens, shares, strict=True)])
+    runs = [coalesce(flow, one, progress=share) for one, share in zip(tokens, shares, strict=True)]
+    return joined(runs, xr.Variable("run", np.arange(starts)))
 
 
 def draw_plateaus(data: xr.Dataset) -> Picture:
     """Draw the duration before every merge against the formula for an isolated pair."""
-    return described(plateau_lengths, unpacked(data))
+    return described(plateau_lengths, separated(data))
 
 
 def plateau_numbers(data: xr.Dataset) -> dict:
     """Number of plateaus with a forecast, and the largest error of the formula for an isolated pair."""
-    known = [run.isel(merge=plateau_forecasts.is_forecast(run)) for run in unpacked(data)]
+    known = [run.isel(merge=plateau_forecasts.is_forecast(run)) for run in separated(data)]
     errors = np.abs(np.concatenate([run.log_duration.values - run.forecast_log_duration.values for run in known]))
     return {
         "merges": int(np.isfinite(data.merge_log_time.values).sum()),
@@ -169,7 +153,7 @@ def plateau_numbers(data: xr.Dataset) -> dict:
 
 def plateau_verdicts(data: xr.Dataset) -> list:
     """Verdict on the lengths of plateaus in the first run."""
-    return verify(unpacked(data)[0], only=["plateau-lengths"])
+    return verify(separated(data)[0], only=["plateau-lengths"])
 
 
 def compute_tree(progress: Progress, *, n: int, beta: float, seed: int) -> xr.Dataset:
@@ -241,6 +225,7 @@ FIGURES = (
         quick={},
         seconds=(2.0, 2.0),
         verdicts=staircase_verdicts,
+        runs=staircase_runs,
     ),
     Figure(
         id="merge-tree",
@@ -272,5 +257,6 @@ FIGURES = (
         quick={"n": 40, "starts": 6},
         seconds=(40.0, 3.0),
         verdicts=plateau_verdicts,
+        runs=lambda data: dict(zip((f"start {place + 1}" for place in data.run.values), separated(data), strict=True)),
     ),
 )

@@ -10,6 +10,7 @@ from attnflow._common.checks import require_known
 from attnflow._common.plain import number_with_error, text_with_error
 from attnflow._common.progress import Progress
 from attnflow.analyse import clusters, hyperplanes
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
 from attnflow.model.flows import EuclideanAttention
@@ -41,16 +42,18 @@ def compute_heads(
     require_known(start, STARTS, "start")
     weights = random_heads(heads, d, np.random.default_rng(seed))
     flow, times = EuclideanAttention(weights), np.linspace(0, end, saves)
-    runs = [simulate(flow, STARTS[start](count, d, rng=seed), times, progress=progress) for count in n]
-    tokens = [np.pad(run.tokens.values, ((0, 0), (0, max(n) - count), (0, 0)), constant_values=np.nan)
-              for count, run in zip(n, runs, strict=True)]  # fmt: skip
+    runs = [simulate(flow, STARTS[start](count, d, rng=seed), times, rng=seed, progress=progress) for count in n]
     sizes = [np.linalg.norm(run.tokens.values, axis=-1).max(axis=1) for run in runs]
     variables = {
-        "tokens": (("n", "time", "token", "coordinate"), np.stack(tokens)),
         "growth": (("n", "time"), np.stack([np.gradient(np.log(one), times) for one in sizes])),
         "value": (("head", "row", "column"), np.stack([np.asarray(head.value_matrix) for head in weights])),
     }
-    return xr.Dataset(variables, {"time": times, "n": n}, {"flow": runs[-1].attrs["flow"]})
+    return joined(runs, xr.Variable("n", n)).assign(variables)
+
+
+def head_runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The run with each number of tokens."""
+    return {f"n = {n}": run for n, run in zip(data.n.values, separated(data), strict=True)}
 
 
 def _tokens(dataset: xr.Dataset, n: int) -> xr.DataArray:

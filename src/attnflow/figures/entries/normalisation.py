@@ -9,6 +9,7 @@ from attnflow._common.checks import require_known
 from attnflow._common.plain import interval_texts
 from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import rates
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
@@ -58,8 +59,8 @@ def compute_rates(
     runs = []
     for name, share in zip(schemes, parts_of(progress, len(schemes)), strict=True):
         start = tokens if SCHEMES[name].has_radii else directions
-        runs.append(simulate(_normalised(name, beta), start, times, progress=share))
-    data = xr.concat(runs, xr.Variable("scheme", schemes), data_vars="all", combine_attrs="override")
+        runs.append(simulate(_normalised(name, beta), start, times, rng=seed, progress=share))
+    data = joined(runs, xr.Variable("scheme", schemes))
     chords = [_diameters(run.tokens.values) for run in runs]
     return data.assign(height=(("scheme", "time"), np.square(chords) / 2)).assign_attrs(beta=beta)
 
@@ -152,10 +153,12 @@ def rate_numbers(data: xr.Dataset) -> dict:
 
 def rate_verdicts(data: xr.Dataset) -> list:
     """Verdicts on the final rate of every scheme."""
-    verdicts = []
-    for scheme in data.scheme.values.tolist():
-        verdicts += verify(_normalised(scheme, data.attrs["beta"]), data.sel(scheme=scheme, drop=True), ["last-rate"])
-    return verdicts
+    return [verdict for run in separated(data) for verdict in verify(run, only=["last-rate"])]
+
+
+def rate_runs(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The run with each scheme."""
+    return dict(zip(data.scheme.values.tolist(), separated(data), strict=True))
 
 
 FIGURES = (
@@ -175,5 +178,6 @@ FIGURES = (
         quick={"schemes": ["Post-LN", "LayerNorm scaling", "Pre-LN"]},
         seconds=(5.0, 5.0),
         verdicts=rate_verdicts,
+        runs=rate_runs,
     ),
 )

@@ -50,7 +50,7 @@ def compute_centres(
     """One run, with the Renyi centres and strong Renyi centres of its start."""
     moments = [*(moment for moment in sorted(moments) if moment < end), end]
     times = np.union1d(np.r_[0.0, np.geomspace(0.05, end, saves)], moments)
-    run = simulate(_flow(beta), initial.circle(n, rng=seed), times, progress=progress)
+    run = simulate(_flow(beta), initial.circle(n, rng=seed), times, rng=seed, progress=progress)
     delta = renyi.separation(beta, c)
     first = run.tokens[0]
     is_centre, is_strong = renyi.centres(first, delta), renyi.strong_centres(first, delta)

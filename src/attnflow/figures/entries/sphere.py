@@ -10,6 +10,7 @@ from attnflow._common.progress import Progress, parts_of
 from attnflow.analyse import circle, clusters, energy, order
 from attnflow.experiments.gathering import counted
 from attnflow.figures.entries import phase_diagrams
+from attnflow.figures.entries.joined_runs import joined, separated
 from attnflow.figures.figure import Figure
 from attnflow.integrate.simulate import simulate
 from attnflow.model import initial
@@ -41,10 +42,10 @@ def compute_clustering(
     """Runs of one start at several beta."""
     tokens, times = initial.sphere(n, 3, rng=seed), np.linspace(0, end, saves)
     runs = [
-        simulate(_flow(3, beta), tokens, times, progress=share)
+        simulate(_flow(3, beta), tokens, times, rng=seed, progress=share)
         for beta, share in zip(betas, parts_of(progress, len(betas)), strict=True)
     ]
-    data = xr.concat(runs, xr.Variable("beta", betas), data_vars="all", combine_attrs="override")
+    data = joined(runs, xr.Variable("beta", betas))
     return data.assign_attrs(frames=frames)
 
 
@@ -79,7 +80,7 @@ def clustering_numbers(data: xr.Dataset) -> dict:
 def clustering_verdicts(data: xr.Dataset) -> list:
     """Verdicts on a single cluster and on a rising energy, for each beta."""
     only = ["single-cluster", "energy-sa"]
-    return [verdict for beta, run in _by_beta(data) for verdict in verify(_flow(3, beta), run, only)]
+    return [verdict for run in separated(data) for verdict in verify(run, only=only)]
 
 
 def clustering_movie(data: xr.Dataset) -> Any:
@@ -90,7 +91,7 @@ def clustering_movie(data: xr.Dataset) -> Any:
 
 
 def _by_beta(data: xr.Dataset) -> list[tuple[float, xr.Dataset]]:
-    return [(float(beta), data.sel(beta=beta, drop=True)) for beta in data.beta.values]
+    return [(float(beta), run) for beta, run in zip(data.beta.values, separated(data), strict=True)]
 
 
 # -- Inner products over time ------------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ def compute_cosines(
     progress: Progress, *, n: int, d: int, beta: float, times: list[float], bins: int, seed: int
 ) -> xr.Dataset:
     """One run, the histograms of its cosines, and the cosine of tokens that start orthogonal."""
-    run = simulate(_flow(d, beta), initial.sphere(n, d, rng=seed), np.array(times), progress=progress)
+    run = simulate(_flow(d, beta), initial.sphere(n, d, rng=seed), np.array(times), rng=seed, progress=progress)
     return run.assign(
         density=order.cosine_histogram(run, bins), curve=("time", equiangular_cosines(n, beta, times))
     ).assign_attrs(beta=beta)
@@ -161,6 +162,7 @@ FIGURES = (
         seconds=(14.0, 7.0),
         verdicts=clustering_verdicts,
         movie=clustering_movie,
+        runs=lambda data: {f"β = {beta:g}": run for beta, run in _by_beta(data)},
     ),
     Figure(
         id="phase-diagrams",

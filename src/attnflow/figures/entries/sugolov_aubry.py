@@ -65,7 +65,7 @@ def compute_frozen(progress: Progress, *, n: int, sizes: list[float], end: float
     """Rescaled tokens from one start at several sizes, and the solution of Z' = (P(0) - I) Z."""
     flow, start = RescaledAttention(Head.identity(2)), initial.gaussian(n, 2, rng=seed)
     tokens = np.multiply.outer(sizes, start)
-    run = simulate(flow, tokens, np.linspace(0, end, saves), progress=progress)
+    run = simulate(flow, tokens, np.linspace(0, end, saves), rng=seed, progress=progress)
     first = np.stack([attention_matrix(flow, one) for one in tokens])
     pairs = zip(first, tokens, strict=True)
     predicted = [frozen_attention.predict(matrix, one, run.time.values) for matrix, one in pairs]
@@ -126,7 +126,12 @@ def _path_panel(run: xr.Dataset, place: int) -> Lines:
     return Lines(lines, ylabel="z₁", title=f"Start of size {run.size.values[place]:g}")
 
 
-_HEADS: dict[str, Any] = {"compute": multihead.compute_heads, "numbers": multihead.head_numbers, "deviates": REAL}
+_HEADS: dict[str, Any] = {
+    "compute": multihead.compute_heads,
+    "numbers": multihead.head_numbers,
+    "runs": multihead.head_runs,
+    "deviates": REAL,
+}
 
 FIGURES = (
     Figure(

@@ -1,8 +1,5 @@
 """The figure of all installed models beside controls: the table over architectures."""
 
-from dataclasses import replace
-
-import numpy as np
 import xarray as xr
 
 from attnflow import trained
@@ -97,6 +94,5 @@ def _installed(name: str, *, is_needed: bool) -> Model | None:
 
 def _over_prompts(values: xr.DataArray, axis: str) -> MeanInterval:
     """Mean over prompts with its bootstrap interval, over one axis, within the range that the measure can have."""
-    found = mean_interval(values.transpose("prompt", axis).values)
-    least = 0.0 if str(values.name).endswith("share") else -1.0
-    return replace(found, low=np.maximum(found.low, least), high=np.minimum(found.high, 1.0))
+    bounds = (0.0, 1.0) if str(values.name).endswith("share") else (-1.0, 1.0)
+    return mean_interval(values.transpose("prompt", axis).values, within=bounds)

@@ -1,6 +1,5 @@
 """Figures of the flow under trained heads: number of heads, number of tokens, and law of the start, with controls."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,9 +87,8 @@ def question_numbers(dataset: xr.Dataset) -> dict[str, float | int | str]:
 
 def interval_of(values: xr.DataArray, variant: str) -> MeanInterval:
     """Mean over runs with its bootstrap interval, over settings, within the range that the quantity can have."""
-    found = mean_interval(values.sel(variant=variant).transpose("run", "setting").values)
-    least, most = (-1.0, 1.0) if values.name == "mean_cosine" else (1.0, np.inf)
-    return replace(found, low=np.maximum(found.low, least), high=np.minimum(found.high, most))
+    bounds = (-1.0, 1.0) if values.name == "mean_cosine" else (1.0, np.inf)
+    return mean_interval(values.sel(variant=variant).transpose("run", "setting").values, within=bounds)
 
 
 def in_words(found: MeanInterval, place: int) -> str:

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection, PathCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
 from attnflow.show.parts.layout import Extent, GridPlaces, PanelRow, arranged, grid_places
+from attnflow.show.parts.legends import common_handles, legend_height, legend_in, outer_legend
+from attnflow.show.parts.mark_sizes import scale_marks
 from attnflow.show.parts.page import HOUSE_TEXT, Page, current_page, drawing_on
 from attnflow.show.parts.picture import Picture
 from attnflow.show.parts.style import CAPTION_LETTER, letters_in, new_figure, size_in_inches, write_heading
-from attnflow.show.parts.symbols import letters_seen, wrapped
+from attnflow.show.parts.symbols import wrapped
 
-LEGEND_COLUMN = 1.05  # inches, of a short entry in text of 10 points
 LEAST_ASPECT, LEAST_HEIGHT = 0.7, 2.5  # of a panel over its width; in inches, with text of 10 points, if it is wide
 BETWEEN = 0.25  # inches, with text of 10 points, that the layout engine leaves between lines of panels
+WORD_ROW = 0.92  # height of a row of words beside a panel over the size of text: words have 0.8 of it
 LEAST_SHARE = 0.6  # of its natural width, with text of 10 points, at which a picture keeps its own places
 
 
@@ -49,7 +49,7 @@ def _composed(picture: Picture, page: Page) -> Figure:
     handles = list(picture.legend(axes)) if picture.legend is not None else []
     room: dict[str, float] = {}
     if handles:
-        room = _outer_legend(figure, handles, picture) if strip is None else _legend_in(strip, handles, figure)
+        room = outer_legend(figure, handles, picture) if strip is None else legend_in(strip, handles, figure)
     if page.width is not None:
         _fit_titles(axes, page)
         share = float(np.clip(page.width / page.scale / picture.width, 0.5, 1.0)) if len(axes) > 1 else 1.0
@@ -88,7 +88,7 @@ def _in_rows(picture: Picture, page: Page) -> tuple[Figure, list[Any], Any]:
     figure = new_figure(arrangement.width, arrangement.height)
     places = grid_places(figure, arrangement, strip)
     axes = _draw_panels(figure, picture.panels, places.panels)
-    common = [] if page.width is None or strip else _common_handles(axes)
+    common = [] if strip else common_handles(axes, is_kept=page.width is None)
     if page.width is not None:
         _make_room(figure, axes, arrangement.lines, places, page)
     first = 0
@@ -100,7 +100,7 @@ def _in_rows(picture: Picture, page: Page) -> tuple[Figure, list[Any], Any]:
         _hide_repeated_names(in_line)
         first += len(line.panels)
     if common:
-        _legend_in(figure.add_subplot(places.legend), common, figure)
+        legend_in(figure.add_subplot(places.legend), common, figure)
     return figure, axes, figure.add_subplot(places.legend) if strip else None
 
 
@@ -114,25 +114,29 @@ def _draw_panels(figure: Figure, panels: Sequence[Any], places: Sequence[Any]) -
 
 def _make_room(figure: Figure, axes: Sequence[Axes], lines: Sequence[PanelRow], places: GridPlaces, page: Page) -> None:
     """Make room for what stands around and under panels: the figure is higher, unless its height is fixed."""
-    added, first = [], 0
+    added, for_words, first = [], [], 0
     for line in lines:
         in_line = axes[first : first + len(line.panels)]
-        needed = max(_needed_height(one, page) for one in in_line) if line.is_high else 0.0
-        legends = max(_legend_height(one) for one in in_line)
+        words = max(getattr(panel, "words_beside", 0) for panel in line.panels)
+        plain, needed = (
+            max(_needed_height(one, count, page) for one in in_line) if line.is_high else 0.0 for count in (0, words)
+        )
+        for_words.append(max(needed - max(plain, line.height), 0.0))
+        legends = max(legend_height(one) for one in in_line)
         # One line of text has room as it is.
         added.append(max(legends - page.text * 1.3 / 72, needed - line.height, 0.0))
         first += len(line.panels)
-    if not places.has_common_columns:
-        heights = places.lines.get_height_ratios()
-        places.lines.set_height_ratios([height + more for height, more in zip(heights, added, strict=True)])
+    further = for_words if places.has_common_columns else added
+    heights = places.lines.get_height_ratios()
+    places.lines.set_height_ratios([height + more for height, more in zip(heights, further, strict=True)])
     if page.height is None:
         figure.set_figheight(figure.get_figheight() + sum(added))
     panels, strip = places.outer.get_height_ratios()
     places.outer.set_height_ratios([panels + sum(added), strip])
 
 
-def _needed_height(axes: Axes, page: Page) -> float:
-    """Height in inches of a panel that is not flat, with its heading, the labels of its axis and its legend."""
+def _needed_height(axes: Axes, words_beside: int, page: Page) -> float:
+    """Height in inches of a panel that is not flat, with heading, labels of its axis, legend, and words beside."""
     if page.width is None or page.height is not None or axes.name != "rectilinear" or not axes.axison:
         return 0.0
     figure: Any = axes.get_figure(root=True)
@@ -143,36 +147,7 @@ def _needed_height(axes: Axes, page: Page) -> float:
     width = page.width * len(place.colspan) / place.get_gridspec().ncols - beside
     is_equal = axes.get_aspect() != "auto" and axes.get_adjustable() == "box"
     wanted = 0.95 * width if is_equal else min(LEAST_ASPECT * width, LEAST_HEIGHT * page.scale)
-    return above + BETWEEN * page.scale + wanted
-
-
-def _legend_height(axes: Axes) -> float:
-    """Height of the legend under axes in inches, 0 without one."""
-    legend, figure = axes.get_legend(), axes.get_figure(root=True)
-    if legend is None or figure is None:
-        return 0.0
-    box = legend.get_window_extent()
-    return box.height / figure.dpi if box.y1 <= axes.get_window_extent().y0 else 0.0
-
-
-def _common_handles(axes: Sequence[Axes]) -> list[Any]:
-    """Entries of the legends under panels where all of several have the same, which are removed; else none."""
-    having = {one: legend for one in axes if (legend := one.get_legend()) is not None}
-    handles = [one.get_legend_handles_labels()[0] for one in having]
-    if len(having) < 2 or any(_looks(other) != _looks(handles[0]) for other in handles):
-        return []
-    for legend in having.values():
-        legend.remove()
-    return handles[0]
-
-
-def _looks(handles: Sequence[Any]) -> list[Any]:
-    """Label of every entry, with colour, style and marker of a line."""
-    styles = ("label", "color", "linestyle", "marker")
-    return [
-        [str(getattr(one, f"get_{style}")()) for style in styles] if isinstance(one, Line2D) else one.get_label()
-        for one in handles
-    ]
+    return above + BETWEEN * page.scale + max(wanted, words_beside * WORD_ROW * page.text / 72)
 
 
 def _with_last(lines: Sequence[PanelRow]) -> list[tuple[PanelRow, bool]]:
@@ -225,41 +200,6 @@ def _strip_height(picture: Picture, page: Page) -> float:
     return 0.0 if page.width is None or picture.legend is None else 3 * page.text * 1.4 / 72
 
 
-def _legend_in(strip: Axes, handles: list[Any], figure: Figure) -> dict[str, float]:
-    """Draw the legend into axes of its own under all panels."""
-    text, width = current_page().text, figure.get_figwidth()
-    longest = max(letters_seen(str(handle.get_label())) for handle in handles)
-    columns = int(np.clip(letters_in(width, 0.9 * text) / (longest + 8), 1, len(handles)))  # 8 letters for a handle
-    rows = -(-len(handles) // columns)
-    strip.set_axis_off()
-    tight: dict[str, float] = {"borderaxespad": 0, "borderpad": 0, "columnspacing": 1.2, "handletextpad": 0.4}
-    strip.legend(handles=handles, loc="upper left", ncols=-(-len(handles) // rows), **tight)
-    scale_marks([strip], current_page().scale)
-    place: Any = strip.get_subplotspec()
-    grid = place.get_gridspec()
-    heights = list(grid.get_height_ratios())
-    needed = rows * text * 1.4 / 72
-    if current_page().height is None:
-        figure.set_figheight(figure.get_figheight() + needed - heights[-1])
-    grid.set_height_ratios([*heights[:-1], needed])
-    return {}
-
-
-def _outer_legend(figure: Figure, handles: list[Any], picture: Picture) -> dict[str, float]:
-    """Draw the legend beside or under the caption or beside the panels, and return the room that it takes."""
-    if picture.is_legend_beside:
-        figure.legend(handles=handles, loc="outside right upper")
-        return {"beside": 1.5 * LEGEND_COLUMN}
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    if longest > 14:  # letters: such entries leave no room for a caption
-        columns = int(np.clip(picture.width * 11 / (longest + 5), 1, len(handles)))  # 11 letters an inch
-        figure.legend(handles=handles, loc="outside lower left", ncols=columns, columnspacing=1.6, handlelength=1.4)
-        return {"lines_under": 1.5 * -(-len(handles) // columns)}
-    columns = len(handles) if len(handles) <= 4 else -(-len(handles) // 2)
-    figure.legend(handles=handles, loc="outside lower right", ncols=columns, columnspacing=1.2, handletextpad=0.4)
-    return {"below": LEGEND_COLUMN * columns}
-
-
 def _fit_titles(axes: Sequence[Axes], page: Page) -> None:
     """Break the headings of panels where they are wider than their panels."""
     for one in axes:
@@ -268,28 +208,3 @@ def _fit_titles(axes: Sequence[Axes], page: Page) -> None:
             heading = one.get_title(loc=side)
             if heading:
                 one.set_title(wrapped(heading, letters_in(1.08 * inches, page.text)), loc=side)
-
-
-def scale_marks(axes: Sequence[Axes], scale: float, share: float = 1.0) -> None:
-    """Scale lines and dots with the text, by `scale`, and the areas of dots also by `share`, that of the panels."""
-    for one in axes:
-        for line in one.lines:
-            _scale_line(line, scale)
-        for collection in one.collections:
-            _scale_collection(collection, scale, share)
-        legend = one.get_legend()
-        for handle in legend.legend_handles if legend is not None else ():
-            if isinstance(handle, Line2D):
-                _scale_line(handle, scale)
-            elif isinstance(handle, Collection):
-                _scale_collection(handle, scale, 1.0)
-
-
-def _scale_line(line: Line2D, scale: float) -> None:
-    line.set(linewidth=scale * line.get_linewidth(), markersize=scale * line.get_markersize())
-
-
-def _scale_collection(collection: Collection, scale: float, share: float) -> None:
-    collection.set_linewidth((scale * np.atleast_1d(collection.get_linewidth())).tolist())
-    if isinstance(collection, PathCollection):
-        collection.set_sizes(scale**2 * share * np.asarray(collection.get_sizes()))

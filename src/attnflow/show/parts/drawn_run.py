@@ -13,7 +13,7 @@ from attnflow.analyse import clusters
 from attnflow.experiments.gathering import Gathering, counted, gathering
 from attnflow.experiments.headline import headline_parts
 from attnflow.model.dynamics import AbstractDynamics
-from attnflow.results.provenance import flow_of
+from attnflow.results.provenance import flow_of, require_known_axes
 from attnflow.show.parts.style import colours
 from attnflow.show.parts.subspaces import AffineSubspace
 from attnflow.show.parts.symbols import at_time, coordinate, typeset
@@ -146,6 +146,7 @@ def one_run(run: Any, member: int | None) -> xr.Dataset:
     """Run number `member` of an ensemble, the first if it is None, or the only run."""
     if not isinstance(run, xr.Dataset) or not {"tokens", "initial_tokens"} & set(run.variables):
         raise InputError(f"`run` must be a dataset made by `simulate`, but it is {_described(run)}.")
+    require_known_axes(run.initial_tokens if "initial_tokens" in run else run.tokens, "`run`")
     member = 0 if member is None else member
     require_count(member, "member", least=0)
     runs = run.sizes.get("run", 1)

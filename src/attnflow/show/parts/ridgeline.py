@@ -29,6 +29,11 @@ class RidgelinePanel:
     title: str = ""
     projection: str = "rectilinear"
 
+    @property
+    def words_beside(self) -> int:
+        """The number of names along the vertical axis."""
+        return len(self.names)
+
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes; each density is scaled to the same height."""
         heights = self.height * self.densities / self.densities.max(axis=1, keepdims=True)

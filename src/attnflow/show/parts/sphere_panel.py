@@ -12,7 +12,7 @@ from attnflow.show.parts.page import theme
 from attnflow.show.parts.style import new_figure, write_heading
 from attnflow.show.parts.symbols import at_time
 from attnflow.show.parts.token_artists import current_style, curved_on_sphere, path_style, start_style
-from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_grid, faint_behind
+from attnflow.show.parts.view3d import camera_of, draw_by_side, draw_filled, draw_grid, faint_behind
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _draw_tokens(axes: Axes, drawn: DrawnRun, index: int, camera: np.ndarray) ->
         draw_by_side(axes, curved_on_sphere(seen.transpose(1, 0, 2)), colours, zorder=1.8, **path_style(n))
     starts = faint_behind(colours, seen[0], 0.8 if index == 0 else 0.4)
     axes.scatter(*seen[0, :, :2].T, edgecolors=list(starts), zorder=2, **start_style(n))
-    axes.scatter(*seen[-1, :, :2].T, c=faint_behind(colours, seen[-1], 1.0), zorder=3, **current_style(drawn, index))
+    draw_filled(axes, colours, seen[-1], **current_style(drawn, index))
 
 
 def _draw_subspace(axes: Axes, seen: np.ndarray) -> None:

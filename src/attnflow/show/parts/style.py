@@ -1,8 +1,11 @@
 """Colours, headings and legends of all pictures; and writing pictures to files."""
 
 import io
+import logging
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +198,21 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
         if kind == "png":
             _write_png(figure, beside)
         else:
-            figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=undated[kind])
+            with _errors_of_fonts_only():
+                figure.savefig(beside, format=kind, dpi=DOTS_PER_INCH, metadata=undated[kind])
     return path
+
+
+@contextmanager
+def _errors_of_fonts_only() -> Iterator[None]:
+    """Context manager in which fontTools reports no warnings, such as one on the date of a font."""
+    log = logging.getLogger("fontTools")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _write_png(figure: Figure, path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from scipy.linalg import null_space
@@ -163,9 +164,21 @@ def connected_parts(line: np.ndarray, is_kept: np.ndarray) -> list[np.ndarray]:
 
 def _draw_dots(axes: Axes, drawn: DrawnRun, seen: np.ndarray) -> None:
     colours, (first, last) = drawn.token_colours, seen[[0, -1]]
-    edges, fills = faint_behind(colours, first, 0.8), faint_behind(colours, last, 1.0)
+    edges = faint_behind(colours, first, 0.8)
     axes.scatter(*first[:, :2].T, edgecolors=list(edges), zorder=2, **start_style(len(colours)))
-    axes.scatter(*last[:, :2].T, c=fills, zorder=3, **end_style(drawn))
+    draw_filled(axes, colours, last, **end_style(drawn))
+
+
+def draw_filled(axes: Axes, colours: np.ndarray, seen: np.ndarray, **style: Any) -> None:
+    """Draw filled dots (token, 3), those of the far side first and in pale colours.
+
+    Their colours are mixed with that of the paper: many transparent dots at one place would be as dark as one in front.
+    """
+    order = np.argsort(seen[:, 2], kind="stable")
+    share = np.where(seen[order, 2] >= 0, 1.0, FAR_SIDE_OPACITY)[:, None]
+    mixed = share * colours[order] + (1 - share) * np.array(to_rgb(theme().paper))
+    sizes = np.broadcast_to(style.pop("s"), len(order))[order]
+    axes.scatter(*seen[order, :2].T, c=mixed, s=sizes, zorder=3, **style)
 
 
 def faint_behind(colours: np.ndarray, seen: np.ndarray, opacity: float) -> np.ndarray:

@@ -10,8 +10,8 @@ import xarray as xr
 from attnflow._common.renamed import renamed_argument
 from attnflow.results.provenance import ResultKind, kind_of
 from attnflow.show.parts.animation import MOST_FRAMES, Movie, require_movie_path, save_movie
-from attnflow.show.parts.composition import scale_marks
 from attnflow.show.parts.drawn_run import DrawnRun, default_title, run_to_draw
+from attnflow.show.parts.mark_sizes import scale_marks
 from attnflow.show.parts.page import current_page, drawing_on, page_of
 from attnflow.show.parts.picture import HEADLINE, Heading, Title
 from attnflow.show.parts.style import new_figure, write_heading

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from attnflow.show.parts.animation import MOST_FRAMES, Movie
-from attnflow.show.parts.composition import scale_marks
 from attnflow.show.parts.drawn_run import run_to_draw
+from attnflow.show.parts.mark_sizes import scale_marks
 from attnflow.show.parts.page import current_page, theme
 from attnflow.show.parts.picture import Heading, Title
 from attnflow.show.parts.style import new_figure, write_heading

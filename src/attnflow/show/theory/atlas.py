@@ -50,7 +50,7 @@ def atlas(
     Parameters
     ----------
     dataset
-        Made by `attnflow.theorems.atlas.atlas`.
+        Made by `af.atlas`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow.show.parts.animation import MOST_FRAMES, Movie
-from attnflow.show.parts.composition import scale_marks
+from attnflow.show.parts.mark_sizes import scale_marks
 from attnflow.show.parts.page import current_page
 from attnflow.show.parts.picture import Heading, Title
 from attnflow.show.parts.style import new_figure, write_heading

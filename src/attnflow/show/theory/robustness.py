@@ -35,7 +35,7 @@ def robustness(
     Parameters
     ----------
     dataset
-        Made by `attnflow.theorems.robustness.robustness`.
+        Made by `af.robustness`.
     path
         Where to write the picture: ``.png``, ``.pdf`` or ``.svg``.
     title
