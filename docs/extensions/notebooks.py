@@ -22,7 +22,7 @@ def write_notebooks(source: Path) -> None:
     for page in sorted((source / "tutorials").glob("*.md")):
         if page.stem == "index":
             continue
-        notebook = read_myst_markdown_notebook(page.read_text(), mathematics)
+        notebook = read_myst_markdown_notebook(page.read_text("utf-8"), mathematics)
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number}"  # random by default, and the file would change with every build
         nbformat.write(notebook, folder / f"{page.stem}.ipynb")

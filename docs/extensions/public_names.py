@@ -1,7 +1,9 @@
 """Reference of the public names: a page for every module and for the package itself, from `__all__` and docstrings."""
 
+import dataclasses
 import importlib
 import inspect
+import re
 from types import ModuleType
 
 from generated import contents, write_page
@@ -19,6 +21,9 @@ ELSEWHERE = ("figures",)  # the gallery has a section for each of its functions
 def setup(app: Sphinx) -> dict:
     """Write the pages before the sources are read."""
     app.connect("builder-inited", lambda app: write_pages(app.srcdir))
+    app.connect("autodoc-process-signature", _name_factories)
+    app.connect("autodoc-process-docstring", _inherit_parameters, priority=300)
+    app.connect("autodoc-process-docstring", _join_returns, priority=300)
     app.connect("autodoc-process-docstring", _escape, priority=400)  # before numpydoc adds marks of its own
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -65,8 +70,52 @@ def _entry(module: str, name: str, thing: object) -> str:
     return f"```{{eval-rst}}\n.. {kind}:: {module}.{name}\n{_indented(options)}```"
 
 
+def _name_factories(app, what, name, thing, options, signature: str | None, returned: str | None):
+    """Write `Softmax()` for a default that a dataclass makes; Sphinx cannot read a signature with "<factory>"."""
+    for field in dataclasses.fields(thing) if dataclasses.is_dataclass(thing) and signature else ():
+        if field.default_factory is not dataclasses.MISSING:
+            made = f"{field.default_factory.__name__}()"
+            signature = re.sub(rf"(\b{field.name}: .*?) = <factory>", rf"\1 = {made}", signature, count=1)
+    return signature, returned
+
+
+def _inherit_parameters(app, what, name, thing, options, lines: list[str]) -> None:
+    """Insert the parameters that the docstring of a base class explains, if that of the class has none."""
+    if what != "class" or "Parameters" in lines:
+        return
+    for base in thing.__mro__[1:]:
+        given = inspect.cleandoc(base.__doc__ or "").splitlines() if base.__module__.startswith("attnflow") else []
+        if "Parameters" in given:
+            place = lines.index("Examples") if "Examples" in lines else len(lines)
+            lines[place:place] = [*_section(given, "Parameters"), ""]
+            return
+
+
+def _join_returns(app, what, name, thing, options, lines: list[str]) -> None:
+    """Put a sentence under "Returns" into one line, which numpydoc would take for a list of types line by line."""
+    if "Returns" not in lines:
+        return
+    start = lines.index("Returns") + 2
+    end = start + len(_section(lines, "Returns")) - 2
+    given = [line for line in lines[start:end] if line]
+    if given and not any(line.startswith(" ") for line in given):
+        lines[start:end] = [" ".join(given), ""]
+
+
+def _section(lines: list[str], title: str) -> list[str]:
+    """A section of a docstring, from its title to the next one or the end."""
+    start = lines.index(title)
+    rest = range(start + 2, len(lines))
+    end = next((line - 1 for line in rest if lines[line] and not lines[line].strip("-")), len(lines))
+    return lines[start:end]
+
+
 def _escape(app, what, name, thing, options, lines: list[str]) -> None:
-    """Make |x| and a * b literal in docstrings, which reStructuredText would read as marks; code stays as it is."""
+    """Make |x| and a * b literal in docstrings, which reStructuredText would read as marks; code stays as it is.
+
+    Fields of named tuples without a docstring have one from Python, "Alias for field number 0", which says nothing.
+    """
+    lines[:] = [line for line in lines if not line.startswith("Alias for field number")]
     for index, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = line.split("`")

@@ -10,14 +10,14 @@ from typer.testing import CliRunner
 import attnflow as af
 from attnflow.cli.app import app as commands
 from attnflow.experiments.catalogue import CATALOGUE
+from attnflow.experiments.control_scenarios import CONTROLS
+from attnflow.experiments.law_scenarios import LAWS
 from attnflow.experiments.settings import Scenario
+
+GROUPS = {"Tokens": CATALOGUE, "Infinitely many tokens": LAWS, "Control": CONTROLS}
 
 SMALL = ("polytope", "sphere", "causal")  # the scenarios that a small build computes
 FRAMES = 150  # of a player: half a megabyte for 64 tokens in three dimensions
-CODE = {
-    False: "run = af.simulate(setup.flow, setup.tokens, setup.times, solver=setup.solver, rng=setup.rng)",
-    True: "run = af.coalesce(setup.flow, setup.tokens)",
-}
 
 
 def setup(app: Sphinx) -> dict:
@@ -28,19 +28,27 @@ def setup(app: Sphinx) -> dict:
 
 def write_scenarios(source: Path) -> None:
     """Run the scenarios and write a page for each."""
-    for name, scenario in CATALOGUE.items():
+    every = {name: scenario for group in GROUPS.values() for name, scenario in group.items()}
+    for name, scenario in every.items():
         is_computed = size_of_build() != "small" or name in SMALL
         if is_computed:
             _compute(source / "_build" / "extra" / "scenarios", scenario)
         write_page(source, f"scenarios/{name}.md", _page(source, scenario, is_computed))
     introduction = (
-        f"{len(CATALOGUE)} named experiments, each run by one command. Every setting can be changed: "
-        "`attnflow list NAME` prints them, `attnflow run NAME --n 100 --beta 4` changes two, and in Python "
-        '`af.scenario("NAME", n=100, beta=4)`. `attnflow explore NAME` plays it in a page in which they change.'
+        f"{len(every)} named experiments, each run by one command. Settings can be changed: `attnflow list NAME` "
+        "prints them, and `attnflow run NAME --n 100 --beta 4` changes two. `attnflow explore NAME` shows a scenario "
+        "of tokens in a page in which they change while the tokens move."
     )
-    cards = "".join(_card(source, scenario) for scenario in CATALOGUE.values())
-    shown = f'{introduction}\n\n```{{raw}} html\n<div class="scenarios">{cards}</div>\n```'
-    write_page(source, "scenarios/index.md", contents("Scenarios", shown, list(CATALOGUE), is_hidden=True))
+    cards = "\n\n".join(_cards(source, title, group) for title, group in GROUPS.items())
+    write_page(
+        source, "scenarios/index.md", contents("Scenarios", f"{introduction}\n\n{cards}", list(every), is_hidden=True)
+    )
+
+
+def _cards(source: Path, title: str, group: dict[str, Scenario]) -> str:
+    """A heading, and under it a card for each scenario of a group."""
+    cards = "".join(_card(source, scenario) for scenario in group.values())
+    return f'## {title}\n\n```{{raw}} html\n<div class="cards">{cards}</div>\n```'
 
 
 def _card(source: Path, scenario: Scenario) -> str:
@@ -62,8 +70,9 @@ def _run(printed: Path, scenario: Scenario) -> None:
     answer = CliRunner().invoke(commands, ["run", scenario.name, *files], catch_exceptions=False)
     if answer.exit_code != 0:
         raise RuntimeError(f"attnflow run {scenario.name} ends with code {answer.exit_code}: {answer.output}")
-    with af.load(result) as run:
-        af.show.html(run, printed.with_suffix(".html"), title=scenario.sentence, frames=FRAMES)
+    if scenario.name not in LAWS:  # a density has no tokens that a player could show
+        with af.load(result) as run:
+            af.show.html(run, printed.with_suffix(".html"), title=scenario.sentence, frames=FRAMES)
     lines = [line for line in answer.stdout.splitlines() if str(printed.parent) not in line]
     printed.write_text("\n".join(lines) + "\n", "utf-8")
 
@@ -73,7 +82,7 @@ def _page(source: Path, scenario: Scenario, is_computed: bool) -> str:
     parts = [f"(scenario-{name})=\n# {name}", scenario.sentence, f"Paper: {linked(f'arXiv:{scenario.paper}')}."]
     if scenario.statement:
         parts.append(f"The statement that decides whether a run shows it: {{ref}}`{scenario.statement}`.")
-    if is_computed:
+    if is_computed and name not in LAWS:
         player = f'<iframe class="player" src="{folder}/{name}.html" title="{name}" loading="lazy"></iframe>'
         parts.append(f"```{{raw}} html\n{player}\n```")
     parts.append(f"```console\n$ attnflow run {name}\n```")
@@ -87,5 +96,16 @@ def _page(source: Path, scenario: Scenario, is_computed: bool) -> str:
 
 def _code(scenario: Scenario) -> str:
     """The scenario in Python, with its settings and a picture."""
-    drawn = f'af.show.trajectories(run, "{scenario.name}.png")'
-    return f'import attnflow as af\n\nsetup = af.scenario("{scenario.name}")\n{CODE[scenario.coalesces]}\n{drawn}'
+    name, picture = f'"{scenario.name}"', f'"{scenario.name}.png"'
+    if scenario.name in LAWS:
+        setup = f"af.law_scenario({name})"
+        run, drawn = "af.mean_field.evolve(**setup.arguments())", f"af.show.density(run, {picture})"
+    elif scenario.name in CONTROLS:
+        setup, run, drawn = f"af.control_scenario({name})", "setup.find().run", f"af.show.steering(run, {picture})"
+    else:
+        arguments = "setup.flow, setup.tokens"
+        if not scenario.coalesces:
+            arguments += ", setup.times, solver=setup.solver, rng=setup.rng"
+        setup, run = f"af.scenario({name})", f"af.{'coalesce' if scenario.coalesces else 'simulate'}({arguments})"
+        drawn = f"af.show.trajectories(run, {picture})"
+    return f"import attnflow as af\n\nsetup = {setup}\nrun = {run}\n{drawn}"

@@ -75,6 +75,20 @@ def test_means_in_one_place_have_no_angles():
     assert np.isnan(found.simplex_distance)
 
 
+def test_means_that_differ_by_rounding_only_are_in_one_place():
+    """Three tokens in another order in each class: the sums of 64 coordinates round differently."""
+    tokens = np.random.default_rng(0).normal(size=(3, 64))
+    mixed = 1e3 * np.concatenate([tokens, tokens[[1, 2, 0]], tokens[[2, 1, 0]]])
+    labels = np.repeat([0, 1, 2], 3)
+    found = collapse.measures(mixed, labels)
+    assert found.between > 0
+    for name in ("variability", "unequal_norms", "unequal_angles", "simplex_distance"):
+        assert np.isnan(found[name]), name
+    assert np.isnan(collapse.variability(mixed, labels))
+    shifted = mixed + 1e-6 * np.repeat(np.eye(3, 64), 3, axis=0)  # a difference far above rounding
+    np.testing.assert_allclose(collapse.measures(shifted, labels).simplex_distance, 0.0, atol=1e-5)
+
+
 def test_a_mean_at_the_centre_has_a_length_but_no_angles():
     """Three classes with the means (2, 0), (0, 0), (-2, 0): lengths 2, 0, 2; the middle one has no direction."""
     tokens = np.array([[2.0, 1.0], [2.0, -1.0], [0.0, 0.5], [0.0, -0.5], [-2.0, 0.0], [-2.0, 0.0]])

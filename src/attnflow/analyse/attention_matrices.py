@@ -2,6 +2,8 @@
 
 The rank is `attention_rank.rank`. Where 1 - P matters it is formed from scores: next to one, float64 has
 steps of 1e-16, and 1 - P falls below that within a few units of time.
+
+`matrices` is one matrix or a stack of them.
 """
 
 from typing import Any, NamedTuple
@@ -41,10 +43,13 @@ class Growth(NamedTuple):
     low: float
     """Lower end of the 95 % confidence interval of the slope."""
     high: float
+    """Upper end of that interval."""
     constant: float
     """c."""
     r_squared: float
+    """Share of the variance of log(-log(1 - P)) that the line explains."""
     points: int
+    """Number of times used."""
 
 
 def distance_to_boolean(matrices: Any) -> np.ndarray:
@@ -111,6 +116,13 @@ def doubly_exponential_rate(times: Any, log_missing: Any) -> Growth:
     """Slope of log(-log(1 - P)) against time, from log(1 - P) at these times (`log_of_missing_weight`).
 
     Times at which log(1 - P) is not below zero are left out.
+
+    Parameters
+    ----------
+    times
+        Times, increasing.
+    log_missing
+        log(1 - P) at these times, below zero.
 
     Examples
     --------

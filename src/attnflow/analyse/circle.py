@@ -114,6 +114,17 @@ def equiangular_rate(cosine: Any, n: int, beta: float, *, softmax: bool = True) 
 
     2 e^{beta rho} (1 - rho) ((n-1) rho + 1), divided by e^beta + (n-1) e^{beta rho} for softmax and by n otherwise.
 
+    Parameters
+    ----------
+    cosine
+        rho, a number or an array.
+    n
+        Number of tokens.
+    beta
+        Inverse temperature.
+    softmax
+        Softmax attention; False: unnormalised.
+
     Examples
     --------
     >>> float(equiangular_rate(0.0, n=2, beta=0.0))

@@ -21,6 +21,8 @@ class ClusterChange(NamedTuple):
     >>> change = follow(np.array([[[0.0], [1.0]], [[0.5], [0.5]]]), distance=0.1).merges[0]
     >>> change.time, [list(map(int, one)) for one in change.members]
     (1.0, [[0], [1]])
+    >>> change.sizes
+    (1, 1)
     """
 
     before: float
@@ -51,11 +53,14 @@ class Tracks(NamedTuple):
     """
 
     times: np.ndarray
+    """The times that have labels."""
     labels: np.ndarray
     """Shape (time, token). A cluster keeps its label while it exists: of merging clusters the
     largest keeps its own (the smaller label if equal), of a split the largest piece. -1 where tokens are not finite."""
     merges: tuple[ClusterChange, ...]
+    """Changes in which several clusters become one."""
     splits: tuple[ClusterChange, ...]
+    """Changes in which one cluster becomes several."""
 
 
 class Plateau(NamedTuple):
@@ -68,8 +73,11 @@ class Plateau(NamedTuple):
     """
 
     count: int
+    """The number of clusters."""
     start: float
+    """The first saved time with that number."""
     end: float
+    """The last saved time with that number."""
     share: float
     """Its length as a share of the whole (log) time."""
 
@@ -79,6 +87,13 @@ def follow(run: Any, distance: float = 1e-2, *, geodesic: bool = False) -> Track
 
     Times are the saved ones (0, 1, 2, ... for a plain array), so that two merges between the same
     times count as one if they end in one cluster. Times at which tokens are not finite are left out.
+
+    Parameters
+    ----------
+    run
+        One run: a dataset of `simulate`, or tokens of shape (times, n, d).
+    distance, geodesic
+        As in `clusters.labels`.
 
     Examples
     --------

@@ -1,4 +1,8 @@
-"""Clusters of tokens: connected components within a distance, and the counts used in published figures."""
+"""Clusters of tokens: connected components within a distance, and the counts used in published figures.
+
+`run` is a dataset with tokens or an array of shape ([runs,] [times,] n, d). Tokens closer than `distance` belong to one
+cluster, where `distance` is straight, or with `geodesic` an angle on the sphere: see `labels`.
+"""
 
 from typing import Any
 
@@ -91,6 +95,11 @@ def angle(distance: Any) -> Any:
 
 def angles_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Angles between unit vectors along the last axis; leading axes broadcast.
+
+    Parameters
+    ----------
+    first, second
+        Unit vectors, shapes (..., d).
 
     Examples
     --------

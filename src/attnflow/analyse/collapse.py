@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
+from attnflow._common.rounding import ROUNDING
 from attnflow.analyse import clusters
 from attnflow.analyse.snapshots import over_snapshots, tokens_of
 
@@ -43,8 +44,9 @@ def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset
     - ``unequal_angles``: deviation of the cosines between centred means (NC2);
     - ``simplex_distance``: mean distance of those cosines from -1/(K-1).
 
-    Measures that need two classes are NaN with one, and all are NaN where tokens are not finite.
-    Two centred means are always opposite: angles are informative for three or more classes.
+    Measures that need two classes are NaN with one, and where class means differ by rounding only; all are NaN where
+    tokens are not finite. Two centred means are opposite and of one length, whatever the tokens: the last three
+    measures are informative for three or more classes.
 
     Examples
     --------
@@ -65,18 +67,30 @@ def measures(run: Any, labels: Any = None, distance: float = 1e-2) -> xr.Dataset
 def variability(tokens: Any, labels: Any) -> float:
     """The variability of one configuration (n, d) alone, trace(S_W S_B^+) / K as in `measures`; NaN with one class.
 
+    Parameters
+    ----------
+    tokens
+        One configuration, shape (n, d).
+    labels
+        The class of every token, n whole numbers.
+
     Examples
     --------
     >>> variability(np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([0, 0, 1, 1]))
     0.125
     """
     tokens = np.asarray(tokens, dtype=float)
-    return float(_variability(*_deviations(tokens, _as_labels(labels, len(tokens)))))
+    return float(_variability(*_deviations(tokens, _as_labels(labels, len(tokens))), _rounding(tokens)))
 
 
 def permuted_variability(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The variability under every row of `labels` (permutations, n), which are permutations of each other."""
-    return _variability(*_deviations(tokens, labels))
+    return _variability(*_deviations(tokens, labels), _rounding(tokens))
+
+
+def _rounding(tokens: np.ndarray) -> float:
+    """The error of class means by rounding, as a length."""
+    return ROUNDING * float(np.linalg.norm(tokens, axis=-1).max())
 
 
 def _deviations(tokens: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,26 +108,31 @@ def _measures(tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
     deviations, centred = _deviations(tokens, labels)
     count = len(centred)
     within, between = np.mean(np.sum(deviations**2, axis=1)), np.mean(np.sum(centred**2, axis=1))
-    regularity = _regularity(centred)
-    return np.array([count, within, between, _variability(deviations, centred), *regularity])
+    rounding = _rounding(tokens)
+    return np.array(
+        [count, within, between, _variability(deviations, centred, rounding), *_regularity(centred, rounding)]
+    )
 
 
-def _variability(deviations: np.ndarray, centred: np.ndarray) -> np.ndarray:
-    """trace(S_W S_B^+) / K; directions in which the means do not differ are left out by the pseudo-inverse."""
+def _variability(deviations: np.ndarray, centred: np.ndarray, rounding: float) -> np.ndarray:
+    """trace(S_W S_B^+) / K; directions in which the means do not differ are left out by the pseudo-inverse.
+
+    NaN with one class, and where the means differ by no more than `rounding`.
+    """
     count = centred.shape[-2]
     within = np.swapaxes(deviations, -1, -2) @ deviations / deviations.shape[-2]
     between = np.swapaxes(centred, -1, -2) @ centred / count
     inverse = np.linalg.pinv(between, rcond=1e-12, hermitian=True)
     ratio = np.einsum("...ij,...ji->...", within, inverse) / count
-    return np.where((count > 1) & centred.any(axis=(-1, -2)), ratio, np.nan)
+    return np.where((count > 1) & (np.linalg.norm(centred, axis=-1).max(axis=-1) > rounding), ratio, np.nan)
 
 
-def _regularity(centred: np.ndarray) -> tuple[float, float, float]:
+def _regularity(centred: np.ndarray, rounding: float) -> tuple[float, float, float]:
     count, norms = len(centred), np.linalg.norm(centred, axis=1)
-    if count < 2 or not np.any(norms):
+    if count < 2 or norms.max() <= rounding:
         return np.nan, np.nan, np.nan
     unequal_norms = float(norms.std() / norms.mean())
-    if np.any(norms == 0):  # a mean at the centre has no direction
+    if norms.min() <= rounding:  # a mean at the centre has no direction
         return unequal_norms, np.nan, np.nan
     directions = centred / norms[:, None]
     cosines = (directions @ directions.T)[np.triu_indices(count, 1)]

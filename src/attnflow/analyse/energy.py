@@ -3,6 +3,9 @@
 E_beta = (2 beta n^2)^-1 sum_ij e^{beta <x_i, x_j>} is largest when all tokens are in one place. With
 Q = K = V = I, unnormalised attention is its gradient flow (ascent); softmax attention
 is its gradient flow in another metric (arXiv:2312.10794).
+
+`run` is a dataset with tokens or an array of shape ([runs,] [times,] n, d); `tokens` and `velocities` have the shape
+(..., n, d).
 """
 
 from typing import Any

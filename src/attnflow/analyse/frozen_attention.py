@@ -4,6 +4,8 @@ With V = I the rescaled tokens obey Z' = (P(t) - I) Z. Keeping P(0) makes this l
 form of a master equation: Z(t) is a sum of modes v_k e^{-(1 - lambda_k) t}, with lambda_k and v_k the
 eigenvalues and eigenvectors of P(0). True attention sharpens as e^{2t}, so that the prediction holds for
 a limited time, longer where P changes little: tokens near the origin, a small beta, tight clusters.
+
+`attention` is the matrix P(0), shape (n, n); `errors` are those that `error` returns, over time.
 """
 
 from typing import Any

@@ -2,6 +2,8 @@
 
 Degenerate sets (few points, points on a line, all equal) are treated in the affine space that they span.
 Vertices are found by Qhull up to dimension six, by linear programmes above.
+
+`points` and `tokens` have shapes (m, d) and (n, d).
 """
 
 from typing import Any, NamedTuple

@@ -2,6 +2,9 @@
 
 A left eigenvector phi* has phi* V = lambda phi*; the coordinate phi*(z) of the rescaled tokens converges,
 while z itself grows along eigenvectors whose eigenvalue has a negative real part.
+
+`run` is a dataset with tokens or an array of shape ([runs,] [times,] n, d), `value` the matrix V. `codimension` is 1
+for hyperplanes, k for subspaces on which k coordinates are constant.
 """
 
 from typing import Any, NamedTuple
@@ -31,6 +34,7 @@ class LeftEigenvectors(NamedTuple):
     """
 
     eigenvalues: np.ndarray
+    """The eigenvalue of every row, complex."""
     rows: np.ndarray
 
 
@@ -40,8 +44,8 @@ class Groups(NamedTuple):
     Examples
     --------
     >>> groups = parallel_subspaces([[0.0, 5.0], [0.0, -3.0], [1.0, 0.0]], np.diag([2.0, 1.0]))
-    >>> groups.labels, groups.sizes
-    (array([0, 0, 1]), array([2, 1]))
+    >>> groups.labels, groups.sizes, groups.count
+    (array([0, 0, 1]), array([2, 1]), 2)
     """
 
     labels: np.ndarray
@@ -106,6 +110,13 @@ def coordinates(run: Any, value: Any, count: int = 1) -> xr.DataArray:
 def groups(values: Any, tolerance: float = 0.05) -> Groups:
     """Groups of coordinates (n,) or (n, k) of one snapshot: within `tolerance` of each other, directly or by a chain.
 
+    Parameters
+    ----------
+    values
+        Coordinates of the tokens, shape (n,) or (n, k).
+    tolerance
+        Distance, straight in R^k, at which two tokens belong to one group.
+
     Examples
     --------
     >>> found = groups([0.0, 2.0, 0.01, -1.0])
@@ -145,6 +156,17 @@ def parallel_subspaces(snapshot: Any, value: Any, codimension: int = 1, toleranc
 
 def count(run: Any, value: Any, codimension: int = 1, tolerance: float = 0.05) -> xr.DataArray:
     """Number of parallel affine subspaces that tokens lie on, over time (and runs); -1 where tokens are not finite.
+
+    Parameters
+    ----------
+    run
+        A dataset with tokens, or an array of tokens of shape ([runs,] [times,] n, d).
+    value
+        V, shape (d, d).
+    codimension
+        Number of leading coordinates that are constant on a subspace.
+    tolerance
+        Distance at which coordinates belong to one subspace.
 
     Examples
     --------

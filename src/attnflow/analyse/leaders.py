@@ -1,4 +1,8 @@
-"""Leaders: tokens that attend to themselves, that others attend to, or that come first in their cluster."""
+"""Leaders: tokens that attend to themselves, that others attend to, or that come first in their cluster.
+
+`run` is a dataset with tokens or an array of shape ([runs,] [times,] n, d), `matrix` an attention matrix, shape (n, n);
+`labels` and `distance` are those of `clusters.labels`.
+"""
 
 from typing import Any
 

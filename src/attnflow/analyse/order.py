@@ -1,4 +1,7 @@
-"""Order parameters of alignment: mean, Fourier modes and pairwise cosines of the tokens."""
+"""Order parameters of alignment: mean, Fourier modes and pairwise cosines of the tokens.
+
+`run` is a dataset with tokens or an array of shape ([runs,] [times,] n, d).
+"""
 
 from typing import Any
 

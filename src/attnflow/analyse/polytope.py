@@ -126,6 +126,15 @@ def points_of_s(corners: Any, query_key: Any = None, tolerance: float = INSIDE_T
     K of full dimension that point is 0). Hence one candidate a face is tested against the definition, with the faces
     of a triangulation of the boundary.
 
+    Parameters
+    ----------
+    corners
+        Points whose convex hull is K, shape (m, d).
+    query_key
+        A^T A = Q^T K, symmetric and positive definite. None: the identity.
+    tolerance
+        Relative distance at which the equation counts as satisfied.
+
     Examples
     --------
     >>> np.sort(points_of_s(np.array([[-1.0], [2.0]])).ravel()).round(12)

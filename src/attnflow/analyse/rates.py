@@ -40,16 +40,28 @@ class Fit(NamedTuple):
     law: str
     """"exponential": e^{-rate t}; "algebraic": t^{-rate}."""
     rate: float
+    """Minus the slope of the line."""
     low: float
     """Lower end of the 95 % confidence interval of the final rate, for correlated residuals and a curved logarithm."""
     high: float
+    """Upper end of that interval."""
     prefactor: float
+    """The value of the fit at t = 0, or at t = 1 where the law is algebraic."""
     r_squared: float
+    """Share of the variance of the logarithms that the line explains."""
     points: int
+    """Number of points used."""
 
 
 def exponential(times: Any, distances: Any) -> Fit:
     """The fit of prefactor * e^{-rate t}; points that are not above zero are left out.
+
+    Parameters
+    ----------
+    times
+        Times, increasing.
+    distances
+        A distance at each of them; five or more above zero are needed.
 
     Examples
     --------
@@ -70,6 +82,11 @@ def exponential(times: Any, distances: Any) -> Fit:
 def algebraic(times: Any, distances: Any) -> Fit:
     """The fit of prefactor * t^{-rate}; points at t <= 0 or not above zero are left out.
 
+    Parameters
+    ----------
+    times, distances
+        As in `exponential`.
+
     Examples
     --------
     >>> round(algebraic(np.arange(9), np.arange(9.0) ** 2).rate, 6)
@@ -81,6 +98,11 @@ def algebraic(times: Any, distances: Any) -> Fit:
 
 def best(times: Any, distances: Any) -> Fit:
     """The better of the two fits to the points at t > 0, by the explained variance of the logarithms.
+
+    Parameters
+    ----------
+    times, distances
+        As in `exponential`.
 
     Examples
     --------

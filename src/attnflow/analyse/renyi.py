@@ -3,6 +3,9 @@
 Tokens arrive in the order of their index. A token is a *Renyi centre* if it arrives farther than
 delta from every earlier centre, a *strong* one if farther than delta from every earlier token
 (arXiv:2411.04990). Strong centres are centres. The papers use delta = c beta^{-1/2}, c = 4.
+
+`run` is a dataset with tokens or an array of shape ([runs,] [times,] n, d); `query_key` is Q^T K, the identity if None,
+and `angle` an angle on the circle.
 """
 
 from typing import Any

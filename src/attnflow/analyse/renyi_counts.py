@@ -77,13 +77,26 @@ class Exponent(NamedTuple):
 
     slope: float
     low: float
+    """Lower end of that interval."""
     high: float
+    """Upper end of that interval."""
 
 
 def growth_exponent(betas: Any, counts: Any, *, resamples: int = 1000, seed: int = 0) -> Exponent:
     """The exponent of beta by which counts over (beta, run) grow: a line of least squares through logarithms of means.
 
     The interval is that of 0.025 and 0.975 quantiles when the runs at every beta are drawn again with replacement.
+
+    Parameters
+    ----------
+    betas
+        Two values of beta or more.
+    counts
+        Counts above zero, shape (betas, runs).
+    resamples
+        Number of samples of the bootstrap.
+    seed
+        Seed of these samples.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Spectra of matrices: eigenvalues with multiplicities, and the subspaces that dominate e^{tV} for large t."""
+"""Spectra of matrices: eigenvalues with multiplicities, and the subspaces that dominate e^{tV} for large t.
+
+`value` (V), `query` (Q), `key` (K) and `matrix` are real matrices.
+"""
 
 import dataclasses
 import functools
@@ -37,11 +40,12 @@ class Eigenvalue:
     Examples
     --------
     >>> lead = spectrum(np.array([[1.0, 1.0], [0.0, 1.0]])).leading
-    >>> lead.multiplicity, lead.geometric, lead.block
-    (2, 1, 2)
+    >>> lead.multiplicity, lead.geometric, lead.block, lead.is_real
+    (2, 1, 2, True)
     """
 
     value: complex
+    """The eigenvalue."""
     multiplicity: int
     """Algebraic multiplicity."""
     geometric: int
@@ -64,6 +68,18 @@ class Spectrum:
     >>> found = spectrum(np.diag([2.0, 1.0]))
     >>> found.leading.value.real, found.is_leading_simple, found.gap
     (2.0, True, 1.0)
+    >>> found.right, found.left
+    (array([1., 0.]), array([1., 0.]))
+    >>> found.leading_space.shape, found.largest_block_space.shape
+    ((2, 1), (2, 1))
+
+    A complex pair leads, and the third eigenvalue, -1, has a larger modulus than the real part of the pair.
+
+    >>> found = spectrum(np.array([[0.5, -2.0, 0.0], [2.0, 0.5, 0.0], [0.0, 0.0, -1.0]]))
+    >>> found.values
+    array([ 0.5+2.j,  0.5-2.j, -1. +0.j])
+    >>> found.is_leading_real, len(found.leaders), found.rest_radius, round(found.dominance, 6)
+    (False, 2, 1.0, -1.561553)
     """
 
     matrix: np.ndarray
@@ -193,6 +209,13 @@ def query_key(query: Any, key: Any) -> np.ndarray:
 def generalised_eigenspace(of_matrix: Spectrum, one: Eigenvalue) -> np.ndarray:
     """Orthonormal (complex) columns that span the null space of (V - lambda)^d.
 
+    Parameters
+    ----------
+    of_matrix
+        The spectrum of V.
+    one
+        One of its eigenvalues, lambda.
+
     Examples
     --------
     >>> found = spectrum(np.array([[1.0, 1.0], [0.0, 1.0]]))
@@ -312,6 +335,11 @@ def _real_span(bases: list[np.ndarray]) -> np.ndarray:
 
 def complement(basis: np.ndarray) -> np.ndarray:
     """Orthonormal columns of the orthogonal complement; no columns where there is none.
+
+    Parameters
+    ----------
+    basis
+        Vectors as columns, shape (d, k).
 
     Examples
     --------

@@ -29,6 +29,8 @@ def cap_mover(start: np.ndarray, end: np.ndarray, radius: float, name: str = "")
         Unit vectors less than pi apart.
     radius
         Angular radius of the cap, above half of their angle and at most pi/2.
+    name
+        What the piece does, for tables and messages.
 
     Examples
     --------

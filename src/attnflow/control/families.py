@@ -25,8 +25,9 @@ class FlowFamily:
     Examples
     --------
     >>> import attnflow as af
-    >>> af.control.FlowFamily(mask=af.masks.causal, perceptron=False).space
-    'sphere'
+    >>> family = af.control.FlowFamily(mask=af.masks.causal, perceptron=False)
+    >>> family.space, family.has_one_field
+    ('sphere', False)
     """
 
     space: str = "sphere"

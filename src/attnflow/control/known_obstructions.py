@@ -29,8 +29,10 @@ class Obstruction:
     """
 
     kind: str
+    """The argument that applies, in two or three words."""
     tokens: tuple[int, ...]
     says: str
+    """What is impossible and why, as a sentence."""
 
     def __str__(self) -> str:
         return f"impossible: {self.says}"

@@ -32,8 +32,11 @@ class PromptMatching:
     --------
     >>> import attnflow as af
     >>> prompts = af.initial.hemisphere(6, 3, rng=0).reshape(2, 3, 3)
-    >>> af.control.match_prompts(prompts, np.eye(3)[:2], rng=0).control.pieces[-1].name
-    'prompt 0'
+    >>> found = af.control.match_prompts(prompts, np.eye(3)[:2], rng=0)
+    >>> found.control.pieces[-1].name, found.terminal_error < 1e-8
+    ('prompt 0', True)
+    >>> found.run.tokens.dims
+    ('run', 'time', 'token', 'coordinate')
     """
 
     control: Schedule
@@ -64,6 +67,15 @@ def match_prompts(prompts: Any, targets: Any, rng: Rng = None) -> PromptMatching
 
     Gathering and clustering are one piece each, so that the number of pieces is about that of prompts, independent of
     n; the theorem of arXiv:2411.04551, known here second-hand, states O(d N).
+
+    Parameters
+    ----------
+    prompts
+        Unit vectors, shape (prompts, n, d).
+    targets
+        Unit vectors, shape (prompts, d).
+    rng
+        None, an integer, a Generator or a SeedSequence, for the strips that are drawn at random.
 
     Examples
     --------

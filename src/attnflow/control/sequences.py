@@ -46,14 +46,18 @@ class SequenceInterpolation:
     --------
     >>> import attnflow as af
     >>> found = af.control.interpolate_sequences(np.eye(2)[None], [np.ones((1, 2))], rng=0)
-    >>> found.wanted.tolist(), found.blocks
-    ([[[1.0, 1.0], [1.0, 1.0]]], 4)
+    >>> found.wanted.tolist(), found.blocks, found.terminal_error < 1e-9
+    ([[[1.0, 1.0], [1.0, 1.0]]], 4, True)
+    >>> found.run.sizes["time"]  # the start and the end of every block
+    5
     """
 
     control: Schedule
+    """The blocks, as a schedule of layers."""
     sequences: np.ndarray
     wanted: np.ndarray
     stated_blocks: int
+    """The number of blocks that the theorem states."""
 
     @property
     def blocks(self) -> int:

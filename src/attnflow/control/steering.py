@@ -30,17 +30,25 @@ class SearchReport:
     >>> found = af.control.optimise(np.eye(3)[:1], np.eye(3)[1:2], pieces=2, rng=0)
     >>> found.search.objective, found.search.cost <= found.search.first_cost
     ('soonest', True)
+    >>> found.search.rows()
+    {'cost': '1.5708 (soonest)'}
     """
 
     objective: str
+    """What is minimised, in the word of `optimise`."""
     cost: float
+    """Its value at the end."""
     first_cost: float
+    """Its value before the minimisation."""
     steps: int
+    """Number of steps of the minimisation."""
     stationarity: float | None = None
     """Part of the gradient of the cost that no constraint balances, over the gradient: zero at a minimum. None where
     targets are caps or tokens are kept apart."""
     pontryagin: PontryaginCheck | None = None
+    """How far the control is from Pontryagin's conditions, where they were checked."""
     allowed_time: float | None = None
+    """The longest time that the search allowed. None: any."""
     radius: float = 0.0
     """The largest distance from a target that is allowed; zero: targets are points."""
     apart: float = 0.0
@@ -85,6 +93,16 @@ class Steering:
     >>> found = af.control.steer(np.eye(3)[:1], np.eye(3)[1:2])
     >>> round(found.time, 4), round(found.limit.time, 4), round(found.gap, 3)
     (1.7627, 1.5708, 1.122)
+    >>> found.has_arrived, found.terminal_error < 1e-8
+    (True, True)
+    >>> round(found.run.final_time.item(), 4)
+    1.7627
+
+    The least distance of two tokens on the way, and the stationarity, which only a search has.
+
+    >>> found = af.control.steer(np.eye(3)[:2], np.eye(3)[1:])
+    >>> 0 < found.least_distance < 1.5, found.stationarity
+    (True, None)
     """
 
     control: Schedule

@@ -23,11 +23,13 @@ class Piece:
     Examples
     --------
     >>> import attnflow as af
-    >>> af.control.Piece(0.5, af.Perceptron(np.eye(2), np.eye(2))).duration
-    0.5
+    >>> piece = af.control.Piece(0.5, af.Perceptron(np.eye(2), np.eye(2)))
+    >>> piece.duration, piece.dimension
+    (0.5, 2)
     """
 
     duration: float
+    """Length of the piece in time."""
     perceptron: Perceptron | None = None
     heads: tuple[Head, ...] = ()
     name: str = ""
@@ -60,12 +62,17 @@ class Schedule:
     >>> run = control.run(np.eye(2))
     >>> run.final_time.item()
     1.5
+    >>> control.switches, type(control.flow()).__name__
+    (1, 'SphereAttention')
     """
 
     pieces: tuple[Piece, ...]
     space: str = "sphere"
+    """"sphere" or "euclidean"."""
     attention: AbstractAttention = field(default_factory=Softmax)
+    """The attention rule of all heads."""
     mask: AbstractMask = field(default_factory=Full)
+    """The mask of all heads."""
 
     def __post_init__(self):
         object.__setattr__(self, "pieces", tuple(self.pieces))

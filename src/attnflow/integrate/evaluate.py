@@ -12,8 +12,8 @@ from attnflow._common.checks import InputError
 from attnflow._common.precision import cast, double
 from attnflow.analyse.snapshots import tokens_of
 from attnflow.model.dynamics import AbstractDynamics, State
-from attnflow.model.fast_sums.choice import with_method
-from attnflow.model.validation import require_flow, require_one_configuration
+from attnflow.model.fast_sums.choice import LEAST_TOKENS, with_method
+from attnflow.model.validation import require_flow, require_one_configuration, require_tokens_of
 from attnflow.results.provenance import flow_of
 
 MAX_ENTRIES = 10**9  # of the attention weights of a run: 8 GB
@@ -21,6 +21,15 @@ MAX_ENTRIES = 10**9  # of the attention weights of a run: 8 GB
 
 def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarray:
     """The velocity of every token, shape (n, d), in float64.
+
+    Parameters
+    ----------
+    flow
+        The model.
+    tokens
+        One configuration, shape (n, d).
+    time
+        The time, which matters for weights that change in time.
 
     Examples
     --------
@@ -36,11 +45,35 @@ def velocity(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> np.ndarr
         return np.asarray(_velocity(cast(flow, "float64"), jnp.asarray(time, "float64"), state).tokens)
 
 
+def velocities(flow: AbstractDynamics, tokens: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The velocities (states, n, d) of several configurations (states, n, d), each at its own time, in float64."""
+    if tokens.shape[1] >= LEAST_TOKENS:  # each has its own method of summation
+        return np.stack([velocity(flow, state, time) for state, time in zip(tokens, times, strict=True)])
+    with double():
+        state, count = _states(flow, tokens), len(tokens)
+        # A power of two, the last repeated: few numbers of states are compiled.
+        chosen = np.minimum(np.arange(2 ** (count - 1).bit_length()), count - 1)
+        padded = jax.tree.map(lambda leaf: leaf[chosen], state)
+        at = jnp.asarray(np.asarray(times, "float64")[chosen])
+        return np.asarray(_velocities(cast(flow, "float64"), at, padded).tokens)[:count]
+
+
 def attention_matrix(flow: AbstractDynamics, tokens: Any, time: float = 0.0, *, rows: Any = None) -> np.ndarray:
     """The attention weights in float64: shape (n, n), or (heads, n, n) for several heads.
 
     With `rows`, a list of token numbers, only the weights of these tokens are computed, shape (rows, n), which is
     possible for many tokens, too.
+
+    Parameters
+    ----------
+    flow
+        The model.
+    tokens
+        One configuration, shape (n, d).
+    time
+        The time, which matters for weights that change in time.
+    rows
+        Numbers of the tokens whose weights are wanted. None: those of all tokens.
 
     Examples
     --------
@@ -111,6 +144,16 @@ def _require_rows(rows: Any, n: int) -> np.ndarray:
 def _state(flow: AbstractDynamics, tokens: Any) -> State:
     require_flow(flow)
     return jax.tree.map(jnp.asarray, State.of(flow, require_one_configuration(flow, tokens)))
+
+
+def _states(flow: AbstractDynamics, tokens: np.ndarray) -> State:
+    require_flow(flow)
+    return jax.tree.map(jnp.asarray, State.of(flow, require_tokens_of(flow, tokens)))
+
+
+@eqx.filter_jit
+def _velocities(flow, times, states):
+    return jax.lax.map(lambda one: flow.velocity(*one), (times, states))
 
 
 @eqx.filter_jit

@@ -113,13 +113,13 @@ def _checked_observables(observables: Any, tokens: np.ndarray) -> dict[str, Call
 
 
 def _require_traceable(name: str, function: Any, tokens: np.ndarray) -> None:
-    """Raise ValueError if a function cannot run inside compiled code, which excludes NumPy and `if` on numbers."""
+    """Raise ValueError if a function cannot be compiled, which excludes NumPy and `if` of numbers."""
     snapshot = jax.ShapeDtypeStruct(tokens.shape[-2:], jnp.float64)
     try:
         with double():
             jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.float64), snapshot)
     except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
         raise InputError(
-            f"Observable {name!r} must be written with jax.numpy and without `if` on numbers, since it runs inside "
-            "compiled code. Replace `np.` by `jnp.`, or apply it to `run.tokens` afterwards."
+            f"Observable {name!r} must be written with jax.numpy, without `float(...)` and `if` of numbers, since it "
+            "is compiled. Replace `np.` by `jnp.`, or apply it to `run.tokens` afterwards."
         ) from None

@@ -69,7 +69,8 @@ def simulate(
         steps are at least 1e-5 long. Under `Peri` and `NGPT`, whose field jumps where the attention output of a token
         passes zero, steps can become tiny; ``attrs["outcome"]`` says so.
     observables
-        Functions of (time, tokens), by name, whose values are saved at every time.
+        Functions of (time, tokens), by name, whose values are saved at every time. They are compiled, and therefore
+        written with jax.numpy: what only NumPy can compute is computed from the saved tokens afterwards.
     keep_tokens
         False saves only observables and the first and last tokens.
     stop

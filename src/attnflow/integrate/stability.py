@@ -66,6 +66,15 @@ def linearise(flow: AbstractDynamics, tokens: Any, time: float = 0.0) -> Lineari
     and V are multiples of the identity). Scores of tokens of length L have a rounding error of about
     1e-16 beta |Q^T K| L^2, which is the relative error of the attention weights and so of the Jacobian.
 
+    Parameters
+    ----------
+    flow
+        The model.
+    tokens
+        One configuration, shape (n, d).
+    time
+        The time, which matters for weights that change in time.
+
     Examples
     --------
     Under V = diag(2, 1) both axes are equilibria of a token. The first is stable, with the spectral gap as its rate.

@@ -63,6 +63,11 @@ class ZonalDensity:
 def zonal(profile: Callable[[np.ndarray], Any]) -> ZonalDensity:
     """A density on S^2 given as a function of the last coordinate; `evolve` integrates it in one dimension.
 
+    Parameters
+    ----------
+    profile
+        A function of z = cos(theta) in [-1, 1], above zero; it is divided by its integral.
+
     Examples
     --------
     >>> import attnflow as af
@@ -143,6 +148,15 @@ def box(low: Any, high: Any, density: Density | None = None) -> BoxDensity:
 
 def normal(mean: Any, covariance: Any, widths: float = 6.0) -> BoxDensity:
     """The Gaussian density on the box of so many standard deviations around the mean; 1e-8 of it is left out at six.
+
+    Parameters
+    ----------
+    mean
+        d numbers.
+    covariance
+        A positive definite matrix, d x d.
+    widths
+        Half the size of the box, in standard deviations along each axis.
 
     Examples
     --------

@@ -246,9 +246,16 @@ def _hide(scores, visible):
 
 
 def _row_maximum(logits):
-    """The largest entry of each row, or zero if nothing is visible."""
-    maximum = jnp.max(logits, axis=-1, keepdims=True)
-    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(maximum), maximum, 0))
+    """The largest entry of each row, or the lowest finite number if nothing is visible: -inf minus it is -inf again.
+
+    The bound is the initial value of the reduction, and not a comparison after it, since XLA fuses a reduction alone
+    with the matrix products before and after it.
+    """
+    logits = jax.lax.stop_gradient(logits)
+    lowest = jnp.asarray(jnp.finfo(logits.dtype).min, logits.dtype)
+    if logits.shape[-1] == 1:  # XLA removes a reduction of one entry together with its initial value.
+        return jnp.maximum(logits, lowest)
+    return jax.lax.reduce(logits, lowest, jax.lax.max, (logits.ndim - 1,))[..., None]
 
 
 def _at_least_tiny(total):

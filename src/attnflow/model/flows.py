@@ -129,6 +129,8 @@ class RescaledAttention(AbstractDynamics):
     >>> run = af.simulate(flow, [[-1.0], [0.1], [2.0]], [0.0, 20.0], progress=False)
     >>> run.final_tokens.values.round(6).ravel()  # the hull shrinks to an interval, here with all tokens at its ends
     array([-0.896989,  1.99418 ,  1.99418 ])
+    >>> flow.rescaling_matrix.tolist()  # the sum of the value matrices of all heads
+    [[1.0]]
     """
 
     rescaling: Matrix | None = eqx.field(default=None, converter=optional_parameter, kw_only=True)

@@ -38,6 +38,12 @@ class Head(Module):
     2
     >>> Head(value=np.diag([2.0, 1.0]))
     Head(query=identity 2 x 2, key=identity 2 x 2, value=2 x 2)
+
+    Where the head of a trained model has factors, its matrices are their products.
+
+    >>> head = Head(query=[[1.0, 2.0]], key=[[3.0, 0.0]], value=[[0.0, 1.0]], output=[[1.0], [5.0]])
+    >>> head.query_key.tolist(), head.value_matrix.tolist()
+    ([[3.0, 0.0], [6.0, 0.0]], [[0.0, 1.0], [0.0, 5.0]])
     """
 
     query: Matrix
@@ -69,12 +75,25 @@ class Head(Module):
 
     @classmethod
     def identity(cls, d: int) -> "Head":
-        """Q = K = V = the identity of R^d."""
+        """Q = K = V = the identity of R^d.
+
+        Examples
+        --------
+        >>> Head.identity(3)
+        Head(query=identity 3 x 3, key=identity 3 x 3, value=identity 3 x 3)
+        """
         return cls(query=np.eye(d), key=np.eye(d), value=np.eye(d))
 
     @classmethod
     def bilinear(cls, query_key: AnyArray, value: AnyArray) -> "Head":
-        """The head with Q^T K = `query_key`, whose score of tokens i and j is <x_i, Q^T K x_j>."""
+        """The head with Q^T K = `query_key`, whose score of tokens i and j is <x_i, Q^T K x_j>.
+
+        Examples
+        --------
+        >>> head = Head.bilinear(np.array([[2.0, 1.0], [0.0, 1.0]]), np.eye(2))
+        >>> head.query_key.tolist(), head.key.tolist()
+        ([[2.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]])
+        """
         query_key = parameter(query_key)
         require_square(query_key, "query_key")
         return cls(query=query_key.T, key=np.eye(query_key.shape[1]), value=value)
@@ -141,6 +160,8 @@ class PiecewiseHead(Module):
     >>> run = af.simulate(af.EuclideanAttention(head), [[1.0]], [0.0, 1.0, 2.0], progress=False)
     >>> run.tokens.values.round(6).ravel()
     array([1.      , 2.718282, 1.      ])
+    >>> head.at(1.5).value.item(), head.jumps(0.0, 2.0)
+    (-1.0, array([1.]))
     """
 
     switches: AnyArray = eqx.field(converter=parameter)
@@ -173,11 +194,21 @@ class TimeDependentHead(Module):
 
     Examples
     --------
-    >>> rotating = TimeDependentHead(lambda t: Head.identity(2), dimension=2)
+    With V = t a token grows like e^{t^2 / 2}.
+
+    >>> import attnflow as af
+    >>> head = TimeDependentHead(lambda t: Head(value=t * np.eye(1)), dimension=1)
+    >>> head.at(3.0).value.item()
+    3.0
+    >>> run = af.simulate(af.EuclideanAttention(head), [[1.0]], [0.0, 2.0], progress=False)
+    >>> round(run.final_tokens.item(), 6)  # e^2
+    7.389056
     """
 
     function: Callable[[Scalar], Head] = eqx.field(static=True)
+    """A function from a time to a `Head`."""
     dimension: int = eqx.field(static=True)
+    """d, the number of coordinates of a token."""
 
     def __check_init__(self):
         require_count(self.dimension, "dimension")
@@ -217,8 +248,10 @@ class RedrawnHead(Module):
     """
 
     dimension: int = eqx.field(static=True)
+    """d, the number of coordinates of a token."""
     period: AnyArray = eqx.field(converter=parameter)
     seed: int = eqx.field(default=0, static=True)
+    """An integer from which the matrices of all periods follow."""
     query_key: str = eqx.field(default="gaussian", static=True)
     value: str = eqx.field(default="gaussian", static=True)
 

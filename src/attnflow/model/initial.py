@@ -4,6 +4,8 @@ Every law takes `rng` (None, an integer, a Generator or a SeedSequence) and `run
 ``runs=R`` the result has shape (R, n, d), and run i equals the result for
 ``rng=numpy.random.SeedSequence(seed, spawn_key=(i,))``. A range of run numbers, such as
 ``runs=range(10, 20)``, gives these runs alone.
+
+`n` is the number of tokens and `d` that of their coordinates.
 """
 
 from collections.abc import Callable

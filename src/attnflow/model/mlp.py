@@ -26,8 +26,11 @@ class MLP(Module):
     """
 
     weight: Matrix = eqx.field(converter=parameter)
+    """W, d x d."""
     activation: str = eqx.field(default="relu", static=True)
+    """sigma: "relu", "tanh", "gelu" or "identity"."""
     bias: AnyArray | None = eqx.field(default=None, converter=optional_parameter)
+    """b, one entry for each column of `weight`; None: zero."""
 
     activations: ClassVar[dict] = {
         "relu": jax.nn.relu,

@@ -23,6 +23,8 @@ class Noise(Module):
     >>> run = af.simulate(flow, np.eye(2), [0.0, 1.0], solver=af.StochasticHeun(step=0.1), rng=0, progress=False)
     >>> np.ptp(run.final_tokens.values - np.eye(2), axis=0).round(12)  # all tokens move alike
     array([0., 0.])
+    >>> float(flow.noise.strength())
+    1.0
     """
 
     kappa: AnyArray = eqx.field(converter=parameter)

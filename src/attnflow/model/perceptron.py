@@ -29,7 +29,7 @@ class Perceptron(Module):
     A flow without heads, ``EuclideanAttention([], perceptron=...)``, is the neural ODE x' = W sigma(U x + b), and its
     discrete `Layers` are a residual network.
 
-    Activations are those of `MLP` and "hat", (1 - abs(y))_+, three ReLUs in one: (y + 1)_+ - 2 (y)_+ + (y - 1)_+.
+    `activation` is one of those of `MLP` or "hat", (1 - abs(y))_+, three ReLUs in one: (y + 1)_+ - 2 (y)_+ + (y - 1)_+.
 
     Examples
     --------
@@ -106,6 +106,8 @@ class PiecewisePerceptron(Module):
     >>> run = af.simulate(flow, [[0.0]], [0.0, 1.0, 2.0], progress=False)
     >>> run.tokens.values.round(6).ravel()
     array([ 0.,  1., -1.])
+    >>> flow.perceptron.at(1.5).outer.item()
+    -2.0
     """
 
     switches: AnyArray = eqx.field(converter=parameter)
@@ -137,11 +139,22 @@ class TimeDependentPerceptron(Module):
 
     Examples
     --------
-    >>> growing = TimeDependentPerceptron(lambda t: Perceptron(t * np.eye(2), np.eye(2)), dimension=2)
+    x' = t relu(x) from x = 1 is e^{t^2 / 2}.
+
+    >>> import attnflow as af
+    >>> growing = TimeDependentPerceptron(lambda t: Perceptron(t * np.eye(1), np.eye(1)), dimension=1)
+    >>> growing.at(3.0).outer.item()
+    3.0
+    >>> flow = af.EuclideanAttention([], perceptron=growing)
+    >>> run = af.simulate(flow, [[1.0]], [0.0, 2.0], progress=False)
+    >>> round(run.final_tokens.item(), 6)  # e^2
+    7.389056
     """
 
     function: Callable[[Scalar], Perceptron] = eqx.field(static=True)
+    """A function from a time to a `Perceptron`."""
     dimension: int = eqx.field(static=True)
+    """d, the number of coordinates of a token."""
 
     def __check_init__(self):
         require_count(self.dimension, "dimension")

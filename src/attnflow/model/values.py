@@ -1,4 +1,7 @@
-"""Value matrices with a given spectrum or law."""
+"""Value matrices with a given spectrum or law.
+
+`d` is the size of the matrix and `rng` None, an integer, a Generator or a SeedSequence.
+"""
 
 from collections.abc import Sequence
 

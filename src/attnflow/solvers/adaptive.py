@@ -62,7 +62,9 @@ class Adaptive(AbstractSolver):
     """
 
     rtol: AnyArray = eqx.field(default=1e-8, converter=parameter)
+    """Error allowed in a step, relative to each coordinate."""
     atol: AnyArray = eqx.field(default=1e-10, converter=parameter)
+    """Error allowed in a step, absolute."""
     order: int = eqx.field(default=5, static=True)
     stiff: bool = eqx.field(default=False, static=True)
     max_steps: int = eqx.field(default=10_000_000, static=True)

@@ -84,6 +84,7 @@ class Euler(AbstractFixedStep):
     """
 
     step: AnyArray = eqx.field(converter=parameter)
+    """Length of a step in time; the last step before a saved time is shorter where it has to be."""
 
     def __check_init__(self):
         require_positive_number(self.step, "step")
@@ -107,6 +108,7 @@ class Heun(AbstractFixedStep):
     """
 
     step: AnyArray = eqx.field(converter=parameter)
+    """Length of a step in time; the last step before a saved time is shorter where it has to be."""
 
     def __check_init__(self):
         require_positive_number(self.step, "step")
@@ -132,6 +134,7 @@ class RK4(AbstractFixedStep):
     """
 
     step: AnyArray = eqx.field(converter=parameter)
+    """Length of a step in time; the last step before a saved time is shorter where it has to be."""
 
     def __check_init__(self):
         require_positive_number(self.step, "step")
