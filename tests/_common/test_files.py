@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.helpers.systems import needs_posix
 
 import attnflow as af
 from attnflow._common import files
@@ -72,6 +73,7 @@ def test_a_path_that_the_system_cannot_write_is_refused(path, tmp_path, monkeypa
     assert sorted(os.listdir()) == ["file", "folder"]
 
 
+@needs_posix
 def test_a_name_must_leave_room_for_the_temporary_one(tmp_path):
     """A name of 250 letters is allowed by the system, the name under which the file is written first is not."""
     with pytest.raises(ValueError, match="File name too long"):
@@ -97,7 +99,10 @@ def test_a_directory_is_never_replaced_by_a_file(tmp_path):
     assert os.listdir(tmp_path) == ["work.png"]
 
 
-@pytest.mark.parametrize("folder", ["file", "file/below", "n" * 300, "/proc/x", "no\0name"])
+PROC = pytest.param("/proc/x", marks=needs_posix)  # a folder like any other on Windows
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below", "n" * 300, PROC, "no\0name"])
 def test_a_folder_that_cannot_be_written_is_refused(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
@@ -120,6 +125,7 @@ def test_a_folder_that_vanishes_is_a_sentence(tmp_path):
         beside.write_text("1")
 
 
+@needs_posix
 def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
     with process_that_writes(tmp_path / "run.zarr"):
         pass
@@ -157,6 +163,7 @@ for name, limit in (("x.zarr", 10), ("x.zarr", 2000), ("x.nc", 2000)):
 """
 
 
+@needs_posix
 def test_a_full_disk_leaves_nothing(tmp_path):
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout

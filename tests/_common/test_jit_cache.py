@@ -67,6 +67,21 @@ def test_the_memory_of_the_process_is_measured():
     del block
 
 
+@pytest.mark.parametrize("error", [TypeError, OSError, AttributeError])  # of Windows, and of macOS
+def test_systems_whose_library_returns_no_memory_go_on(error, monkeypatch):
+    asked = []
+
+    def refuse(name):
+        asked.append(name)
+        raise error
+
+    monkeypatch.setattr(jit_cache.ctypes, "CDLL", refuse)
+
+    jit_cache._return_free_memory()
+
+    assert asked == [None]
+
+
 def test_systems_that_report_no_memory_drop_nothing(tmp_path, monkeypatch):
     for name in ("MAPS", "LIMIT", "PAGES"):
         monkeypatch.setattr(jit_cache, name, tmp_path / "absent")

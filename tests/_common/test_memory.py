@@ -20,7 +20,8 @@ def machine(tmp_path, monkeypatch):
     """A machine with 2 GB, and the file with the limit of its container."""
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(memory, "CONTROL_GROUP_LIMITS", (limit,))
-    monkeypatch.setattr(memory.os, "sysconf", {"SC_PHYS_PAGES": 500_000, "SC_PAGE_SIZE": 4000}.__getitem__)
+    pages = {"SC_PHYS_PAGES": 500_000, "SC_PAGE_SIZE": 4000}.__getitem__
+    monkeypatch.setattr(memory.os, "sysconf", pages, raising=False)  # Windows has none
     return limit
 
 
@@ -36,6 +37,8 @@ def test_a_system_that_does_not_tell_refuses_nothing(machine, monkeypatch):
         raise ValueError(name)
 
     monkeypatch.setattr(memory.os, "sysconf", unknown)
+    assert memory.present_bytes() == math.inf
+    monkeypatch.delattr(memory.os, "sysconf")  # as on Windows
     assert memory.present_bytes() == math.inf
     memory.require_memory(10**400, "A matrix")
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.helpers.command_line import attnflow
+from tests.helpers.command_line import attnflow, attnflow_process
 
 from attnflow.experiments.catalogue import CATALOGUE
 from attnflow.experiments.options import SCENARIO_OPTIONS
@@ -41,3 +41,13 @@ def test_values_are_those_of_the_scenario_and_idle_options_have_none(name, tmp_p
 
 def test_an_unknown_name_is_one_sentence(tmp_path):
     assert "`list` 'reny' is not known. Did you mean 'renyi'" in attnflow("list", "reny", cwd=tmp_path, code=2)[1]
+
+
+def test_letters_that_a_console_lacks_are_replaced(tmp_path, monkeypatch):
+    """Consoles and pipes of Windows have an encoding without Greek letters, which titles of figures have."""
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.delenv("PYTHONUTF8", raising=False)
+
+    text, _ = attnflow_process("list", "figures", cwd=tmp_path)
+
+    assert "R?nyi centres" in text

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from tests.helpers.command_line import attnflow
 from tests.helpers.sweeping import assert_same
+from tests.helpers.systems import needs_posix
 
 SPEC = """
 scenario = "sphere"
@@ -101,6 +102,7 @@ run()
 """
 
 
+@needs_posix
 def test_ctrl_c_keeps_what_was_finished_and_the_same_command_continues(tmp_path):
     command = ["sweep", "--from", "renyi", "--over", "beta=4,64", "--n", "60", "--runs", "20000", "--out", "a.zarr"]
     program = [sys.executable, "-c", WITH_CTRL_C]

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from tests.helpers.systems import needs_posix
 
 import attnflow as af
 from attnflow._common import memory
@@ -106,6 +107,7 @@ def test_an_npz_with_several_arrays_says_their_names(tmp_path):
         read_numbers(f"{tmp_path}/two.npz:token", "start")
 
 
+@needs_posix
 def test_directories_and_devices_are_no_files(tmp_path):
     (tmp_path / "folder.npy").mkdir()
     os.mkfifo(tmp_path / "pipe.csv")

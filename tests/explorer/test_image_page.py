@@ -94,6 +94,22 @@ def test_the_code_repeats_the_run(name, image):
 
 
 @needs_chromium
+@pytest.mark.parametrize("tower", ["vision", "text"])
+def test_the_code_names_the_tower_of_a_clip(photo, tmp_path, tower):
+    """Neither program runs without it, since a CLIP has two."""
+    added = trained_models.add(str(image_models.write("clip", tmp_path / "tiny-clip")), tower)
+    try:
+        for scenario in (f"{added}-layers", f"{added}-heads"):
+            found = {}
+            code = exported_file(snapshot_of(started(scenario)), "code")[1].decode()
+            assert f"tower='{tower}'" in code
+            exec(code, found)
+            assert found["model"].config.patch == trained_models.get(added).config.patch
+            assert found["run"].sizes["time"] > 1
+    finally:
+        trained_models.forget(added)
+
+
 def test_clusters_and_attention_are_drawn_on_the_image(page, explorer, name):
     page.goto(f"{explorer.address}#scenario={name}-layers&t=2")
     wait_for(page, "window.explorer?.frame?.time === 2 && explorer.stage.attention")

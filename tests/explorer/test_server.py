@@ -452,6 +452,13 @@ def test_only_the_own_page_may_connect(host, origin, is_socket, is_refused):
     assert (security.refusal(host, origin, security.LOCAL, is_socket) is not None) == is_refused
 
 
+def test_on_windows_no_other_server_can_listen_at_the_port(monkeypatch):
+    """SO_REUSEADDR would let two servers listen at one port there; the option that forbids it exists on Windows only."""
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", -5, raising=False)
+
+    assert server._option_of_address() == -5
+
+
 def test_two_servers_never_have_the_same_port():
     with contextlib.ExitStack() as both:
         first, second = (both.enter_context(server.listening_socket("127.0.0.1", None)) for _ in range(2))

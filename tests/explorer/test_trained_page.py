@@ -47,6 +47,10 @@ def test_a_head_is_chosen_words_are_joined_and_prompts_are_compared(page, explor
     wait_for(page, "document.getElementById('attention-facts').textContent === 'head 2'")
     wait_for(page, f"Math.abs(explorer.stage.attention.weights[1] - {expected[2, 0, 1]}) < 1e-5")
     np.testing.assert_allclose(shown_attention(page), expected[2], atol=1e-5)
+    # The description of a change may come after the attention that it describes.
+    page.evaluate("() => explorer.panels.change({ ...explorer.model, settings: { head: 1 } }, Infinity)")
+    assert value(page, "document.getElementById('attention-facts').textContent") == "head 1"
+    page.evaluate("() => explorer.panels.change(explorer.model, Infinity)")
     assert value(page, "explorer.frame.time") == 2  # the layer on display stays
     off_diagonal = expected[2][~np.eye(7, dtype=bool)]
     assert lines_drawn(page) == np.count_nonzero(off_diagonal >= 1.5 / 7) > 0

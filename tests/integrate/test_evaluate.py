@@ -46,3 +46,12 @@ def test_attention_over_time_has_the_times_and_runs_of_the_run(runs):
     np.testing.assert_allclose(
         found.values[-1] if runs is None else found.values[1, -1], af.attention_matrix(FLOW, last)
     )
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_velocities_of_several_states_are_those_of_each_at_its_time(count):
+    """Of a flow whose velocities depend on time, and of one whose tokens have lengths."""
+    states, times = np.stack([TOKENS, 2 * TOKENS, TOKENS[::-1]])[:count], np.array([0.0, 0.5, 2.0])[:count]
+    for flow in (af.RescaledAttention(FLOW.heads), af.SphereAttention(FLOW.heads, normalisation=af.Pre())):
+        expected = [af.velocity(flow, state, time) for state, time in zip(states, times, strict=True)]
+        np.testing.assert_allclose(evaluate.velocities(flow, states, times), expected, rtol=1e-13, atol=1e-15)

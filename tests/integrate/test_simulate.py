@@ -10,6 +10,7 @@ import jax
 import jax.monitoring
 import numpy as np
 import pytest
+from tests.helpers.systems import needs_posix
 
 import attnflow as af
 from attnflow.integrate import ensemble
@@ -283,6 +284,7 @@ def test_progress_is_reported_and_reaches_one():
     assert all("t = " in sentence for _, sentence in heard)
 
 
+@needs_posix
 def test_an_interruption_keeps_what_was_computed():
     """Ctrl-C arrives as a signal in the main thread while workers compute."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's shell has it ignored

@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import sys
 import warnings
 from types import SimpleNamespace as Usage
 
@@ -17,7 +19,7 @@ from attnflow.experiments import scenarios, specs
 from attnflow.sweeps import batches, planning
 from attnflow.sweeps.cells import OF_NOISE, OF_START, SweepCell, cells_of, cells_to_check, seed_of, times_of
 from attnflow.sweeps.spec_files import spec_named, spec_of_values
-from attnflow.sweeps.store import locked, read_journal
+from attnflow.sweeps.store import LOCKED_BYTE, _lock, locked, read_journal
 from attnflow.sweeps.sweep_spec import SweepSpec
 
 module = importlib.import_module("attnflow.sweeps.sweep")
@@ -196,6 +198,50 @@ def test_an_extension_needs_a_store(tmp_path):
 def test_a_store_has_one_writer(small):
     with locked(small), pytest.raises(InputError, match=r"is being written by another process \(process \d+ on"):
         small_sweep(small)
+
+
+class LocksOfWindows:
+    """`msvcrt` as far as it locks a byte: a second lock is refused, and the bytes that hold one cannot be read."""
+
+    LK_NBLCK = 2
+
+    def __init__(self):
+        self.held = {}
+
+    def locking(self, number, mode, count):
+        assert (mode, count) == (self.LK_NBLCK, 1)
+        file = os.fstat(number).st_ino
+        if file in self.held:
+            raise PermissionError("locked")
+        self.held[file] = os.lseek(number, 0, os.SEEK_CUR)
+
+
+def test_on_windows_a_byte_past_the_text_is_locked(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", locks := LocksOfWindows())
+
+    with locked(small), pytest.raises(InputError, match=r"is being written by another process \(process \d+ on"):
+        small_sweep(small)
+
+    assert list(locks.held.values()) == [LOCKED_BYTE]
+    assert (small / ".sweep/lock").stat().st_size < LOCKED_BYTE
+
+
+def test_on_windows_the_file_of_the_lock_is_closed_before_its_folder_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.platform", "win32")
+    was_open = []
+    monkeypatch.setattr("shutil.rmtree", lambda path, **_: was_open.append(_is_open(path / ".sweep/lock")))
+
+    with locked(tmp_path / "new.zarr"):  # which ends without a spec
+        assert _is_open(tmp_path / "new.zarr/.sweep/lock")
+
+    assert was_open == [False]
+
+
+def _is_open(path):
+    """Whether the lock of the file is held, as it is while the file is open."""
+    with path.open("a+") as file:
+        return not _lock(file)
 
 
 def test_foreign_directories_are_left_alone(tmp_path):

@@ -72,6 +72,14 @@ class OptionsOnce(TyperCommand):
             _require_number(option.opts[0], annotations.get(option.name), texts.get(option.name))
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C, which typer turns into an exit code without a word, is said."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("attnflow: interrupted.", file=sys.stderr)
+            raise typer.Exit(130) from None
+
 
 def _require_number(option: str, annotation: Any, given: Any) -> None:
     """Raise InputError if the text of an option that is annotated as a number is none."""

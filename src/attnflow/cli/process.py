@@ -1,5 +1,6 @@
 """The command line as a process of its own: Ctrl-C ends it with exit code 130 at any moment."""
 
+import io
 import signal
 import sys
 
@@ -10,6 +11,9 @@ def run() -> None:
     Ctrl-C after the command has ended, while the interpreter stops, is ignored: it would change the exit code of a
     result that is written.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # "β" on a console of Windows without it is printed as "?"
+            stream.reconfigure(errors="replace")
     try:
         from attnflow.cli.app import main
 

@@ -72,6 +72,13 @@ def control_scenario(name: str, **changes: Any) -> ControlSetup:
 
     `n` is the number of tokens, `runs` that of prompts or sequences; `start` is the law of tokens and of targets.
 
+    Parameters
+    ----------
+    name
+        A name that `attnflow list` prints.
+    changes
+        Settings by name, such as ``n=50``: the fields of `scenarios.Settings`.
+
     Examples
     --------
     >>> import attnflow as af

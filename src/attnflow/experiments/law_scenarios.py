@@ -121,6 +121,13 @@ class LawSetup:
 def law_scenario(name: str, **changes: Any) -> LawSetup:
     """The arguments of `mean_field.evolve` of a named scenario, with some of its settings changed.
 
+    Parameters
+    ----------
+    name
+        A name that `attnflow list` prints.
+    changes
+        Settings by name, such as ``n=50``: the fields of `scenarios.Settings`.
+
     Examples
     --------
     >>> import attnflow as af

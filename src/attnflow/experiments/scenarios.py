@@ -62,10 +62,15 @@ solver=Adaptive(rtol=1e-08, atol=1e-10, order=5, stiff=False, max_steps=10000000
     """
 
     flow: AbstractDynamics
+    """The model."""
     tokens: np.ndarray
+    """The first tokens."""
     times: np.ndarray
+    """Times at which tokens are kept."""
     solver: AbstractSolver | None
+    """The solver; None: that of `simulate`."""
     rng: np.random.SeedSequence
+    """Seed of the noise."""
 
     def __eq__(self, other: object) -> bool:
         arrays = ("tokens", "times")
@@ -107,6 +112,13 @@ def get(name: str) -> Scenario:
 def scenario(name: str, **changes: Any) -> Setup:
     """Flow, tokens, times, solver and seed of a named scenario, with some of its settings changed.
 
+    Parameters
+    ----------
+    name
+        A name that `attnflow list` prints.
+    changes
+        Settings by name, such as ``n=50``: the fields of `scenarios.Settings`.
+
     Examples
     --------
     >>> import attnflow as af
@@ -134,6 +146,13 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     """Settings with some replaced; None leaves a setting as it is.
 
     A `start` that lists its tokens sets `n`, and from a file also `d`.
+
+    Parameters
+    ----------
+    settings
+        The settings before.
+    changes
+        New values by name.
 
     Examples
     --------

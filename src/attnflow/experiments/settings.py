@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 class Settings:
     """Model, first tokens, times and solver of a run, each as a word or a number.
 
+    The fields are the options of `attnflow run`, with the same words: `attnflow run --help` says what each means.
+
     Examples
     --------
     >>> import attnflow as af
@@ -52,8 +54,11 @@ class Scenario:
     """
 
     name: str
+    """The name for `scenario` and `attnflow run`."""
     sentence: str
+    """The setting, and what theory says of it."""
     paper: str
+    """Number of the paper on arXiv."""
     settings: Settings = field(default_factory=Settings)
     coalesces: bool = False
     """Whether `coalesce` runs it, through all metastable states, and not `simulate`."""

@@ -168,10 +168,10 @@ def listening_socket(host: str, wanted: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in [wanted] if wanted is not None else range(8000, 8100):
         listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, _option_of_address(), 1)
         try:
             listener.bind((host, port))
-            listener.listen()  # of two sockets bound to one port with SO_REUSEADDR, only one may listen
+            listener.listen()  # of two sockets bound to one port with SO_REUSEADDR, only one may listen on Linux
         except OverflowError:
             listener.close()
             raise InputError(f"`port` must be between 0 and 65535, but it is {port}.") from None
@@ -183,6 +183,12 @@ def listening_socket(host: str, wanted: int | None) -> socket.socket:
         else:
             return listener
     raise InputError("No port from 8000 to 8099 is free. Choose one with --port.")
+
+
+def _option_of_address() -> int:
+    """The option by which a port can be used again at once; on Windows, where SO_REUSEADDR would let two servers listen
+    at one port, the option that keeps others out."""
+    return getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
 
 
 def serve(listener: socket.socket, started: Callable[[], None], names: tuple[str, ...] = ()) -> None:

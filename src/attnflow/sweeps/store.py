@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from attnflow.sweeps.sweep_spec import SweepSpec
 
 FORMAT = 1  # of the folder; a later version of attnflow with another layout raises it
 HIDDEN = ".sweep"
+LOCKED_BYTE = 1 << 20  # of the file `lock` on Windows, past its text: other processes cannot read a byte that is locked
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}  # without it Zarr warns of a foreign folder
 
 
@@ -109,6 +111,8 @@ def locked(path: str | os.PathLike) -> Iterator[Store]:
             yield Store(path)
         finally:
             if is_new and not has_spec(path):  # refused before anything was computed
+                if sys.platform == "win32":  # which does not remove a folder with an open file
+                    file.close()
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -120,7 +124,7 @@ def _lock(file: Any) -> bool:
         import msvcrt
 
         try:
-            file.seek(0)
+            file.seek(LOCKED_BYTE)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
         except OSError:
             return False
@@ -184,6 +188,11 @@ def spec_of(path: str | os.PathLike) -> SweepSpec:
 
 def load_sweep(path: str | os.PathLike) -> xr.Dataset:
     """The dataset of a sweep as it is now; arrays are read when they are used.
+
+    Parameters
+    ----------
+    path
+        The directory of a sweep.
 
     Examples
     --------

@@ -5,6 +5,7 @@ import tomllib
 
 import numpy as np
 import pytest
+from tests.helpers.systems import needs_posix
 
 import attnflow as af
 from attnflow._common.checks import InputError
@@ -264,6 +265,7 @@ def test_a_fault_of_a_file_is_one_sentence_with_file_and_key(name, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@needs_posix
 def test_paths_that_are_no_files_are_refused(tmp_path):
     (tmp_path / "folder.toml").mkdir()
     os.mkfifo(tmp_path / "pipe.toml")

@@ -30,6 +30,11 @@ def load_config(path: str | os.PathLike) -> RunConfig:
     ``[[perceptron]]`` with `outer`, `inner`, `bias`, `activation`, `times`, `stop`, `observables`. Names of
     files are relative to it.
 
+    Parameters
+    ----------
+    path
+        A file of settings (TOML).
+
     Examples
     --------
     >>> import tempfile
@@ -80,6 +85,15 @@ def _tables(text: str) -> dict[str, Any]:
 def save_config(config: RunConfig, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """Write a file of settings with every option that acts, and return its path; arrays of more than 64 numbers are \
 written as .npy files beside it.
+
+    Parameters
+    ----------
+    config
+        A run in words and numbers: what `load_config` or `config_of` returns.
+    path
+        The file to write; its name ends in .toml.
+    overwrite
+        Replace files that exist.
 
     Examples
     --------

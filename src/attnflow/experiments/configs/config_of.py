@@ -49,7 +49,8 @@ def config_of(run: xr.Dataset | str | os.PathLike) -> RunConfig:
     require_contents(found, "the dataset")
     kind = provenance.kind_of(found)
     if kind is ResultKind.PROMPT:
-        raise InputError(f"A prompt in a trained model has no file of settings. {provenance.HOW_TO_REPEAT_A_PROMPT}")
+        repeat = provenance.how_to_repeat_a_prompt(found)
+        raise InputError(f"A prompt in a trained model has no file of settings. {repeat}")
     in_words = _in_words(found)
     if in_words is not None:
         return in_words

@@ -38,7 +38,7 @@ import numpy as np
 import attnflow as af
 from attnflow import scenarios
 {imports}
-model = af.models.load({origin!r})
+model = af.models.load({origin})
 layer, head, prompts = {layer}, {head}, {prompts}
 
 
@@ -97,7 +97,7 @@ import numpy as np
 
 import attnflow as af
 {imports}
-model = af.models.load({origin!r})
+model = af.models.load({origin})
 for prompt in {prompts}:
     run = model.trajectory(prompt, attention=True)
     tokens = run.tokens.astype(float)
@@ -174,8 +174,8 @@ def _norm(settings: HeadsSettings) -> str:
 
 
 def _origin(settings: PromptSettings) -> str:
-    """The argument of `models.load`."""
-    return trained_models.get(settings.model).origin
+    """The arguments of `models.load`."""
+    return trained_models.get(settings.model).load_arguments
 
 
 def _prompts(settings: PromptSettings) -> dict[str, str]:

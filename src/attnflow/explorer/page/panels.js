@@ -34,6 +34,7 @@ export class Panels {
     this.series = this.series.filter((one) => one.time <= time);
     $("height-name").textContent = model.height ?? "energy";
     $("distance").textContent = model.closeness === undefined ? "" : `within ${brief(model.closeness)} of each other`;
+    if (this.attention) this.showAttention(this.attention); // attention of a changed model may come before its description
     this.paint();
   }
 

@@ -70,6 +70,12 @@ def atlas(
         Number of local processes. By default cells are computed in this one.
     progress
         Called with the share done and a sentence.
+    d
+        Dimension, two or more.
+    beta
+        Inverse temperature.
+    seed
+        Seed of first tokens and random eigenvectors.
 
     Returns
     -------

@@ -54,6 +54,14 @@ def frozen_validity(
         lower bound.
     workers
         Number of local processes. By default cells are computed in this one.
+    n, d
+        Tokens, and their coordinates.
+    tolerance
+        Relative error that counts as accurate.
+    confidence
+        Level of the intervals of the mean.
+    seed
+        Seed of the first tokens.
 
     Returns
     -------
