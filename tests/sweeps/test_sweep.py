@@ -15,11 +15,12 @@ from tests.helpers.sweeping import SMALL, assert_same, numbers_of, small_sweep
 import attnflow as af
 from attnflow._common import memory
 from attnflow._common.checks import InputError
+from attnflow._common.file_locks import LOCKED_BYTE, is_locked
 from attnflow.experiments import scenarios, specs
 from attnflow.sweeps import batches, planning
 from attnflow.sweeps.cells import OF_NOISE, OF_START, SweepCell, cells_of, cells_to_check, seed_of, times_of
 from attnflow.sweeps.spec_files import spec_named, spec_of_values
-from attnflow.sweeps.store import LOCKED_BYTE, _lock, locked, read_journal
+from attnflow.sweeps.store import locked, read_journal
 from attnflow.sweeps.sweep_spec import SweepSpec
 
 module = importlib.import_module("attnflow.sweeps.sweep")
@@ -230,18 +231,12 @@ def test_on_windows_a_byte_past_the_text_is_locked(small, monkeypatch):
 def test_on_windows_the_file_of_the_lock_is_closed_before_its_folder_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.platform", "win32")
     was_open = []
-    monkeypatch.setattr("shutil.rmtree", lambda path, **_: was_open.append(_is_open(path / ".sweep/lock")))
+    monkeypatch.setattr("shutil.rmtree", lambda path, **_: was_open.append(is_locked(path / ".sweep/lock")))
 
     with locked(tmp_path / "new.zarr"):  # which ends without a spec
-        assert _is_open(tmp_path / "new.zarr/.sweep/lock")
+        assert is_locked(tmp_path / "new.zarr/.sweep/lock")
 
     assert was_open == [False]
-
-
-def _is_open(path):
-    """Whether the lock of the file is held, as it is while the file is open."""
-    with path.open("a+") as file:
-        return not _lock(file)
 
 
 def test_foreign_directories_are_left_alone(tmp_path):

@@ -4,7 +4,6 @@ import contextlib
 import datetime
 import json
 import os
-import platform
 import shutil
 import sys
 import warnings
@@ -18,13 +17,13 @@ import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import InputError
+from attnflow._common.file_locks import is_locked, locked_file
 from attnflow._common.files import require_suffix
 from attnflow.sweeps.journal import Journal, write_json
 from attnflow.sweeps.sweep_spec import SweepSpec
 
 FORMAT = 1  # of the folder; a later version of attnflow with another layout raises it
 HIDDEN = ".sweep"
-LOCKED_BYTE = 1 << 20  # of the file `lock` on Windows, past its text: other processes cannot read a byte that is locked
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}  # without it Zarr warns of a foreign folder
 
 
@@ -93,20 +92,9 @@ def locked(path: str | os.PathLike) -> Iterator[Store]:
         raise InputError(f"{path} exists already and is no sweep. Choose another name.")
     try:
         (path / HIDDEN).mkdir(parents=True, exist_ok=True)
-        file = (path / HIDDEN / "lock").open("a+")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-    with file:
-        if not _lock(file):
-            file.seek(0)
-            raise InputError(
-                f"{path} is being written by another process ({file.read().strip() or 'unknown'}). Wait for it to end, "
-                "or choose another name."
-            )
-        with contextlib.suppress(OSError):  # who writes is only for the message above, and a disk may be full
-            file.truncate(0)
-            # Past Python's buffer: what a full disk refuses would be written again when the file is closed.
-            os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}".encode())
+    with locked_file(path / HIDDEN / "lock", str(path)) as file:
         try:
             yield Store(path)
         finally:
@@ -116,33 +104,9 @@ def locked(path: str | os.PathLike) -> Iterator[Store]:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _lock(file: Any) -> bool:
-    """Whether the lock was free; the system releases it when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # no POSIX system
-        import msvcrt
-
-        try:
-            file.seek(LOCKED_BYTE)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 def is_being_written(path: str | os.PathLike) -> bool:
     """Whether a process has the lock of a store."""
-    try:
-        with (Path(path) / HIDDEN / "lock").open("a+") as file:
-            return not _lock(file)
-    except OSError:  # no permission to write, or no lock
-        return False
+    return is_locked(Path(path) / HIDDEN / "lock")
 
 
 def read_journal(path: str | os.PathLike, times: np.ndarray) -> Journal:

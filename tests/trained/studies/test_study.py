@@ -12,6 +12,7 @@ from tests.helpers import image_models, tiny_models
 import attnflow as af
 from attnflow import trained
 from attnflow._common.checks import InputError
+from attnflow._common.file_locks import locked_file
 from attnflow.models.transformer import Model
 from attnflow.trained.studies import layer_states
 from attnflow.trained.studies import study as study_module
@@ -104,7 +105,7 @@ def test_untrained_weights_are_drawn_several_times(found):
 
 def test_results_do_not_depend_on_batches_or_memory(models, found, monkeypatch):
     monkeypatch.setattr(layer_states, "BATCH_BYTES", 1)
-    again = trained.study(models["bert"], PROMPTS, ladder=True, angle=0.8, memory=1.0, progress=False)
+    again = trained.study(models["bert"], PROMPTS, ladder=True, angle=0.8, memory=700.0, progress=False)  # one prompt
     for name in ("mean_cosine", "energy", "second_eigenvalue", "line_shape_score"):
         np.testing.assert_allclose(again[name], found[name], rtol=1e-9, atol=1e-12)
 
@@ -161,6 +162,9 @@ def test_a_stopped_study_goes_on_with_the_same_numbers(models, tmp_path, monkeyp
     assert len(list((tmp_path / "study.nc.parts").glob("*.nc"))) == 3
     with pytest.raises(InputError, match=r"other settings.*different: seed"):
         trained.study(models["llama"], PROMPTS, seed=1, **asked)
+    busy = locked_file(tmp_path / "study.nc.parts" / "lock", "another study")
+    with busy, pytest.raises(InputError, match=r"study\.nc is being written by another process \(process \d+"):
+        trained.study(models["llama"], PROMPTS, **asked)
     (tmp_path / "study.nc.parts" / "0-trained-0-0.nc").write_bytes(b"damaged")
     whole = trained.study(models["llama"], PROMPTS, **asked)
     assert not (tmp_path / "study.nc.parts").exists()
@@ -199,6 +203,7 @@ def test_bad_input_is_one_sentence(models, tmp_path):
         (lambda: trained.study([], [[1]]), "at least one model"),
         (lambda: trained.study(model, [[1]], controls=["untrianed"]), "untrained"),
         (lambda: trained.study(model, [[1]], controls=["untrained"] * 2), "must be different"),
+        (lambda: trained.study(model, [[1, 2]], memory=10), r"a prompt, in bert up to \d+ bytes, but it is 10"),
         (lambda: trained.study(model, [[1]], out=tmp_path / "a.csv"), "written as `.nc`"),
         (lambda: trained.load_study(foreign), "is not a study"),
         (lambda: trained.load_study(tmp_path / "no.nc"), "There is no study"),

@@ -1,11 +1,14 @@
 """Parts of a study on disk: each is written when it is finished, so that a study that was stopped goes on from there.
 
-While `study.nc` is being made, `study.nc.parts` beside it holds the settings of the study as JSON and one netCDF file a
-part. It is removed when the study is whole.
+While `study.nc` is being made, `study.nc.parts` beside it holds the settings of the study as JSON, one netCDF file a
+part, and the file of the lock that keeps other processes from computing the same study. It is removed when the study is
+whole.
 """
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 import xarray as xr
 
 from attnflow._common.checks import InputError
+from attnflow._common.file_locks import locked_file
 from attnflow._common.files import require_folder, written_beside
 
 
@@ -37,32 +41,34 @@ class FinishedParts:
             with written_beside(self.folder / f"{name}.nc") as beside:
                 part.to_netcdf(beside, engine="scipy")
 
-    def remove(self) -> None:
-        """Remove the folder, when the study is written as a whole."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
 
 def parts_folder(out: Path) -> Path:
     """The folder of the finished parts of a study that is to be written to `out`."""
     return out.with_name(f"{out.name}.parts")
 
 
-def opened_parts(out: Path | None, settings: dict[str, Any]) -> FinishedParts:
-    """The parts beside `out`; InputError if they are of a study with other settings."""
+@contextmanager
+def opened_parts(out: Path | None, settings: dict[str, Any]) -> Iterator[FinishedParts]:
+    """The parts beside `out`, which are removed when the study was written without an error.
+
+    InputError if they are of a study with other settings, or if another process is computing this one.
+    """
     if out is None:
-        return FinishedParts(None)
+        yield FinishedParts(None)
+        return
     folder = require_folder(parts_folder(out))
-    record, text = folder / "settings.json", json.dumps(settings, sort_keys=True)
-    if record.exists() and record.read_text("utf-8") != text:
-        changed = _changed(record, settings)
-        raise InputError(
-            f"{folder} holds parts of a study with other settings ({changed}). Repeat the first call to finish it, "
-            "choose another name, or remove that folder."
-        )
-    with written_beside(record) as beside:
-        beside.write_text(text, "utf-8")
-    return FinishedParts(folder)
+    with locked_file(folder / "lock", str(out)):
+        record, text = folder / "settings.json", json.dumps(settings, sort_keys=True)
+        if record.exists() and record.read_text("utf-8") != text:
+            changed = _changed(record, settings)
+            raise InputError(
+                f"{folder} holds parts of a study with other settings ({changed}). Repeat the first call to finish it, "
+                "choose another name, or remove that folder."
+            )
+        with written_beside(record) as beside:
+            beside.write_text(text, "utf-8")
+        yield FinishedParts(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # after the lock: Windows does not remove a folder with an open file
 
 
 def _changed(record: Path, settings: dict[str, Any]) -> str:

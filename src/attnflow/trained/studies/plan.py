@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnflow._common.checks import InputError
 from attnflow.models.transformer import Model
 from attnflow.trained.studies.prompt_sets import StudyPrompt
 from attnflow.trained.studies.variants import DRAWS, Variant
@@ -33,6 +34,7 @@ def study_parts(
     """Prompts in groups whose hidden states fit into `memory` bytes; with random weights, one group a draw at least."""
     for place, model in enumerate(models):
         sizes = np.array([len(one) * model.config.width * 8 for one in ids[model.name]])
+        _require_room(sizes, memory, model.name)
         for variant in variants[model.name]:
             draws = min(DRAWS, len(sizes)) if variant.is_untrained else 1
             for draw in range(draws):
@@ -41,8 +43,17 @@ def study_parts(
                     yield StudyPart(model, variant, tuple(group), name, draw)
 
 
+def _require_room(sizes: np.ndarray, memory: float, name: str) -> None:
+    """Raise unless `memory` bytes hold the hidden states of the longest prompt."""
+    if memory < sizes.max():
+        raise InputError(
+            f"`memory` must hold the hidden states of a prompt, in {name} up to {sizes.max():,} bytes, but it is "
+            f"{memory:,.0f}. It is in bytes (`--memory` in megabytes): 512e6 is usual."
+        )
+
+
 def _groups(places: np.ndarray, sizes: np.ndarray, memory: float) -> Iterator[list[int]]:
-    """Places in order, in groups of at most `memory` bytes and of one place at least."""
+    """Places in order, in groups of at most `memory` bytes."""
     group: list[int] = []
     for place in places.tolist():
         if group and sizes[group].sum() + sizes[place] > memory:

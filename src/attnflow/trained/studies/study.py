@@ -97,19 +97,17 @@ def study(
     path = None if out is None else _require_free_study(out, overwrite=overwrite)
     parts = list(study_parts(opened, variants, ids, memory))
     record = study_record(opened, asked.name, ids, settings, controls, ladder, depths, seed, memory)
-    kept = opened_parts(path, record)
-    with reporting(progress) as report, one_blas_thread():
+    with opened_parts(path, record) as kept, reporting(progress) as report, one_blas_thread():
         found = [
             _of_part(
                 part, ids[part.model.name], depths[part.model.name], settings, seed, kept, _share(report, place, parts)
             )
             for place, part in enumerate(parts)
         ]
-    whole = with_steps(joined(parts, found, ids).assign_attrs(record), opened)
-    if path is not None:
-        with written_beside(path) as beside:
-            whole.to_netcdf(beside, engine="scipy")
-        kept.remove()
+        whole = with_steps(joined(parts, found, ids).assign_attrs(record), opened)
+        if path is not None:
+            with written_beside(path) as beside:
+                whole.to_netcdf(beside, engine="scipy")
     return whole
 
 
