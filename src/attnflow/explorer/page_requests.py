@@ -270,16 +270,8 @@ def _row(message: dict) -> SendRow:
     return SendRow(None if token is None else max(_whole(token, "token"), 0))
 
 
-def _play(message: dict) -> Play:
-    return Play(_flag(message.get("plays"), "plays"), _request_number(message))
-
-
-def _step(message: dict) -> Step:
-    return Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1, _request_number(message))
-
-
-def _seek(message: dict) -> Seek:
-    return Seek(min(max(_number(message.get("share"), "share"), 0.0), 1.0), _request_number(message))
+def _share(message: dict) -> float:
+    return min(max(_number(message.get("share"), "share"), 0.0), 1.0)
 
 
 def _request_number(message: dict) -> int:
@@ -300,9 +292,9 @@ _PARSERS = {
     "start": _start,
     "tokens": _edit,
     "change": lambda message: ChangeSettings(checked_changes(message.get("changes"))),
-    "play": _play,
-    "step": _step,
-    "seek": _seek,
+    "play": lambda message: Play(_flag(message.get("plays"), "plays"), _request_number(message)),
+    "step": lambda message: Step(1 if _whole(message.get("by", 1), "by") >= 0 else -1, _request_number(message)),
+    "seek": lambda message: Seek(_share(message), _request_number(message)),
     "speed": _speed,
     "row": _row,
     "axes": lambda message: SendAxes(),

@@ -37,8 +37,7 @@ class Player:
         self._publish, self._panels, self._turns, self._wake = publish, panels, turns, wake
         self.playback = Playback()
         self.run: LiveRun | None = None
-        self.request = 0
-        """Number of the last request to play, step or seek."""
+        self.request = 0  # number of the last request to play, step or seek
         self._answered = 0  # number of the last of them whose frame is on display
         self._runs = 0
         self._computation: ThreadedComputation | None = None
@@ -166,8 +165,7 @@ class Player:
 
     def publish_state(self) -> None:
         """Publish the state of the playback."""
-        if not self.playback.is_stepping:
-            self._answered = self.request
+        self._answered = self._answered if self.playback.is_stepping else self.request
         if self.run is not None:
             self._publish("state", run_messages.state(self.run, self.is_moving, self._answered))
 
