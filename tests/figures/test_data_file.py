@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.cli.app import app
+from attnflow.figures.variable_names import NAMES, TABLES
 
 FIGURES = {
     "polytope-2d": ["--set", "n=6", "--set", "end=1.5", "--set", "saves=4"],
@@ -117,3 +118,7 @@ def test_other_data_are_refused(data, words):
 
 def test_angles_have_a_unit():
     assert af.figures.force(points=5).data.angle.attrs["units"] == "radian"
+
+
+def test_a_variable_is_in_one_table_of_long_names_only():
+    assert sum(len(table) for table in TABLES) == len(NAMES)

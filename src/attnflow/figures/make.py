@@ -28,19 +28,19 @@ from attnflow.show.parts.style import save_figure
 def make(
     figure: Figure, folder: Path, *, is_quick: bool, drawing: dict[str, Any] | None = None, progress: Progress = None
 ) -> Made:
-    """Make a figure in a folder, unless it is there with the same parameters, made by the same code.
+    """Make a figure in a folder, unless the folder holds it already, made with these parameters by the same code.
 
-    `drawing` has the arguments of `drawn`. Picture, movie and numbers come from the data as they are in the file
-    ``NAME.nc``, so that its script draws the same picture. Where only `drawing` differs, the data of the folder are
-    used again. The record ``NAME.json`` is written last, so that a figure that was interrupted is made again.
+    `drawing` has the arguments of `figures.drawing.drawn`. Picture, movie and numbers are made of the data as the file
+    ``NAME.nc`` holds them, so that its script draws the same picture. Where only `drawing` differs, the data of the
+    folder are used again. The record ``NAME.json`` is written last, so that an interrupted figure is made again.
     """
-    settings, name, drawing = figure.settings_of(is_quick), figure.stem(is_quick), drawing or {}
+    settings, stem, drawing = figure.settings_of(is_quick), figure.stem(is_quick), drawing or {}
     if figure.needs and (missing := extras.missing(figure.needs)):
         return Made(figure.id, "skipped", settings, is_quick, note=extras.needs("Skipped: the figure", *missing))
     if (already := kept(figure, folder, is_quick=is_quick, drawing=drawing)) is not None:
         return already
     has_data = recorded(figure, folder, is_quick=is_quick) is not None
-    record, data_path = folder / f"{name}.json", folder / f"{name}.nc"
+    record, data_path = folder / f"{stem}.json", folder / f"{stem}.nc"
     record.unlink(missing_ok=True)
     began = time.monotonic()
     with reporting(progress) as report, _noticing_interrupts() as require_uninterrupted:
@@ -49,21 +49,38 @@ def make(
             require_uninterrupted()
             write_data(stamped(figure, computed, is_quick=is_quick), data_path)
         data = read_data(data_path)
-        numbers = {name: _plain(value) for name, value in figure.numbers(data).items()}
-        verdicts = [one.as_dict() for one in figure.verdicts(data)] if figure.verdicts else []
-        pictures, panel = _write_pictures(figure, data, folder / name, drawing, report)
+        numbers, verdicts = _numbers_and_verdicts(figure, data)
+        pictures, panel = _write_pictures(figure, data, folder / stem, drawing, report)
         described = figure.draw(data)
-        files = [*pictures, data_path, write_script(figure, folder, is_quick=is_quick, drawing=drawing)]
+        script = write_script(figure, folder, is_quick=is_quick, drawing=drawing)
         require_uninterrupted()
-    names = [path.name for path in files]
+    files = [path.name for path in (*pictures, data_path, script)]
     made = Made(
-        figure.id, "made", settings, is_quick, round(time.monotonic() - began, 2), numbers, verdicts, names,
-        changes=figure.changes, drawing=drawing, panel=panel, caption=[described.title, described.caption],
-        data_key=data_key(figure, is_quick=is_quick), digest=digest_of(folder, names),
-    )  # fmt: skip
+        id=figure.id,
+        state="made",
+        settings=settings,
+        is_quick=is_quick,
+        seconds=round(time.monotonic() - began, 2),
+        numbers=numbers,
+        verdicts=verdicts,
+        files=files,
+        changes=figure.changes,
+        drawing=drawing,
+        caption=[described.title, described.caption],
+        panel=panel,
+        data_key=data_key(figure, is_quick=is_quick),
+        digest=digest_of(folder, files),
+    )
     with written_beside(record) as beside:
         beside.write_text(json.dumps(asdict(made), indent=2), "utf-8")
     return made
+
+
+def _numbers_and_verdicts(figure: Figure, data: xr.Dataset) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The numbers printed beside the picture, and the verdicts of theorems on the data, as JSON knows them."""
+    numbers = {name: _plain(value) for name, value in figure.numbers(data).items()}
+    verdicts = [verdict.as_dict() for verdict in figure.verdicts(data)] if figure.verdicts else []
+    return numbers, verdicts
 
 
 def _write_pictures(
@@ -73,27 +90,27 @@ def _write_pictures(
     report(0.0, "drawing")
     picture, paths = drawn(figure, data, **drawing), []
     for suffix in (".png", ".pdf"):
-        paths.append(save_figure(picture, _with(stem, suffix)))
+        paths.append(save_figure(picture, _with_suffix(stem, suffix)))
         picture.set_layout_engine("none")  # a second layout would give the same and double the time
     panel = panel_box(picture)
     if figure.movie is not None:
         suffixes = (".mp4", ".gif") if has_video() else (".gif",)
         style = "dark" if drawing.get("style") == "dark" else None  # movies have one size, for screens
         with drawing_on(page_of(None, style, None)):
-            paths += save_movies(figure.movie(data), [_with(stem, suffix) for suffix in suffixes], report)
+            paths += save_movies(figure.movie(data), [_with_suffix(stem, suffix) for suffix in suffixes], report)
     return paths, panel
 
 
-def _with(stem: Path, suffix: str) -> Path:
-    """The path with a suffix added; a stem such as force-beta-0.5 has a point of its own."""
+def _with_suffix(stem: Path, suffix: str) -> Path:
+    """The path `stem` followed by a suffix; `Path.with_suffix` would cut the last digits off force-beta-0.5."""
     return stem.with_name(stem.name + suffix)
 
 
 @contextmanager
 def _noticing_interrupts() -> Iterator[Callable[[], None]]:
-    """Context manager that gives a check, which raises KeyboardInterrupt after Ctrl-C.
+    """Context manager whose value is a function that raises KeyboardInterrupt if Ctrl-C was pressed in the meantime.
 
-    `simulate` returns an incomplete run after Ctrl-C, of which no figure must be made.
+    `simulate` catches KeyboardInterrupt and returns an incomplete run, of which no figure must be made.
     """
     was_interrupted = False
 

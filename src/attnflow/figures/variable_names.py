@@ -1,4 +1,8 @@
-"""Long names of the variables of figures, written into data files; time and coordinates have no unit."""
+"""Long names of the variables of figures, written into data files; time and coordinates have no unit.
+
+A variable has the long name that `NAMES_IN_FIGURE` gives it in the figure, or else that of `NAMES`, which joins the
+tables of all topics; a variable is in one of these only.
+"""
 
 RADIANS = "radian"
 ANGLES = {"angle", "peak"}
@@ -21,6 +25,7 @@ SIMULATION = {
     "run_record": "attributes, sizes and types of each run, as JSON",
     "seed": "number of the start",
 }
+"""Runs of `simulate`."""
 
 COALESCENCE = {
     "log_time": "natural logarithm of time, at every saved state",
@@ -48,6 +53,7 @@ COALESCENCE = {
     "flow": "model of each run, as JSON",
     "outcome": "how each run ended, in words",
 }
+"""Runs of `coalesce`: states over `log_time`, and the merges."""
 
 HEADS = {
     "layer": "layer",
@@ -87,98 +93,126 @@ HEADS = {
     "circle_cluster": "cluster at the end of each token of the circle",
     "mean_cosine": "mean cosine of pairs of distinct tokens",
 }
+"""Heads of trained models, and prompts under them."""
 
-MEASURES = {
+PARAMETERS = {
+    "n": "number of tokens",
+    "d": "dimension of the space",
+    "dimension": "dimension d of the space",
+    "beta": "inverse temperature beta",
+    "fine_beta": "inverse temperature beta of the curve",
+    "kappa": "inverse strength of the noise kappa",
+    "ratio": "kappa over kappa_1, at which the uniform law loses stability",
+    "log10_n": "decimal logarithm of the number of tokens",
+    "gamma": "gamma = beta / log n",
+    "offset": "offset of the axis tokens from the mirror axis",
+    "size": "factor of the start",
+    "factor": "time over the critical time",
+    "value": "value matrices of the heads",
+    "spectrum": "eigenvalues of the diagonal matrix V",
+    "law": "law of the random numbers",
+    "start": "start of the run",
+    "case": "start and mask",
+    "scheme": "place of layer normalisation",
+    "mask": "mask of the attention",
+    "space": "space of the tokens",
+    "equation": "equation of the tokens",
+    "runs": "number of starts",
+}
+"""Axes of figures: parameters of the model and of the start."""
+
+TIMES = {
+    "coarse_time": "time t",
+    "moment": "time at which a panel is drawn",
+    "shown_time": "times shown",
+    "at_rest": "time by which 99 % of the way is done",
+    "arrival": "time at which tokens that start orthogonal are close",
+    "published_arrival": "the same time for the published number of tokens",
+    "predicted_time": "time T* at which all mass of the law is at its mean",
+    "collapse_time": "time at which all tokens have met",
+}
+"""Further times."""
+
+ATTENTION = {
     "attention": "attention matrix P: weight of each token on each attended token",
     "attention_free": "attention matrix P of the flow x' = V x from the same start",
     "log_missing": "log(1 - P) of the last token's weight on itself",
-    "moment": "time at which a panel is drawn",
+    "softness": "1 - largest weight of the median token",
+    "apart": "n times the largest distance of a weight from 1/n",
+    "entropy": "entropy of the rows of attention, mirrored starts",
+    "random_entropy": "entropy of the rows of attention, random starts",
+    "triple_entropy": "entropy of the rows of attention, start -1, 0, 1",
+    "leads": "whether the token is its only best match",
+    "closed": "influence of a place on the last place, closed form",
+    "iterated": "influence of a place on the last place, by iteration of the weights",
+}
+"""Attention weights."""
+
+TOKENS = {
     "spread": "standard deviation over tokens of each rescaled coordinate",
     "rescaled": "rescaled tokens (I + step V)^-k x at the end, along the eigenvectors of V",
     "eigenvalue": "eigenvalues of V",
     "covariance": "covariance of the tokens",
-    "apart": "n times the largest distance of a weight from 1/n",
     "volume": "volume of the convex hull of the tokens",
-    "softness": "1 - largest weight of the median token",
     "distance": "distance of the median token to its limit",
-    "entropy": "entropy of the rows of attention, mirrored starts",
-    "random_entropy": "entropy of the rows of attention, random starts",
-    "triple_entropy": "entropy of the rows of attention, start -1, 0, 1",
-    "offset": "offset of the axis tokens from the mirror axis",
-    "coarse_time": "time t",
-    "dimension": "dimension d of the space",
-    "value": "value matrices of the heads",
     "growth": "rate of growth of the largest norm, d/dt log",
-    "n": "number of tokens",
-    "d": "dimension of the space",
-    "measured": "rate of the final convergence; NaN where it still changes",
     "step": "distance that the tokens move between saved times",
-    "at_rest": "time by which 99 % of the way is done",
-    "law": "law of the random numbers",
-    "bound": "mean and ends of the 95 % interval",
-    "size": "factor of the start",
-    "error": "relative error of the prediction",
-    "rate": "rates of the modes of frozen attention",
-    "rate_error": "rounding error of these rates",
-    "beta": "inverse temperature beta",
-    "fine_beta": "inverse temperature beta of the curve",
-    "kappa": "inverse strength of the noise kappa",
-    "order": "length of the mean token, mean over the second half of the run",
-    "critical": "kappa above which the uniform distribution is unstable, in theory",
-    "start": "start of the run",
-    "case": "start and mask",
+    "height": "1 - cosine of the two tokens farthest apart",
     "density": "histogram of the cosines of distinct tokens",
     "cosine": "cosine",
     "curve": "cosine of tokens that start orthogonal",
     "share": "share of pairs that are close, mean over starts",
-    "runs": "number of starts",
-    "arrival": "time at which tokens that start orthogonal are close",
-    "published_arrival": "the same time for the published number of tokens",
-    "spectrum": "eigenvalues of the diagonal matrix V",
-    "centre": "whether the token is a Renyi centre",
-    "strong": "whether the token is a strong Renyi centre",
-    "captured": "share of tokens near a centre",
-    "force": "force h between two tokens at an angle",
-    "slope": "derivative of the force",
-    "peak": "angle of the largest force",
-    "centres": "number of Renyi centres",
-    "expected": "predicted number of Renyi centres",
-    "control": "number of Renyi centres of tokens on a great circle of S^2",
-    "leads": "whether the token is its only best match",
-    "scheme": "place of layer normalisation",
-    "height": "1 - cosine of the two tokens farthest apart",
-    "log10_n": "decimal logarithm of the number of tokens",
-    "gamma": "gamma = beta / log n",
-    "factor": "time over the critical time",
-    "mask": "mask of the attention",
-    "closed": "influence of a place on the last place, closed form",
-    "iterated": "influence of a place on the last place, by iteration of the weights",
-    "ratio": "kappa over kappa_1, at which the uniform law loses stability",
-    "order_of_law": "length of the mean token of the law at the end",
-    "order_of_tokens": "length of the mean token, mean over the last third of a run",
-    "branch_kappa": "kappa of the stationary laws",
-    "branch_order": "length of the mean token of the stationary laws",
-    "branch_is_stable": "whether the stationary law is stable",
-    "space": "space of the tokens",
+    "places": "tokens at the times shown",
     "aggregation": "root mean square distance from the mean, aggregation equation",
     "outward": "root mean square distance from the mean, attention with V = I, rescaled",
     "inward": "root mean square distance from the mean, attention with V = -I",
     "exact": "root mean square distance from the mean, aggregation of the law",
-    "places": "tokens at the times shown",
-    "shown_time": "times shown",
-    "equation": "equation of the tokens",
-    "predicted_time": "time T* at which all mass of the law is at its mean",
-    "collapse_time": "time at which all tokens have met",
 }
+"""Tokens: places, distances, cosines and their statistics."""
 
+RATES = {
+    "measured": "rate of the final convergence; NaN where it still changes",
+    "rate": "rates of the modes of frozen attention",
+    "rate_error": "rounding error of these rates",
+    "error": "relative error of the prediction",
+    "bound": "mean and ends of the 95 % interval",
+}
+"""Fitted and predicted rates."""
+
+CENTRES = {
+    "centre": "whether the token is a Renyi centre",
+    "strong": "whether the token is a strong Renyi centre",
+    "captured": "share of tokens near a centre",
+    "centres": "number of Renyi centres",
+    "expected": "predicted number of Renyi centres",
+    "control": "number of Renyi centres of tokens on a great circle of S^2",
+    "force": "force h between two tokens at an angle",
+    "slope": "derivative of the force",
+    "peak": "angle of the largest force",
+}
+"""Renyi centres, and the force between two tokens on the circle."""
+
+NOISE = {
+    "order": "length of the mean token, mean over the second half of the run",
+    "order_of_law": "length of the mean token of the law at the end",
+    "order_of_tokens": "length of the mean token, mean over the last third of a run",
+    "critical": "kappa above which the uniform distribution is unstable, in theory",
+    "branch_kappa": "kappa of the stationary laws",
+    "branch_order": "length of the mean token of the stationary laws",
+    "branch_is_stable": "whether the stationary law is stable",
+}
+"""Order under noise, and stationary laws."""
+
+# Of figures that hold a control and its run (`entries.control.stored_run`), once or by two methods.
 PLANE = {"plane_tokens": "points over time", "plane_target": "targets", "plane_time": "time t"}
 CONTROLLED = {
     f"{way}_{name}": f"{words}, {way}"
     for way in ("construction", "search")
     for name, words in {"tokens": "tokens over time", "target": "targets of the tokens", "time": "time t"}.items()
 }
-GENERAL = SIMULATION | COALESCENCE | MEASURES | HEADS
-OF_FIGURE = {
+TABLES = (SIMULATION, COALESCENCE, HEADS, PARAMETERS, TIMES, ATTENTION, TOKENS, RATES, CENTRES, NOISE)
+NAMES = {variable: long_name for table in TABLES for variable, long_name in table.items()}
+NAMES_IN_FIGURE = {
     "boolean-exceptions": {"place": "token"},
     "captured-fraction": {"kind": "kind of centre"},
     "cluster-number-sphere": {"kind": "kind of centre"},
@@ -225,11 +259,11 @@ OF_FIGURE = {
         "imaginary_part": "imaginary parts of the nonzero eigenvalues of V",
     },
 }
-"""Names that have another meaning in a figure."""
+"""By id of a figure: names that only this figure has, or that have another meaning in it."""
 
 
 def attributes_of(figure: str, variable: str) -> dict[str, str]:
     """Long name of a variable of a figure, and its unit if it has one."""
-    names = GENERAL | OF_FIGURE.get(figure, {})
+    names = NAMES | NAMES_IN_FIGURE.get(figure, {})
     described = {"long_name": names[variable]} if variable in names else {}
     return described | ({"units": RADIANS} if variable in ANGLES else {})
