@@ -122,7 +122,7 @@ def test_heads_after_a_norm_score_and_send_as_inside_the_model(models, name, lay
     with jax.enable_x64(True):
         read = np.asarray(plain.attention_input(stream))
         inside = plain.without("biases", "rotary").attention
-        scores, sent = np.asarray(inside.scores(read)), np.asarray(inside.pulls(read, af.masks.full))
+        scores, sent = np.asarray(inside.scores(read)), np.asarray(inside.outputs_of_heads(read, af.masks.full))
         weights = np.asarray(inside.weights(read, af.masks.full))
     centred = stream - stream.mean(axis=1, keepdims=True) if name == "gpt2" else stream
     units = stream / np.sqrt(np.mean(centred**2, axis=1, keepdims=True) + 1e-5)
@@ -159,10 +159,10 @@ def test_the_outputs_of_the_heads_add_up(models, name):
     block = models[name].block(1)
     tokens = models[name].embed(IDS)
 
-    pulls = block.attention.pulls(tokens)
+    outputs = block.attention.outputs_of_heads(tokens)
 
-    assert_close(pulls.sum(axis=0) + block.attention.b_o, block.attention(tokens))
-    assert_close(block.with_heads([3]).attention(tokens), pulls[3] + block.attention.b_o)
+    assert_close(outputs.sum(axis=0) + block.attention.b_o, block.attention(tokens))
+    assert_close(block.with_heads([3]).attention(tokens), outputs[3] + block.attention.b_o)
 
 
 def test_each_part_can_be_left_out(models):

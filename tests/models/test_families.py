@@ -81,7 +81,7 @@ def test_heads_score_and_send_as_inside_the_model(family, layer):
         read = np.asarray(folded.attention_input(stream))
         scores = np.asarray(folded.attention.scores(read))
         weights = np.asarray(folded.attention.weights(read))
-        sent = np.asarray(folded.attention.pulls(read))
+        sent = np.asarray(folded.attention.outputs_of_heads(read))
     units, heads, part = read_by_heads(model, layer, stream), model.heads(layer), folded.attention
     # In OLMo 2 the joint norm has the queries of all heads, on tokens as they are.
     rows = [np.einsum("hkd,nd->hnk", np.asarray(W), units) for W in (part.W_Q, part.W_K)]

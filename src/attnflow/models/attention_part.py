@@ -12,21 +12,22 @@ from attnflow._common.arrays import AnyArray, Tokens
 from attnflow.model.masks import AbstractMask
 from attnflow.models.norm import Norm, VectorNorm
 from attnflow.models.relative_positions import RelativePositions
-from attnflow.models.rotary import Rotation
+from attnflow.models.rotary import Positions, Rotation
 
 OfHeads = Float[AnyArray, "heads n n"]
-Places = tuple[np.ndarray, int]  # numbers of tokens, and how many there are in the prompt
 
 
 class AttentionPart(eqx.Module):
-    """All heads of a layer: head h sends  W_O[h] sum_j A_ij (W_V[h] x_j + b_v[h])  to token i.
+    """All heads of a layer: token i receives  b_o + sum_h W_O[h] sum_j A_ij[h] (W_V[h] x_j + b_v[h]).
 
-    A is the softmax over j of `scale` <W_Q[h] x_i + b_q[h], W_K[h] x_j + b_k[h]>. There may be fewer
-    keys and values than queries (grouped-query attention): then head h uses those of group
-    h // (heads / groups). Some families change queries and keys first: their coordinates are cut off at `clip`, they
-    are divided by their length (`query_norm`, `key_norm`), or rotated by angles proportional to the token's position
-    (`rotary`). Others change the scores s: to `softcap` tanh(s / `softcap`), or by numbers that depend on the distance
-    of the two tokens (`relative`).
+    A[h] is the softmax over j of the scores  s_ij = `scale` <q_i, k_j>  with queries q_i = W_Q[h] x_i + b_q[h] and keys
+    k_j = W_K[h] x_j + b_k[h]. There may be fewer keys and values than queries (grouped-query attention): then head h
+    uses those of group h // (heads / groups). Some families change queries and keys, in this order: coordinates are cut
+    off at `clip`, vectors are divided by their length (`query_norm`, `key_norm`), and rotated by angles proportional to
+    the token's position (`rotary`). Others change the scores: to `softcap` tanh(s / `softcap`), or by adding numbers
+    that depend on the distance of the two tokens (`relative`).
+
+    Shapes: n tokens in R^d, k coordinates of a query, key or value in each head.
     """
 
     W_Q: AnyArray  # (heads, k, d)
@@ -53,61 +54,57 @@ class AttentionPart(eqx.Module):
 
     def __call__(self, tokens: Tokens, mask: AbstractMask | None = None) -> Tokens:
         """The output of all heads at each token, bias included, without norm and residual."""
-        return self.sent(tokens, self.weights(tokens, mask))
+        return self.output_with_weights(tokens, self.weights(tokens, mask))
 
-    def sent(self, tokens: Tokens, weights: OfHeads) -> Tokens:
-        """The output of all heads at each token with these weights in place of those of the tokens."""
-        return self.joined(weights @ self.values(tokens))
+    def output_with_weights(self, tokens: Tokens, weights: OfHeads) -> Tokens:
+        """The output of all heads at each token, with given attention weights A."""
+        return self._output_of_mean_values(weights @ self.values(tokens))
 
-    def joined(self, mixed: AnyArray) -> Tokens:
-        """The output of all heads from the mean values of each, (heads, n, k)."""
-        side_by_side = jnp.moveaxis(mixed, 0, 1).reshape(mixed.shape[1], -1)
-        outward = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(self.W_O.shape[1], -1)
-        sent = side_by_side @ outward.T
-        return sent if self.b_o is None else sent + self.b_o
-
-    def pulls(self, tokens: Tokens, mask: AbstractMask | None = None) -> AnyArray:
+    def outputs_of_heads(self, tokens: Tokens, mask: AbstractMask | None = None) -> AnyArray:
         """The output of each head, (heads, n, d); their sum and `b_o` are the whole output."""
-        mixed = self.weights(tokens, mask) @ self.values(tokens)
-        return jnp.einsum("hnk,hdk->hnd", mixed, self.W_O)
+        mean_values = self.weights(tokens, mask) @ self.values(tokens)
+        return jnp.einsum("hnk,hdk->hnd", mean_values, self.W_O)
 
     def weights(self, tokens: Tokens, mask: AbstractMask | None = None) -> OfHeads:
         """The attention weights of every head, (heads, n, n); rows add up to one."""
         return self._softmax(self.scores(tokens), np.arange(len(tokens)), self.mask if mask is None else mask)
 
     def scores(self, tokens: Tokens) -> OfHeads:
-        """The arguments of the softmax, (heads, n, n), before any mask."""
+        """The scores s_ij of every head, (heads, n, n), before any mask."""
         queries, keys = self.queries_and_keys(tokens)
         return self._scores(queries @ jnp.swapaxes(keys, 1, 2), np.arange(len(tokens)))
 
-    def at(self, tokens: Tokens, place: int, own: Tokens) -> Tokens:
-        """The output (1, d) at one token, with `own` (1, d) in its place among the tokens; the others are constants.
+    def output_at(self, tokens: Tokens, position: int, token: Tokens) -> Tokens:
+        """The output (1, d) at one position p, as a function of the token x (1, d) there; the others are constants.
 
-        The same as a row of the whole output, for the cost of one token wherever `own` enters.
+        It is row p of the whole output for the prompt with x in row p,  sum_{j != p} A_pj v_j + A_pp v(x)  before W_O,
+        where the scores are <q(x), k_j> and <q(x), k(x)>. A derivative by x costs as much as for one token.
         """
-        n, rows = len(tokens), np.array([place])
+        rows = np.array([position])
         keys, values = self.queries_and_keys(tokens)[1], self.values(tokens)
-        query, key = self.queries_and_keys(own, (rows, n))
-        products = jnp.asarray(query @ jnp.swapaxes(keys, 1, 2)).at[..., place].set(jnp.sum(query * key, axis=-1))
+        query, key = self.queries_and_keys(token, Positions(rows, len(tokens)))
+        with_others = jnp.asarray(query @ jnp.swapaxes(keys, 1, 2))
+        products = with_others.at[..., position].set(jnp.sum(query * key, axis=-1))
         weights = jnp.asarray(self._softmax(self._scores(products, rows), rows, self.mask))
-        others = weights.at[..., place].set(0)
-        return self.joined(others @ values + weights[..., place : place + 1] * self.values(own))
+        weights_of_others = weights.at[..., position].set(0)
+        own_weight = weights[..., position : position + 1]
+        return self._output_of_mean_values(weights_of_others @ values + own_weight * self.values(token))
 
-    def queries_and_keys(self, tokens: Tokens, places: Places | None = None) -> tuple[AnyArray, AnyArray]:
-        """The queries and keys of every head, (heads, n, k), as their inner products are taken, without `scale`.
+    def queries_and_keys(self, tokens: Tokens, positions: Positions | None = None) -> tuple[AnyArray, AnyArray]:
+        """The queries and keys of every head, (heads, n, k), whose inner products times `scale` are the scores.
 
-        `places` are those of some tokens and the number of all; without it the tokens are a whole prompt.
+        Without `positions` the tokens are a whole prompt.
         """
-        places = (np.arange(len(tokens)), len(tokens)) if places is None else places
-        queries = self._compared(tokens, self.W_Q, self.b_q, self.query_norm, places)
-        return queries, self._for_every_head(self._compared(tokens, self.W_K, self.b_k, self.key_norm, places))
+        positions = Positions(np.arange(len(tokens)), len(tokens)) if positions is None else positions
+        queries = self._positioned(tokens, self.W_Q, self.b_q, self.query_norm, positions)
+        return queries, self._for_every_head(self._positioned(tokens, self.W_K, self.b_k, self.key_norm, positions))
 
     def values(self, tokens: Tokens) -> AnyArray:
         """The values of every head, (heads, n, k)."""
         return self._for_every_head(self._clipped(_projected(tokens, self.W_V, self.b_v)))
 
     def with_heads(self, heads: tuple[int, ...]) -> "AttentionPart":
-        """Only these heads, each with its own copy of keys and values."""
+        """The part with only these heads, numbered from 0; of shared keys and values each head has its own copy."""
         numbers = np.array(heads)
         groups = numbers // (self.heads // len(self.W_K))
         chosen = {
@@ -169,31 +166,38 @@ class AttentionPart(eqx.Module):
         return dataclasses.replace(self, W_Q=W_Q, W_K=W_K, query_norm=None, key_norm=None)
 
     def _scores(self, products: AnyArray, rows: np.ndarray) -> AnyArray:
-        """The arguments of the softmax in these rows, from inner products of queries and keys."""
+        """The scores of the queries `rows` with all keys, (heads, rows, n), from their inner products."""
         scores = self.scale * products
         if self.softcap is not None:
             scores = self.softcap * jnp.tanh(scores / self.softcap)
         return scores if self.relative is None else scores + self.relative(scores.shape[-1])[:, rows]
 
     def _softmax(self, scores: AnyArray, rows: np.ndarray, mask: AbstractMask) -> AnyArray:
-        """The weights in these rows."""
+        """The weights of the queries `rows` on all tokens, (heads, rows, n), from their scores."""
         columns = np.arange(scores.shape[-1])
         factor = mask.log_weight(rows[:, None], columns[None, :])
         visible = mask.visible(rows[:, None], columns[None, :])
         return jax.nn.softmax(scores if factor is None else scores + factor, axis=-1, where=visible)
 
-    def _compared(
+    def _positioned(
         self,
         tokens: Tokens,
         matrices: AnyArray,
         biases: AnyArray | None,
         norm: VectorNorm | None,
-        places: Places,
+        positions: Positions,
     ) -> AnyArray:
-        """Queries or keys, as their inner products are taken."""
+        """Queries or keys: projected, cut off, divided by their length and rotated by their position, in this order."""
         vectors = self._clipped(_projected(tokens, matrices, biases))
         vectors = vectors if norm is None else norm(vectors, tokens)
-        return vectors if self.rotary is None else self.rotary(vectors, places)
+        return vectors if self.rotary is None else self.rotary(vectors, positions)
+
+    def _output_of_mean_values(self, mean_values: AnyArray) -> Tokens:
+        """The sum over heads of W_O[h] times mean values sum_j A_ij v_j, (heads, n, k), as one product; plus `b_o`."""
+        side_by_side = jnp.moveaxis(mean_values, 0, 1).reshape(mean_values.shape[1], -1)  # (n, heads k)
+        joined_maps = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(self.W_O.shape[1], -1)  # (d, heads k)
+        output = side_by_side @ joined_maps.T
+        return output if self.b_o is None else output + self.b_o
 
     def _clipped(self, vectors: AnyArray) -> AnyArray:
         return vectors if self.clip is None else jnp.clip(vectors, -self.clip, self.clip)

@@ -42,13 +42,13 @@ class Block(eqx.Module):
         """The tokens after the block."""
         return self.after_mlp(self.after_attention(tokens), tokens)
 
-    def at(self, tokens: Tokens, place: int, own: AnyArray) -> AnyArray:
-        """The vector (d,) of one token after the block, as a function of that token, `own`; the others are constants.
+    def at(self, tokens: Tokens, position: int, token: AnyArray) -> AnyArray:
+        """The token at one position after the block, (d,), as a function of the token there before it.
 
-        ``jax.jacobian`` of it is a block of the Jacobian of all tokens, for the cost of one token.
+        All others are constants: ``jax.jacobian`` of it is a block of the Jacobian of all tokens, for the cost of one.
         """
-        entered = own[None]
-        output = self.attention.at(self.attention_input(tokens), place, self.attention_input(entered))
+        entered = token[None]
+        output = self.attention.output_at(self.attention_input(tokens), position, self.attention_input(entered))
         return self.after_mlp(self.after_output(entered, output), entered)[0]
 
     def attention_input(self, tokens: Tokens) -> Tokens:
@@ -58,7 +58,7 @@ class Block(eqx.Module):
     def after_attention(self, tokens: Tokens, weights: OfHeads | None = None) -> Tokens:
         """The residual stream after the attention half of the block; `weights` may be given in place of its own."""
         entered = self.attention_input(tokens)
-        output = self.attention(entered) if weights is None else self.attention.sent(entered, weights)
+        output = self.attention(entered) if weights is None else self.attention.output_with_weights(entered, weights)
         return self.after_output(tokens, output)
 
     def after_output(self, tokens: Tokens, output: Tokens) -> Tokens:

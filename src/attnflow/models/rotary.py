@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,13 @@ from attnflow.models.config_entries import Entries
 
 MAX_HEAD_WIDTH = 2**16  # a damaged config.json must not allocate more
 KINDS = ("default", "linear", "dynamic", "yarn", "longrope", "llama3")
+
+
+class Positions(NamedTuple):
+    """Positions of some tokens of a prompt, counted from 0, and the number of all its tokens."""
+
+    of_tokens: np.ndarray
+    length: int
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,10 @@ class Rotation:
         stretch = self.growth * n / self.beyond - (self.growth - 1)
         return plain * stretch ** (-np.arange(0, r, 2) / (r - 2))
 
-    def __call__(self, vectors: AnyArray, places: tuple[np.ndarray, int]) -> AnyArray:
-        """Vectors (..., m, k) of tokens at these m positions of a prompt, rotated; `places` has its length, too."""
-        half = len(self.frequencies)
-        positions, n = places
-        angles = jnp.asarray(positions, vectors.dtype)[:, None] * jnp.asarray(self.of_length(n), vectors.dtype)
+    def __call__(self, vectors: AnyArray, positions: Positions) -> AnyArray:
+        """Vectors (..., m, k) of the tokens at m positions, rotated."""
+        half, frequencies = len(self.frequencies), self.of_length(positions.length)
+        angles = jnp.asarray(positions.of_tokens, vectors.dtype)[:, None] * jnp.asarray(frequencies, vectors.dtype)
         cosine, sine = self.factor * jnp.cos(angles), self.factor * jnp.sin(angles)
         first, second = vectors[..., :half], vectors[..., half : 2 * half]
         turned = [first * cosine - second * sine, second * cosine + first * sine]
