@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def heads(
     drawing: dict[str, Any],
     model: ModelName = "minilm",
-    layers: Annotated[str | None, typer.Option(help="Layers, such as 0,3. Default all.")] = None,
+    layers: Annotated[str | None, typer.Option(help="Numbers of layers, from 0, such as 0,3. Default all.")] = None,
     runs: Annotated[int, typer.Option(help="Simulations for each head; 0 for spectra only.")] = 1,
     controls: Annotated[
         int,

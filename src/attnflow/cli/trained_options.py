@@ -18,7 +18,12 @@ ModelName = Annotated[
 Text = Annotated[str, typer.Argument(help="The prompt; ids such as 101,2023,102 if the model has no tokenizer.")]
 Ids = Annotated[bool, typer.Option("--ids", help="The prompt is a list of token ids with commas between.")]
 Depth = Annotated[
-    int | None, typer.Option("--depth", help="Number of layers; more than the model has only if all share weights.")
+    int | None,
+    typer.Option(
+        "--depth",
+        help="Number of layers that a prompt passes, from the first (`layers` in Python). Default those of the model; "
+        "more of them only if all share weights.",
+    ),
 ]
 Angle = Annotated[float, typer.Option(help="Angle in radians below which two directions are in one cluster.")]
 Control = Annotated[

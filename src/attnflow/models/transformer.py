@@ -299,7 +299,8 @@ class Model:
         prompt
             A text, ids, an image where the model takes one, or the result of `encode`.
         layers
-            Number of layers; more than the model has are allowed only if all its layers are one (ALBERT).
+            Number of layers that the prompt passes, from the first; ``--depth`` in commands. None: those of the model.
+            More of them are allowed only if all are one (ALBERT).
         attention
             Keep `attention` too, (layer, head, token, source).
         sublayers
@@ -349,7 +350,7 @@ class Model:
             )
 
     def require_depth(self, layers: int | None, argument: str = "layers") -> int:
-        """The number of layers that a prompt is sent through; InputError about this argument if the model has fewer."""
+        """The number of layers that a prompt passes; InputError about this argument if the model has fewer."""
         if layers is None:
             return self.config.layers
         require_count(layers, argument)

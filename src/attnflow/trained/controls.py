@@ -28,7 +28,7 @@ def controlled(
     control
         "none", "untrained", "repeated" or "iterated".
     layers
-        Number of layers. None: those of the model.
+        As in `model.trajectory`.
     rng
         Seed of the random weights.
 

@@ -25,7 +25,7 @@ def flows_by_kind(
     model
         A model made by `models.load`.
     layers
-        Numbers of layers. None: all.
+        Numbers of layers, the first being 0. None: all.
     progress
         False: no progress bar. A function is called with the share done and a sentence.
 

@@ -42,7 +42,7 @@ def head_table(
     model
         A trained transformer.
     layers
-        Layers to include; None: all that differ (one where layers are shared).
+        Numbers of the layers to include, the first being 0. None: all that differ (one where layers are shared).
     runs
         Simulations of each head, from 8 Gaussian tokens. 0: no simulations, only spectra.
     seed
@@ -149,7 +149,7 @@ def eigenvalues_of_heads(model: Model, layers: Sequence[int] | None = None) -> n
     model
         A model made by `models.load`.
     layers
-        Numbers of layers. None: all.
+        Numbers of layers, the first being 0. None: all.
 
     Examples
     --------

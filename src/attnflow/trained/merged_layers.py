@@ -68,7 +68,7 @@ def merged_attention(
     score_changes
         Root mean squares of changes of scores, above zero.
     layers
-        Number of layers; None: all.
+        As in `model.trajectory`.
     seed
         Of the control.
     progress

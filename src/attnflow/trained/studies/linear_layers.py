@@ -45,7 +45,7 @@ def linearity(
         As in `study`, but at least ten prompts with 1.5 tokens for each coordinate of the model: fewer tokens are
         related by a linear map whatever the layer does.
     layers
-        Number of layers, from the first; by default all.
+        As in `model.trajectory`.
     seed
         Seed of untrained weights, of shuffled tokens and of permutations.
     progress

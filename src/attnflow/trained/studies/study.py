@@ -58,7 +58,7 @@ def study(
     ladder
         Whether the rungs of `trained.ladder` are variants, too.
     layers
-        Number of layers, as in `model.trajectory`.
+        As in `model.trajectory`.
     angle, betas
         As in `prompt_report`.
     seed
