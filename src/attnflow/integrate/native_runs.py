@@ -22,7 +22,7 @@ from attnflow.integrate.native_observables import native_observables
 from attnflow.integrate.native_problem import NativeProblem
 from attnflow.integrate.plan import power_of_two, precision, targets_per_call
 from attnflow.integrate.workers import completed_fractions, on_workers, reason_to_stop
-from attnflow.model.native.runs import CURSOR, advance, memory_bytes
+from attnflow.model.native.runs import RunsInProgress, advance, memory_bytes
 from attnflow.results.run_arrays import RunArrays
 from attnflow.results.run_dataset import Request
 from attnflow.solvers.status import Status
@@ -41,10 +41,8 @@ class NativePlan:
     measure: Callable | None
     """Observables at times of shape (times,) of tokens of shape (runs, times, n, d); None without observables."""
     runs: int
-    chunk: int
-    """Runs of a chunk."""
-    window: int
-    """Saving times of a window."""
+    runs_per_chunk: int
+    times_per_window: int
 
     @classmethod
     def of(cls, request: Request) -> "NativePlan":
@@ -71,81 +69,98 @@ def integrate(request: Request, watch: Watch) -> RunArrays:
         drop_old_programs()
     plan = NativePlan.of(request)
     results = _empty_results(plan)
-    starts = range(0, plan.runs, plan.chunk)
+    starts = range(0, plan.runs, plan.runs_per_chunk)
     on_workers(lambda first: _integrate_chunk(plan, first, results, watch), starts, watch)
     return results
 
 
+@dataclass(frozen=True)
+class _Chunk:
+    """Some neighbouring runs, which one worker integrates, and the arrays of all runs that take their results."""
+
+    plan: NativePlan
+    runs: slice
+    """Which of all runs they are."""
+    state: RunsInProgress
+    results: RunArrays
+
+    @classmethod
+    def beginning_at(cls, plan: NativePlan, first: int, results: RunArrays) -> "_Chunk":
+        """The runs first, first + 1, ... at the first time."""
+        runs = slice(first, min(first + plan.runs_per_chunk, plan.runs))
+        state = RunsInProgress.begun(plan.problem.struct, plan.times[0], results.tokens[runs])
+        return cls(plan, runs, state, results)
+
+
 def _integrate_chunk(plan: NativePlan, first: int, results: RunArrays, watch: Watch) -> None:
     """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
-    runs = slice(first, min(first + plan.chunk, plan.runs))
-    count = runs.stop - runs.start
-    cursors = np.zeros(count, CURSOR)
-    cursors["time"] = plan.times[0]
-    memory = np.empty((count, memory_bytes(plan.problem.struct)), np.uint8)
-    for begin in range(0, len(plan.times), plan.window):
-        window = slice(begin, min(begin + plan.window, len(plan.times)))
-        saved = _place_to_save(plan, runs, window, results)
-        is_complete = _advance_window(plan, runs, cursors, memory, saved, window, results, watch)
+    chunk = _Chunk.beginning_at(plan, first, results)
+    for begin in range(0, len(plan.times), plan.times_per_window):
+        window = slice(begin, min(begin + plan.times_per_window, len(plan.times)))
+        saved = _array_to_save(chunk, window)
+        is_complete = _advance_window(chunk, window, saved, watch)
         if plan.measure is not None and saved is not None:
-            _keep_measured(plan, runs, cursors["position"], saved, window, results)
-        if not is_complete or np.all(results.status[runs] != Status.RUNNING):
+            _keep_measured(chunk, window, saved)
+        if not is_complete or np.all(results.status[chunk.runs] != Status.RUNNING):
             return
 
 
-def _place_to_save(plan: NativePlan, runs: slice, window: slice, results: RunArrays) -> np.ndarray | None:
+def _array_to_save(chunk: _Chunk, window: slice) -> np.ndarray | None:
     """The array that takes the tokens at the times of a window; the first tokens are at the first time already."""
+    plan, results = chunk.plan, chunk.results
     if plan.measure is None:
-        return results.saved["tokens"][runs] if plan.request.keep_tokens else None
+        return results.saved["tokens"][chunk.runs] if plan.request.keep_tokens else None
     # All places hold tokens at any time: observables of the places that a run does not reach are computed and dropped.
-    return np.repeat(results.tokens[_members(plan, runs), None], plan.window, axis=1)
+    # A short last chunk repeats its last run: XLA would compile the observables of another number of runs again.
+    first = chunk.runs.start
+    repeated = np.minimum(np.arange(first, first + plan.runs_per_chunk), plan.runs - 1)
+    return np.repeat(results.tokens[repeated, None], plan.times_per_window, axis=1)
 
 
-def _members(plan: NativePlan, runs: slice) -> np.ndarray:
-    """The runs of a whole chunk; a short last chunk repeats its last run, since another size would compile again."""
-    return np.minimum(np.arange(runs.start, runs.start + plan.chunk), plan.runs - 1)
-
-
-def _advance_window(plan, runs, cursors, memory, saved, window, results, watch) -> bool:
+def _advance_window(chunk: _Chunk, window: slice, saved: np.ndarray | None, watch: Watch) -> bool:
     """Take runs through the times of a window; False if the watch has stopped them before."""
-    last = window.stop - 1  # target k is saving time k + 1
+    plan, status, cursors = chunk.plan, chunk.results.status[chunk.runs], chunk.state.cursors
+    first, last = window.start - 1, window.stop - 1  # target k is saving time k + 1: the first tokens are no target
     while True:
         seconds = min(SECONDS_PER_NATIVE_CALL, max(0.0, watch.seconds_left()))
         left = 0
         if not watch.should_stop():
-            tokens = results.tokens[runs]
-            left = advance(plan.problem.struct, cursors, memory, tokens, saved, window.start - 1, last, seconds)
-        _keep_cursors(plan, runs, cursors, results)
-        is_running = results.status[runs] == Status.RUNNING
+            left = advance(plan.problem.struct, chunk.state, saved, first, last, seconds)
+        _keep_cursors(chunk)
+        is_running = status == Status.RUNNING
         if watch.should_stop() and np.any(is_running):
-            results.status[runs] = np.where(is_running, reason_to_stop(watch), results.status[runs])
+            status[is_running] = reason_to_stop(watch)
             return False
         fractions = np.where(is_running, completed_fractions(plan.times, cursors["time"]), 1.0)
         share = len(cursors) / plan.runs
-        watch.report(runs.start, float(fractions.mean()), share, f"t = {float(cursors['time'].min()):.4g}")
+        watch.report(chunk.runs.start, float(fractions.mean()), share, f"t = {float(cursors['time'].min()):.4g}")
         if left == 0:
             return True
 
 
-def _keep_cursors(plan: NativePlan, runs: slice, cursors: np.ndarray, results: RunArrays) -> None:
+def _keep_cursors(chunk: _Chunk) -> None:
+    """Write times, counts and statuses into the results, with the statuses that the library does not know."""
+    cursors, results, plan = chunk.state.cursors, chunk.results, chunk.plan
     status = cursors["status"].copy()
     is_running = status == Status.RUNNING
     attempts = cursors["accepted"] + cursors["rejected"]
     status[is_running & (attempts >= plan.request.solver.step_limit)] = Status.OUT_OF_STEPS
     status[is_running & (cursors["position"] >= len(plan.times) - 1)] = Status.REACHED
-    results.status[runs] = status
+    results.status[chunk.runs] = status
     for name in ("time", "accepted", "rejected", "drift"):
-        getattr(results, name)[runs] = cursors[name]
+        getattr(results, name)[chunk.runs] = cursors[name]
 
 
-def _keep_measured(plan, runs, positions, saved, window, results) -> None:
+def _keep_measured(chunk: _Chunk, window: slice, saved: np.ndarray) -> None:
     """Compute the observables of a window and keep what the runs have reached."""
-    times = np.resize(plan.times[window], plan.window)
-    values = plan.measure(times, saved)
+    plan, results, runs = chunk.plan, chunk.results, chunk.runs
+    assert plan.measure is not None
+    values = plan.measure(np.resize(plan.times[window], plan.times_per_window), saved)
     if plan.request.keep_tokens:
         values["tokens"] = saved
     for row, run in enumerate(range(runs.start, runs.stop)):
-        reached = int(np.clip(positions[row] + 1 - window.start, 0, window.stop - window.start))
+        position = chunk.state.cursors["position"][row]  # the number of targets reached
+        reached = int(np.clip(position + 1 - window.start, 0, window.stop - window.start))
         places = slice(window.start, window.start + reached)
         for name, array in values.items():
             results.saved[name][run, places] = array[row, :reached]

@@ -7,7 +7,7 @@ import attnflow as af
 from attnflow.integrate.native_problem import NativeProblem
 from attnflow.integrate.request import checked_request
 from attnflow.model.native.library import reason_unused
-from attnflow.model.native.runs import CURSOR, advance, memory_bytes
+from attnflow.model.native.runs import RunsInProgress, advance
 
 pytestmark = pytest.mark.skipif(reason_unused() is not None, reason="the native library is not in use")
 TIMES = np.linspace(0.0, 2.0, 5)
@@ -17,9 +17,9 @@ def native_run(flow, tokens, solver, tolerance):
     """The tokens of a run of `flow` with its attention replaced by hardmax."""
     problem = NativeProblem.of(checked_request(flow, tokens, TIMES, solver=solver))
     problem.struct.tie_tolerance = tolerance
-    cursors, memory = np.zeros(1, CURSOR), np.zeros(memory_bytes(problem.struct), np.uint8)
+    run = RunsInProgress.begun(problem.struct, TIMES[0], tokens[None].copy())
     saved = np.zeros((1, len(TIMES) - 1, *tokens.shape))
-    advance(problem.struct, cursors, memory, tokens[None].copy(), saved, 0, len(TIMES) - 1, 60.0)
+    advance(problem.struct, run, saved, 0, len(TIMES) - 1, 60.0)
     return saved[0]
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import enum
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,25 @@ CURSOR = np.dtype(  # the struct RunsCursor of `runs.h`
 )
 
 
+@dataclass(frozen=True)
+class RunsInProgress:
+    """What the library keeps of some runs between calls; it changes the entries of all arrays in place."""
+
+    cursors: np.ndarray
+    """Time, status and counts of every run, of type `CURSOR`, shape (runs,)."""
+    memory: np.ndarray
+    """The working memory of every run, bytes of shape (runs, `memory_bytes`)."""
+    tokens: np.ndarray
+    """The present tokens, shape (runs, n, d); before the first call the first ones."""
+
+    @classmethod
+    def begun(cls, problem: RunsProblem, time: float, tokens: np.ndarray) -> "RunsInProgress":
+        """Runs from `tokens`, which are not copied, before their first step."""
+        cursors = np.zeros(len(tokens), CURSOR)
+        cursors["time"] = time
+        return cls(cursors, np.empty((len(tokens), memory_bytes(problem)), np.uint8), tokens)
+
+
 class Arrays:
     """Arrays that C++ reads, converted to one precision and kept alive as long as this object."""
 
@@ -114,23 +134,16 @@ def memory_bytes(problem: RunsProblem) -> int:
 
 
 def advance(
-    problem: RunsProblem,
-    cursors: np.ndarray,
-    memory: np.ndarray,
-    tokens: np.ndarray,
-    saved: np.ndarray | None,
-    first: int,
-    last: int,
-    seconds: float,
+    problem: RunsProblem, runs: RunsInProgress, saved: np.ndarray | None, first: int, last: int, seconds: float
 ) -> int:
     """Take runs to the target `last` (not included) for about `seconds`; the number of runs that are not there yet.
 
     Parameters
     ----------
     problem
-        What is the same for all runs.
-    cursors, memory, tokens
-        One entry, one row of bytes and one configuration for each run; all are changed.
+        The flow, the solver, the stopping conditions and the targets, which are the same for all runs.
+    runs
+        The runs, which are changed.
     saved
         Tokens at targets, shape (runs, targets, n, d), with target `first` at the first place, or None to save nothing.
     first, last
@@ -141,12 +154,12 @@ def advance(
     output = RunsOutput(None, 0, 0)
     if saved is not None:
         output = RunsOutput(saved.ctypes.data, saved.strides[0] // saved.itemsize, first)
-    for array in (cursors, memory, tokens):
+    arrays = (runs.cursors, runs.memory, runs.tokens)
+    for array in arrays:
         assert array.flags.c_contiguous  # only addresses are passed on
-    addresses = (cursors.ctypes.data, memory.ctypes.data, tokens.ctypes.data)
-    return int(
-        _functions()[1](ctypes.byref(problem), len(cursors), *addresses, ctypes.byref(output), last, float(seconds))
-    )
+    addresses = [array.ctypes.data for array in arrays]
+    take = _functions()[1]
+    return int(take(ctypes.byref(problem), len(runs.cursors), *addresses, ctypes.byref(output), last, float(seconds)))
 
 
 @functools.cache
