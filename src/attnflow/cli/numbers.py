@@ -10,7 +10,7 @@ DIGITS = 4  # significant digits of a printed number
 
 
 def rounding_of(dtype: str) -> float:
-    """The rounding error of quantities of size one in a precision, in the proportion of `ROUNDING` to float64.
+    """The error below which printed quantities of size one are rounding: `ROUNDING` for float64, larger for others.
 
     Examples
     --------

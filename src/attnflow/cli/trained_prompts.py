@@ -193,7 +193,7 @@ def ladder(
 
 
 def _further(name: str, model: Any, report: Any, split: str | None, of_coupling: dict[str, int]) -> Any:
-    """The measurement of that name, which only an option asks for, on the trajectory of the report."""
+    """A measurement that is made only where its option is given, on the trajectory of the report."""
     from attnflow import trained
 
     if name == "displacement":

@@ -10,11 +10,11 @@ from attnflow.coalescence.subcycling import Subcycle
 def growth_defect(
     problem: StepProblem, step: float, result: StepResult, staged: np.ndarray, scales: np.ndarray
 ) -> float:
-    """Ratio of the unpredicted growth of the log speed to its limit, to the fifth power like an error of order five.
+    """The defect (|G - g(u)| / 0.1)^5: G is the measured growth of the log speed in the step u, g(u) the predicted one.
 
-    Above 1 the embedded estimate is not trusted: it may vanish by chance where the speed changes by a factor. The
-    defect is zero where staged tokens move by less than 100 tolerances, and where the measured and the predicted speed
-    both fall.
+    The fifth power makes it shrink with u like an error of order five. Above 1 the embedded estimate is not trusted: it
+    may vanish by chance where the speed changes by a factor. The defect is zero where staged tokens move by less than
+    100 tolerances, and where the measured and the predicted speed both fall.
     """
     moved = error_norm(result.positions - problem.clusters.positions)
     if np.all(moved[staged] < 100.0 * scales[staged]):

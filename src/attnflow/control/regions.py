@@ -47,7 +47,12 @@ class Regions:
 def _left(
     flat: Any, prompts: Any, targets: Any, end: Any, radius: Any, apart: Any, shape: tuple, keeps_apart: bool
 ) -> Any:
-    """What is left of the conditions; arguments instead of constants, so that one program serves all prompts."""
+    """The residuals of the conditions on the last tokens x_i and on all states, each zero where a condition is met.
+
+    For targets y_i, (|x_i - y_i| - radius)_+ / sqrt(d), or x_i - y_i for the radius zero; with `keeps_apart` also
+    (apart - |x_i - x_j|)_+ / sqrt(number of states) for every pair and state. All numbers are arguments instead of
+    constants, so that one program serves all prompts.
+    """
     last, states = path(prompts, flat.reshape(shape), end)
     off = last - targets
     # The least positive number keeps the root differentiable where a token is at its target.

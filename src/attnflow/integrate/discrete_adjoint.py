@@ -80,7 +80,7 @@ class _Steps(NamedTuple):
         return steps._replace(elapsed=_set(self.elapsed, number, elapsed), starts=starts)
 
     def in_rings(self, place: AnyArray, tokens: Tokens, outputs: list) -> "_Steps":
-        """The steps with tokens and outputs of one of them at a place of the rings."""
+        """The steps with the tokens and outputs of one step written to one place of the ring buffers."""
         rings = tuple(_set(ring, place, output) for ring, output in zip(self.outputs, outputs, strict=True))
         return self._replace(tokens=_set(self.tokens, place, tokens), outputs=rings)
 

@@ -51,7 +51,7 @@ def _share(scores: np.ndarray, shares: np.ndarray, outer: np.ndarray) -> float:
 
 
 def sentence(share: float) -> str:
-    """What is said of such a share; nothing of a small one."""
+    """A warning that names the share of the edge in the weight of all pairs; empty where it is small."""
     if share < DECISIVE:
         return ""
     return (

@@ -79,7 +79,7 @@ def _flat(given: Mapping[Any, Any], stem: str) -> Iterator[tuple[str, np.ndarray
 
 
 def _as_in_torch(leaf: str, values: np.ndarray) -> np.ndarray:
-    """Kernels of Flax have the output last, those of torch first."""
+    """An array of Flax with its axes as in torch: those of outputs, the last ones of a kernel, become the first."""
     return np.moveaxis(values, (-1, -2), (0, 1)) if leaf == "kernel" and values.ndim > 1 else values
 
 

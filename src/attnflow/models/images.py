@@ -39,7 +39,7 @@ class Patches(Tokens):
 
     @property
     def content(self) -> np.ndarray:
-        """What the model embeds."""
+        """The pixels, which the model embeds."""
         return self.pixels
 
     def shuffled(self, rng: np.random.Generator) -> "Patches":

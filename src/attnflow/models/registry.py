@@ -52,7 +52,7 @@ class Packaged:
 
 
 def _of_reactions(training: str) -> Packaged:
-    """One training of the BERT in the package rxnfp."""
+    """A checkpoint of the package rxnfp: a BERT of reactions after one of several trainings."""
     place, entries = f"models/transformers/bert_{training}", {"model_type": "bert"}
     return Packaged("rxnfp", place, "rxnfp==0.1.0", entries, SMILES, language="reactions", has_pickle=True)
 

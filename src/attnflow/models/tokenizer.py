@@ -27,7 +27,7 @@ class Tokens:
 
     @property
     def content(self) -> np.ndarray:
-        """What the model embeds."""
+        """The ids, which the model embeds."""
         return self.ids
 
 

@@ -43,7 +43,7 @@ class TokenPaths:
 
     @classmethod
     def none(cls, d: int, components: int) -> "TokenPaths":
-        """No paths."""
+        """The paths of no tokens, to which those of others are added one by one."""
         return cls(np.empty((0, components)), np.empty(0), np.empty(0), np.empty((0, STAGES + 1, d)), np.zeros(1, int))
 
     def __len__(self) -> int:

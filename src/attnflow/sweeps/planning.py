@@ -51,5 +51,5 @@ class Planner:
 
 
 def _together(segment: Segment) -> tuple[str, float]:
-    """What segments of one batch have in common: their program, and the time from which they are continued."""
+    """The key by which segments form batches: their program, and the time from which they are continued."""
     return segment.cell.program(), -1.0 if segment.since is None else segment.since

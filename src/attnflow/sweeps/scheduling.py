@@ -28,7 +28,7 @@ class FailedBatch:
 
 
 class BatchSource(Protocol[Work]):
-    """What gives out the batches."""
+    """A source of batches, which learns from the duration of each how large the next should be."""
 
     def next(self) -> Work | None:
         """The next batch, or None if all are given out."""

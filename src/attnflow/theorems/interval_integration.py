@@ -67,7 +67,7 @@ def attempts_of(run: xr.Dataset) -> int:
 
 
 def most_attempts(run: xr.Dataset) -> int:
-    """More steps than a part of the run needs, unless its tokens are not those of the run."""
+    """The step limit of a repeated part of a run, which needs more only if its tokens are not those of the run."""
     return 2 * attempts_of(run) + 1000
 
 

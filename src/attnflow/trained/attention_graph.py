@@ -35,7 +35,10 @@ def second_eigenvalue(matrices: Any) -> np.ndarray:
 
 
 def _iterated(matrix: np.ndarray) -> float:
-    """The same by Arnoldi's method on P - 1 1^T / n, whose eigenvalues are those of P with 0 in place of 1."""
+    """The second largest modulus of an eigenvalue of P, by Arnoldi's method on P - 1 1^T / n.
+
+    The eigenvalues of that matrix are those of P with 0 in place of 1.
+    """
     n = len(matrix)
     if not np.any(np.triu(matrix, 1)):  # causal: the eigenvalues are on the diagonal
         return float(np.sort(np.abs(np.diagonal(matrix)))[-2])

@@ -64,7 +64,7 @@ def merged_outputs(
 
 
 def all_pairs_outputs(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal: bool) -> MergedOutputs:
-    """The same sums over all keys, in the same blocks."""
+    """The outputs of attention to all keys, without merging, in the blocks of queries of `merged_outputs`."""
     n = len(queries)
     outputs = np.empty_like(values)
     for start in range(0, n, BLOCK):

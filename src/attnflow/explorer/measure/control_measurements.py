@@ -32,7 +32,7 @@ class ControlMeasurements(AbstractMeasurements):
 
     @property
     def run(self) -> None:
-        """None: the dataset is computed when a file is asked for, from `found.run`."""
+        """Always None: the dataset is computed from `found.run` when a file is asked for."""
 
     def frames(self) -> list[Frame]:
         """Tokens and targets over the time of the control."""
@@ -46,7 +46,7 @@ class ControlMeasurements(AbstractMeasurements):
 
     @property
     def heads(self) -> int:
-        """No head: there is no attention."""
+        """Number of attention heads: zero, since a perceptron moves the tokens."""
         return 0
 
     @property

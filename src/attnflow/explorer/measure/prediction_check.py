@@ -66,7 +66,7 @@ def check_subspaces(
 
 
 def check_cluster_count(count: int, log_time: float) -> dict[str, str]:
-    """The same for a coalescing run: tokens that have merged stay together, so that one cluster is the limit."""
+    """Whether a coalescing run shows its limit, one cluster, which comes at last since merged tokens stay together."""
     answer = "agrees" if count == 1 else "not-yet"
     places = "one place" if count == 1 else f"{count} places"
     limit = "point" if count == 1 else "undecided"

@@ -194,7 +194,7 @@ _LIMITS = Statement(
 
 
 def _in_layers(statement: Statement, paper: str) -> Statement:
-    """The same statement about discrete layers: forty layers with the published alpha = 1/2."""
+    """A statement on hardmax attention, for forty layers with the published alpha = 1/2 instead of the flow."""
     theorem = dataclasses.replace(statement.theorem, id=f"{statement.id}-layers", paper=f"{LEADERS} {paper}")
     return Statement(
         theorem,
