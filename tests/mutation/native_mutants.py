@@ -68,7 +68,7 @@ STEPS = (
     _M("steps.h", "time + length / 2, run.moved, stages + 2 * f.size", "time, run.moved, stages + 2 * f.size"),
     _M("steps.h", "time + length, run.moved, stages + f.size", "time, run.moved, stages + f.size"),
     _M("steps.h", "time + node * length", "time + length"),
-    _M("steps.h", "std::pow(1 / scaled, T(1) / kErrorOrder)", "std::pow(1 / scaled, T(1) / 4)"),
+    _M("steps.h", "std::pow(1 / error, T(1) / kErrorOrder)", "std::pow(1 / error, T(1) / 4)"),
     _M("steps.h", "T(0.01) * (d0 / d1)", "T(1) * (d0 / d1)"),
     _M("steps.h", "std::max(run.cursor.drift, double(drift))", "double(drift)"),
     _M("steps.h", "(differs != 0 ? unit : vector_at(x + c))", "unit"),

@@ -27,7 +27,7 @@ int64_t memory_of(const RunsProblem& problem) {
 template <typename T>
 Run<T> run_in(const Field<T>& f, char* memory, RunsCursor& cursor) {
   T* first = aligned<T>(memory);
-  return {first, first + f.size, first + 2 * f.size, first + 3 * f.size, cursor};
+  return {first, first + f.size, first + 2 * f.size, first + 3 * f.size, cursor};  // x, before, moved, stages
 }
 
 template <typename T>
@@ -43,7 +43,8 @@ void write_tokens(const Field<T>& f, const T* x, T* rows) {
     for (int64_t c = 0; c < f.d; ++c) rows[i * f.d + c] = x[c * f.stride + i];
 }
 
-// One attempted step towards a target, and the stopping conditions after it.
+// One attempted step, and the stopping conditions after it. Fixed steps end at the target; adaptive ones may pass it, but
+// not the last time of all.
 template <typename T>
 INLINE void step_of(const Field<T>& f, Run<T>& run, T target, T last_time) {
   const T time = T(run.cursor.time);
@@ -54,8 +55,8 @@ INLINE void step_of(const Field<T>& f, Run<T>& run, T target, T last_time) {
     if (is_met<T>(f, f.p.stop[k], run.before, run.x, duration)) run.cursor.status = kFirstStop + k;
 }
 
-FOR_EVERY_PROCESSOR void start_run(const Field<double>& f, Run<double>& run) { start<double>(f, run); }
-FOR_EVERY_PROCESSOR void start_run(const Field<float>& f, Run<float>& run) { start<float>(f, run); }
+FOR_EVERY_PROCESSOR void start_run(const Field<double>& f, Run<double>& run) { propose_first_step<double>(f, run); }
+FOR_EVERY_PROCESSOR void start_run(const Field<float>& f, Run<float>& run) { propose_first_step<float>(f, run); }
 
 FOR_EVERY_PROCESSOR void step_run(const Field<double>& f, Run<double>& run, double target, double last_time) {
   step_of<double>(f, run, target, last_time);

@@ -29,20 +29,27 @@ struct RunsHead {
   int64_t is_symmetric;  // whether <Q x_i, K x_j> = <Q x_j, K x_i> is known
 };
 
+// A stopping condition of `solvers/stopping.py`.
 struct RunsStop {
-  int64_t kind, count;
-  double threshold;
+  int64_t kind;      // a `StopKind`
+  int64_t count;     // kClustered: the largest number of centres
+  double threshold;  // kClustered: an angle on the sphere, else a distance; kSettled: a speed; kDiverged: a length
 };
 
 struct RunsProblem {
   int64_t bytes_per_number, tokens, dimension;
-  int64_t space, slowness;
+  int64_t space, slowness;  // a `Space`, a `Slowness`
   int64_t is_normalised;  // weights of a row are divided by their sum; else by the total mass
   int64_t is_frame_of_head;  // rescaled: the matrix of the frame is that of the only head, and commutes with the frame
   int64_t before, after;  // row i sees the columns from i - before to i + after
-  int64_t heads, stops, targets, method, step_limit;
+  int64_t heads, stops, targets;  // lengths of the arrays below
+  int64_t method;                 // a `Method`
+  int64_t step_limit;             // attempted steps of a run
   double log_factor;  // of every weight, where rows are not normalised
-  double total_mass, slowness_scale, rtol, atol, min_step, step;
+  double total_mass;
+  double slowness_scale;        // kOutputLength: the length that outputs have after division
+  double rtol, atol, min_step;  // kTsit5: tolerances of a step; a step of length `min_step` is accepted whatever its error
+  double step;                  // other methods: the largest length of a step
   double tie_tolerance;  // above zero: hardmax, with equal weights of scores so close to the largest of their row, relative
                          // to the largest absolute score
   const RunsHead* head;
@@ -53,10 +60,18 @@ struct RunsProblem {
   const void* target_times;   // T (targets)
 };
 
+// Where a run stands. Before the first call all is zero but `time`.
 struct RunsCursor {
-  double time, next_time, step_start, drift;
-  int64_t status, accepted, rejected, position;  // position: the number of targets reached
-  int64_t has_tokens, is_started, has_last_stage;  // all zero before the first call
+  double time;                 // of the present tokens
+  double next_time;            // kTsit5: proposed end of the next step
+  double step_start;           // time at which the last accepted step began
+  double drift;                // largest distance from the sphere before a step was projected onto it
+  int64_t status;              // a `RunStatus`, or kFirstStop plus the number of the stopping condition that is met
+  int64_t accepted, rejected;  // attempted steps
+  int64_t position;            // number of targets reached
+  int64_t has_tokens;          // whether the first tokens have been read
+  int64_t is_started;          // kTsit5: whether the first step has been proposed
+  int64_t has_last_stage;      // kTsit5: whether the last stage was computed at the present tokens
 };
 
 // The values to save in a call: run r reaches target k and its tokens go to tokens[r * run_stride + (k - first) * n * d].

@@ -4,6 +4,13 @@
 // Fast tokens and all tokens with a non-negligible force on them form the neighbour list, stored as SIMD columns; it is
 // rebuilt when a fast token has moved by kRebuildDistance. The method is Dormand and Prince's DP5(4). Time runs from 0
 // to 1, the duration of the macro step; the integration may end early, where two fast tokens merge.
+//
+// The velocity of fast token i is that of clusters on the sphere, with m_j the mass and c_j = log m_j,
+//
+//     x_i' = e^{log_scale} P_i sum_{j != i} e^{beta <x_i, x_j> + c_j} x_j / D_i,
+//
+// where P_i projects to the tangent space at x_i, and log D_i is `log_divisor` or the logarithm of the sum of the weights
+// over all j, i included. Weights are divided by the largest of their row before they are added.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +27,11 @@ constexpr double kRebuildDistance = 0.01;  // motion of a fast token after which
 constexpr double kLatestMerge = 1.1;       // time by which a merge expected at time 1 must have happened
 constexpr double kLogMargin = 1e-8;        // a merged pair is so far below the merging distance, in logarithms,
 constexpr double kGapRounding = 1e-15;     // plus the rounding of a gap over the merging distance
-constexpr int kStages = 7;
+constexpr double kSafety = 0.9;            // of the step that the error estimate allows
+constexpr double kLeastFactor = 0.2, kLargestFactor = 4.0;  // between the lengths of one step and the next
+constexpr double kLeastError = 1e-10;      // over the tolerance; below it the next step is the longest in any case
+constexpr double kLeastStep = 1e-300;      // shorter steps are near the least number of float64: the integration fails
+constexpr int kStages = 7;                 // the last is the first of the next step
 constexpr double kNodes[kStages] = {0.0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1.0, 1.0};
 constexpr double kStageWeights[kStages][kStages - 1] = {
     {},
@@ -188,10 +199,11 @@ class Subcycle {
       const bool lands = !awaits_merge && step >= left;
       const double length = lands ? left : step;
       const double error = attempt(time, length);
-      const double factor = std::min(std::max(0.9 * std::pow(std::max(error, 1e-10), -0.2), 0.2), 4.0);
+      const double wanted = kSafety * std::pow(std::max(error, kLeastError), -0.2);  // errors shrink like length^5
+      const double factor = std::min(std::max(wanted, kLeastFactor), kLargestFactor);
       if (!(error <= 1.0)) {
-        step = length * (error > 1.0 ? factor : 0.2);  // NaN too
-        if (step < 1e-300) return -1;
+        step = length * (error > 1.0 ? factor : kLeastFactor);  // NaN too
+        if (step < kLeastStep) return -1;
         continue;
       }
       project(next_);
@@ -206,7 +218,6 @@ class Subcycle {
       time = lands ? problem_.times[output] : time + length;
       current_.swap(next_), gaps_.swap(new_gaps_);
       std::copy_n(slope(kStages - 1), size_, slope(0));
-      // A small gap shrinks exponentially in time.
       if (after <= problem_.merge) {
         *merge_time = began + length * share(before, after, problem_.merge);
         pair[0] = problem_.rows[closest_two[0]], pair[1] = problem_.rows[closest_two[1]];
@@ -214,6 +225,7 @@ class Subcycle {
         for (; output < problem_.outputs; ++output) std::copy_n(current_.data(), size_, paths + size_ * output);
         break;
       }
+      // The next step is not to pass the time at which the gap will be e^-margin of the merging distance, see `share`.
       if (after < before)
         step = std::min(step, length * (std::log(after / problem_.merge) + margin) / std::log(before / after));
       if (lands) std::copy_n(current_.data(), size_, paths + size_ * output++);
@@ -226,6 +238,8 @@ class Subcycle {
  private:
   double* slope(int stage) { return &slopes_[stage * size_]; }
 
+  // The share of a step at which a gap that shrinks from `before` to `after` reaches `goal`; 1 for any other gap. A small
+  // gap shrinks exponentially in time: gap = before (after / before)^share.
   static double share(double before, double after, double goal) {
     return before > goal && after < before ? std::log(before / goal) / std::log(before / after) : 1.0;
   }
@@ -277,12 +291,15 @@ class Subcycle {
     }
   }
 
+  // log D_i, from the logarithms of the weight of the token itself and of the sum of all others.
   double log_divisor(double own, double others) const {
     if (!std::isnan(problem_.log_divisor)) return problem_.log_divisor;
     return std::max(own, others) + std::log1p(std::exp(-std::abs(own - others)));
   }
 
-  // Rebuilds the neighbour list: all tokens whose force on a fast one can exceed the cut-off before the next rebuild.
+  // Rebuilds the neighbour list: all tokens whose force on a fast one can exceed the cut-off before the next rebuild. Until
+  // then the fast one moves by at most kRebuildDistance, which changes the logarithm of the ratio of two forces on it by at
+  // most 2 beta times that.
   void rebuild(double time) {
     const int64_t size = problem_.coordinates, fast = problem_.fast;
     std::vector<char> interacts(problem_.tokens, 0);
