@@ -75,7 +75,7 @@ def integrate(request: Request, watch: Watch) -> RunArrays:
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class _NativeChunk:
     """Some neighbouring runs, which one worker integrates, and the arrays of all runs that take their results."""
 
     plan: NativePlan
@@ -85,7 +85,7 @@ class _Chunk:
     results: RunArrays
 
     @classmethod
-    def beginning_at(cls, plan: NativePlan, first: int, results: RunArrays) -> "_Chunk":
+    def beginning_at(cls, plan: NativePlan, first: int, results: RunArrays) -> "_NativeChunk":
         """The runs first, first + 1, ... at the first time."""
         runs = slice(first, min(first + plan.runs_per_chunk, plan.runs))
         state = RunsInProgress.begun(plan.problem.struct, plan.times[0], results.tokens[runs])
@@ -94,7 +94,7 @@ class _Chunk:
 
 def _integrate_chunk(plan: NativePlan, first: int, results: RunArrays, watch: Watch) -> None:
     """Integrate the runs first, first + 1, ... of one chunk to the end, and write them into `results`."""
-    chunk = _Chunk.beginning_at(plan, first, results)
+    chunk = _NativeChunk.beginning_at(plan, first, results)
     for begin in range(0, len(plan.times), plan.times_per_window):
         window = slice(begin, min(begin + plan.times_per_window, len(plan.times)))
         saved = _array_to_save(chunk, window)
@@ -105,7 +105,7 @@ def _integrate_chunk(plan: NativePlan, first: int, results: RunArrays, watch: Wa
             return
 
 
-def _array_to_save(chunk: _Chunk, window: slice) -> np.ndarray | None:
+def _array_to_save(chunk: _NativeChunk, window: slice) -> np.ndarray | None:
     """The array that takes the tokens at the times of a window; the first tokens are at the first time already."""
     plan, results = chunk.plan, chunk.results
     if plan.measure is None:
@@ -117,7 +117,7 @@ def _array_to_save(chunk: _Chunk, window: slice) -> np.ndarray | None:
     return np.repeat(results.tokens[repeated, None], plan.times_per_window, axis=1)
 
 
-def _advance_window(chunk: _Chunk, window: slice, saved: np.ndarray | None, watch: Watch) -> bool:
+def _advance_window(chunk: _NativeChunk, window: slice, saved: np.ndarray | None, watch: Watch) -> bool:
     """Take runs through the times of a window; False if the watch has stopped them before."""
     plan, status, cursors = chunk.plan, chunk.results.status[chunk.runs], chunk.state.cursors
     first, last = window.start - 1, window.stop - 1  # target k is saving time k + 1: the first tokens are no target
@@ -138,7 +138,7 @@ def _advance_window(chunk: _Chunk, window: slice, saved: np.ndarray | None, watc
             return True
 
 
-def _keep_cursors(chunk: _Chunk) -> None:
+def _keep_cursors(chunk: _NativeChunk) -> None:
     """Write times, counts and statuses into the results, with the statuses that the library does not know."""
     cursors, results, plan = chunk.state.cursors, chunk.results, chunk.plan
     status = cursors["status"].copy()
@@ -151,7 +151,7 @@ def _keep_cursors(chunk: _Chunk) -> None:
         getattr(results, name)[chunk.runs] = cursors[name]
 
 
-def _keep_measured(chunk: _Chunk, window: slice, saved: np.ndarray) -> None:
+def _keep_measured(chunk: _NativeChunk, window: slice, saved: np.ndarray) -> None:
     """Compute the observables of a window and keep what the runs have reached."""
     plan, results, runs = chunk.plan, chunk.results, chunk.runs
     assert plan.measure is not None

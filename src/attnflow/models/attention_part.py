@@ -12,7 +12,7 @@ from attnflow._common.arrays import AnyArray, Tokens
 from attnflow.model.masks import AbstractMask
 from attnflow.models.norm import Norm, VectorNorm
 from attnflow.models.relative_positions import RelativePositions
-from attnflow.models.rotary import Positions, Rotation
+from attnflow.models.rotary import PromptPositions, Rotation
 
 OfHeads = Float[AnyArray, "heads n n"]
 
@@ -82,7 +82,7 @@ class AttentionPart(eqx.Module):
         """
         rows = np.array([position])
         keys, values = self.queries_and_keys(tokens)[1], self.values(tokens)
-        query, key = self.queries_and_keys(token, Positions(rows, len(tokens)))
+        query, key = self.queries_and_keys(token, PromptPositions(rows, len(tokens)))
         with_others = jnp.asarray(query @ jnp.swapaxes(keys, 1, 2))
         products = with_others.at[..., position].set(jnp.sum(query * key, axis=-1))
         weights = jnp.asarray(self._softmax(self._scores(products, rows), rows, self.mask))
@@ -90,12 +90,12 @@ class AttentionPart(eqx.Module):
         own_weight = weights[..., position : position + 1]
         return self._output_of_mean_values(weights_of_others @ values + own_weight * self.values(token))
 
-    def queries_and_keys(self, tokens: Tokens, positions: Positions | None = None) -> tuple[AnyArray, AnyArray]:
+    def queries_and_keys(self, tokens: Tokens, positions: PromptPositions | None = None) -> tuple[AnyArray, AnyArray]:
         """The queries and keys of every head, (heads, n, k), whose inner products times `scale` are the scores.
 
         Without `positions` the tokens are a whole prompt.
         """
-        positions = Positions(np.arange(len(tokens)), len(tokens)) if positions is None else positions
+        positions = PromptPositions(np.arange(len(tokens)), len(tokens)) if positions is None else positions
         queries = self._positioned(tokens, self.W_Q, self.b_q, self.query_norm, positions)
         return queries, self._for_every_head(self._positioned(tokens, self.W_K, self.b_k, self.key_norm, positions))
 
@@ -185,7 +185,7 @@ class AttentionPart(eqx.Module):
         matrices: AnyArray,
         biases: AnyArray | None,
         norm: VectorNorm | None,
-        positions: Positions,
+        positions: PromptPositions,
     ) -> AnyArray:
         """Queries or keys: projected, cut off, divided by their length and rotated by their position, in this order."""
         vectors = self._clipped(_projected(tokens, matrices, biases))

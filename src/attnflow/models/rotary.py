@@ -15,8 +15,8 @@ MAX_HEAD_WIDTH = 2**16  # a damaged config.json must not allocate more
 KINDS = ("default", "linear", "dynamic", "yarn", "longrope", "llama3")
 
 
-class Positions(NamedTuple):
-    """Positions of some tokens of a prompt, counted from 0, and the number of all its tokens."""
+class PromptPositions(NamedTuple):
+    """PromptPositions of some tokens of a prompt, counted from 0, and the number of all its tokens."""
 
     of_tokens: np.ndarray
     length: int
@@ -49,7 +49,7 @@ class Rotation:
         stretch = self.growth * n / self.beyond - (self.growth - 1)
         return plain * stretch ** (-np.arange(0, r, 2) / (r - 2))
 
-    def __call__(self, vectors: AnyArray, positions: Positions) -> AnyArray:
+    def __call__(self, vectors: AnyArray, positions: PromptPositions) -> AnyArray:
         """Vectors (..., m, k) of the tokens at m positions, rotated."""
         half, frequencies = len(self.frequencies), self.of_length(positions.length)
         angles = jnp.asarray(positions.of_tokens, vectors.dtype)[:, None] * jnp.asarray(frequencies, vectors.dtype)
@@ -99,7 +99,7 @@ def rotation(entries: Entries, width: int, *, theta: float = 10000.0, part: floa
 
 
 def _linear(plain: np.ndarray, base: float, own: Entries, entries: Entries) -> Rotation:
-    """Positions divided by `factor`."""
+    """PromptPositions divided by `factor`."""
     del base, entries
     return Rotation(tuple((plain / own.number("factor")).tolist()))
 
