@@ -52,7 +52,11 @@ def steer(
     d: Annotated[int, typer.Option(help="Dimension of a law.")] = 3,
     time: Annotated[float | None, typer.Option(help="Time that is allowed.", show_default=False)] = None,
     norm: Annotated[
-        float | None, typer.Option(help="Operator norm that is allowed, of W or with --pieces of V: it bounds the speed of a token.", show_default=False)
+        float | None,
+        typer.Option(
+            help="Operator norm that is allowed, of W or with --pieces of V: it bounds the speed of a token.",
+            show_default=False,
+        ),
     ] = None,
     rule: Annotated[
         str | None,

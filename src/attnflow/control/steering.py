@@ -201,8 +201,8 @@ def steer(
     space
         "sphere", or "euclidean", where the flow is a neural ODE.
     time, norm
-        Time and operator norm of W, which bounds the speed of a token, that are allowed. With one of them the other follows; without
-        both the norm is one.
+        Time and operator norm of W, which bounds the speed of a token, that are allowed. With one of them the other
+        follows; without both the norm is one.
     rng
         Seed of the directions that are tried.
 

@@ -85,8 +85,8 @@ def _widths(data: xr.Dataset) -> tuple[float, ...]:
 def _cost(data: xr.Dataset, name: str) -> str:
     time, gap, pieces, error, limit = (data.attrs[f"{name}_{fact}"] for fact in FACTS)
     return (
-        f"{pieces} pieces, time {time:.3g}, {gap:.3g} times the limit {limit:.3g} by the operator norms of its weights; "
-        f"largest error {error:.1e}"
+        f"{pieces} pieces, time {time:.3g}, {gap:.3g} times the limit {limit:.3g} by the operator norms of its "
+        f"weights; largest error {error:.1e}"
     )
 
 

@@ -23,9 +23,7 @@ REST_MOVE = 1e-12  # over the size of the tokens; projecting tokens onto the sph
 SHRINKING_POWER = -0.25  # of t; under V = -I tokens shrink like t^(-1/2)
 
 
-def observed_limit(
-    flow: AbstractDynamics, run: xr.Dataset, solver: AbstractSolver | None = None
-) -> ObservedLimit:
+def observed_limit(flow: AbstractDynamics, run: xr.Dataset, solver: AbstractSolver | None = None) -> ObservedLimit:
     """The limit that one run shows. Directions come from the spectrum of V; all else is measured on the tokens.
 
     In R^d the rescaled tokens z = e^{-tV} x are measured, whether the run holds x or z; after k layers they are
