@@ -33,6 +33,24 @@ def test_tokens_of_files_go_to_targets_of_files(tmp_path):
     assert len(bar.get_paths()) == 3
 
 
+def test_the_norms_of_the_speed_limit_are_named(tmp_path):
+    words = (
+        "--from",
+        "sphere",
+        "--to",
+        "sphere",
+        "--n",
+        "2",
+        "--no-picture",
+        "--overwrite",
+        "--out",
+        tmp_path / "a.nc",
+    )
+    assert "the least that the operator norms of the weights allow" in " ".join(steered(*words).stdout.split())
+    facts = json.loads(steered(*words, "--json").stdout)
+    assert facts["gap"] == pytest.approx(facts["time"] / facts["shortest time of these operator norms"])
+
+
 def test_two_targets_are_taken_by_two_of_the_tokens(tmp_path):
     np.save(tmp_path / "b.npy", np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]))
     out = tmp_path / "run.zarr"

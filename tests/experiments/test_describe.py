@@ -33,6 +33,20 @@ def test_a_metastable_state_is_not_called_a_contradiction():
     assert "identity-value" in found.facts["statements: undecided"]
 
 
+def test_layers_are_not_said_to_be_proved_by_a_theorem_on_continuous_time():
+    """Layers of step 2.5 under V = -I diverge: the theorem on continuous time says nothing of them."""
+    flow = af.EuclideanAttention(af.Head(value=-np.eye(2)))
+    tokens = af.initial.gaussian(8, 2, rng=0)
+    long, short = (
+        af.describe(af.simulate(flow, tokens, step * np.arange(0, 81, 2), solver=af.Layers(step), progress=False))
+        for step in (2.5, 0.1)
+    )
+    promised = "all to zero (proved for continuous time, arXiv:2305.05465 case V = -I"
+    for found, answer in ((long, "not shown at t = 200"), (short, "agrees")):
+        assert found.facts["limit predicted"].startswith(promised)
+        assert found.facts["limit predicted"].endswith(answer)
+
+
 def test_the_rate_is_measured_beside_that_of_the_theorem():
     flow = af.SphereAttention(af.Head.identity(3), af.Softmax(1.0))
     run = af.simulate(flow, af.initial.hemisphere(8, 3, rng=0), np.linspace(0, 14, 141), progress=False)

@@ -22,6 +22,18 @@ def run(name, **changes):
     return setup.flow, result, headline(setup.flow, result)
 
 
+def test_a_defective_matrix_is_named_with_its_eigenvalues():
+    """First-order errors of defective eigenvalues are infinite; parts below them are not to be called 0."""
+    value = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.3]])
+    flow = af.RescaledAttention(af.Head(value=value))
+    assert "V of eigenvalues 1, 1, 0.3" in model_words(flow, 4)
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    words = model_words(af.RescaledAttention(af.Head(value=turned @ value @ turned.T)), 4)
+    assert "V of eigenvalues 1, 1, 0.3" in words
+    skew = np.array([[0.0, -1.0], [1.0, 0.0]])  # the real parts of a pair on the axis are rounding errors
+    assert "eigenvalues 0+1i, 0-1i" in model_words(af.RescaledAttention(af.Head(value=skew)), 4)
+
+
 CHANGED = [
     ("renyi", {"beta": 100.0, "n": 60, "end": 50.0}),
     ("sphere", {"d": 16, "n": 20, "runs": 3, "mask": "causal+window:8"}),

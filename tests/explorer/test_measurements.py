@@ -130,6 +130,21 @@ def test_convergence_to_zero_is_seen_although_rescaled_tokens_overflow():
     assert "not finite" in growing["says"]
 
 
+def test_layers_in_space_are_rescaled_by_the_layers():
+    """After k layers x = (I + step V)^k z; e^{-tV} x would have no limit. Control: the same tokens in continuous time."""
+    flow, solver = af.EuclideanAttention(af.Head(value=2 * np.eye(2))), af.Layers(0.5)
+    times = 0.5 * np.arange(41)
+    path = af.simulate(flow, af.initial.gaussian(8, 2, rng=0), times, solver=solver, progress=False).tokens.values
+    first = Frame(0, 0.0, path[0])
+
+    in_layers, continuous = (
+        FlowMeasurements(flow, one, first).verdict(["polytope"], times, path) for one in (solver, af.Adaptive())
+    )
+
+    assert (in_layers["answer"], in_layers["limit"]) == ("agrees", "polytope")
+    assert continuous["limit"] != "polytope"
+
+
 @pytest.mark.parametrize("mask", [af.masks.full, af.masks.causal])
 def test_attention_of_many_tokens_is_rows_of_the_whole_matrix(mask):
     flow = af.SphereAttention(af.Head.identity(3), af.Softmax(beta=4.0), mask=mask)

@@ -8,6 +8,8 @@ from tests.helpers.sweeping import first_tokens_of
 
 from attnflow.figures.entries import causal, renyi_centres, two_token_force, value_spectrum
 from attnflow.model import initial
+from attnflow.show.parts.page import drawing_on, page_of
+from attnflow.show.parts.tables import Table
 
 N, BETA = 10, 16.0
 SPECTRA = [[1.0, 1.0, 1.0], [1.0, 1.0, 0.2], [1.0, 0.3, -0.5], [-1.0, -3.0, -3.0]]
@@ -65,6 +67,15 @@ def test_one_start_is_told_as_one(limits):
     assert numbers[1].endswith("arrived: yes")
     early = limits.isel(run=[1], time=slice(0, 2))
     assert causal.limit_numbers(early)["positive, multiplicity 3"].endswith("arrived: no")
+
+
+@pytest.mark.parametrize(("size", "has_table"), [("column", False), ("page", False), ("14x8", True)])
+def test_what_the_table_says_is_in_the_caption_of_narrow_pages(limits, size, has_table):
+    with drawing_on(page_of(size, None, None)):
+        picture = causal.draw_limits(limits)
+    assert any(isinstance(panel, Table) for row in picture.rows for panel in row.panels) == has_table
+    told = [cell in picture.caption for row in causal._rows(limits) for cell in row[2:]]
+    assert all(told) if not has_table else not any(told)
 
 
 # -- Figure 5

@@ -14,6 +14,7 @@ def test_the_construction_and_the_search_arrive():
     assert numbers["error of the search"] < 1e-8
     assert 1.0 <= numbers["gap of the search"] < numbers["gap of the construction"]
     assert f"{numbers['pieces of the construction']} pieces" in control.draw_sphere(data).caption
+    assert control.draw_sphere(data).caption.count("by the operator norms of its weights") == 2
     assert control.draw_sphere(data).title.endswith("one after the other 2 arrive, all at once 2")
 
 

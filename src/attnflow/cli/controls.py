@@ -47,7 +47,7 @@ def control_facts(found: Any) -> dict[str, Any]:
     facts = {"prompts": shape[0] if len(shape) == 3 else 1, "tokens": shape[-2], "dimension": shape[-1]}
     facts |= {"pieces": len(found.control.pieces), "time": float(found.control.times[-1])}
     if isinstance(found, Steering):
-        facts |= {"shortest time of these norms": found.limit.time, "gap": found.gap}
+        facts |= {"shortest time of these operator norms": found.limit.time, "gap": found.gap}
     if isinstance(found, SequenceInterpolation):
         facts["blocks that the theorem states"] = found.stated_blocks
     return facts | {"largest error": found.terminal_error}
@@ -58,7 +58,7 @@ def _readable(facts: dict[str, Any]) -> dict[str, str]:
     stated = facts.get("blocks that the theorem states")
     time = f"{facts['time']:.6g}"
     if "gap" in facts:
-        time += f", {facts['gap']:.3g} times the least that these norms allow"
+        time += f", {facts['gap']:.3g} times the least that the operator norms of the weights allow"
     return {
         "tokens": f"{prompts}{facts['tokens']} in dimension {facts['dimension']}",
         "pieces": str(facts["pieces"]) + ("" if stated is None else f" blocks, {stated} stated"),

@@ -52,7 +52,11 @@ def steer(
     d: Annotated[int, typer.Option(help="Dimension of a law.")] = 3,
     time: Annotated[float | None, typer.Option(help="Time that is allowed.", show_default=False)] = None,
     norm: Annotated[
-        float | None, typer.Option(help="Norm of W that is allowed, the speed of a token.", show_default=False)
+        float | None,
+        typer.Option(
+            help="Operator norm that is allowed, of W or with --pieces of V: it bounds the speed of a token.",
+            show_default=False,
+        ),
     ] = None,
     rule: Annotated[
         str | None,
@@ -110,7 +114,7 @@ def steer(
         "dimension": targets.shape[-1],
         "pieces": len(found.control.pieces),
         "time": found.time,
-        "shortest time of these norms": found.limit.time,
+        "shortest time of these operator norms": found.limit.time,
         "gap": found.gap,
         "largest error": found.terminal_error,
     }
@@ -173,7 +177,7 @@ def _readable(facts: dict[str, Any]) -> dict[str, str]:
     rows = {
         "tokens": f"{count} to {count} targets in dimension {facts['dimension']}",
         "pieces": str(facts["pieces"]),
-        "time": f"{facts['time']:.6g}, {facts['gap']:.3g} times the least that these norms allow",
+        "time": f"{facts['time']:.6g}, {facts['gap']:.3g} times the least that the operator norms of the weights allow",
         "error": f"{facts['largest error']:.1e}, the largest distance from a target by a tight solve",
     }
     if "cost" in facts:

@@ -66,7 +66,7 @@ def optimise(
     time
         For "energy" the time of the control (None: twice the largest angle). Otherwise the time that is allowed.
     norm
-        |V| of every piece; None: 1, or for "energy" free.
+        Operator norm |V| of every piece; None: 1, or for "energy" free.
     radius
         For "label": the largest distance of a last token from its target.
     apart

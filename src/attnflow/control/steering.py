@@ -165,7 +165,7 @@ class Steering:
         rows = {
             "tokens": f"{prompts}{n} to {n} targets",
             "pieces": f"{len(self.control.pieces)}, {self.control.switches} switches",
-            "time": f"{self.time:.6g}, {self.gap:.3g} times the limit {self.limit.time:.6g} of these norms",
+            "time": f"{self.time:.6g}, {self.gap:.3g} times the limit {self.limit.time:.6g} by operator norms",
             "error": f"{self.terminal_error:.2g}, the largest distance from a target by a tight solve",
         }
         if self.search is not None:
@@ -201,8 +201,8 @@ def steer(
     space
         "sphere", or "euclidean", where the flow is a neural ODE.
     time, norm
-        Time and norm of W, which is the speed of a token, that are allowed. With one of them the other follows; without
-        both the norm is one.
+        Time and operator norm of W, which bounds the speed of a token, that are allowed. With one of them the other
+        follows; without both the norm is one.
     rng
         Seed of the directions that are tried.
 

@@ -8,6 +8,7 @@ import xarray as xr
 
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.results.provenance import solver_of
+from attnflow.solvers.layers import Layers
 from attnflow.theorems.prediction.limit_rules import statements_of
 from attnflow.theorems.prediction.limits import WORDS, fulfils
 from attnflow.theorems.prediction.predict import predict
@@ -34,18 +35,23 @@ def compared_limit(flow: AbstractDynamics, run: xr.Dataset, shown: str, verdicts
     Where a statement about the limit applies, its verdict decides. Without one a run that shows something else does
     not contradict the prediction: limits take time.
     """
-    prediction = predict(flow, run.initial_tokens.values, solver_of(run))
+    solver = solver_of(run)
+    prediction = predict(flow, run.initial_tokens.values, solver)
     if not prediction.results:
         return ComparedLimit(f"{WORDS[prediction.limit]}. {prediction.says}", "")
     result = prediction.results[0]
     of_limit = [one for one in verdicts if one.id in statements_of(result.id) and one.verdict != "not_applicable"]
     paper = of_limit[0].paper if of_limit else result.paper
-    predicted = f"{WORDS[prediction.limit]} ({'proved' if prediction.proved else 'not proved'}, {paper})"
+    # A statement of `verify` that applies to layers is about layers; all other results are about continuous time.
+    about = " for continuous time" if isinstance(solver, Layers) and not of_limit else ""
+    proved = f"proved{about}" if prediction.proved else "not proved"
+    predicted = f"{WORDS[prediction.limit]} ({proved}, {paper})"
     known = {one.id for result in prediction.results for one in verdicts if one.id in statements_of(result.id)}
     if any(one.verdict == "fails" and one.id in known for one in verdicts):
         return ComparedLimit(predicted, "differs")
     is_shown = fulfils(prediction.limit, shown)
-    late = ("not reached", f" at t = {float(run.final_time):.4g}")
+    # Layers that are too long for a limit of continuous time do not come nearer to it.
+    late = ("not shown" if about else "not reached", f" at t = {float(run.final_time):.4g}")
     if any(one.verdict == "undecided" for one in of_limit):
         why = f"; {of_limit[0].id}: {of_limit[0].explanation().removesuffix('.')}"
         answer, when = ("undecided", "") if is_shown else late

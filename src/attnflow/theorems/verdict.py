@@ -10,6 +10,7 @@ from attnflow._common.plain import number_or_text, text_with_error
 from attnflow._common.rounding import ROUNDING
 
 Answer = Literal["holds", "fails", "not_applicable", "undecided"]
+SINGULARS = {f"{one}s": one for one in ("token", "dimension", "eigenvector", "eigenvalue")} | {"copies": "copy"}
 Kind = Literal["space", "setting", "value", "isotropy", "scores", "start"]
 
 
@@ -35,7 +36,10 @@ class Hypothesis:
     @property
     def shortfall(self) -> str:
         """By how much it is missed, such as "missed by 0.5 in beta"; empty where there is no finite distance."""
-        return f"missed by {0.0 - self.margin:.3g} {self.unit}".rstrip() if math.isfinite(self.margin) else ""
+        if not math.isfinite(self.margin):
+            return ""
+        unit = SINGULARS.get(self.unit, self.unit) if self.margin == -1 else self.unit
+        return f"missed by {0.0 - self.margin:.3g} {unit}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain values, for JSON; infinities become words."""

@@ -71,12 +71,20 @@ NOTHING = [
     (rescaled(I2, mask=af.masks.causal), "leading eigenspace"),
     (causal(np.diag([2.0, 1.0]), NEGATIVE, beta=4.0), "not true of every Q, K and V"),
     (full(np.diag([2.0, 1.0])), "turns single tokens"),
-    (full(I2, beta=-1.0), "turns single tokens"),
+    (full(I2, beta=-1.0), "it turns no single token"),
     (causal(np.diag([2.0, 1.0]), np.diag([0.05, 4.0])), "not true of every Q, K and V"),
     (causal([[2.0, 3.0], [0.0, 1.0]]), "not true of every Q, K and V"),
-    (full([[1.0]]), "turns single tokens"),  # two points are no sphere to meet on
+    (full([[1.0]]), "it turns no single token"),  # two points are no sphere to meet on
     (rescaled(np.diag([0.0, -1.0])), "nothing grows"),
 ]
+
+
+def test_a_single_thing_that_is_missed_is_named_in_the_singular():
+    missed = [one.shortfall for one in predict(causal(af.values.jordan_block(1.0, 3))).broken]
+    assert any("missed by 2 copies" in one for one in missed)
+    missed = [one.shortfall for one in predict(causal(af.values.jordan_block(1.0, 2))).broken]
+    assert any("missed by 1 copy" in one for one in missed)
+    assert not any("1 copies" in one for one in missed)
 
 
 @pytest.mark.parametrize(("flow", "suggestion"), NOTHING)

@@ -247,6 +247,36 @@ def test_the_rate_of_a_faster_flow_is_in_units_of_v():
     assert verdict.verdict == "holds", verdict.explanation()
 
 
+@pytest.mark.parametrize("tokens", [[-1.0, 1.0], [-1.0, 0.0, 1.0], [-1.0, -0.9, 1.0], [-1.0, 0.2, 0.3, 0.9, 1.0]])
+def test_the_rate_is_twice_as_large_where_the_best_match_stays_alone(tokens):
+    """-log(1 - P) is e^{2Vt} z_i (z_best - z_next): z_next meets z_best like e^{-Vt}, or stays away from it.
+
+    Against the exact weights: the slope of the last row is 1 with another token at its limit, 2 without.
+    """
+    case = with_value(np.eye(1), np.array(tokens)[:, None], 16.0)
+    run = case.simulate()
+    x = np.exp(run.time.values[:, None]) * run.tokens.values[..., 0]
+    depth = x[:, -1] * (x[:, -1] - x[:, -2])  # of 1 - P = e^{-depth}
+    slope = np.log(depth[-1] / depth[-9]) / (run.time.values[-1] - run.time.values[-9])
+    meets = abs(run.tokens.values[-1, -1, 0] - run.tokens.values[-1, -2, 0]) < 0.1
+    assert slope == pytest.approx(1.0 if meets else 2.0, abs=0.01)
+
+    verdict = STATEMENTS["boolean-rate"].check(case.flow, run)
+
+    assert verdict.verdict == "holds", verdict.explanation()
+
+
+def test_the_rate_is_not_decided_while_a_token_leaves_zero():
+    """The middle token lingers at 0, so that the best match is alone at first and not at the end."""
+    case = with_value(np.eye(1), np.array([[-1.0], [1e-300], [1.0]]), 30.0)
+    run = case.simulate()
+    tokens = run.tokens.values.copy()
+    leaves = np.clip((run.time.values - 20) / 5, 0, 1)
+    tokens[:, 1, 0] = leaves * (tokens[:, 2, 0] - 1e-3)
+    moved = run.assign(tokens=(run.tokens.dims, tokens))
+    assert STATEMENTS["boolean-rate"].check(case.flow, moved).verdict == "undecided"
+
+
 def test_a_short_run_from_far_away_is_not_held_against_the_rate():
     """1 - P is tiny from the start, but the least token is still on its way."""
     far = np.linspace(1.0, 100.0, 20)[:, None]

@@ -117,5 +117,5 @@ class ControlMeasurements(AbstractMeasurements):
             "none",
             f"{int(np.sum(distances < 1e-6))} of {len(first)} tokens are at their targets; the largest distance is "
             f"{distances.max():.2g}",
-            f"the whole control takes {found.gap:.3g} times the least time that its norms allow",
+            f"the whole control takes {found.gap:.3g} times the least that the operator norms of its weights allow",
         )

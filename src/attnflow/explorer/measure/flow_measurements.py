@@ -98,7 +98,9 @@ class FlowMeasurements(AbstractMeasurements):
             return prediction_check.check_cluster_count(self._count(tokens[-1]), float(times[-1]))
         if self.statement == CODIMENSION_K.id:
             return prediction_check.check_subspaces(self.flow, times, tokens, self.size, is_complete=is_complete)
-        return prediction_check.check_limit(self.flow, predicted, times, tokens, is_complete=is_complete)
+        return prediction_check.check_limit(
+            self.flow, predicted, times, tokens, solver=self.solver, is_complete=is_complete
+        )
 
     def subspaces(self, tokens: np.ndarray) -> dict[str, Any] | None:
         """The parallel lines or planes on which rescaled tokens lie: points x with <row, x> = level for every row."""

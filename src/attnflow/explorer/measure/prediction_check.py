@@ -7,6 +7,7 @@ from attnflow._common.checks import InputError
 from attnflow.experiments.gathering import CLUSTER_DISTANCE, parallel_subspaces
 from attnflow.explorer.measure.model_facts import has_small_spectra
 from attnflow.model.dynamics import AbstractDynamics
+from attnflow.solvers.base import AbstractSolver
 from attnflow.theorems.hypotheses import value_matrix
 from attnflow.theorems.prediction.evidence import in_words
 from attnflow.theorems.prediction.limits import WORDS, fulfils
@@ -22,10 +23,12 @@ def check_limit(
     times: np.ndarray,
     tokens: np.ndarray,
     *,
+    solver: AbstractSolver | None = None,
     is_complete: bool = False,
 ) -> dict[str, str]:
     """Whether a run shows one of the predicted limits: agrees, not yet, differs, or nothing to compare.
 
+    `solver` is that of the run; in discrete layers tokens of R^d are rescaled by the layers, not by e^{-tV}.
     Several results may apply to one flow; on the line, for instance, a polytope is a pair of hyperplanes.
     """
     if len(times) < FEWEST_TIMES:
@@ -34,7 +37,7 @@ def check_limit(
         return verdict_fields("none", "The model is too large for the theorems to be checked here")
     run = xr.Dataset({"tokens": (("time", "token", "coordinate"), tokens)}, {"time": times})
     try:
-        shown = observed_limit(flow, run)
+        shown = observed_limit(flow, run, solver)
     except (InputError, np.linalg.LinAlgError):
         return verdict_fields("none", "For such a model the run alone does not show a limit")
     subject = "The whole run" if is_complete else "The run so far"

@@ -111,8 +111,15 @@ def draw_limits(data: xr.Dataset) -> Picture:
     title = f"Causal attention under several spectra of V: tokens at t = {float(data.time[-1]):g} beside Table 1"
     page = current_page()
     if page.width is not None and page.width / page.scale < TABLE_WIDTH:
-        return panel_picture([panels], title, caption, width=2.6, heights=[2.7], least=2.0)
+        return panel_picture([panels], title, f"{caption} {_table_in_words(data)}", width=2.6, heights=[2.7], least=2.0)
     return panel_picture([panels, [table]], title, caption, width=2.6, heights=[2.7, 1.9], least=2.0)
+
+
+def _table_in_words(data: xr.Dataset) -> str:
+    """The predicted limit, the measured angle and the arrivals of every panel, for pages too narrow for the table."""
+    rows = zip(limit_runs(data), _rows(data), strict=True)
+    lines = [f"{name}: {limit}; {angle}; arrived: {arrived}." for name, (_, _, limit, angle, arrived) in rows]
+    return f"For each V: its limit in Table 1, angles of tokens to it, starts that have arrived. {' '.join(lines)}"
 
 
 def _coloured(drawn: DrawnRun, basis: np.ndarray, is_attracted: bool) -> DrawnRun:
@@ -209,8 +216,8 @@ FIGURES = (
         source=f"{PAPER}, Figure 1 and Table 1",
         title="Limits of causal attention",
         shows="Tokens under a causal mask at the end of runs with several spectra of V, around the eigenspace of the "
-        "leading eigenvalue. The table sets the published limit of every case beside the measured angle to it and the "
-        "number of starts that have arrived.",
+        "leading eigenvalue. The table (on narrow pages the caption) sets the published limit of every case beside the "
+        "measured angle to it and the number of starts that have arrived.",
         deviates="The published V are not known; here they are diagonal, with one spectrum for each row of Table 1. "
         "At β = 9 some starts are still in several clusters at t = 5000; the seed was chosen so that the drawn one "
         "has arrived.",

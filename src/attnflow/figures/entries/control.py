@@ -85,8 +85,8 @@ def _widths(data: xr.Dataset) -> tuple[float, ...]:
 def _cost(data: xr.Dataset, name: str) -> str:
     time, gap, pieces, error, limit = (data.attrs[f"{name}_{fact}"] for fact in FACTS)
     return (
-        f"{pieces} pieces, time {time:.3g}, {gap:.3g} times the limit {limit:.3g} of its norms; largest error "
-        f"{error:.1e}"
+        f"{pieces} pieces, time {time:.3g}, {gap:.3g} times the limit {limit:.3g} by the operator norms of its "
+        f"weights; largest error {error:.1e}"
     )
 
 
@@ -149,8 +149,8 @@ FIGURES = (
         source="arXiv:2411.04551: targets that are points",
         title="Tokens on the sphere to targets, one after the other and all at once",
         shows="Tokens, targets as crosses, distances to the targets, and the pieces of two controls: a perceptron that "
-        "moves one token after the other inside strips, and attention alone, found by a search. The speed limit is the "
-        "largest angle over the largest norm.",
+        "moves one token after the other inside strips, and attention alone, found by a search. The limit on the "
+        "time is the largest angle over the speed that the operator norms of the weights allow.",
         deviates="The publication has no figure; the construction and the search are attnflow's. The search arrives "
         "from some first tokens and stalls from others; the seed was chosen so that it arrives.",
         compute=compute_sphere,

@@ -62,7 +62,9 @@ def _separation(found: Spectrum) -> str:
 
 
 def _doubly_exponential(found: Spectrum) -> str:
-    return f"doubly exponential: 1 - P ~ exp(-c e^({found.leading.value.real:.3g} t))"
+    rate = found.leading.value.real
+    alone = f"exp(-c e^({2 * rate:.3g} t)) where no other token meets the best match"
+    return f"doubly exponential: 1 - P ~ exp(-c e^({rate:.3g} t)); {alone}"
 
 
 def _first_token_rate(found: Spectrum) -> str:

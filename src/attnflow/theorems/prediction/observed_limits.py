@@ -9,6 +9,7 @@ from attnflow.analyse.spectra import SPECTRAL_TOLERANCE, Spectrum, spectrum
 from attnflow.model.dynamics import AbstractDynamics
 from attnflow.model.validation import require_flow
 from attnflow.results.provenance import solver_of
+from attnflow.solvers.base import AbstractSolver
 from attnflow.solvers.layers import Layers
 from attnflow.theorems import hypotheses as given
 from attnflow.theorems.prediction.limits import ObservedLimit, Quantity
@@ -22,16 +23,19 @@ REST_MOVE = 1e-12  # over the size of the tokens; projecting tokens onto the sph
 SHRINKING_POWER = -0.25  # of t; under V = -I tokens shrink like t^(-1/2)
 
 
-def observed_limit(flow: AbstractDynamics, run: xr.Dataset) -> ObservedLimit:
+def observed_limit(flow: AbstractDynamics, run: xr.Dataset, solver: AbstractSolver | None = None) -> ObservedLimit:
     """The limit that one run shows. Directions come from the spectrum of V; all else is measured on the tokens.
 
     In R^d the rescaled tokens z = e^{-tV} x are measured, whether the run holds x or z; after k layers they are
-    z = (residual I + step V)^{-k} x. A run without a record of its solver is taken to be in continuous time.
+    z = (residual I + step V)^{-k} x. `solver` is that of the run, the recorded one by default; without either, the
+    run is taken to be in continuous time.
     """
-    return observed_limits(flow, run)[0]
+    return observed_limits(flow, run, solver)[0]
 
 
-def observed_limits(flow: AbstractDynamics, run: xr.Dataset) -> list[ObservedLimit]:
+def observed_limits(
+    flow: AbstractDynamics, run: xr.Dataset, solver: AbstractSolver | None = None
+) -> list[ObservedLimit]:
     """The limit that each run of an ensemble shows."""
     require_flow(flow)
     if not isinstance(run, xr.Dataset) or "tokens" not in run or run.sizes["time"] < FEWEST_TIMES:
@@ -47,7 +51,8 @@ def observed_limits(flow: AbstractDynamics, run: xr.Dataset) -> list[ObservedLim
     times, tokens = run.time.values, run.tokens.values
     ensemble = tokens if tokens.ndim == 4 else tokens[None]
     found = spectrum(value)
-    solver = solver_of(run) if "solver" in run.attrs else None
+    if solver is None and "solver" in run.attrs:
+        solver = solver_of(run)
     layers = solver if isinstance(solver, Layers) else None
 
     def classified(one: np.ndarray) -> ObservedLimit:

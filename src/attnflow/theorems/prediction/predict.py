@@ -150,6 +150,8 @@ def _shrinking(lead: float, on_sphere: bool) -> str:
 
 def _towards_leading_space(found: Spectrum, flow: AbstractDynamics) -> str:
     dimension = found.largest_block_space.shape[1]
+    if dimension == len(found.matrix):
+        return "V is a multiple of I: it turns no single token, and one that attends only to itself stays where it is."
     where = "+xi and -xi" if dimension == 1 else f"the {dimension}-dimensional L"
     is_causal = given.mask_is(flow, given.Causal).holds
     text = f"V turns single tokens towards {where}"

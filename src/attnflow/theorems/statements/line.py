@@ -56,35 +56,42 @@ def _boolean_rate(flow: AbstractDynamics, run: xr.Dataset) -> Measurement:
     times, z = run.time.values, frame(flow, run)[..., 0]
     why, quantity = (
         "the slope is exact up to e^{-Vt}",
-        "the relative error of the slope of log(-log(1 - P)), expected V,",
+        "the relative error of the slope of log(-log(1 - P)), expected V, or 2V where the best match stays alone,",
     )
-    slopes, first_depths, depths, transients = [], [], [], []
+    errors, first_depths, depths, transients, is_steady = [], [], [], [], True
     least, greatest = leaders.extremes(run.initial_tokens.values[None]).values[0]
     for row in {least, greatest}:
         # Tokens on the line keep their order, so that the best match of a token is the extreme on its side of 0.
-        late_times, log_missing = _log_missing(flow, times, z, row, best=greatest if z[-1, row] > 0 else least)
+        late_times, log_missing, is_alone = _log_missing(
+            flow, times, z, row, best=greatest if z[-1, row] > 0 else least
+        )
         if len(late_times) < 5:
             text = f"only {len(late_times)} of the saved times resolve 1 - P"
             return Measurement(quantity, np.inf, 0.01, why, open=text)
-        slopes.append(attention_matrices.doubly_exponential_rate(late_times, log_missing).slope)
+        # -log(1 - P) is e^{2Vt} z_row (z_best - z_next), whose last factor goes like e^{-Vt} or to a positive limit.
+        slope = attention_matrices.doubly_exponential_rate(late_times, log_missing).slope
+        errors.append(abs(slope / (growth * (2 if is_alone[-1] else 1)) - 1))
+        is_steady &= bool(is_alone[0] == is_alone[-1])
         first_depths.append(-log_missing[0])
         depths.append(-log_missing[-1])
         # A token converges to its limit like e^{-Vt}, and the slope of its row does too.
         first = int(np.searchsorted(times, late_times[0]))
         transients.append(np.exp(growth * (times[0] - times[first])) * size_of(z) / abs(z[first, row]))
-    value = float(np.abs(np.array(slopes) / growth - 1).max())
+    value = float(max(errors))
     # Near the origin weights stay equal for a while: the law begins where a weight is 1 - e^-10 or more.
-    is_late = min(first_depths) > 10 and min(depths) > 1e3 and max(transients) < 0.005
+    is_late = is_steady and min(first_depths) > 10 and min(depths) > 1e3 and max(transients) < 0.005
     text = "" if is_late else f"at t = {times[-1]:g} (1 - P = e^-{min(depths):.3g}) transients are not over"
     return Measurement(quantity, value, 0.01, why, open=text)
 
 
 def _log_missing(
     flow: AbstractDynamics, times: np.ndarray, z: np.ndarray, row: int, best: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Late times, and log(1 - P) of a row's weight on its `best` match at these times, computed from the scores.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Late times, log(1 - P) of a row's weight on its `best` match at these, and whether no other token is near that.
 
-    Used are the second half of the times at which the best and the next token are farther apart than solver errors.
+    The weight is computed from the scores. A token converges to the limit of the best match, to 0 or beyond it, so that
+    half of the distance from 0 tells near from far. Used are the second half of the times at which the best and the
+    next token are farther apart than solver errors.
     """
     value, scale = float(given.value_matrix(flow)[0, 0]), float(given.score_matrix(flow)[0, 0])
     gaps = np.abs(np.delete(z, best, axis=1) - z[:, [best]]).min(axis=1)
@@ -92,7 +99,8 @@ def _log_missing(
     scores = scale * np.exp(2 * value * times[is_resolved])[:, None] * z[is_resolved, row, None] * z[is_resolved]
     missing = attention_matrices.log_of_missing_weight(scores)[:, best]
     is_late = (np.arange(len(missing)) >= len(missing) // 2) & (missing < 0)
-    return times[is_resolved][is_late], missing[is_late]
+    is_alone = gaps > 0.5 * np.abs(z[:, best])
+    return times[is_resolved][is_late], missing[is_late], is_alone[is_resolved][is_late]
 
 
 # Tokens far from 0
@@ -147,7 +155,7 @@ STATEMENTS: tuple[Statement, ...] = (
             BOOLEAN_LIMIT,
             id="boolean-rate",
             says="On the line the rows of the attention matrix reach their limits doubly exponentially: 1 - P ~ "
-            "exp(-c e^{Vt}).",
+            "exp(-c e^{Vt}), and exp(-c e^{2Vt}) in a row whose best match no other token meets.",
             start=lambda _, tokens: (given.distinct(tokens), given.at_least_two_tokens(tokens)),
         ),
         _boolean_rate,
