@@ -150,7 +150,10 @@ def test_papers_on_the_pages_are_in_the_bibliography():
         ("min <x_i, w> >= 0.5", r"min $\langle x_i, w \rangle$ ≥ 0.5"),
         ("between (beta + 1/2)^-1/2 and beta^-1/2.", r"between $(\beta  + 1/2)^{-1/2}$ and $\beta ^{-1/2}$."),
         ("weights e^{beta (<x, y> - 1)}.", r"weights $e^{\beta  (\langle x, y \rangle - 1)}$."),
-        ("exp(c sqrt(beta)) and (sqrt(4 beta^2 + 1) - 1)", r"$\exp(c \sqrt{\beta })$ and ($\sqrt{4 \beta ^2 + 1}$ - 1)"),
+        (
+            "exp(c sqrt(beta)) and (sqrt(4 beta^2 + 1) - 1)",
+            r"$\exp(c \sqrt{\beta })$ and ($\sqrt{4 \beta ^2 + 1}$ - 1)",
+        ),
         ("angles up to pi; dE_k/dphi_k", r"angles up to $\pi$; $dE_k$/$d\phi _k$"),
         ("S = sum omega_n", r"S = $\sum$ $\omega _n$"),
         ("of [0, 1] and `x_1`", r"of \[0, 1\] and `x_1`"),
