@@ -163,6 +163,25 @@ def test_statements_are_set_as_mathematics(text, expected):
     assert script(DOCS / "extensions" / "statement_mathematics.py").mathematics(text) == expected
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_notebooks_have_no_marks_that_only_the_site_knows(page):
+    module = script(DOCS / "extensions" / "plain_markdown.py")
+    papers = module.numbers_of_papers((DOCS / "references.bib").read_text("utf-8"))
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    found = module.plain(text, page, papers)
+
+    assert re.findall(r"\{\w+\}`|\]\([^)]*\.md|\[\]\(|download>", found) == []
+
+
+def test_notebooks_name_papers_and_pages():
+    module = script(DOCS / "extensions" / "plain_markdown.py")
+    text = 'As in {cite}`one,two`. <a href="a.ipynb" download>Download</a>. See [](long_times.md), [here](sweeps.md#workers).'
+    found = module.plain(text, DOCS / "tutorials" / "first_run.md", {"one": "2305.05465", "two": "2312.10794"})
+
+    one, two = (f"[arXiv:{number}](https://arxiv.org/abs/{number})" for number in ("2305.05465", "2312.10794"))
+    assert found == f'As in ({one}, {two}). See "Times of order exp(β)", here.'
+
+
 def test_links_that_lead_nowhere_are_found(tmp_path, capsys):
     (tmp_path / "one.html").write_text('<a href="two.html#here">two</a> <a href="https://arxiv.org">a paper</a>')
     (tmp_path / "two.html").write_text('<p id="here"></p> <a href="one.html">one</a>')
