@@ -149,11 +149,37 @@ def test_papers_on_the_pages_are_in_the_bibliography():
         ("Q^T K positive definite", r"$Q^{\top} K$ positive definite"),
         ("min <x_i, w> >= 0.5", r"min $\langle x_i, w \rangle$ ≥ 0.5"),
         ("between (beta + 1/2)^-1/2 and beta^-1/2.", r"between $(\beta  + 1/2)^{-1/2}$ and $\beta ^{-1/2}$."),
+        ("weights e^{beta (<x, y> - 1)}.", r"weights $e^{\beta  (\langle x, y \rangle - 1)}$."),
+        (
+            "exp(c sqrt(beta)) and (sqrt(4 beta^2 + 1) - 1)",
+            r"$\exp(c \sqrt{\beta })$ and ($\sqrt{4 \beta ^2 + 1}$ - 1)",
+        ),
+        ("angles up to pi; dE_k/dphi_k", r"angles up to $\pi$; $dE_k$/$d\phi _k$"),
+        ("S = sum omega_n", r"S = $\sum$ $\omega _n$"),
         ("of [0, 1] and `x_1`", r"of \[0, 1\] and `x_1`"),
     ],
 )
 def test_statements_are_set_as_mathematics(text, expected):
     assert script(DOCS / "extensions" / "statement_mathematics.py").mathematics(text) == expected
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_notebooks_have_no_marks_that_only_the_site_knows(page):
+    module = script(DOCS / "extensions" / "plain_markdown.py")
+    papers = module.numbers_of_papers((DOCS / "references.bib").read_text("utf-8"))
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    found = module.plain(text, page, papers)
+
+    assert re.findall(r"\{\w+\}`|\]\([^)]*\.md|\[\]\(|download>", found) == []
+
+
+def test_notebooks_name_papers_and_pages():
+    module = script(DOCS / "extensions" / "plain_markdown.py")
+    text = 'As in {cite}`one,two`. <a href="a.ipynb" download>Download</a>. See [](long_times.md), [here](sweeps.md#workers).'
+    found = module.plain(text, DOCS / "tutorials" / "first_run.md", {"one": "2305.05465", "two": "2312.10794"})
+
+    one, two = (f"[arXiv:{number}](https://arxiv.org/abs/{number})" for number in ("2305.05465", "2312.10794"))
+    assert found == f'As in ({one}, {two}). See "Times of order exp(β)", here.'
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path, capsys):

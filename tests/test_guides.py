@@ -21,6 +21,7 @@ GIVEN = {
     },
     "many_tokens": dict,
     "mean_field": dict,
+    "questions": dict,
     "studies": dict,
     "trained_models": dict,
 }

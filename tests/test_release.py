@@ -123,6 +123,23 @@ def test_the_paper_cites_what_its_bibliography_has():
     assert cited == entries
 
 
+def test_the_paper_has_the_sections_and_the_length_that_the_journal_asks_for():
+    """The Journal of Open Source Software; its "AI usage disclosure" is written by the authors who submit."""
+    text = (ROOT / "paper.md").read_text("utf-8").partition("---\n\n#")[2]
+    sections = re.findall(r"^# (.+)$", "#" + text, re.MULTILINE)
+    wanted = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"]
+
+    assert [section for section in sections if section in wanted] == wanted
+    assert 750 <= len(text.split()) <= 1750
+
+
+def test_workflows_have_no_more_rights_than_they_need_and_end():
+    for name, text in WORKFLOWS.items():
+        workflow = text.partition("\njobs:")
+        assert "permissions:\n  contents: read\n" in workflow[0], name
+        assert workflow[2].count("runs-on:") == workflow[2].count("timeout-minutes:"), name
+
+
 def test_ratios_of_the_paper_are_those_of_the_documentation():
     table = (ROOT / "docs" / "reference" / "speed.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\S+)` \|(.*)\|$", (ROOT / "paper.md").read_text("utf-8"), re.MULTILINE)

@@ -59,6 +59,16 @@ def test_the_equation_is_that_of_the_settings(opened):
     assert "<msup><mi>e</mi><mrow><mi>t</mi><mi>V</mi></mrow></msup>" in rescaled
 
 
+@pytest.mark.parametrize("rule", ["softmax", "sinkhorn", "hardmax"])
+def test_weights_are_normalised_over_the_tokens_that_the_mask_shows(opened, rule):
+    settings = value(opened, "explorer.model.settings") | {"attention": rule}
+    condition = "<mrow><mi>{}</mi><mo>≤</mo><mi>i</mi></mrow>"
+    causal, full = (opened.evaluate(EQUATION, settings | {"mask": mask}) for mask in ("causal", "full"))
+
+    assert [causal.count(condition.format(index)) for index in "jk"] == [1, 1]
+    assert [full.count(condition.format(index)) for index in "jk"] == [0, 0]
+
+
 def test_the_term_that_a_control_changes_is_lit_while_it_is_used(opened):
     lit = "[...document.querySelectorAll('#equation .lit')].map((part) => part.dataset.setting)"
     opened.focus("input[name=beta]")

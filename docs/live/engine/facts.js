@@ -62,7 +62,7 @@ function predictionOf(scenario, run) {
   const isKnown = ({ settings }) => Object.entries(settings).every(([name, value]) => name === "runs" || isWithoutEffect(name) || run.settings[name] === value);
   const found = !run.placed && scenario.predictions.find(isKnown);
   if (found) return found.prediction;
-  return { limit: "unknown", limits: ["unknown"], words: "not looked up on this page", isUnchecked: true, says: `Theorems are held against changed settings by the installed explorer. ${installSentence()}`, proved: false };
+  return { limit: "unknown", limits: ["unknown"], words: "not looked up on this page", isUnchecked: true, says: `The installed explorer checks the theorems on changed settings. ${installSentence()}`, proved: false };
 }
 
 const isWithoutEffect = (name) => ["end", "saves", "spacing", "rtol", "atol"].includes(name);

@@ -45,21 +45,24 @@ function attentionOutput({ space, heads, mask, redraw }) {
   const V = lit("value redraw", sub1(i("V"), several), redraw ? brackets(i("t")) : "");
   const weight = several ? `<msubsup>${i("A")}${row(I, J)}${H}</msubsup>` : sub(i("A"), row(I, J));
   const moved = isRescaled ? brackets(sub(i("z"), J), o("−"), sub(i("z"), I)) : sub(i("x"), J);
-  return row(several ? lit("heads", `<munder>${o("∑")}${H}</munder>`) : "", lit("mask n", sumOver(mask)), lit("attention", weight), V, moved);
+  return row(several ? lit("heads", `<munder>${o("∑")}${H}</munder>`) : "", sumOver(mask, J), lit("attention", weight), V, moved);
 }
 
 const sub1 = (base, several) => (several ? sub(base, H) : base);
 
-function sumOver(mask) {
-  const conditions = mask.split("+").map((one) => CONDITIONS[nameOf(one)]?.(numbersOf(one))).filter(Boolean);
-  return `<munder>${o("∑")}${conditions.length ? row(conditions.join(o(","))) : J}</munder>`;
+const sumOver = (mask, index) => lit("mask n", `<munder>${o("∑")}${visible(mask, index)}</munder>`);
+
+function visible(mask, index) {
+  // The tokens that token i attends to: the index alone, or what the masks ask of it.
+  const conditions = mask.split("+").map((one) => CONDITIONS[nameOf(one)]?.(index, numbersOf(one))).filter(Boolean);
+  return conditions.length ? row(conditions.join(o(","))) : index;
 }
 
 const CONDITIONS = {
-  causal: () => row(J, o("≤"), I),
-  "strictly-causal": () => row(J, o("&lt;"), I),
-  others: () => row(J, o("≠"), I),
-  window: ([width]) => row(o("|"), I, o("−"), J, o("|"), o("≤"), n(width ?? 1)),
+  causal: (index) => row(index, o("≤"), I),
+  "strictly-causal": (index) => row(index, o("&lt;"), I),
+  others: (index) => row(index, o("≠"), I),
+  window: (index, [width]) => row(o("|"), I, o("−"), index, o("|"), o("≤"), n(width ?? 1)),
 };
 
 function score({ space, query_key, prompt }, left, right) {
@@ -76,14 +79,14 @@ function weights(settings) {
   const alibi = (index) => (slope ? lit("mask", o("−"), n(numbersOf(slope)[0] ?? 1), o("|"), I, o("−"), index, o("|")) : "");
   const exponential = (index, offset = "") => sup(i("e"), row(beta, offset ? brackets(score(settings, I, index), offset) : score(settings, I, index), alibi(index)));
   if (rule === "hardmax") {
-    const largest = row(`<munder>${word("argmax")}${K}</munder>`, score(settings, I, K));
+    const largest = row(lit("mask n", `<munder>${word("argmax")}${visible(mask, K)}</munder>`), score(settings, I, K));
     return [lit("attention", A, o("="), ratio(n(1), word("number of maxima"))), row(lit("attention", word("if ")), J, o("∈"), largest)];
   }
   if (rule === "unnormalised") {
     const [given] = numbersOf(attention), offset = given && Number(given) !== 0 ? row(o("−"), n(given)) : "";
     return row(A, o("="), lit("attention", ratio(n(1), i("n"))), exponential(J, offset));
   }
-  const rows = ratio(exponential(J), row(`<munder>${o("∑")}${K}</munder>`, exponential(K)));
+  const rows = ratio(exponential(J), row(sumOver(mask, K), exponential(K)));
   const softmax = row(A, o("="), lit("attention", rows));
   if (rule !== "sinkhorn") return softmax;
   const more = ["then columns and rows in turn,", `${Number(numbersOf(attention)[0] ?? 5)} divisions in all`];
