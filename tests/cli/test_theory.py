@@ -165,6 +165,10 @@ def test_changed_settings_of_a_coalescing_scenario_are_told(tmp_path):
         (["verify", "polytop"], "Did you mean 'polytope'"),
         (["verify", "--run", "no.zarr"], "There is no result file"),
         (["verify", "--steps", "small"], "numbers with commas between"),
+        (
+            ["verify", "polytope", "--steps", "0.1"],
+            "`--steps` is of the statements about layers, layers-single-cluster",
+        ),
         (["verify", "--steps", "-1"], "`steps` must be above zero"),
         (["predict", "polytop"], "Did you mean 'polytope'"),
         (["run", "metastable", "--runs", "3"], "`runs` would change nothing here: one start"),

@@ -114,6 +114,9 @@ def _print_survival(statements: list[Any], steps: str, as_json: bool) -> None:
             f"`steps` must be numbers with commas between, such as 0.1,1,2, but it is {steps!r}."
         ) from None
     about_layers = [one for one in statements if one in STATEMENTS]
+    if not about_layers:
+        known = ", ".join(one.id for one in STATEMENTS)
+        raise InputError(f"`--steps` is of the statements about layers, {known}, but none of them is named.")
     found = {one.id: surviving_steps(one, sizes) for one in about_layers}
     if as_json:
         print_json({name: {str(step): one.as_dict() for step, one in row.items()} for name, row in found.items()})
