@@ -62,7 +62,8 @@ def test_the_run_of_an_ensemble_is_named():
     run = af.simulate(flow_of(RANK_ONE, af.Peri()), tokens, TIMES, solver=SHORT, keep_tokens=False, progress=False)
 
     attempts = (run.steps + run.rejected_steps).values
-    assert f"Run {np.argmax(attempts) + 1}: By t = " in run.outcome
+    index = np.argmax(attempts)
+    assert f"Run {index + 1} (index {index}): By t = " in run.outcome
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -206,7 +207,7 @@ def test_the_run_whose_length_reaches_zero_is_named():
     run = af.simulate(flow_of(-np.eye(2), af.Pre()), tokens, [0.0, 3.0], keep_tokens=False, progress=False)
 
     assert "1 reached the end, 1 stopped" in run.outcome
-    assert "Run 2: Stopped at t = 1: the length of a token has reached zero" in run.outcome
+    assert "Run 2 (index 1): Stopped at t = 1: the length of a token has reached zero" in run.outcome
 
 
 def test_lengths_that_grow_get_no_note():

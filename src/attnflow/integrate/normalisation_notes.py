@@ -34,7 +34,7 @@ def normalisation_notes(flow: AbstractDynamics, solver: AbstractSolver, run: xr.
 
 
 def _named(number: list[int]) -> str:
-    return f"Run {number[0] + 1}: " if number else ""
+    return f"Run {number[0] + 1} (index {number[0]}): " if number else ""
 
 
 def _direction_note(flow: SphereAttention, solver: Adaptive, run: xr.Dataset) -> str:

@@ -97,7 +97,7 @@ def summary(lines: list[str], status: np.ndarray) -> str:
     parts = [f"{count} {ending}" for ending, count in counts.items() if count]
     text = f"Of {len(lines)} runs {', '.join(parts)}."
     named = [*np.flatnonzero(has_failed), *np.flatnonzero(status == Status.ZERO_LENGTH)]
-    return f"{text} Run {named[0] + 1}: {lines[named[0]]}" if named else text
+    return f"{text} Run {named[0] + 1} (index {named[0]}): {lines[named[0]]}" if named else text
 
 
 def failed(status: np.ndarray) -> np.ndarray:
