@@ -16,6 +16,7 @@ from tests.helpers.torch_files import HOSTILE, PLAIN, index_of, older_format, sa
 import attnflow as af
 from attnflow._common.checks import InputError
 from attnflow.models import torch_pickle
+from attnflow.models.gguf_file import GgufFile
 
 HIDDEN = np.load(family_models.REFERENCES / "tiny.npz", allow_pickle=False)
 
@@ -353,6 +354,13 @@ def test_gguf_of_a_llama(tmp_path):
 
     assert_is(af.models.load(path), "llama", atol=1e-6)
     assert af.models.load(tmp_path).origin == str(path.resolve())
+
+
+def test_gguf_files_are_read_as_plain_arrays(tmp_path):
+    """The package looks at every word of the vocabulary, which takes four times as long in a `memmap`."""
+    path = written_gguf(tmp_path / "m.gguf", "llama", tiny_models.CONFIGS["llama"], tiny_models.tensors("llama"))
+    opened = GgufFile(path)
+    assert {type(opened.stored(name).tensor.data) for name in opened.names()} == {np.ndarray}
 
 
 def test_a_gguf_file_with_more_layers_than_it_says(tmp_path):

@@ -1,6 +1,8 @@
 """Theorems about limits: `predict` and `verify` share their hypotheses, each hypothesis can be broken alone, and what
 follows for V = c I, for beta Q^T K and for exceptional starts is tested on both functions."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
@@ -416,3 +418,10 @@ def test_a_theorem_that_needs_the_first_tokens_says_so():
     (missed,) = [one for one in hypotheses if not one.holds]
     assert "pass `tokens`" in missed.says
     assert missed.kind == "start"
+
+
+def test_sentences_say_what_their_spaces_are():
+    """F and G are those of leading and of other generalised eigenvectors, which every sentence that names them says."""
+    naming = [one for one in THEOREMS.values() if re.search(r"\bF\b", one.says)]
+    assert {one.id for one in naming} == {"polytope-times-hyperplane", "polytope-times-hyperplane-general"}
+    assert all("leading eigenvectors" in one.says and "other generalised eigenvectors" in one.says for one in naming)

@@ -36,6 +36,15 @@ def test_jacobians_are_those_of_finite_differences(models):
     np.testing.assert_allclose(found, np.stack(columns, axis=1), atol=1e-6)
 
 
+def test_a_wide_blocks_jacobian_is_made_in_batches(models, monkeypatch):
+    block, tokens = models["bert"].block(0), models["bert"].trajectory(IDS).tokens.values[0][:3]
+    whole = coupling._jacobian(block, tokens, 2)
+    monkeypatch.setattr(coupling, "DIRECTIONS_AT_ONCE", 4)  # of 12
+    jax.clear_caches()
+    np.testing.assert_allclose(coupling._jacobian(block, tokens, 2), whole, rtol=0, atol=1e-13)
+    jax.clear_caches()
+
+
 def test_blocks_that_share_directions_are_coupled():
     rng = np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.normal(size=(8, 8)))[0] for _ in range(2))

@@ -143,7 +143,10 @@ def test_equal_weights_agree_with_the_prediction_as_often_as_trained_ones(third)
         f"trained: {rows['trained']['agreeing']} of 12; Q = K = 0: {rows['Q = K = 0']['agreeing']} of 12" in agreement
     )
     assert "differ from no control" in agreement
-    assert agreement in " ".join(af.show.head_spectra(third).texts[-1].get_text().split())
+    caption = " ".join(af.show.head_spectra(third).texts[-1].get_text().split())
+    assert agreement in caption
+    assert "Marks: whether a simulation with the head reaches the limit predicted from V." in caption
+    assert "repeated on 12 heads with controls" in caption
 
 
 def test_a_difference_from_the_controls_is_said():

@@ -85,7 +85,7 @@ class GgufFile:
         self.path = path
         library = extra("gguf")
         try:
-            self._reader = library.GGUFReader(path)
+            self._reader = _reader_of_plain_arrays(library)(path)
             self._fields = self._reader.fields
             self.architecture = str(self._field("general.architecture"))
             self._tensors = {one.name: one for one in self._reader.tensors}
@@ -208,6 +208,25 @@ class GgufFile:
         if name not in self._fields:
             raise InputError(f"{self.path} lacks the entry {name}. It is damaged, or of another kind: fetch it again.")
         return self._fields[name].contents()
+
+
+def _reader_of_plain_arrays(library: Any) -> type:
+    """The package's reader of files, with views of the mapped file that are plain arrays.
+
+    The package makes a view for every word of the vocabulary, and for every few rows of a quantised tensor; making one
+    of type `memmap` takes longer than all the rest.
+    """
+
+    class Reader(library.GGUFReader):
+        @property
+        def data(self) -> np.ndarray:
+            return self._mapped
+
+        @data.setter
+        def data(self, mapped: np.ndarray) -> None:
+            self._mapped = mapped.view(np.ndarray)
+
+    return Reader
 
 
 def _pre_tokenizer(library: Any, pattern: str | None) -> Any:

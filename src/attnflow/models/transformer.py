@@ -148,8 +148,10 @@ class Model:
         part = jax.tree.map(partial(np.asarray, dtype=float), self._attention(layer))
         if folded:
             part = self._folded(part, layer)
-        single_heads = [part.with_heads((head,)) for head in range(part.heads)]
-        return [Head(one.W_Q[0] * one.scale, one.W_K[0], one.W_V[0], one.W_O[0]) for one in single_heads]
+        sharing = part.heads // len(part.W_K)  # heads that share keys and values
+        groups = [head // sharing for head in range(part.heads)]
+        matrices = zip(part.W_Q * part.scale, part.W_K[groups], part.W_V[groups], part.W_O, strict=True)
+        return [Head(*of_head) for of_head in matrices]
 
     def attention_norm(self, layer: int = 0) -> Norm | None:
         """The norm before the heads of a layer, which is all that is read; None where heads read the stream itself.

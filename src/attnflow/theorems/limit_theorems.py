@@ -170,16 +170,17 @@ _LAMBDA_ON_F = (
 POLYTOPE_TIMES_HYPERPLANE = Theorem(
     id="polytope-times-hyperplane",
     paper=f"{CLUSTERS} section 5 (mixed case)",
-    says="If V is lambda > 0 times the identity on F and has a smaller spectral radius on G, and Q^T K is positive "
-    "definite, the F-parts of the rescaled tokens converge to the boundary of a polytope or to 0, whatever their "
-    "G-parts do.",
+    says="If V is lambda > 0 times the identity on F, the space of its leading eigenvectors, and has a smaller "
+    "spectral radius on G, that of its other generalised eigenvectors, and Q^T K is positive definite, the F-parts of "
+    "the rescaled tokens converge to the boundary of a polytope or to 0, whatever their G-parts do.",
     setting=given.transformer,
     spectral=(*_LAMBDA_ON_F, spectral.spaces_are_orthogonal),
 )
 POLYTOPE_TIMES_HYPERPLANE_GENERAL = Theorem(
     id="polytope-times-hyperplane-general",
     paper=f"{CLUSTERS} section 5 (mixed case)",
-    says="The conclusion of polytope-times-hyperplane where F and G need not be orthogonal for Q^T K.",
+    says="The conclusion of polytope-times-hyperplane where F, the space of the leading eigenvectors of V, and G, that "
+    "of its other generalised eigenvectors, need not be orthogonal for Q^T K.",
     setting=given.transformer,
     # Where F is a line or the whole space, Theorem 4.2 or 3.1 proves it.
     spectral=(*_LAMBDA_ON_F, spectral.leading_is_multiple, spectral.others_exist),

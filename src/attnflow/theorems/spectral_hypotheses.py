@@ -148,7 +148,7 @@ def complement_is_invariant(weights: Weights) -> Hypothesis:
     found, inside = weights.spectrum, weights.spectrum.leading_space
     outside = complement(inside)
     leak = float(np.linalg.norm(inside.T @ found.matrix @ outside, 2)) if outside.size else 0.0
-    says = "V maps the orthogonal complement of L into itself"
+    says = "V maps the orthogonal complement of its leading eigenspace into itself"
     return at_most(says, leak, weights.tolerance, "in the norm", "value")
 
 
@@ -157,7 +157,8 @@ def complement_grows_slower(weights: Weights) -> Hypothesis:
     found, outside = weights.spectrum, complement(weights.spectrum.leading_space)
     largest = -least_of_symmetric_part(-outside.T @ found.matrix @ outside) if outside.size else -np.inf
     gap = found.leading.value.real - largest
-    return above("<Vz, z> < lambda |z|^2 for z orthogonal to L", gap, weights.tolerance, kind="value")
+    says = "<Vz, z> < lambda |z|^2 for z orthogonal to the leading eigenspace of V"
+    return above(says, gap, weights.tolerance, kind="value")
 
 
 def scores_are_definite(weights: Weights) -> Hypothesis:
@@ -182,7 +183,7 @@ def spaces_are_orthogonal(weights: Weights) -> Hypothesis:
     found, scores = weights.spectrum, weights.scores
     others = complement(spectrum(found.matrix.T).leading_space)
     leak = float(np.abs(found.leading_space.T @ scores @ others).max(initial=0.0))
-    says = "F and G orthogonal for Q^T K"
+    says = "the spaces F and G of leading and of other generalised eigenvectors of V are orthogonal for Q^T K"
     return at_most(says, leak, SPECTRAL_TOLERANCE * np.abs(scores).max(), "in the largest entry", "scores")
 
 

@@ -15,11 +15,13 @@ from scipy.linalg import eigh
 
 from attnflow._common.checks import InputError, require_count
 from attnflow._common.precision import double
-from attnflow._common.threads import one_blas_thread
+from attnflow._common.threads import on_cores, one_blas_thread
 from attnflow.models.block import Block
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 from attnflow.trained.prompt_runs import run_of
+
+DIRECTIONS_AT_ONCE = 1024  # of the derivative of a block, above which they are cut into batches to save memory
 
 
 def block_coupling(
@@ -95,7 +97,8 @@ def coupling_of(jacobians: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray
            [0., 0., 1.],
            [1., 1., 0.]])
     """
-    left, sizes, right = (np.stack(parts) for parts in zip(*(_leading(one, top) for one in jacobians), strict=True))
+    leading = on_cores(partial(_leading, top=top), jacobians)
+    left, sizes, right = (np.stack(parts) for parts in zip(*leading, strict=True))
     return _mismatch(jacobians, sizes, left, right), sizes
 
 
@@ -151,8 +154,10 @@ def _jacobian(block: Block, tokens: np.ndarray, token: int) -> np.ndarray:
 def _columns(block: Block, tokens: jax.Array, token: int) -> jax.Array:
     """The derivative along each unit vector at the token: rows of the transposed Jacobian."""
     _, derivative = jax.linearize(partial(block.at, tokens, token), tokens[token])
+    d = tokens.shape[1]
+    directions = jnp.eye(d, dtype=tokens.dtype)
+    if d <= DIRECTIONS_AT_ONCE:  # a loop over batches takes a second to compile
+        return jax.vmap(derivative)(directions)
     # Batches of at most 512 directions: in a wide block, each holds as many numbers as a token of the MLP. They are of
     # equal size where d allows it, since a smaller last one is compiled by itself.
-    d = tokens.shape[1]
-    size = -(-d // -(-d // 512))
-    return jax.lax.map(derivative, jnp.eye(d, dtype=tokens.dtype), batch_size=size)
+    return jax.lax.map(derivative, directions, batch_size=-(-d // -(-d // 512)))

@@ -1,13 +1,14 @@
 """The output of attention on a prompt, split by parts of V."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
 from attnflow._common.checks import require_known
 from attnflow._common.precision import double
-from attnflow._common.threads import one_blas_thread
+from attnflow._common.threads import on_cores, one_blas_thread
 from attnflow.analyse import low_rank
 from attnflow.model.heads import Head
 from attnflow.models.tokenizer import Prompt
@@ -94,7 +95,7 @@ def _outputs_by_layer(model: Model, stream: np.ndarray, attention: np.ndarray, s
     for layer, weights in enumerate(attention.astype(float)):
         number = layer % model.config.layers
         if layer == 0 or not model.config.shares_layers:
-            of_heads = [_parts(head, split) for head in model.heads(number)]
+            of_heads = on_cores(partial(_parts, split=split), model.heads(number))
         yield _output(of_heads, _read_by_heads(model, number, stream[layer]), weights)
 
 
@@ -108,11 +109,16 @@ def _read_by_heads(model: Model, layer: int, tokens: np.ndarray) -> np.ndarray:
 
 
 def _output(of_heads: list[Pairs], read: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    total = np.zeros((len(of_heads[0]), *read.shape))
-    for pairs, attention in zip(of_heads, weights, strict=True):
-        for place, (left, right) in enumerate(pairs):
-            total[place] += attention @ (read @ right.T) @ left.T
-    return total
+    """The output of all heads, (part, token, coordinate), from the parts of V of each."""
+
+    def of_part(part: int) -> np.ndarray:
+        total = np.zeros(read.shape)
+        for pairs, attention in zip(of_heads, weights, strict=True):
+            left, right = pairs[part]
+            total += attention @ (read @ right.T) @ left.T
+        return total
+
+    return np.stack(on_cores(of_part, range(len(of_heads[0]))))
 
 
 def _parts(head: Head, split: str) -> Pairs:

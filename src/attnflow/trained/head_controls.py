@@ -97,9 +97,9 @@ def controls_sentences(table: xr.Dataset) -> list[str]:
         return []
     heads = table.attrs["control_heads"]
     return [
-        f"Simulations with the predicted limit, of {heads} heads, undecided ones not counted as such: "
-        f"{_counts(rows, 'agreeing')}. {control_verdict(rows, 'agreeing')}",
-        f"Simulations with two or three hyperplanes (equal weights of all tokens give one): "
+        f"Simulations that reach the limit predicted from V, repeated on {heads} heads with controls (undecided ones "
+        f"are not counted): {_counts(rows, 'agreeing')}. {control_verdict(rows, 'agreeing')}",
+        "Simulations with two or three hyperplanes (equal weights of all tokens give one): "
         f"{_counts(rows, 'several_hyperplanes')}. {control_verdict(rows, 'several_hyperplanes')}",
     ]
 

@@ -68,11 +68,13 @@ def logit_lens(
     clusters = run.cluster.values if "cluster" in run else None
     steps = len(run.tokens)
     last = _logits(model, output, run.tokens.values[-1])
+    with double():
+        log_last = np.asarray(_log_probabilities(last))
     kept: list[dict[str, np.ndarray]] = []
     with reporting(progress) as report, one_blas_thread():
         for time, tokens in enumerate(run.tokens.values):
             own = last if time == steps - 1 else _logits(model, output, tokens)
-            kept.append(_of_layer(own, last, top, None if clusters is None else clusters[time]))
+            kept.append(_of_layer(own, log_last, top, None if clusters is None else clusters[time]))
             report((time + 1) / steps, f"words of layer {time}")
     return _dataset(model, run, {name: np.stack([one[name] for one in kept]) for name in kept[0]})
 
@@ -118,12 +120,13 @@ def lens_rows(lens: xr.Dataset) -> list[dict[str, Any]]:
 def _named(one: xr.Dataset) -> list[dict[str, Any]]:
     """The clusters of one layer with the word that each predicts."""
     found, labels = [], one.cluster.values
+    text, predicted, shares = one.word.values, one.cluster_word.values, one.cluster_probability.values
     for label in np.unique(labels):
         places = np.flatnonzero(labels == label)
         if len(places) > 1:
-            word, share = one.cluster_word.values[places[0]], one.cluster_probability.values[places[0]]
-            words = [str(one.word.values[place]) for place in places]
-            found.append({"words": words, "word": str(word), "probability": float(share)})
+            words = [str(text[place]) for place in places]
+            word, share = str(predicted[places[0]]), float(shares[places[0]])
+            found.append({"words": words, "word": word, "probability": share})
     return sorted(found, key=lambda cluster: -len(cluster["words"]))
 
 
@@ -138,15 +141,15 @@ def _applied(output: Unembedding, tokens: np.ndarray) -> AnyArray:
     return output(tokens)
 
 
-def _of_layer(own: np.ndarray, last: np.ndarray, top: int, clusters: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The numbers of one layer from its logits and those of the last layer, in blocks of tokens."""
+def _of_layer(own: np.ndarray, log_last: np.ndarray, top: int, clusters: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The numbers of one layer from its logits and the log-probabilities of the last layer, in blocks of tokens."""
     size = max(1, BLOCK_BYTES // (8 * own.shape[1]))
     found: list[dict[str, np.ndarray]] = []
     sums = None if clusters is None else _ClusterSums(clusters, own.shape[1])
     for first in range(0, len(own), size):
         rows = slice(first, first + size)
         with double():
-            chances, entropy, divergence = (np.asarray(one) for one in _compared(own[rows], last[rows]))
+            chances, entropy, divergence = (np.asarray(one) for one in _compared(own[rows], log_last[rows]))
         best = _best(own[rows], top)
         likely = np.take_along_axis(chances, best, 1)
         found.append({"predicted_id": best, "probability": likely, "entropy": entropy, "divergence": divergence})
@@ -157,12 +160,18 @@ def _of_layer(own: np.ndarray, last: np.ndarray, top: int, clusters: np.ndarray 
 
 
 @jax.jit
-def _compared(own: jax.Array, last: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _log_probabilities(logits: jax.Array) -> jax.Array:
+    """Log-probabilities in float64."""
+    return jax.nn.log_softmax(logits.astype("float64"))
+
+
+@jax.jit
+def _compared(own: jax.Array, log_last: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Probabilities in float64, their entropy, and their divergence from those of the last layer."""
-    own, last = (jax.nn.log_softmax(logits.astype("float64")) for logits in (own, last))
+    own = _log_probabilities(own)
     chances = jnp.exp(own)
     entropy = -jnp.sum(chances * jnp.where(chances > 0, own, 0.0), axis=1)
-    return chances, entropy, jnp.sum(jnp.exp(last) * (last - own), axis=1)
+    return chances, entropy, jnp.sum(jnp.exp(log_last) * (log_last - own), axis=1)
 
 
 def _best(logits: np.ndarray, top: int) -> np.ndarray:

@@ -167,7 +167,9 @@ def test_scores_that_mix_the_two_spaces_are_outside():
     scores = np.array([[1.0, 0.5], [0.5, 1.0]])
     case = with_scores(scores, np.diag([1.0, 0.0]), box(2))
     verdict = STATEMENTS["polytope-times-hyperplane"].check_instance(case)
-    assert [one.says for one in verdict.broken] == ["F and G orthogonal for Q^T K"]
+    assert [one.says for one in verdict.broken] == [
+        "the spaces F and G of leading and of other generalised eigenvectors of V are orthogonal for Q^T K"
+    ]
 
 
 def test_a_defective_leading_block_is_outside():

@@ -129,6 +129,19 @@ def test_models_of_different_depth_share_a_dataset(models, tmp_path):
     assert len(figure.axes) == 3
 
 
+def test_titles_of_panels_side_by_side_do_not_overlap(models):
+    """At the natural size, too, a title ends before that of the next panel begins."""
+    one = trained.study([models["bert"]], PROMPTS, controls=[], progress=False)
+    figure = af.show.study(one)
+    figure.canvas.draw()
+    boxes = [axes._left_title.get_window_extent() for axes in figure.axes if axes.get_title("left")]
+    assert len(boxes) == 6
+    assert boxes[2].x1 < figure.bbox.x1
+    assert boxes[5].x1 < figure.bbox.x1
+    for row in (boxes[:3], boxes[3:]):
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(row))
+
+
 def test_models_with_different_numbers_of_heads_share_a_dataset(models, tmp_path):
     """Measures of single heads are missing beyond the heads of a model, and its mean is over its own."""
     config = tiny_models.CONFIGS["bert"] | {"num_attention_heads": 2}

@@ -50,13 +50,45 @@ def _composed(picture: Picture, page: Page) -> Figure:
     room: dict[str, float] = {}
     if handles:
         room = outer_legend(figure, handles, picture) if strip is None else legend_in(strip, handles, figure)
+    _fit_titles(axes, page)
     if page.width is not None:
-        _fit_titles(axes, page)
         share = float(np.clip(page.width / page.scale / picture.width, 0.5, 1.0)) if len(axes) > 1 else 1.0
         scale_marks(axes, page.scale, share)
     if picture.title or picture.caption:
         write_heading(figure, picture.title, picture.caption, **room)
+    if page.width is not None and page.height is None:
+        _make_room_for_words(figure, axes, picture.panels)
     return figure
+
+
+def _make_room_for_words(figure: Figure, axes: Sequence[Axes], panels: Sequence[Any]) -> None:
+    """Make a line of panels higher in which words beside a panel would touch, once the layout has placed everything.
+
+    Lines with common columns share what the margins leave, by their ratios; what that is only the layout tells.
+    """
+    beside = [(one, getattr(panel, "words_beside", 0)) for one, panel in zip(axes, panels, strict=True)]
+    words = [(one, count) for one, count in beside if count and _lines_of(one).nrows > 1]
+    if not words:
+        return
+    figure.draw_without_rendering()
+    one, needed = max(((one, _height_of_words(one, count)) for one, count in words), key=lambda found: found[1])
+    present = size_in_inches(one)[1]
+    if present < needed:
+        lines, place = _lines_of(one), one.get_subplotspec().rowspan.start
+        heights = list(lines.get_height_ratios())
+        heights[place] *= needed / present
+        lines.set_height_ratios(heights)
+        figure.set_figheight(figure.get_figheight() + needed - present)
+
+
+def _lines_of(axes: Axes) -> Any:
+    place: Any = axes.get_subplotspec()
+    return place.get_gridspec()
+
+
+def _height_of_words(axes: Axes, count: int) -> float:
+    """Inches that words along the vertical axis need so that ascenders and descenders do not touch."""
+    return count * 1.2 * axes.get_yticklabels()[0].get_fontsize() / 72
 
 
 def _has_room(picture: Picture, page: Page) -> bool:

@@ -122,7 +122,8 @@ def _caption(table: xr.Dataset) -> str:
     d, k = table.attrs["width"], table.sizes["eigenvalue"]
     sentences = [
         f"$V = W_O W_V$ of {kinds.size} heads: {k} eigenvalues each, all others of the {d} are 0.",
-        f"The eigenvalue of largest real part is {', '.join(counts)} heads.",
+        f"The leading eigenvalue, of largest real part, is {', '.join(counts)} heads.",
+        *(["Marks: whether a simulation with the head reaches the limit predicted from V."] if _marks(table) else []),
         *controls_sentences(table)[:1],
     ]
     return " ".join(sentences)

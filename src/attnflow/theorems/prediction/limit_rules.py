@@ -101,7 +101,8 @@ RULES: tuple[Rule, ...] = (
         known.POLYTOPE_TIMES_HYPERPLANE_GENERAL,
         "polytope-times-hyperplane",
         _exponential,
-        note="A bound in the published proof fails where Q^T K mixes F and G; no counterexample is known.",
+        note="A bound in the published proof fails where Q^T K mixes leading eigenvectors of V with the others; no "
+        "counterexample is known.",
     ),
     Rule(
         known.HARDMAX_LIMITS,
