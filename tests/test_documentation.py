@@ -10,11 +10,15 @@ from functools import reduce
 from pathlib import Path
 from types import ModuleType
 
+import matplotlib
 import pytest
 import typer
 
 import attnflow
 from attnflow.cli.app import app
+from attnflow.experiments.catalogue import CATALOGUE
+from attnflow.experiments.control_scenarios import CONTROLS
+from attnflow.experiments.law_scenarios import LAWS
 from attnflow.figures.catalogue import catalogue as figures
 from attnflow.theorems.catalogue import FAMILIES
 from attnflow.theorems.catalogue import catalogue as statements
@@ -180,6 +184,17 @@ def test_notebooks_name_papers_and_pages():
 
     one, two = (f"[arXiv:{number}](https://arxiv.org/abs/{number})" for number in ("2305.05465", "2312.10794"))
     assert found == f'As in ({one}, {two}). See "Times of order exp(β)", here.'
+
+
+@pytest.mark.parametrize("name", ["polytope", "staircase", "meanfield-line", "steer-sphere"])
+def test_the_program_of_a_scenario_runs(name, tmp_path, monkeypatch):
+    """One scenario of each kind."""
+    monkeypatch.chdir(tmp_path)
+    every = CATALOGUE | LAWS | CONTROLS
+    with matplotlib.rc_context({"backend": "Agg"}):
+        exec(script(DOCS / "extensions" / "scenario_code.py").code(every[name]), {})
+
+    assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path, capsys):

@@ -4,6 +4,7 @@ import html
 from pathlib import Path
 
 from generated import contents, linked, made, size_of_build, write_page
+from scenario_code import code
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
@@ -90,22 +91,5 @@ def _page(source: Path, scenario: Scenario, is_computed: bool) -> str:
         printed = (source / "_build" / "extra" / "scenarios" / f"{name}.txt").read_text("utf-8").rstrip()
         parts.append(f"```text\n{printed}\n```")
         parts.append(f'```{{raw}} html\n<img src="{folder}/{name}.png" alt="{name}" loading="lazy">\n```')
-    parts.append(f"In Python:\n\n```python\n{_code(scenario)}\n```")
+    parts.append(f"In Python:\n\n```python\n{code(scenario)}\n```")
     return "\n\n".join(parts) + "\n"
-
-
-def _code(scenario: Scenario) -> str:
-    """The scenario in Python, with its settings and a picture."""
-    name, picture = f'"{scenario.name}"', f'"{scenario.name}.png"'
-    if scenario.name in LAWS:
-        setup = f"af.law_scenario({name})"
-        run, drawn = "af.mean_field.evolve(**setup.arguments())", f"af.show.density(run, {picture})"
-    elif scenario.name in CONTROLS:
-        setup, run, drawn = f"af.control_scenario({name})", "setup.find().run", f"af.show.steering(run, {picture})"
-    else:
-        arguments = "setup.flow, setup.tokens"
-        if not scenario.coalesces:
-            arguments += ", setup.times, solver=setup.solver, rng=setup.rng"
-        setup, run = f"af.scenario({name})", f"af.{'coalesce' if scenario.coalesces else 'simulate'}({arguments})"
-        drawn = f"af.show.trajectories(run, {picture})"
-    return f"import attnflow as af\n\nsetup = {setup}\nrun = {run}\n{drawn}"

@@ -115,6 +115,13 @@ def test_what_is_no_run_is_refused(run, found):
         summary(run)
 
 
+@pytest.mark.parametrize("draw", [summary, trajectories])
+def test_a_run_of_merges_is_refused(draw):
+    run = af.coalesce(af.SphereAttention(af.Head.identity(2), af.Softmax(20.0)), af.initial.circle(4, rng=0))
+    with pytest.raises(ValueError, match=r"merges, made by `coalesce`.*show.staircase"):
+        draw(run)
+
+
 @pytest.mark.parametrize(("which", "words"), [(1, "0 to 0, but it is 1"), (-1, "at least 0, but it is -1")])
 def test_a_run_that_does_not_exist_is_refused(polygon, which, words):
     with pytest.raises(ValueError, match=f"`member` must be .*{words}"):

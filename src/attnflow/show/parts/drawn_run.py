@@ -146,6 +146,11 @@ def one_run(run: Any, member: int | None) -> xr.Dataset:
     """Run number `member` of an ensemble, the first if it is None, or the only run."""
     if not isinstance(run, xr.Dataset) or not {"tokens", "initial_tokens"} & set(run.variables):
         raise InputError(f"`run` must be a dataset made by `simulate`, but it is {_described(run)}.")
+    if "time" not in run.coords:
+        raise InputError(
+            "`run` must have tokens at times, but it has merges, made by `coalesce`. "
+            "`show.staircase` and `show.merge_tree` draw it."
+        )
     require_known_axes(run.initial_tokens if "initial_tokens" in run else run.tokens, "`run`")
     member = 0 if member is None else member
     require_count(member, "member", least=0)
