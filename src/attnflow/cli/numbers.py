@@ -100,12 +100,14 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def interval_text(low: float, high: float) -> str:
-    """An interval with two digits of its ends, or as many as it takes to tell them apart.
+    """An interval with two digits of its ends, or as many as it takes to tell them apart; nothing if that is rounding.
 
     Examples
     --------
-    >>> interval_text(-0.2753, 0.3072), interval_text(0.9903, 0.9943)
-    ('[-0.28, 0.31]', '[0.99, 0.994]')
+    >>> interval_text(-0.2753, 0.3072), interval_text(0.9903, 0.9943), interval_text(11 / 12 - 1e-16, 11 / 12)
+    ('[-0.28, 0.31]', '[0.99, 0.994]', '')
     """
+    if high - low <= ROUNDING * max(abs(low), abs(high)):
+        return ""
     texts = ([f"{end:.{digits}g}" for end in (low, high)] for digits in range(2, 18))
     return f"[{', '.join(next((pair for pair in texts if pair[0] != pair[1]), [str(low), str(high)]))}]"

@@ -189,7 +189,7 @@ def _mean_and_interval(row: dict[str, Any], name: str) -> str:
     mean = _end(row[name], name)
     if row[name] is None or row[f"{name}_low"] is None:
         return mean
-    return f"{mean}\n{interval_text(row[f'{name}_low'], row[f'{name}_high'])}"
+    return f"{mean}\n{interval_text(row[f'{name}_low'], row[f'{name}_high'])}".rstrip()
 
 
 def _end(value: float | None, name: str) -> str:

@@ -74,7 +74,8 @@ def _make_room_for_words(figure: Figure, axes: Sequence[Axes], panels: Sequence[
     one, needed = max(((one, _height_of_words(one, count)) for one, count in words), key=lambda found: found[1])
     present = size_in_inches(one)[1]
     if present < needed:
-        lines, place = _lines_of(one), one.get_subplotspec().rowspan.start
+        spec: Any = one.get_subplotspec()
+        lines, place = _lines_of(one), spec.rowspan.start
         heights = list(lines.get_height_ratios())
         heights[place] *= needed / present
         lines.set_height_ratios(heights)
@@ -88,7 +89,7 @@ def _lines_of(axes: Axes) -> Any:
 
 def _height_of_words(axes: Axes, count: int) -> float:
     """Inches that words along the vertical axis need so that ascenders and descenders do not touch."""
-    return count * 1.2 * axes.get_yticklabels()[0].get_fontsize() / 72
+    return count * 1.2 * float(axes.get_yticklabels()[0].get_fontsize()) / 72
 
 
 def _has_room(picture: Picture, page: Page) -> bool:
