@@ -124,7 +124,7 @@ def test_the_paper_cites_what_its_bibliography_has():
 
 
 def test_the_paper_has_the_sections_and_the_length_that_the_journal_asks_for():
-    """The Journal of Open Source Software; its "AI usage disclosure" is written by the authors who submit."""
+    """The sections that the Journal of Open Source Software asks for; disclosures are written by the authors who submit."""
     text = (ROOT / "paper.md").read_text("utf-8").partition("---\n\n#")[2]
     sections = re.findall(r"^# (.+)$", "#" + text, re.MULTILINE)
     wanted = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"]
