@@ -73,7 +73,7 @@ def _print_lens(rows: list[dict[str, Any]], rounding: float) -> None:
     columns = {words: column([row[name] for row in chosen], rounding) for name, words in names.items()}
     columns["same first word"] = [f"{100 * row['agreement']:.0f} %" for row in chosen]
     columns["last token predicts"] = [_predicted(row["last_word"], row["probability"]) for row in chosen]
-    columns["largest cluster"] = [_said(row["clusters"][0]["words"]) if row["clusters"] else "" for row in chosen]
+    columns["largest cluster"] = [_said(row["clusters"][0]["words"], 3) if row["clusters"] else "" for row in chosen]
     named = [row["clusters"][0] if row["clusters"] else None for row in chosen]
     columns["predicts"] = ["" if one is None else _predicted(one["word"], one["probability"]) for one in named]
     print_columns(
@@ -213,18 +213,20 @@ def _clusters(groups: list[list[str]]) -> str:
     return _first(map(_said, groups))
 
 
-def _said(words: Sequence[str]) -> str:
-    """The first MAX_WORDS different words of a cluster with their numbers, and the number of tokens if there are more.
+def _said(words: Sequence[str], most: int = MAX_WORDS) -> str:
+    """The first `most` different words of a cluster with their numbers, and the number of tokens if there are more.
 
     Examples
     --------
     >>> _said(["the", "cat", "the"])
     'the x 2 cat'
+    >>> _said(["a", "dog", "and", "cat"], 3)
+    'a dog and ... (4 tokens)'
     """
     counts = Counter(words)
     pieces = [word if count == 1 else f"{word} x {count}" for word, count in counts.items()]
-    first = " ".join(pieces[:MAX_WORDS])
-    return first if len(pieces) <= MAX_WORDS else f"{first} ... ({len(words)} tokens)"
+    first = " ".join(pieces[:most])
+    return first if len(pieces) <= most else f"{first} ... ({len(words)} tokens)"
 
 
 def _first(pieces: Iterable[str], between: str = "\n") -> str:

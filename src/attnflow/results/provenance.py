@@ -45,6 +45,9 @@ REQUIRED_ATTRIBUTES = {
 FIRST_STATES = dict.fromkeys(ResultKind, "initial_tokens") | {ResultKind.DENSITY: "density"}
 """The variable that holds the first state, by kind."""
 
+STUDY = "attnflow study"
+"""The kind of the dataset of `trained.study`, which is no result of one run."""
+
 IN_MEMORY = "model in memory"
 """The origin of a model that `models.from_arrays` made."""
 
@@ -94,6 +97,11 @@ def require_known_axes(tokens: xr.DataArray, name: str) -> None:
 def require_complete(run: Any, name: str) -> ResultKind:
     """The kind of a dataset that is a complete result of attnflow, of tokens or of a density."""
     kind = kind_of(run)
+    if kind is None and isinstance(run, xr.Dataset) and run.attrs.get("kind") == STUDY:
+        raise InputError(
+            f"{name} is a study of many prompts, not one run. `trained.load_study` reads its file, and `show.study` "
+            "draws it."
+        )
     if kind is None or not REQUIRED_ATTRIBUTES[kind] <= set(run.attrs) or FIRST_STATES[kind] not in run:
         raise InputError(
             f"{name} is not a whole result of attnflow: it lacks what `simulate` records. "

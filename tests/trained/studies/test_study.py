@@ -181,6 +181,8 @@ def test_a_stopped_study_goes_on_with_the_same_numbers(models, tmp_path, monkeyp
     (tmp_path / "study.nc.parts" / "0-trained-0-0.nc").write_bytes(b"damaged")
     whole = trained.study(models["llama"], PROMPTS, **asked)
     assert not (tmp_path / "study.nc.parts").exists()
+    with pytest.raises(InputError, match=r"is a study of many prompts.*`trained\.load_study` reads its file"):
+        af.load(out)
     xr.testing.assert_identical(trained.load_study(out), xr.load_dataset(out, engine="scipy"))
     direct = trained.study(models["llama"], PROMPTS, **(asked | {"out": None}))
     xr.testing.assert_equal(whole, direct)

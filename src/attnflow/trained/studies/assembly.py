@@ -11,11 +11,10 @@ import xarray as xr
 from attnflow.models.checkpoints import repeated_weights, step_of
 from attnflow.models.images import Patches
 from attnflow.models.transformer import Model
+from attnflow.results.provenance import STUDY
 from attnflow.trained.studies.layer_measures import WORDS, MeasureSettings
 from attnflow.trained.studies.plan import StudyPart
 from attnflow.trained.studies.prompt_sets import StudyPrompt
-
-KIND = "attnflow study"
 
 
 def joined(
@@ -66,7 +65,7 @@ def study_record(
     """The settings of a study as attributes: they repeat it, and tell whether parts on disk belong to it."""
     digest = hashlib.sha256(json.dumps([[_identity(one) for one in ids[model.name]] for model in models]).encode())
     return {
-        "kind": KIND,
+        "kind": STUDY,
         "attnflow_version": version("attnflow"),
         "models": json.dumps({model.name: model.origin for model in models}),
         "depths": json.dumps(dict(depths)),

@@ -15,8 +15,9 @@ from attnflow.models.checkpoints import checkpoint_folders, load_checkpoints
 from attnflow.models.loading import load
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
+from attnflow.results.provenance import STUDY
 from attnflow.trained import layer_energy, layer_geometry, measures
-from attnflow.trained.studies.assembly import KIND, joined, study_record, with_steps
+from attnflow.trained.studies.assembly import joined, study_record, with_steps
 from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, WORDS, MeasureSettings, measured
 from attnflow.trained.studies.layer_states import layer_states
 from attnflow.trained.studies.parts import FinishedParts, opened_parts
@@ -139,7 +140,7 @@ def load_study(path: str | os.PathLike) -> xr.Dataset:
 
 def require_study(dataset: xr.Dataset, name: str = "`study`") -> xr.Dataset:
     """The dataset, if `study` made it."""
-    if not isinstance(dataset, xr.Dataset) or dataset.attrs.get("kind") != KIND or "mean_cosine" not in dataset:
+    if not isinstance(dataset, xr.Dataset) or dataset.attrs.get("kind") != STUDY or "mean_cosine" not in dataset:
         raise InputError(f"{name} is not a study: pass what `trained.study` returned or `attnflow study --out` wrote.")
     return dataset
 
