@@ -234,10 +234,16 @@ def _strip_height(picture: Picture, page: Page) -> float:
 
 
 def _fit_titles(axes: Sequence[Axes], page: Page) -> None:
-    """Break the headings of panels where they are wider than their panels."""
+    """Break the headings of panels where they are wider than their panels.
+
+    At the natural size a centred heading may be as wide as the place of its panel, of which a panel with equal axes
+    fills a part.
+    """
     for one in axes:
-        inches = size_in_inches(one)[0]
+        figure: Any = one.get_figure(root=True)
+        drawn, place = size_in_inches(one)[0], one.get_position(original=True).width * figure.get_figwidth()
         for side in ("left", "center"):
+            inches = place if side == "center" and page.width is None else drawn
             heading = one.get_title(loc=side)
             if heading:
                 one.set_title(wrapped(heading, letters_in(1.08 * inches, page.text)), loc=side)
