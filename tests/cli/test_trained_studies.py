@@ -5,9 +5,14 @@ import importlib
 import json
 from unittest import mock
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.helpers import image_models, tiny_models
 from tests.helpers.command_line import attnflow
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from attnflow import show, trained
 from attnflow.models import Model
@@ -114,6 +119,30 @@ def test_the_tower_of_a_clip_is_an_option(folder):
     asked = ("study", "clip", "--tower", "text", "--prompts", "ids.txt", "--controls", "none")
     assert "clip (text)" in attnflow(*asked, cwd=folder)[0]
     assert "--revisions" in attnflow(*asked, "--revisions", "step0", cwd=folder, code=2)[1]
+
+
+def test_an_image_is_drawn_with_its_clusters(folder):
+    image_models.write("vit", folder / "vit")
+    Image.fromarray(np.arange(432, dtype=np.uint8).reshape(12, 12, 3)).save(folder / "photo.png")
+    said, _ = attnflow("prompt", "vit", "photo.png", "--angle", "0.3", "--picture", "prompt.png", cwd=folder)
+    assert "prompt-patches.png" in said
+    assert (folder / "prompt-patches.png").is_file()
+
+
+def test_numbers_that_are_read_as_text_are_said(folder):
+    """A model with a tokenizer reads "5,17" as text, and one without as ids; words with commas are never doubtful."""
+    tiny_models.write("bert", folder / "reader")
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, ",": 1, "3": 2, "5": 3, "a": 4}, "[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(folder / "reader" / "tokenizer.json"))
+    (folder / "numbers.txt").write_text("5,17\n3,4,5\n")
+    (folder / "words.txt").write_text("5,17\na, b\n")
+    asked = {"controls": [], "layers": 1, "progress": False}
+    reader, bert = folder / "reader", folder / "bert"
+    said = trained.study([reader, bert], folder / "numbers.txt", **asked).attrs["prompts"]
+    assert said == "numbers.txt, whose numbers reader read as text, not as ids"
+    assert trained.study(bert, folder / "numbers.txt", **asked).attrs["prompts"] == "numbers.txt"
+    assert trained.study(reader, folder / "words.txt", **asked).attrs["prompts"] == "words.txt"
 
 
 def test_bad_input_is_one_sentence(folder):
