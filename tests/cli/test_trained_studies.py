@@ -109,6 +109,11 @@ def test_few_prompts_have_no_intervals_and_say_so(folder):
     assert "bootstrap intervals over prompts; *" in " ".join(said["five"].split())
 
 
+def test_rungs_are_not_called_controls(folder):
+    study = trained.study(folder / "bert", [[5, 17], [3, 4, 5]], controls=[], ladder=True, layers=1, progress=False)
+    assert show.study(study, measures=["mean_cosine"]).get_suptitle() == "bert and the rungs of its ladder"
+
+
 def test_the_tower_of_a_clip_is_an_option(folder):
     image_models.write("clip", folder / "clip")
     for command in (("prompt", "clip", "5,17,3"), ("ladder", "clip", "5,17,3"), ("heads", "clip", "--runs", "0")):
@@ -119,6 +124,17 @@ def test_the_tower_of_a_clip_is_an_option(folder):
     asked = ("study", "clip", "--tower", "text", "--prompts", "ids.txt", "--controls", "none")
     assert "clip (text)" in attnflow(*asked, cwd=folder)[0]
     assert "--revisions" in attnflow(*asked, "--revisions", "step0", cwd=folder, code=2)[1]
+
+
+def test_training_is_drawn_and_needs_steps_before_anything_is_computed(folder):
+    for step in (100, 200):
+        tiny_models.write("bert", folder / "training" / f"checkpoint-{step}")
+    asked = ("study", "training", "--depth", "1", "--controls", "none", "--training", "steps.png")
+    assert "steps.png" in attnflow(*asked, cwd=folder)[0]
+    assert (folder / "steps.png").is_file()
+    with mock.patch.object(trained, "study", mock.Mock(side_effect=AssertionError("computed"))):
+        _, error = attnflow("study", "bert", "--training", "other.png", cwd=folder, code=2)
+    assert "--training needs two or more checkpoints" in error
 
 
 def test_an_image_is_drawn_with_its_clusters(folder):
