@@ -15,8 +15,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from attnflow import show, trained
-from attnflow.models import Model
+from attnflow.models import Model, load
 from attnflow.trained import load_study
+from attnflow.trained.studies.prompt_sets import name_of_set, prompt_set
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_study_prints_writes_and_draws(folder):
     out, _ = attnflow(*asked, "--out", "a.nc", "--csv", "a.csv", cwd=folder)
     assert "second eigenvalue of attention" in out
     assert "0 ± 5e-06 *" in out  # equal weights have no second eigenvalue; the model's is not zero
-    assert "64 (built-in)" in out
+    assert "64 (random ids)" in out
     study = load_study(folder / "a.nc")
     with (folder / "a.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["measure"] == "mean_cosine"]
@@ -159,6 +160,10 @@ def test_numbers_that_are_read_as_text_are_said(folder):
     assert said == "numbers.txt, whose numbers reader read as text, not as ids"
     assert trained.study(bert, folder / "numbers.txt", **asked).attrs["prompts"] == "numbers.txt"
     assert trained.study(reader, folder / "words.txt", **asked).attrs["prompts"] == "words.txt"
+    assert trained.study(bert, **asked).attrs["prompts"] == "random ids"
+    own, models = prompt_set(None), [load(reader), load(bert)]
+    assert name_of_set(own, models[:1], is_own=True) == "built-in"
+    assert name_of_set(own, models, is_own=True) == "built-in; random ids in bert"
 
 
 def test_bad_input_is_one_sentence(folder):

@@ -105,7 +105,17 @@ def study(
     depths = {one.name: one.require_depth(layers) for one in opened}
     path = None if out is None else _require_free_study(out, overwrite=overwrite)
     parts = list(study_parts(opened, variants, ids, memory))
-    record = study_record(opened, name_of_set(asked, opened), ids, settings, controls, ladder, depths, seed, memory)
+    record = study_record(
+        opened,
+        name_of_set(asked, opened, is_own=prompts is None),
+        ids,
+        settings,
+        controls,
+        ladder,
+        depths,
+        seed,
+        memory,
+    )
     with opened_parts(path, record) as kept, reporting(progress) as report, one_blas_thread():
         found = [
             _of_part(
