@@ -119,6 +119,26 @@ def test_a_run_waits_for_a_page_that_paints_nothing():
     assert viewer.join(20)
 
 
+def test_a_seek_ends_a_step_whose_frame_is_not_computed_yet():
+    """Its answer has the frame that it asked for, and the frame of the step is not shown after it."""
+    states = []
+    viewer = Viewer(lambda kind, message: states.append(message) if kind == "state" else None, ThreadPoolExecutor(1))
+    viewer.post(page_requests.Start("sphere", SMALL, plays=False))
+    patience = time.monotonic() + 120
+    while not states and time.monotonic() < patience:
+        time.sleep(0.02)
+    viewer.post(page_requests.Step(1, number=1))
+    viewer.post(page_requests.Seek(0.0, number=2))
+    while states[-1]["answered"] < 2 and time.monotonic() < patience:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    viewer.close()
+
+    assert {state["frame"] for state in states} == {0}
+    assert states[-1]["answered"] == 2
+    assert viewer.join(20)
+
+
 def test_the_number_of_viewers_is_limited_and_other_origins_are_refused(client):
     connect = lambda: client.websocket_connect("/live", headers=OWN)
     with connect(), connect(), connect() as third:

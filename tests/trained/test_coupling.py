@@ -102,8 +102,13 @@ def test_measures_of_a_run_are_those_of_its_prompt(models):
     run = model.trajectory(IDS, attention=True)
     for measure in (trained.block_coupling, trained.displacements, trained.frames):
         xr.testing.assert_identical(measure(model, run), measure(model, IDS))
-        with pytest.raises(InputError, match="or a run of gpt2 made by"):
-            measure(other, run)
+        for wrong in (run, xr.Dataset()):
+            with pytest.raises(InputError, match="or a run of gpt2 made by"):
+                measure(other, wrong)
+        with pytest.raises(
+            InputError, match="`layers` must be left out with a run, which has 3 layers here, but it is 1"
+        ):
+            measure(model, run, 1)
     with pytest.raises(InputError, match="a run without attention"):
         trained.displacements(model, model.trajectory(IDS))
 

@@ -64,7 +64,7 @@ const answers = {
     plays = false;
     if (by > 0 && !run.hasNext) { isStepping = true; sendState(); } else { run.step(by); show(); }
   },
-  seek({ share }) { require().seek(share); until = null; show(); },
+  seek({ share }) { require().seek(share); [until, isStepping] = [null, false]; show(); },
   speed({ factor }) { speed = factor; },
   row(request) { token = run && request.token < run.model.n ? request.token : null; nextPanels = 0; },
   axes() { send({ type: "axes", run: require().number, axes: principalAxes(run.frame.tokens, run.model.d) }); },

@@ -49,7 +49,10 @@ def is_locked(file: Path) -> bool:
 
 
 def lock(opened: Any) -> bool:
-    """Whether no other process has the lock of an open file, which this process has from now on until it is closed."""
+    """Take the lock of an open file, which ends when the file is closed; False if another process has it.
+
+    True, too, on a file system without locks.
+    """
     try:
         import fcntl
     except ImportError:  # no POSIX system

@@ -126,7 +126,7 @@ class Player:
 
     def seek(self, share: float) -> None:
         """Show the recorded frame at a share of the time slider."""
-        self.playback.until = None
+        self.playback.until, self.playback.is_stepping = None, False
         self._require_run().seek(share)
         self._show()
 

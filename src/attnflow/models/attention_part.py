@@ -58,7 +58,7 @@ class AttentionPart(eqx.Module):
 
     def output_with_weights(self, tokens: Tokens, weights: OfHeads) -> Tokens:
         """The output of all heads at each token, with given attention weights A."""
-        return self._output_of_mean_values(weights @ self.values(tokens))
+        return self.output_of_mean_values(weights @ self.values(tokens))
 
     def outputs_of_heads(self, tokens: Tokens, mask: AbstractMask | None = None) -> AnyArray:
         """The output of each head, (heads, n, d); their sum and `b_o` are the whole output."""
@@ -88,7 +88,7 @@ class AttentionPart(eqx.Module):
         weights = jnp.asarray(self._softmax(self._scores(products, rows), rows, self.mask))
         weights_of_others = weights.at[..., position].set(0)
         own_weight = weights[..., position : position + 1]
-        return self._output_of_mean_values(weights_of_others @ values + own_weight * self.values(token))
+        return self.output_of_mean_values(weights_of_others @ values + own_weight * self.values(token))
 
     def queries_and_keys(self, tokens: Tokens, positions: PromptPositions | None = None) -> tuple[AnyArray, AnyArray]:
         """The queries and keys of every head, (heads, n, k), whose inner products times `scale` are the scores.
@@ -192,7 +192,7 @@ class AttentionPart(eqx.Module):
         vectors = vectors if norm is None else norm(vectors, tokens)
         return vectors if self.rotary is None else self.rotary(vectors, positions)
 
-    def _output_of_mean_values(self, mean_values: AnyArray) -> Tokens:
+    def output_of_mean_values(self, mean_values: AnyArray) -> Tokens:
         """The sum over heads of W_O[h] times mean values sum_j A_ij v_j, (heads, n, k), as one product; plus `b_o`."""
         side_by_side = jnp.moveaxis(mean_values, 0, 1).reshape(mean_values.shape[1], -1)  # (n, heads k)
         joined_maps = jnp.moveaxis(jnp.asarray(self.W_O), 0, 1).reshape(self.W_O.shape[1], -1)  # (d, heads k)

@@ -16,7 +16,7 @@ KINDS = ("default", "linear", "dynamic", "yarn", "longrope", "llama3")
 
 
 class PromptPositions(NamedTuple):
-    """PromptPositions of some tokens of a prompt, counted from 0, and the number of all its tokens."""
+    """The positions of some tokens of a prompt, counted from 0, and the number of all its tokens."""
 
     of_tokens: np.ndarray
     length: int
@@ -99,7 +99,7 @@ def rotation(entries: Entries, width: int, *, theta: float = 10000.0, part: floa
 
 
 def _linear(plain: np.ndarray, base: float, own: Entries, entries: Entries) -> Rotation:
-    """PromptPositions divided by `factor`."""
+    """The rotation of positions that are divided by `factor`."""
     del base, entries
     return Rotation(tuple((plain / own.number("factor")).tolist()))
 

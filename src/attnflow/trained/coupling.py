@@ -54,7 +54,8 @@ def block_coupling(
     >>> found.mismatch.dims
     ('block', 'basis')
     """
-    n = prompt.sizes.get("token", 0) if isinstance(prompt, xr.Dataset) else len(model.encode(prompt))
+    is_run = isinstance(prompt, xr.Dataset)
+    n = run_of(model, prompt, layers).sizes["token"] if is_run else len(model.encode(prompt))
     require_coupling_arguments(model, n, token, top)
     run = run_of(model, prompt, layers)
     depth, d = run.sizes["time"] - 1, model.config.width

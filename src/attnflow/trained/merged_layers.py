@@ -128,7 +128,7 @@ def _layers(model: Model, start: AnyArray, depth: int, sums: HeadSums) -> list[L
         tokens: AnyArray = found[-1].tokens if found else start
         block = model.block(number % model.config.layers)
         mixed, used = _head_sums(block.attention, block.attention_input(jnp.asarray(tokens)), sums)
-        output = block.attention.joined(jnp.asarray(np.stack([one.outputs for one in mixed])))
+        output = block.attention.output_of_mean_values(jnp.asarray(np.stack([one.outputs for one in mixed])))
         after = np.asarray(block.after_mlp(block.after_output(jnp.asarray(tokens), output), jnp.asarray(tokens)))
         found.append(Layer(after, [one.pairs for one in mixed], [one.groups for one in mixed], used))
     return found

@@ -18,6 +18,8 @@ def run_of(
 ) -> xr.Dataset:
     """The trajectory of a prompt; a dataset of `model.trajectory` or `prompt_report` is returned as it is.
 
+    A dataset has the layers it was made with: another number of `layers` is refused.
+
     Examples
     --------
     >>> run = model.trajectory([5, 17, 3], progress=False)
@@ -32,6 +34,9 @@ def run_of(
             f"`prompt` must be a prompt, or a run of {model.name} made by `trajectory` or `prompt_report`, but it is "
             f"a dataset of {prompt.attrs.get('model', 'another kind')}."
         )
+    depth = prompt.sizes["time"] - 1
+    if layers not in (None, depth):
+        raise InputError(f"`layers` must be left out with a run, which has {depth} layers here, but it is {layers}.")
     if attention and "attention" not in prompt:
         raise InputError("`prompt` is a run without attention. Make it with `model.trajectory(..., attention=True)`.")
     return prompt

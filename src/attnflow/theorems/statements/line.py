@@ -154,8 +154,8 @@ STATEMENTS: tuple[Statement, ...] = (
         dataclasses.replace(
             BOOLEAN_LIMIT,
             id="boolean-rate",
-            says="On the line the rows of the attention matrix reach their limits doubly exponentially: 1 - P ~ "
-            "exp(-c e^{Vt}), and exp(-c e^{2Vt}) in a row whose best match no other token meets.",
+            says="On the line the row of a token whose rescaled limit is not 0 becomes Boolean doubly exponentially: "
+            "1 - P ~ exp(-c e^{Vt}), and exp(-c e^{2Vt}) if no other token has the limit of its best match.",
             start=lambda _, tokens: (given.distinct(tokens), given.at_least_two_tokens(tokens)),
         ),
         _boolean_rate,

@@ -7,8 +7,8 @@ A study sends every prompt through a model and through variants of it, and measu
     attnflow.show.study(study, "study.png")
 
 Variants (`variants.py`). "trained" is the model as it is. The controls replace what training has made: "untrained" has
-random initial weights, "equal attention" has Q = K = 0, "swapped heads" gives every head the Q and K of its
-neighbour, "shuffled tokens" has the words of the prompt in another order. The rungs of `trained.ladder` leave out parts
+random initial weights, "equal attention" has Q = K = 0, "swapped heads" gives every head the Q and K of the
+next head, "shuffled tokens" has the words of the prompt in another order. The rungs of `trained.ladder` leave out parts
 of the block. All variants see the same prompts, so that differences are paired.
 
 Computation (`layer_states.py`). Prompts of one length form batches that share a compiled program. All prompts go
