@@ -126,6 +126,14 @@ def test_checkpoints_without_a_step_are_left_out_along_training(training, tmp_pa
     assert figure.get_suptitle() == "Along training: 3 checkpoints"
 
 
+def test_the_axis_of_steps_from_zero_has_no_empty_decades(training):
+    study = af.trained.study(training, PROMPTS, controls=[], progress=False).assign_coords(
+        step=("model", [0, 500, 100_000])
+    )
+    figure = af.show.training(study, measures=["mean_cosine"])
+    assert figure.axes[0].xaxis.get_transform().linthresh == 500
+
+
 def test_tensors_that_are_not_trained_are_counted(tmp_path):
     first = tiny_models.write("bert", tmp_path / "step1")
     second = changed(first, tmp_path / "step2", 2.0, "attention")

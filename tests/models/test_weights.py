@@ -137,7 +137,7 @@ def test_nothing_of_a_hostile_pickle_is_run(tmp_path, monkeypatch, case):
 def test_a_truncated_pickle(tmp_path, form, kept):
     content = saved({"a": np.arange(40.0), "b": np.ones(30)}, form)
     (tmp_path / "model.bin").write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(InputError, match="no whole file of torch.save"):
+    with pytest.raises(InputError, match=r"no whole file of torch\.save"):
         af.models.convert(tmp_path / "model.bin", tmp_path / "out.safetensors")
 
 
