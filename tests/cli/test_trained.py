@@ -311,6 +311,7 @@ REFUSED = {
     "depth of a study": (["study", "--depth", "9"], "`--depth` must be at most 3"),
     "layers of heads": (["heads", "--layers", "9"], "`layers` must be from 0 to 2"),
     "heads": (["flow", "--heads", "9"], "numbers from 0 to 3"),
+    "no value": (["prompt", IDS, "--split", "--frames"], "`--split` needs a value, but the option --frames follows"),
 }
 
 

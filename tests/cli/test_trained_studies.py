@@ -5,13 +5,19 @@ import importlib
 import json
 from unittest import mock
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.helpers import image_models, tiny_models
 from tests.helpers.command_line import attnflow
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from attnflow import show, trained
-from attnflow.models import Model
+from attnflow.models import Model, load
 from attnflow.trained import load_study
+from attnflow.trained.studies.prompt_sets import name_of_set, prompt_set
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,7 @@ def test_study_prints_writes_and_draws(folder):
     out, _ = attnflow(*asked, "--out", "a.nc", "--csv", "a.csv", cwd=folder)
     assert "second eigenvalue of attention" in out
     assert "0 ± 5e-06 *" in out  # equal weights have no second eigenvalue; the model's is not zero
-    assert "64 (built-in)" in out
+    assert "64 (random ids)" in out
     study = load_study(folder / "a.nc")
     with (folder / "a.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["measure"] == "mean_cosine"]
@@ -104,6 +110,11 @@ def test_few_prompts_have_no_intervals_and_say_so(folder):
     assert "bootstrap intervals over prompts; *" in " ".join(said["five"].split())
 
 
+def test_rungs_are_not_called_controls(folder):
+    study = trained.study(folder / "bert", [[5, 17], [3, 4, 5]], controls=[], ladder=True, layers=1, progress=False)
+    assert show.study(study, measures=["mean_cosine"]).get_suptitle() == "bert and the rungs of its ladder"
+
+
 def test_the_tower_of_a_clip_is_an_option(folder):
     image_models.write("clip", folder / "clip")
     for command in (("prompt", "clip", "5,17,3"), ("ladder", "clip", "5,17,3"), ("heads", "clip", "--runs", "0")):
@@ -114,6 +125,45 @@ def test_the_tower_of_a_clip_is_an_option(folder):
     asked = ("study", "clip", "--tower", "text", "--prompts", "ids.txt", "--controls", "none")
     assert "clip (text)" in attnflow(*asked, cwd=folder)[0]
     assert "--revisions" in attnflow(*asked, "--revisions", "step0", cwd=folder, code=2)[1]
+
+
+def test_training_is_drawn_and_needs_steps_before_anything_is_computed(folder):
+    for step in (100, 200):
+        tiny_models.write("bert", folder / "training" / f"checkpoint-{step}")
+    asked = ("study", "training", "--depth", "1", "--controls", "none", "--training", "steps.png")
+    assert "steps.png" in attnflow(*asked, cwd=folder)[0]
+    assert (folder / "steps.png").is_file()
+    with mock.patch.object(trained, "study", mock.Mock(side_effect=AssertionError("computed"))):
+        _, error = attnflow("study", "bert", "--training", "other.png", cwd=folder, code=2)
+    assert "--training needs two or more checkpoints" in error
+
+
+def test_an_image_is_drawn_with_its_clusters(folder):
+    image_models.write("vit", folder / "vit")
+    Image.fromarray(np.arange(432, dtype=np.uint8).reshape(12, 12, 3)).save(folder / "photo.png")
+    said, _ = attnflow("prompt", "vit", "photo.png", "--angle", "0.3", "--picture", "prompt.png", cwd=folder)
+    assert "prompt-patches.png" in said
+    assert (folder / "prompt-patches.png").is_file()
+
+
+def test_numbers_that_are_read_as_text_are_said(folder):
+    """A model with a tokenizer reads "5,17" as text, and one without as ids; words with commas are never doubtful."""
+    tiny_models.write("bert", folder / "reader")
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, ",": 1, "3": 2, "5": 3, "a": 4}, "[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(folder / "reader" / "tokenizer.json"))
+    (folder / "numbers.txt").write_text("5,17\n3,4,5\n")
+    (folder / "words.txt").write_text("5,17\na, b\n")
+    asked = {"controls": [], "layers": 1, "progress": False}
+    reader, bert = folder / "reader", folder / "bert"
+    said = trained.study([reader, bert], folder / "numbers.txt", **asked).attrs["prompts"]
+    assert said == "numbers.txt, whose numbers reader read as text, not as ids"
+    assert trained.study(bert, folder / "numbers.txt", **asked).attrs["prompts"] == "numbers.txt"
+    assert trained.study(reader, folder / "words.txt", **asked).attrs["prompts"] == "words.txt"
+    assert trained.study(bert, **asked).attrs["prompts"] == "random ids"
+    own, models = prompt_set(None), [load(reader), load(bert)]
+    assert name_of_set(own, models[:1], is_own=True) == "built-in"
+    assert name_of_set(own, models, is_own=True) == "built-in; random ids in bert"
 
 
 def test_bad_input_is_one_sentence(folder):

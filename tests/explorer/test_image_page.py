@@ -82,6 +82,19 @@ def test_a_file_that_is_no_image_is_refused(tmp_path):
     assert "text" not in pictures.names()
 
 
+def test_files_of_one_name_are_two_images(photo, tmp_path):
+    """In another directory the name has a number; the same file again is the same image."""
+    Image.fromarray(np.zeros((12, 12, 3), np.uint8)).save(tmp_path / photo.name)
+    first, second = pictures.add(photo), pictures.add(tmp_path / photo.name)
+    try:
+        assert (first, second) == ("two-halves", "two-halves-2")
+        assert pictures.get(first).max() == 200
+        assert pictures.get(second).max() == 0
+        assert pictures.add(photo) == first
+    finally:
+        pictures.forget(second)
+
+
 @pytest.mark.parametrize("image", ["two-halves", "shapes"])
 def test_the_code_repeats_the_run(name, image):
     found = {}
@@ -93,7 +106,6 @@ def test_the_code_repeats_the_run(name, image):
     np.testing.assert_allclose(found["run"].tokens[-1], run.frame.tokens, atol=1e-6)
 
 
-@needs_chromium
 @pytest.mark.parametrize("tower", ["vision", "text"])
 def test_the_code_names_the_tower_of_a_clip(photo, tmp_path, tower):
     """Neither program runs without it, since a CLIP has two."""
@@ -110,6 +122,7 @@ def test_the_code_names_the_tower_of_a_clip(photo, tmp_path, tower):
         trained_models.forget(added)
 
 
+@needs_chromium
 def test_clusters_and_attention_are_drawn_on_the_image(page, explorer, name):
     page.goto(f"{explorer.address}#scenario={name}-layers&t=2")
     wait_for(page, "window.explorer?.frame?.time === 2 && explorer.stage.attention")
@@ -119,6 +132,9 @@ def test_clusters_and_attention_are_drawn_on_the_image(page, explorer, name):
     share = f"{100 * weights[0, 1:].sum():.0f}%"
     wait_for(page, f"document.getElementById('image-now').textContent === 'attention of [CLS]: {share} to patches'")
     assert page.locator("#patches").is_visible()
+    ends = "['image-now', 'patches'].map((name) => document.getElementById(name).getBoundingClientRect().right)"
+    words, image = page.evaluate(ends)
+    assert words <= image + 1
     assert page.locator("textarea[name=prompt]").is_hidden()
 
     box = page.locator("#patches").bounding_box()

@@ -114,6 +114,26 @@ def test_a_study_along_training_has_steps_and_names_repeated_weights(training, t
         af.show.training(af.trained.study(training / "checkpoint-90", PROMPTS, controls=[], progress=False))
 
 
+def test_checkpoints_without_a_step_are_left_out_along_training(training, tmp_path):
+    """The last state of a training is often a folder "final"; two folders with the same step have no order."""
+    shutil.copytree(training / "checkpoint-90", training / "final")
+    study = af.trained.study(training, PROMPTS, controls=[], progress=False)
+    np.testing.assert_array_equal(study.step, [90, 200, 1000, np.nan])
+    figure = af.show.training(study, measures=["mean_cosine"])
+    assert "Left out, since no step is in the name: final." in " ".join(
+        " ".join(text.get_text() for text in figure.texts).split()
+    )
+    assert figure.get_suptitle() == "Along training: 3 checkpoints"
+
+
+def test_the_axis_of_steps_from_zero_has_no_empty_decades(training):
+    study = af.trained.study(training, PROMPTS, controls=[], progress=False).assign_coords(
+        step=("model", [0, 500, 100_000])
+    )
+    figure = af.show.training(study, measures=["mean_cosine"])
+    assert figure.axes[0].xaxis.get_transform().linthresh == 500
+
+
 def test_tensors_that_are_not_trained_are_counted(tmp_path):
     first = tiny_models.write("bert", tmp_path / "step1")
     second = changed(first, tmp_path / "step2", 2.0, "attention")

@@ -157,3 +157,93 @@ def test_the_explorer_takes_models_of_images(models, name):
     assert shown["rows"] * shown["columns"] + shown["first"] == run.sizes["token"]
     assert shown["url"].startswith("data:image/png")
     trained_models.forget(added)
+
+
+@pytest.mark.parametrize("kind", ["16 bits", "turned", "palette"])
+def test_files_of_other_kinds_have_the_colours_that_are_seen(models, tmp_path, kind):
+    """Grey of 16 bits is scaled, a photo is turned as its camera says, and a transparent palette raises no warning."""
+    grey = np.arange(144, dtype=np.uint8).reshape(12, 12)
+    expected, path = grey / 255, tmp_path / "image.png"
+    if kind == "16 bits":
+        Image.fromarray(grey.astype(np.uint16) * 257).save(path)
+    elif kind == "turned":
+        turned = Image.fromarray(grey)
+        about = turned.getexif()
+        about[0x0112] = 3  # taken upside down
+        turned.save(path, exif=about)
+        expected = expected[::-1, ::-1]
+    else:
+        Image.fromarray(grey).convert("P").save(path, transparency=bytes(range(256)))
+
+    picture = af.models.load(models["deit"].origin).encode(path).picture
+    np.testing.assert_allclose(picture, np.repeat(expected[..., None], 3, axis=2), atol=1e-12)
+
+
+def test_numbers_of_32_bits_are_no_colours(models, tmp_path):
+    Image.fromarray(np.ones((12, 12), np.float32)).save(tmp_path / "image.tiff")
+    with pytest.raises(InputError, match="8 or 16 bits"):
+        models["deit"].trajectory(tmp_path / "image.tiff")
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"image_mean": [0.5, "a", 0.5]}, "`image_mean` in preprocessor_config.json must be three numbers"),
+        ({"resample": [2]}, "`resample`"),
+        ({"size": {"height": 14, "width": 12}}, "preprocessor_config.json makes images of 14 x 12. Correct"),
+    ],
+)
+def test_preparations_that_cannot_be_followed(tmp_path, photo, said, sentence):
+    folder = image_models.write("deit", tmp_path / "deit")
+    (folder / "preprocessor_config.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match=sentence):
+        af.models.load(folder).encode(photo)
+
+
+def test_entries_that_are_null_are_absent(tmp_path, photo):
+    """As newer versions of transformers write those that they leave to the model."""
+    folder = image_models.write("deit", tmp_path / "deit")
+    without = af.models.load(folder).encode(photo).pixels
+    nothing = dict.fromkeys(["size", "crop_size", "image_mean", "image_std", "resample"])
+    (folder / "preprocessor_config.json").write_text(json.dumps(nothing))
+    np.testing.assert_array_equal(af.models.load(folder).encode(photo).pixels, without)
+
+
+def test_the_longer_side_is_a_quotient_of_whole_numbers(tmp_path):
+    """343 x 784 pixels with a shorter side of 224 are 224 x 512: 784 * (224 / 343) rounds to a little less than 512."""
+    folder = image_models.write("dinov2", tmp_path / "dinov2")
+    said = {"size": {"shortest_edge": 224}, "do_center_crop": False}
+    (folder / "preprocessor_config.json").write_text(json.dumps(said))
+    assert af.models.load(folder).encode(np.zeros((784, 343, 3), np.uint8)).pixels.shape == (3, 512, 224)
+
+
+def test_the_picture_ends_where_the_patches_end(models):
+    """An image of 7 x 10 pixels has 1 x 2 patches of side 4; the others would shift what is drawn over them."""
+    prompt = models["dinov2"].encode(np.random.default_rng(0).random((3, 7, 10)))
+    assert prompt.grid == (1, 2)
+    assert prompt.picture.shape == (4, 8, 3)
+    np.testing.assert_array_equal(prompt.picture, 0.5 + 0.5 * np.moveaxis(prompt.pixels[:, :4, :8], 0, 2))
+
+
+def test_repeated_image_has_one_patch_in_every_place(models):
+    _, prompt, _ = af.trained.controlled(models["vit"], PIXELS["vit"], "repeated")
+    middle = PIXELS["vit"][:, 4:8, 4:8]
+    np.testing.assert_array_equal(prompt.pixels, np.tile(middle, (1, 3, 3)))
+
+
+def test_titles_do_not_quote_patches(models):
+    report = af.trained.prompt_report(models["vit"], PIXELS["vit"], progress=False)
+    assert af.show.prompt(report).get_suptitle().startswith("An image of 3 x 3 patches in vit")
+
+
+def test_towers_of_a_clip_in_memory(models):
+    folder = models["clip"].origin
+    with open(f"{folder}/config.json") as file:
+        config = json.load(file)
+    arrays = image_models.tensors("clip")
+    given = af.models.from_arrays(config, arrays, tower="vision")
+    np.testing.assert_array_equal(
+        given.trajectory(PIXELS["clip"]).tokens, models["clip"].trajectory(PIXELS["clip"]).tokens
+    )
+    with pytest.raises(InputError, match="must be text or vision"):
+        af.models.from_arrays(config, arrays)

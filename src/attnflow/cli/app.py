@@ -57,7 +57,10 @@ class GroupedCommands(TyperGroup):
 
 
 class OptionsOnce(TyperCommand):
-    """A command that refuses options given twice, of which only the last value would count, and words for numbers."""
+    """A command that refuses options given twice or without their value, and words for numbers.
+
+    Of an option given twice only the last value would count.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, after a look at their text and at the order in which options are given."""
@@ -69,6 +72,7 @@ class OptionsOnce(TyperCommand):
         for option in given:
             if option.param_type_name == "option" and not option.multiple and given.count(option) > 1:
                 raise _bad_input(f"`{option.opts[0]}` is given {given.count(option)} times. Give it once.")
+            _require_own_value(ctx.command, option.opts[0], texts.get(option.name))
             _require_number(option.opts[0], annotations.get(option.name), texts.get(option.name))
         return super().parse_args(ctx, args)
 
@@ -79,6 +83,14 @@ class OptionsOnce(TyperCommand):
         except KeyboardInterrupt:
             print("attnflow: interrupted.", file=sys.stderr)
             raise typer.Exit(130) from None
+
+
+def _require_own_value(command: Any, option: str, given: Any) -> None:
+    """Raise InputError if the text of an option is the name of another option, which stands in place of a value."""
+    names = {name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("-")}
+    for text in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(text, str) and text.partition("=")[0] in names:
+            raise _bad_input(f"`{option}` needs a value, but the option {text} follows it. Write a value between them.")
 
 
 def _require_number(option: str, annotation: Any, given: Any) -> None:

@@ -90,7 +90,8 @@ def prompt(
 ) -> None:
     """Print cosines, clusters with their words, ranks and energy of a prompt in each layer.
 
-    With --picture a.png, the measurements of --split, --frames and --coupling are drawn in a-frames.png and so on.
+    With --picture a.png, the measurements of --split, --frames and --coupling are drawn in a-frames.png and so on, and
+    the clusters and the attention of an image, on the image, in a-patches.png.
     """
     from attnflow import trained
     from attnflow._common.checks import InputError, require_count, require_known
@@ -104,7 +105,6 @@ def prompt(
         raise InputError(f"--{next(iter(asked_of_coupling))} belongs to --coupling. Add --coupling, or leave it out.")
     wanted = {"displacement": split is not None, "frames": frames, "coupling": coupling}
     further = [name for name, is_wanted in wanted.items() if is_wanted]
-    beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in further}
     require_picture(drawing, has_picture=picture is not None, asked_by="--picture")
     require_count(seed, "seed", least=0)
     require_report_arguments(angle, numbers(betas, "betas"), classes)
@@ -118,6 +118,8 @@ def prompt(
         opened.require_unembedding()
     if coupling:
         require_coupling_arguments(opened, length, **asked_of_coupling)
+    drawn = [*further, *(["patches"] if opened.config.patch else [])]
+    beside = {} if picture is None else {f"{name} picture": _beside(picture, name) for name in drawn}
     files = free_files({"result": out, "picture": picture, **beside}, overwrite)
     report = trained.prompt_report(
         *asked, angle=angle, betas=numbers(betas, "betas"), classes=classes, progress=progress_of(as_json)
@@ -134,8 +136,8 @@ def prompt(
         from attnflow.show import prompt as draw
 
         draw(report, files["picture"], **drawing)
-        for name, measured in more.items():
-            _draw_further(name, measured, beside[f"{name} picture"], drawing)
+        for name in drawn:
+            _draw_further(name, more.get(name, report), beside[f"{name} picture"], drawing)
     print_json_or(as_json, found | as_text(files), lambda: print_prompt(found, as_text(files), report.attrs["dtype"]))
 
 
@@ -204,8 +206,11 @@ def _further(name: str, model: Any, report: Any, split: str | None, of_coupling:
 def _draw_further(name: str, measured: Any, path: Path, drawing: dict[str, Any]) -> None:
     from attnflow import show
 
-    draw = {"displacement": show.displacements, "frames": show.frames, "coupling": show.coupling}[name]
-    draw(measured, path, **drawing)
+    drawings = {"displacement": show.displacements, "frames": show.frames, "coupling": show.coupling}
+    if name == "patches":
+        show.patches(measured, path, angle=measured.attrs["angle"], **drawing)
+    else:
+        drawings[name](measured, path, **drawing)
 
 
 def _beside(picture: Path, name: str) -> Path:

@@ -75,7 +75,8 @@ def study(
 ) -> None:
     """Measure many prompts in every layer of trained models, beside controls, with intervals over prompts."""
     from attnflow import trained
-    from attnflow._common.checks import require_known
+    from attnflow._common.checks import InputError, require_known
+    from attnflow.trained.studies.assembly import known_steps
     from attnflow.trained.studies.layer_measures import WORDS
 
     require_picture(drawing, has_picture=picture is not None or training is not None, asked_by="--picture")
@@ -83,10 +84,15 @@ def study(
     for name in shown:
         require_known(name, WORDS, "measures")
     asked = [] if controls.strip() == "none" else [name.strip() for name in controls.split(",")]
-    files = free_files({"csv": csv, "picture": picture, "training": training}, overwrite)
+    files = free_files({"csv": csv, "picture": picture, "training picture": training}, overwrite)
     opened = _asked_models(models, revisions, tower)
     for one in opened:
         one.require_depth(layers, "--depth")
+    if training is not None and not known_steps([one.name for one in opened]):
+        raise InputError(
+            "--training needs two or more checkpoints with different steps in their names, such as checkpoint-500 or "
+            f"step1000, but the models are {', '.join(one.name for one in opened)}."
+        )
     try:
         found = trained.study(
             opened,
@@ -112,10 +118,10 @@ def study(
         from attnflow.show import study as draw
 
         draw(found, files["picture"], measures=shown, **drawing)
-    if "training" in files:
+    if "training picture" in files:
         from attnflow.show import training as draw_steps
 
-        draw_steps(found, files["training"], measures=shown, **drawing)
+        draw_steps(found, files["training picture"], measures=shown, **drawing)
     written = as_text({**({} if out is None else {"result": out}), **files})
     facts = {"prompts": found.sizes["prompt"], "rows": [row for row in rows if row["measure"] in shown]}
     print_json_or(as_json, facts | written, lambda: _print_study(found, rows, shown, written))

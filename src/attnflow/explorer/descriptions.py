@@ -51,7 +51,7 @@ WHAT_TO_WATCH = {
     "layers": "The same model as in the scenario sphere, in the discrete steps of a network with that many layers.",
     "redrawn": "New random weights are drawn at every unit of time. No theorem says where the tokens go.",
     "steer-sphere": "Drag a hollow dot: the control to the new targets is found at once. The bar has its pieces.",
-    "minilm-heads": "Words that attend to each other come together first; one unit of time is about one layer.",
+    "minilm-heads": "Tokens that attend to each other come together first; one unit of time is about one layer.",
     "minilm-layers": "Dots show directions and stop at the state after each layer; "
     "the motion between two layers is interpolated for display.",
 }

@@ -5,6 +5,7 @@ A page names an image by its short name only, so that it cannot open files of th
 
 import base64
 import io
+import itertools
 import os
 import re
 from functools import cache
@@ -23,10 +24,13 @@ _given: dict[str, tuple[str, np.ndarray]] = {}  # path and colours (h, w, 3) of 
 
 
 def add(path: str | os.PathLike) -> str:
-    """Read an image file; returns its short name."""
+    """Read an image file; returns its short name, with a number where another file has that name."""
     colours = read_colours(Path(path))
-    name = re.sub(r"[^\w.-]+", "-", Path(path).stem)[:MAX_NAME] or "image"
-    _given[name] = os.path.abspath(path), colours
+    own = re.sub(r"[^\w.-]+", "-", Path(path).stem)[:MAX_NAME] or "image"
+    file = os.path.abspath(path)
+    names = (own if number == 1 else f"{own}-{number}" for number in itertools.count(1))
+    name = next(one for one in names if one not in _given or _given[one][0] == file)
+    _given[name] = file, colours
     return name
 
 

@@ -31,7 +31,7 @@ class Patches(Tokens):
     pixels: np.ndarray
     """(3, h, w), as the model takes them."""
     picture: np.ndarray
-    """(h, w, 3), the same pixels as colours from 0 to 1, for drawing."""
+    """(rows * side, columns * side, 3), the pixels of the patches as colours from 0 to 1, for drawing."""
     grid: tuple[int, int]
     """Rows and columns of patches."""
     side: int
@@ -44,9 +44,17 @@ class Patches(Tokens):
 
     def shuffled(self, rng: np.random.Generator) -> "Patches":
         """The image with its patches in another order; tokens that are no patches stay."""
-        order = rng.permutation(self.grid[0] * self.grid[1])
-        pixels = np.moveaxis(_reordered(np.moveaxis(self.pixels, 0, 2), self.grid, self.side, order), 2, 0)
-        return replace(self, pixels=pixels, picture=_reordered(self.picture, self.grid, self.side, order))
+        return self._of_patches(rng.permutation(self.grid[0] * self.grid[1]))
+
+    def repeated(self) -> "Patches":
+        """The image with its middle patch in the place of every patch."""
+        rows, columns = self.grid
+        return self._of_patches(np.full(rows * columns, rows // 2 * columns + columns // 2))
+
+    def _of_patches(self, places: np.ndarray) -> "Patches":
+        """The image of the patches at these places."""
+        pixels = np.moveaxis(_reordered(np.moveaxis(self.pixels, 0, 2), self.grid, self.side, places), 2, 0)
+        return replace(self, pixels=pixels, picture=_reordered(self.picture, self.grid, self.side, places))
 
 
 class ImageReader:
@@ -63,47 +71,43 @@ class ImageReader:
         if isinstance(prompt, Patches):
             return prompt
         if isinstance(prompt, str | os.PathLike):
-            pixels = self._prepared(_opened(Path(prompt)))
-        else:
-            pixels = self._of_array(_array(prompt))
-        return self._patches(pixels)
-
-    def _of_array(self, array: np.ndarray) -> np.ndarray:
-        if array.ndim == 3 and array.shape[2] == 3 and array.dtype == np.uint8:
-            return self._prepared(_pillow().fromarray(array))
+            return self._patches(self._prepared(_opened(Path(prompt))), f"{FILE} makes images of")
+        array = _array(prompt)
+        if array.ndim == 3 and array.shape[2] == 3 and array.size and array.dtype == np.uint8:
+            return self._patches(self._prepared(_pillow().fromarray(array)), f"{FILE} makes images of")
         if array.ndim != 3 or array.shape[0] != 3 or array.dtype.kind != "f":
             raise InputError(
                 "`prompt` must be an image file, colours (h, w, 3) of type uint8, or pixels (3, h, w) as numbers "
                 f"with a fraction, but it is an array of shape {array.shape} and type {array.dtype}."
             )
         require_all_finite(array, "prompt", ("channel", "row", "column"))
-        return array
+        return self._patches(array, "this one has")
 
-    def _patches(self, pixels: np.ndarray) -> Patches:
+    def _patches(self, pixels: np.ndarray, found: str) -> Patches:
+        """The patches of pixels; `found` says in an error where their number comes from."""
         side, p, firsts = self._config.image, self._config.patch, self._config.first_tokens
         is_fitting = pixels.shape[1:] == (side, side) or self._config.may_resize_positions
         if not is_fitting or min(pixels.shape[1:]) < p:
             raise InputError(
-                f"The model takes images of {side} x {side} pixels, but this one has {pixels.shape[1]} x "
-                f"{pixels.shape[2]}. Pass a file, which is resized, or resize the array."
+                f"The model takes images of {side} x {side} pixels, but {found} {pixels.shape[1]} x {pixels.shape[2]}. "
+                + ("Correct its `size` or `crop_size`." if FILE in found else "Pass a file, or resize the array.")
             )
         grid = pixels.shape[1] // p, pixels.shape[2] // p
         words = [*firsts, *(f"{row},{column}" for row in range(grid[0]) for column in range(grid[1]))]
-        return Patches(np.arange(len(words)), words, pixels, self._colours(pixels), grid, p)
+        picture = self._colours(pixels[:, : grid[0] * p, : grid[1] * p])
+        return Patches(np.arange(len(words)), words, pixels, picture, grid, p)
 
     def _prepared(self, image: Any) -> np.ndarray:
         """Resize, crop, scale and standardise, as far as the model's file says so."""
         entries = self._entries()
-        image = image.convert("RGB")
         if entries.raw.get("do_resize", True):
-            method = RESAMPLING.get(entries.raw.get("resample", 2))
+            number = entries.with_defaults(resample=2).count("resample", least=0)
+            method = RESAMPLING.get(number)
             if method is None:
-                raise InputError(
-                    f"`resample` in {FILE} must be one of {RESAMPLING}, but it is {entries.raw['resample']!r}."
-                )
+                raise InputError(f"`resample` in {FILE} must be one of {RESAMPLING}, but it is {number}.")
             image = image.resize(self._new_size(entries, image.size), getattr(_pillow().Resampling, method))
         pixels = np.asarray(image, dtype=float)
-        if entries.raw.get("do_center_crop", "crop_size" in entries.raw):
+        if entries.raw.get("do_center_crop", entries.raw.get("crop_size") is not None):
             pixels = _cropped(pixels, *self._sides(entries, "crop_size"))
         if entries.raw.get("do_rescale", True):
             pixels = pixels * entries.number("rescale_factor", 1 / 255)
@@ -114,20 +118,20 @@ class ImageReader:
         """The (width, height) of the resized image: fixed, or with a given shorter side."""
         given = entries.raw.get("size")
         shortest = given.get("shortest_edge") if isinstance(given, dict) else None
-        is_cropped = bool(entries.raw.get("do_center_crop", "crop_size" in entries.raw))
+        is_cropped = bool(entries.raw.get("do_center_crop", entries.raw.get("crop_size") is not None))
         if isinstance(given, int) and is_cropped:
             shortest = given
         if shortest is None:
             height, width = self._sides(entries, "size")
             return width, height
-        factor = Entries({"size": shortest}, FILE).count("size") / min(size)
-        width, height = (int(shortest) if side == min(size) else int(side * factor) for side in size)
+        shortest = Entries({"size": shortest}, FILE).count("size")
+        width, height = (shortest * side // min(size) for side in size)
         require_memory(24 * width * height, "The resized image", f"Correct `size` in {FILE}.")
         return width, height
 
     def _sides(self, entries: Entries, name: str) -> tuple[int, int]:
         """Height and width, from a number or a table; those of the model where the file says nothing."""
-        given = entries.raw.get(name, self._config.image)
+        given = entries.with_defaults(**{name: self._config.image}).raw[name]
         table = Entries(given if isinstance(given, dict) else {"height": given, "width": given}, f"{FILE}, `{name}`")
         sides = table.count("height"), table.count("width")
         require_memory(24 * math.prod(sides), "The resized image", f"Correct `{name}` in {FILE}.")
@@ -138,10 +142,12 @@ class ImageReader:
         entries = self._entries()
         if not entries.raw.get("do_normalize", True):
             return np.zeros(3), np.ones(3)
-        mean = np.array(entries.raw.get("image_mean", GREY), dtype=float)
-        if mean.shape != (3,) or not np.isfinite(mean).all():
-            raise InputError(f"`image_mean` in {FILE} must be three numbers, but it is {entries.raw['image_mean']!r}.")
-        return mean, entries.with_defaults(image_std=list(GREY)).numbers("image_std", 3)
+        entries = entries.with_defaults(image_mean=list(GREY), image_std=list(GREY))
+        mean = entries.raw["image_mean"]
+        is_mean = isinstance(mean, list) and len(mean) == 3 and all(isinstance(one, int | float) for one in mean)
+        if not is_mean or not np.isfinite(np.array(mean, dtype=float)).all():
+            raise InputError(f"`image_mean` in {FILE} must be three numbers, but it is {mean!r:.60}.")
+        return np.array(mean, dtype=float), entries.numbers("image_std", 3)
 
     def _colours(self, pixels: np.ndarray) -> np.ndarray:
         mean, deviation = self._standard()
@@ -158,29 +164,33 @@ class ImageReader:
         return Entries(raw if isinstance(raw, dict) else {}, FILE)
 
 
-def _reordered(image: np.ndarray, grid: tuple[int, int], p: int, order: np.ndarray) -> np.ndarray:
-    """An image (h, w, 3) with its patches in another order; pixels at the edge that fill no patch stay."""
+def _reordered(image: np.ndarray, grid: tuple[int, int], p: int, places: np.ndarray) -> np.ndarray:
+    """An image (h, w, 3) of its patches at these places; pixels at the edge that fill no patch stay."""
     (rows, columns), found = grid, image.copy()
     inner = image[: rows * p, : columns * p].reshape(rows, p, columns, p, 3)
-    patches = np.moveaxis(inner, 2, 1).reshape(rows * columns, p, p, 3)[order].reshape(rows, columns, p, p, 3)
+    patches = np.moveaxis(inner, 2, 1).reshape(rows * columns, p, p, 3)[places].reshape(rows, columns, p, p, 3)
     found[: rows * p, : columns * p] = np.moveaxis(patches, 2, 1).reshape(rows * p, columns * p, 3)
     return found
 
 
 def with_picture(run: xr.Dataset, prompt: Patches) -> xr.Dataset:
-    """The trajectory of an image with its `picture`, and the numbers of rows and columns of patches as attributes."""
+    """The trajectory of an image with its `picture`, and the numbers of rows and columns of patches as attributes.
+
+    The coordinate `word`, which measures of the run keep, has them in its attribute `patches`.
+    """
     rows, columns = prompt.grid
     picture = ("pixel_row", "pixel_column", "colour"), prompt.picture.astype("float32")
-    return run.assign(picture=picture).assign_attrs(patch_rows=rows, patch_columns=columns)
+    word = run.word.assign_attrs(patches=f"{rows} x {columns}")
+    return run.assign(picture=picture).assign_coords(word=word).assign_attrs(patch_rows=rows, patch_columns=columns)
 
 
 def read_colours(path: Path) -> np.ndarray:
     """The colours (h, w, 3) of an image file, as uint8; InputError for what is no image."""
-    return np.asarray(_opened(path).convert("RGB"))
+    return np.asarray(_opened(path))
 
 
 def _opened(path: Path) -> Any:
-    """The image of a file, whose size is checked before it is decoded."""
+    """The image of a file in three colours of 8 bits, whose size is checked before it is decoded."""
     library = _pillow()
     if not os.path.isfile(path):
         raise InputError(f"There is no image file {path}. Pass the path of a picture such as photo.jpg or photo.png.")
@@ -191,13 +201,28 @@ def _opened(path: Path) -> Any:
                     f"{path} has {image.width} x {image.height} pixels, more than {MOST_PIXELS}. Make it smaller."
                 )
             image.load()
-            return image.copy()
+            return _in_colours(importlib.import_module("PIL.ImageOps").exif_transpose(image), path)
     except InputError:
         raise
     except Exception as error:  # Pillow raises many kinds
         raise InputError(
             f"{path} is not an image that can be read ({str(error)[:120]}). Save it as PNG or JPEG."
         ) from error
+
+
+def _in_colours(image: Any, path: Path) -> Any:
+    """An image as RGB. Transparency is dropped, as transformers drops it."""
+    if image.mode.startswith("I"):  # grey of 16 bits, which Pillow would cut off at 255
+        grey = np.asarray(image)
+        if grey.min() >= 0 and grey.max() <= 65535:
+            image = _pillow().fromarray((grey // 257).astype(np.uint8))
+    if image.mode.startswith("I") or image.mode == "F":
+        raise InputError(
+            f"{path} has numbers of 32 bits, whose range is not known. Save it with 8 or 16 bits a colour."
+        )
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")  # else Pillow warns
+    return image.convert("RGB")
 
 
 def _pillow() -> Any:

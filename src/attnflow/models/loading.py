@@ -82,7 +82,12 @@ def _opened(source: Directory | File | Hub) -> tuple[Entries, TensorFiles, Calla
 
 
 def from_arrays(
-    config: Any, arrays: Mapping[str, Any], dtype: str | None = None, *, tokenizer: str | os.PathLike | None = None
+    config: Any,
+    arrays: Mapping[str, Any],
+    dtype: str | None = None,
+    *,
+    tokenizer: str | os.PathLike | None = None,
+    tower: str | None = None,
 ) -> Model:
     """A model whose weights are in memory: a torch state dictionary, that of TransformerLens, or parameters of Flax.
 
@@ -98,6 +103,8 @@ def from_arrays(
         As in `load`.
     tokenizer
         The path of a tokenizer.json; without one, prompts are ids.
+    tower
+        "text" or "vision", for a CLIP, which has both.
 
     Examples
     --------
@@ -111,8 +118,10 @@ def from_arrays(
     entries = Entries(handover.entries(config), "`config`")
     named = handover.saved_names(handover.arrays(arrays), entries.raw.get("model_type"))
     files = ArraysInMemory(named)
-    name = IN_MEMORY
-    return _model(name, {"origin": name}, entries, files, Memory(tokenizer), dtype)
+    chosen = clip.tower(entries, tower)
+    named_files = files if chosen is entries else OfPrefix(files, f"{tower}_model.")
+    name = IN_MEMORY if tower is None else f"{IN_MEMORY} ({tower})"
+    return _model(name, {"origin": IN_MEMORY}, chosen, named_files, Memory(tokenizer), dtype)
 
 
 def _model(

@@ -1,6 +1,7 @@
 """Files of named tensors: safetensors (one or several), npz, and arrays in memory, under one interface."""
 
 import json
+import struct
 import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -148,6 +149,8 @@ class _NpzTensor:
     entry: str
     shape: tuple[int, ...]
     dtype: np.dtype
+    start: int | None
+    """Byte of the file at which the numbers begin, row after row; None where they are compressed or by columns."""
 
     def get_shape(self) -> tuple[int, ...]:
         return self.shape
@@ -157,6 +160,8 @@ class _NpzTensor:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         try:
+            if self.start is not None and rows != slice(None):
+                return np.memmap(self.path, self.dtype, "r", self.start, self.shape)[rows].copy()
             with zipfile.ZipFile(self.path) as archive, archive.open(self.entry) as file:
                 values = np.lib.format.read_array(file, allow_pickle=False)
         except Exception as error:  # zlib, zipfile and NumPy each raise their own
@@ -191,11 +196,15 @@ class NpzFile:
         with archive.open(name) as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
-            held = archive.getinfo(name).file_size - file.tell()
+            shape, is_by_columns, dtype = read(file)
+            entry, header = archive.getinfo(name), file.tell()
+            held = entry.file_size - header
         if dtype.hasobject or held != dtype.itemsize * int(np.prod([float(size) for size in shape])):
             raise ValueError(f"{name} holds {held} bytes, which are not {shape} numbers of type {dtype}")
-        return _NpzTensor(self._path, name, shape, np.dtype(ml_dtypes.bfloat16) if dtype == np.dtype("V2") else dtype)
+        is_plain = entry.compress_type == zipfile.ZIP_STORED and shape and not is_by_columns
+        start = _start_of(self._path, entry) + header if is_plain else None
+        dtype = np.dtype(ml_dtypes.bfloat16) if dtype == np.dtype("V2") else dtype
+        return _NpzTensor(self._path, name, shape, dtype, start)
 
 
 def open_tensors(source: Directory | Hub) -> TensorFiles:
@@ -204,6 +213,13 @@ def open_tensors(source: Directory | Hub) -> TensorFiles:
     if npz and not source.find(SINGLE_FILE) and not source.find(INDEX_FILE):
         return NpzFile(npz)
     return SafetensorsFiles(source)
+
+
+def _start_of(path: Path, entry: zipfile.ZipInfo) -> int:
+    """Byte of a zip file at which an entry begins: after 30 bytes, its name, and a field whose lengths stand there."""
+    with open(path, "rb") as file:
+        file.seek(entry.header_offset + 26)
+        return entry.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
 
 
 def _damaged_npz(path: Path, error: Exception) -> InputError:

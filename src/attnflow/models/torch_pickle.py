@@ -134,6 +134,8 @@ def _content(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _of_sequence(content: bytes) -> Mapping[str, np.ndarray]:
     """The tensors of the older format: five pickles, then each storage as its length and its numbers."""
+    if content.startswith(b"PK"):  # the zip format, without the table at its end
+        raise EOFError("its end is missing")
     file = io.BytesIO(content)
     if _Reader(file).load() != MAGIC or _Reader(file).load() != VERSION:
         raise _Refused("it does not begin as torch files do")

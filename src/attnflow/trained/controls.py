@@ -4,6 +4,7 @@ import numpy as np
 
 from attnflow._common.checks import require_known
 from attnflow._common.seeds import Rng
+from attnflow.models.images import Patches
 from attnflow.models.tokenizer import Prompt
 from attnflow.models.transformer import Model
 
@@ -16,15 +17,15 @@ def controlled(
     """Model, prompt and number of layers under a control.
 
     "untrained": random initial weights of the same config. "repeated": as many tokens as the prompt has, all of them
-    its middle one, so that only positions differ. "iterated": 128 layers if `layers` is None, for models
-    whose layers are all the same.
+    its middle one (of an image: its middle patch), so that only positions differ. "iterated": 128 layers if `layers`
+    is None, for models whose layers are all the same.
 
     Parameters
     ----------
     model
         A model made by `models.load`.
     prompt
-        A text, or a list of token ids.
+        A text, a list of token ids, or an image.
     control
         "none", "untrained", "repeated" or "iterated".
     layers
@@ -43,6 +44,9 @@ def controlled(
     if control == "untrained":
         return model.reinitialised(rng), prompt, layers
     if control == "repeated":
-        ids = model.encode(prompt).ids
+        tokens = model.encode(prompt)
+        if isinstance(tokens, Patches):
+            return model, tokens.repeated(), layers
+        ids = tokens.ids
         return model, np.full(len(ids), ids[len(ids) // 2]), layers
     return model, prompt, 128 if control == "iterated" and layers is None else layers

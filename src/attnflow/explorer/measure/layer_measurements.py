@@ -32,7 +32,7 @@ PREDICTION = {
     "limits": ["unknown"],
     "words": "no theorem covers whole layers",
     "says": "Besides attention, biases, norms and the MLP act on the tokens. A flow with the heads of one layer is "
-    "closer to the theorems; `attnflow ladder` shows which part of a layer keeps the words apart.",
+    "closer to the theorems; `attnflow ladder` shows which part of a layer keeps the tokens apart.",
     "proved": False,
 }
 

@@ -75,6 +75,9 @@ class Lines:
     def draw(self, axes: Axes) -> None:
         """Draw the panel into empty axes."""
         axes.set(xscale=self.xscale, yscale=self.yscale, xlabel=self.xlabel, ylabel=self.ylabel)
+        if self.xscale == "symlog":  # logarithmic from the first number above zero on; decades below it have no points
+            above = [x for line in self.lines for x in np.asarray(line.x, float) if x > 0]
+            axes.set_xscale("symlog", linthresh=min(above, default=1.0), linscale=0.5)
         for index, line in enumerate(self.lines):
             _draw_line(axes, line, line.colour or line_colour(index))
         for name, height in self.levels.items():

@@ -34,13 +34,18 @@ def has_name(layer: int, count: int) -> bool:
     return count <= 8 or layer in (0, count - 1)
 
 
-def quoted_prompt(dataset: xr.Dataset) -> str:
-    """The beginning of the prompt of a dataset, up to 60 letters, in quotation marks.
+def quoted_prompt(dataset: xr.Dataset, *, begins: bool = False) -> str:
+    """The beginning of the prompt of a dataset, up to 60 letters, in quotation marks; of an image its patches.
+
+    `begins` tells that a sentence begins with it.
 
     Examples
     --------
     >>> quoted_prompt(xr.Dataset(coords={"word": ("token", ["[CLS]", "the", "cat", "[SEP]"])}))
     '“[CLS] the cat [SEP]”'
     """
+    patches = dataset.word.attrs.get("patches")
+    if patches is not None:
+        return f"{'An' if begins else 'an'} image of {patches} patches"
     text = " ".join(str(word) for word in dataset.word.values)
     return literal(f"“{shorten(text, 60, placeholder=' …')}”")

@@ -61,7 +61,7 @@ def frames(
         "antisymmetric parts, and a layer is the unit of time. Biases, norms and MLP are in the tokens, not "
         f"in the frame.{_divided(seen)}"
     )
-    heading = f"{quoted_prompt(seen)} in {seen.attrs['model']}, seen from moving frames"
+    heading = f"{quoted_prompt(seen, begins=True)} in {seen.attrs['model']}, seen from moving frames"
     return panel_picture([paths, measures], heading, caption, width=3.0, heights=[3.2, 3.3])
 
 

@@ -59,7 +59,7 @@ def ladder(
     n, layers = climbed.sizes["token"], climbed.sizes["time"] - 1
     gap, head = climbed.attrs["distance_to_model"], climbed.attrs["head"]
     caption = (
-        f"{quoted_prompt(climbed)} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
+        f"{quoted_prompt(climbed, begins=True)} in {climbed.attrs['model']}, {n} tokens, {layers} layers; "
         f"the first rungs have head {head} of each layer{_other_mask(climbed)}. "
         f"Clusters: directions closer than {climbed.attrs['angle']:g} rad. "
         f"The last rung is the model itself, {f'within {gap:.0e}' if gap else 'exactly'}."

@@ -91,7 +91,11 @@ def patches(
     picture, layers = run.picture.values, evenly_spaced(run.sizes["time"], MOST_LAYERS)
     labels, counts = _clusters(run, angle)
     covered = [
-        OnImage(picture, f"layer {layer}: {counts[layer]} clusters", _coloured(labels[layer], _grid(run)))
+        OnImage(
+            picture,
+            f"layer {layer}: {counts[layer]} cluster{'' if counts[layer] == 1 else 's'}",
+            _coloured(labels[layer], _grid(run)),
+        )
         for layer in layers
     ]
     rows: list[list[Panel]] = [[OnImage(picture, "image"), *covered]]

@@ -129,7 +129,7 @@ def prompt(
     """
     n, layers = report.sizes["token"], report.sizes["time"] - 1
     clusters = WordClusters(report.cluster.values.astype(int), [str(word) for word in report.word.values])
-    heading = f"{quoted_prompt(report)} in {report.attrs['model']}"
+    heading = f"{quoted_prompt(report, begins=True)} in {report.attrs['model']}"
     if n == 1:
         caption = f"One token through {layers} layers: there are no two to compare."
         return panel_picture([[clusters]], heading, caption, width=PANEL_WIDTH, heights=[1.2])

@@ -19,7 +19,7 @@ from attnflow.trained.studies.bootstrap import intervals_in_words
 from attnflow.trained.studies.layer_measures import OF_PATHS, OVER_BETA, WORDS
 from attnflow.trained.studies.rows import baseline_sentence, measure_summary
 from attnflow.trained.studies.study import require_study
-from attnflow.trained.studies.variants import TRAINED
+from attnflow.trained.studies.variants import CONTROLS, TRAINED
 
 PANELS = ("mean_cosine", "centred_cosine", "clusters", "effective_rank", "second_eigenvalue", "sink_share")
 PANELS_IN_A_ROW = 3
@@ -82,7 +82,10 @@ def study(
     )
     if "centred_cosine" in measures:
         caption += f" Centred cosine: {baseline_sentence(found)}."
-    beside = " beside its controls" if found.sizes["variant"] > 1 else ""
+    has_controls = bool(set(CONTROLS) & set(found.variant.values.tolist()))
+    beside = (
+        " beside its controls" if has_controls else " and the rungs of its ladder" if found.sizes["variant"] > 1 else ""
+    )
     heading = f"{found.model.values[0]}{beside}" if is_single else "Trained models on the same prompts"
     heights = [*[2.9] * len(rows), 0.26 * (len(names) + 3)]
     return panel_picture([*rows, [table]], heading, caption, width=3.4, heights=heights)

@@ -64,6 +64,9 @@ def training(
         )
     for name in measures:
         require_known(name, WORDS, "measures")
+    has_step = np.isfinite(found.step.values)
+    left_out = " and ".join(map(str, found.model.values[~has_step]))
+    found = found.isel(model=has_step)
     last = found.sizes["layer"] - 1
     chosen = last if layer is None else layer
     if not 0 <= chosen <= last:
@@ -73,7 +76,7 @@ def training(
     caption = (
         f"Measures of {place}: means over {found.sizes['prompt']} prompts ({found.attrs['prompts']}); bands: "
         f"{intervals_in_words(found.sizes['prompt'])}. {found.attrs.get('repeated_weights', '')}"
-    ).strip()
+    ).strip() + (f" Left out, since no step is in the name: {left_out}." if left_out else "")
     rows = [panels[first : first + 4] for first in range(0, len(panels), 4)]
     heading = f"Along training: {found.sizes['model']} checkpoints"
     return panel_picture(rows, heading, caption, width=3.0, heights=[3.6] * len(rows))

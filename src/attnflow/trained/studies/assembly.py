@@ -40,15 +40,30 @@ def joined(
 
 
 def with_steps(study: xr.Dataset, models: Sequence[Model]) -> xr.Dataset:
-    """The study with the training step of every model, where all names have a different one, and repeated weights."""
+    """The study with the training step of every model, where names have them, and repeated weights."""
     if len(models) < 2:
         return study
-    sentence, steps = repeated_weights(models), [step_of(one.name) for one in models]
+    sentence, steps = repeated_weights(models), known_steps([one.name for one in models])
     found = study.assign_attrs(repeated_weights=sentence) if sentence else study
-    known = [step for step in steps if step is not None]
-    if len(set(known)) < len(models):
+    if not steps:
         return found
-    return found.assign_coords(step=("model", known, {"long_name": "training step", "units": "1"}))
+    return found.assign_coords(step=("model", steps, {"long_name": "training step", "units": "1"}))
+
+
+def known_steps(names: Sequence[str]) -> list[float]:
+    """The training step in every name, NaN in one without; none at all unless two or more have one, all different.
+
+    Examples
+    --------
+    >>> known_steps(["checkpoint-500", "checkpoint-1000", "final"])
+    [500, 1000, nan]
+    >>> known_steps(["checkpoint-500", "final"])
+    []
+    """
+    steps = [step_of(name) for name in names]
+    known = [step for step in steps if step is not None]
+    is_clear = len(known) > 1 and len(set(known)) == len(known)
+    return [float("nan") if step is None else step for step in steps] if is_clear else []
 
 
 def study_record(

@@ -94,9 +94,31 @@ def study_prompts(model: Model, prompts: Sequence[Prompt]) -> list[StudyPrompt]:
     return found
 
 
+def name_of_set(asked: PromptSet, models: Sequence[Model], *, is_own: bool) -> str:
+    """The name of the prompts, which also says where models get other prompts than it tells.
+
+    Of this package's own prompts (`is_own`) a model without a tokenizer gets none but random ids, and a model with one
+    reads numbers with commas as text.
+    """
+    readers, others = (
+        [model.name for model in models if model.reads_text is reads_text] for reads_text in (True, False)
+    )
+    if is_own and others:
+        return f"{asked.name}; random ids in {' and '.join(others)}" if readers else "random ids"
+    is_doubtful = readers and all(_is_ids(prompt) and "," in str(prompt) for prompt in asked.prompts)
+    return (
+        f"{asked.name}, whose numbers {' and '.join(readers)} read as text, not as ids" if is_doubtful else asked.name
+    )
+
+
 def _with_ids(model: Model, prompt: Prompt) -> Prompt:
-    is_ids = isinstance(prompt, str) and not model.reads_text and re.fullmatch(r"[0-9]+(\s*,\s*[0-9]+)*", prompt)
-    return [int(piece) for piece in str(prompt).split(",")] if is_ids else prompt
+    is_read = _is_ids(prompt) and not model.reads_text
+    return [int(piece) for piece in str(prompt).split(",")] if is_read else prompt
+
+
+def _is_ids(prompt: Prompt) -> bool:
+    """Whether a text is whole numbers with commas between."""
+    return isinstance(prompt, str) and re.fullmatch(r"[0-9]+(\s*,\s*[0-9]+)*", prompt) is not None
 
 
 def random_ids(model: Model, count: int, length: int, seed: int) -> list[np.ndarray]:

@@ -22,7 +22,15 @@ from attnflow.trained.studies.layer_measures import OVER_BETA, OVER_HEADS, WORDS
 from attnflow.trained.studies.layer_states import layer_states
 from attnflow.trained.studies.parts import FinishedParts, opened_parts
 from attnflow.trained.studies.plan import StudyPart, study_parts
-from attnflow.trained.studies.prompt_sets import PromptSet, StudyPrompt, own_ids, prompt_set, study_prompts, token_ids
+from attnflow.trained.studies.prompt_sets import (
+    PromptSet,
+    StudyPrompt,
+    name_of_set,
+    own_ids,
+    prompt_set,
+    study_prompts,
+    token_ids,
+)
 from attnflow.trained.studies.variants import CONTROLS, variants_of
 
 MEMORY = 2**29  # bytes of hidden states that are kept at a time, 512 MB
@@ -97,7 +105,17 @@ def study(
     depths = {one.name: one.require_depth(layers) for one in opened}
     path = None if out is None else _require_free_study(out, overwrite=overwrite)
     parts = list(study_parts(opened, variants, ids, memory))
-    record = study_record(opened, asked.name, ids, settings, controls, ladder, depths, seed, memory)
+    record = study_record(
+        opened,
+        name_of_set(asked, opened, is_own=prompts is None),
+        ids,
+        settings,
+        controls,
+        ladder,
+        depths,
+        seed,
+        memory,
+    )
     with opened_parts(path, record) as kept, reporting(progress) as report, one_blas_thread():
         found = [
             _of_part(
