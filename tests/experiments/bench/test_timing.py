@@ -1,7 +1,9 @@
 """Timings of contenders in turn, and their differences from attnflow."""
 
 import numpy as np
+import pytest
 
+from attnflow._common import extras
 from attnflow.experiments.bench.timing import Contender, Row, machine, ratios, timings
 
 
@@ -48,6 +50,12 @@ def test_a_machine_that_tells_neither_load_nor_processor_has_a_name(monkeypatch)
 
     assert (facts["processor"], facts["is_busy"]) == ("a processor", False)
     assert facts["load"] is None
+
+
+@pytest.mark.parametrize(("is_installed", "said"), [(True, "installed"), (False, "not installed: large-run sums over")])
+def test_the_extra_on_which_a_row_depends_is_named(monkeypatch, is_installed, said):
+    monkeypatch.setattr(extras, "is_installed", lambda extra: is_installed)
+    assert machine()["extra fast"].startswith(said)
 
 
 def test_the_machine_is_named():

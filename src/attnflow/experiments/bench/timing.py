@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from attnflow._common import extras
+
 PAUSE = 0.05  # seconds before a timing, until the threads of the way before it, which wait actively, have gone to sleep
 BUSY_LOAD_PER_CORE = 0.3  # load average before the first timing, above which other programs slow the timings down
 
@@ -83,7 +85,7 @@ def _largest_difference(numbers: np.ndarray, others: np.ndarray) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its cores, the load of the last minute, and the versions that the timings depend on."""
+    """The processor, its cores, the load of the last minute, and the versions and extras that timings depend on."""
     import diffrax
     import jax
     import scipy
@@ -102,6 +104,7 @@ def machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "native kernel": library.reason_unused() or "in use",
+        "extra fast": "installed" if extras.is_installed("fast") else "not installed: large-run sums over all pairs",
     }
 
 
