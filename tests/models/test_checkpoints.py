@@ -1,6 +1,7 @@
 """Revisions of the hub, folders of checkpoints, and weights that several of them share."""
 
 import shutil
+import sys
 
 import huggingface_hub
 import numpy as np
@@ -88,6 +89,14 @@ def test_an_unknown_revision_and_one_of_a_directory_are_refused(hub, monkeypatch
         af.models.load(training / "checkpoint-90", revision="step0")
     with pytest.raises(InputError, match="must be a list of branches"):
         af.models.load_checkpoints("someone/tiny", "step0")
+
+
+def test_a_misspelt_name_is_no_directory_where_the_hub_cannot_be_asked(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        InputError, match=r"`minilmm` is not a directory, and fetching it from .* needs huggingface-hub"
+    ):
+        af.models.load("minilmm")
 
 
 def test_a_folder_of_checkpoints_is_read_in_order(training):

@@ -77,7 +77,8 @@ class Hub:
 
     def find(self, file: str) -> Path | None:
         """The path of the fetched file, or None if the repository has none of that name."""
-        hub = extra("huggingface_hub")
+        user = f"`{self.repository}` is not a directory, and fetching it from the Hugging Face hub"
+        hub = extras.imported("huggingface_hub", user)
         errors = importlib.import_module("huggingface_hub.errors")
         try:
             kept = hub.try_to_load_from_cache(self.repository, file, revision=self.revision)
