@@ -3,6 +3,7 @@
 import json
 import runpy
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.helpers.command_line import attnflow
 
 import attnflow as af
 from attnflow._common.checks import InputError
-from attnflow.explorer import catalogue, page_requests, server, trained_models
+from attnflow.explorer import catalogue, page_requests, prompt_scenarios, server, trained_models
 from attnflow.explorer.descriptions import sentences_of
 from attnflow.explorer.export.exports import exported_file, snapshot_of
 from attnflow.explorer.live_run import LiveRun
@@ -203,6 +204,23 @@ def test_a_bad_directory_ends_with_the_sentence_of_the_loader_before_the_server_
         out, err = attnflow("explore", *arguments, "--no-browser", cwd=tmp_path, code=2)
         assert words in " ".join((out + err).split())
     assert not served
+
+
+def test_a_packaged_model_is_named_like_a_directory(served, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(trained_models, "add", lambda *given: asked.append(given) or "smollm2")
+    out, _ = attnflow("explore", "smollm2", "--no-browser", cwd=tmp_path)
+    assert asked == [("smollm2", None)]
+    assert "#scenario=smollm2-layers" in out
+
+
+@pytest.mark.parametrize(("origin", "expected"), [("rxnmapper", "CC(=O)O.OCC>>CC(=O)OCC"), ("minilm", "The cat sat")])
+def test_the_first_prompt_is_in_the_language_of_the_model(origin, expected):
+    """A model of reactions reads nothing but single letters in an English sentence."""
+    config = SimpleNamespace(width=4, heads=2, layers=3, is_causal=False, patch=0)
+    model = SimpleNamespace(origin=origin, config=config, reads_text=True)
+    for scenario in prompt_scenarios._scenarios_of(origin, model):
+        assert scenario.settings.prompt.startswith(expected)
 
 
 @pytest.mark.parametrize("option", [(), ("--model",)])

@@ -236,6 +236,14 @@ def test_titles_do_not_quote_patches(models):
     assert af.show.prompt(report).get_suptitle().startswith("An image of 3 x 3 patches in vit")
 
 
+def test_the_caption_of_patches_names_blocks_by_their_layers(models):
+    """On a column panels are not above each other: a block is told by its numbers. One cluster is no plural."""
+    figure = af.show.patches(models["vit"].trajectory(PIXELS["vit"], attention=True), angle=3.0)
+    words = " ".join(" ".join(text.get_text() for text in figure.texts).split())
+    assert "block 0 leads from layer 0 to layer 1" in words
+    assert "layer 3: 1 cluster" in [axes.get_title(loc="left") for axes in figure.axes]
+
+
 def test_towers_of_a_clip_in_memory(models):
     folder = models["clip"].origin
     with open(f"{folder}/config.json") as file:

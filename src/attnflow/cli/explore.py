@@ -15,13 +15,15 @@ def explore(
         str | None,
         typer.Argument(
             help="A scenario to begin with ('attnflow list' shows them, and there are minilm-layers and minilm-heads), "
-            "or a checkpoint directory, as with --model.",
+            "or a model as with --model: a checkpoint directory, smollm2, ...",
             autocompletion=completion.scenarios,
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A trained model to add: a checkpoint directory, minilm, or a name of the Hugging Face hub."),
+        typer.Option(
+            help="A trained model to add: a checkpoint directory, minilm, smollm2, ..., or a name of the hub."
+        ),
     ] = None,
     image: Annotated[
         list[Path] | None, typer.Option(help="An image file, a prompt of models of images; may repeat.")
@@ -59,14 +61,18 @@ def explore(
 
 
 def _first_scenario(scenario: str | None, model: str | None, images: list[Path], tower: str | None) -> str | None:
-    """The scenario to begin with, once model and images are loaded; a directory or `minilm` in its place is a model."""
+    """The scenario to begin with, once model and images are loaded.
+
+    A directory, or the name of a model that comes as a package, in its place is a model.
+    """
     from attnflow.explorer import catalogue, pictures, trained_models
+    from attnflow.models.registry import PACKAGED
 
     for path in images:
         pictures.add(path)
     if model is None and scenario is not None and scenario not in catalogue.all_scenarios():
         is_path = os.path.isdir(scenario) or len(Path(scenario).parts) > 1
-        if is_path or scenario == trained_models.MINILM:
+        if is_path or scenario in PACKAGED:
             scenario, model = None, scenario
     if model is not None:
         added = trained_models.add(model, tower)

@@ -20,6 +20,8 @@ from attnflow.explorer.measure.model_facts import eigenvalues_of
 from attnflow.model import masks
 from attnflow.model.flows import SphereAttention
 from attnflow.model.heads import Head
+from attnflow.models.registry import PACKAGED
+from attnflow.trained.studies.prompt_sets import built_in_prompts
 
 PAPER = "2312.10794"
 SET_BY_MODEL = ("d", "heads", "space", "start", "value", "query_key", "redraw", "mlp", "normalisation", "kappa",
@@ -92,6 +94,8 @@ def _scenarios_of(name: str, model: Any) -> tuple[Scenario, Scenario]:
         common["prompt"], of = pictures.names()[0], "patches of an image"
     elif not model.reads_text:
         common["prompt"] = " ".join(map(str, trained_models.first_prompt(model)))
+    elif (packaged := PACKAGED.get(model.origin)) is not None and packaged.language != "text":
+        common["prompt"], of = built_in_prompts(packaged.language)[0], "tokens of a prompt"
     parts = f"The {of} pass through the {config.layers} layers of the trained {name}: attention, MLP, norms and biases."
     flow = f"The {of} are points on the sphere, moved by the heads of one layer of the trained {name}."
     return (

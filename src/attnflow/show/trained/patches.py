@@ -102,8 +102,8 @@ def patches(
     if "attention" in run:
         rows.append([Words(f"attention of\n{run.word.values[0]}"), *_attention(run, picture, layers)])
     attended = (
-        f" Below: attention of {run.word.values[0]} to each patch in the block that leads to the layer above, a mean "
-        "over heads, darkest at the largest of each panel; the number is the share of its attention that patches have."
+        f" Below: attention of {run.word.values[0]} to each patch, a mean over heads (block 0 leads from layer 0 to "
+        "layer 1), darkest at the largest of each panel; the number is the share of its attention that patches have."
         if "attention" in run
         else ""
     )
