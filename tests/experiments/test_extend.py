@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.helpers import tiny_models
 from tests.helpers.command_line import attnflow
 
 import attnflow as af
@@ -97,3 +98,11 @@ def test_what_cannot_be_extended_is_refused(make, times, message):
     with pytest.raises(InputError) as refusal:
         af.extend(make(), times)
     assert message in str(refusal.value)
+
+
+def test_a_prompt_is_refused_with_the_code_that_computes_its_layers(tmp_path):
+    run = af.models.load(tiny_models.write("bert", tmp_path / "bert")).trajectory([5, 17, 3], progress=False)
+    with pytest.raises(
+        InputError, match=r"ends with the last layer.*trajectory\(run\.id\.values\)` computes the layers"
+    ):
+        af.extend(run, [9.0])

@@ -12,7 +12,7 @@ from attnflow.integrate.simulate import simulate
 from attnflow.results import outcome
 from attnflow.results.contents import require_contents
 from attnflow.results.files import dataset_of
-from attnflow.results.provenance import ResultKind, flow_of, kind_of
+from attnflow.results.provenance import ResultKind, flow_of, how_to_repeat_a_prompt, kind_of
 from attnflow.results.run_dataset import recorded_arguments
 from attnflow.solvers.status import Status
 
@@ -72,6 +72,8 @@ def require_later(times: np.ndarray, end: float) -> None:
 
 def require_finished(run: xr.Dataset) -> None:
     """Raise InputError unless every run has reached its last time, and its continuation follows from its last state."""
+    if kind_of(run) is ResultKind.PROMPT:
+        raise InputError(f"A prompt ends with the last layer and cannot be extended. {how_to_repeat_a_prompt(run)}")
     if kind_of(run) is not ResultKind.TRAJECTORY:
         raise InputError("Only runs of `simulate` are extended. `rerun` repeats the others to another end.")
     if flow_of(run).noise is not None:
