@@ -190,7 +190,15 @@ def _print_measure(title: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(row: dict[str, Any]) -> str:
-    """The mean with its interval; of a control, with a star where the paired difference from the model excludes 0."""
+    """The mean with its interval; of a control, with a star where the paired difference from the model excludes 0.
+
+    Examples
+    --------
+    >>> row = {"measure": "cka", "mean": 0.98, "low": 0.97, "high": 0.99}
+    >>> row |= {"trained_minus_low": None, "trained_minus_high": None}
+    >>> _cell(row), _cell(row | {"mean": 1.0, "low": 1 - 2e-13, "high": 1.0})
+    ('0.98 [0.97, 0.99]', '1')
+    """
     from attnflow.trained.studies.layer_measures import COUNTS
 
     if row["mean"] is None:
@@ -198,7 +206,8 @@ def _cell(row: dict[str, Any]) -> str:
     low, high = row["low"], row["high"]
     error = 0.0 if row["measure"] in COUNTS else SINGLE_ROUNDING
     is_resolved = abs(row["mean"]) > error
-    interval = interval_text(low, high) if is_resolved and low is not None else ""
+    is_wide = low is not None and high - low > error  # else both ends are those of rounding
+    interval = interval_text(low, high) if is_resolved and is_wide else ""
     least, most = row["trained_minus_low"], row["trained_minus_high"]
     is_apart = least is not None and most is not None and (least > 0 or most < 0)
     return " ".join(part for part in (number(row["mean"], error), interval, "*" if is_apart else "") if part)
