@@ -49,7 +49,7 @@ LIMITS = {
     "prompt": Limits(7, 1.2e9),
     "extras": Limits(17, 1.5e9),
     "coupling": Limits(10, 1.5e9),
-    "all": Limits(20, 1.5e9),
+    "all": Limits(15, 1.5e9),
     "heads": Limits(60, 1.5e9),
 }
 EXTRAS = ["--split", "symmetry", "--frames", "--lens"]
