@@ -206,8 +206,8 @@ def _cell(row: dict[str, Any]) -> str:
     low, high = row["low"], row["high"]
     error = 0.0 if row["measure"] in COUNTS else SINGLE_ROUNDING
     is_resolved = abs(row["mean"]) > error
-    is_wide = low is not None and high - low > error  # else both ends are those of rounding
-    interval = interval_text(low, high) if is_resolved and is_wide else ""
+    # An interval narrower than the rounding error has the digits of rounding.
+    interval = interval_text(low, high) if is_resolved and low is not None and high - low > error else ""
     least, most = row["trained_minus_low"], row["trained_minus_high"]
     is_apart = least is not None and most is not None and (least > 0 or most < 0)
     return " ".join(part for part in (number(row["mean"], error), interval, "*" if is_apart else "") if part)
